@@ -9,8 +9,8 @@ import pytest
 from lore import Session, event
 from lore.errors import LoreError
 from lore.model.events import ContextPersisted, PromptDelta, TurnStarted, encode
+from lore.prompt.base import Rules
 from lore.prompt.dialects.template import JinjaTemplate
-from lore.prompt.settings import Rules
 
 
 def user(uuid, text):

@@ -22,7 +22,7 @@ from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.errors import LoreError, Where
 from lore.judge.policy import Budgets, Policy
 from lore.model.codes import Reader
-from lore.prompt.settings import Rules
+from lore.prompt.base import Rules
 
 MOST_BYTES = 1024 * 1024  # of a settings file: a device has no end
 

@@ -31,11 +31,10 @@ from lore.model.items import NULL
 from lore.model.prompt import Prompt
 from lore.model.state import Session as State
 from lore.prompt.assemble import Assembled, Assembler
-from lore.prompt.base import Dialect
+from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
+from lore.prompt.layout import tail_of
 from lore.prompt.planning import Planner, SavedEvents
-from lore.prompt.settings import Rules
-from lore.prompt.tail import tail_of
 
 CONTEXT = "a context is text by name: memory_recall, current_time, …"
 KINDS = "the kinds and their fields: lore.model.events"

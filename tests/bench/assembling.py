@@ -13,7 +13,7 @@ from lore.formats.lore_log import LoreLog
 from lore.model.canonical import decode
 from lore.model.events import Append, CacheReset, Event, PromptDelta, TurnStarted
 from lore.model.items import UserMessage
-from lore.prompt.settings import Policy, Rules
+from lore.prompt.base import Policy, Rules
 from lore.session import Session, event
 
 

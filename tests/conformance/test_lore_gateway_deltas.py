@@ -12,7 +12,7 @@ import itertools
 import pytest
 
 from lore.model.inserts import normalised, signature
-from lore.prompt.settings import Rules
+from lore.prompt.base import Rules
 from strategies import shapes
 from strategies.sessions import Agent
 

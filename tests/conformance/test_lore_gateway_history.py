@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lore.prompt.base import POLICIES, Rules
 from lore.prompt.planning import MOST_DELTAS
-from lore.prompt.settings import POLICIES, Rules
 from strategies import shapes
 from strategies.sessions import WAYS, Agent
 

@@ -16,9 +16,8 @@ import pytest
 from lore.model.state import Change
 from lore.prefix.causes import causes
 from lore.prefix.overlap import divergence, overlap
-from lore.prompt.base import Memo
+from lore.prompt.base import POLICIES, Memo, Rules
 from lore.prompt.dialects import DIALECTS
-from lore.prompt.settings import POLICIES, Rules
 from strategies import shapes
 from strategies.sessions import Agent
 

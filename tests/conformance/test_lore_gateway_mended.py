@@ -9,7 +9,7 @@ from lore.errors import LoreError
 from lore.fold.inserts import unsaved
 from lore.model.events import CacheReset
 from lore.model.state import Chain
-from lore.prompt.settings import Rules
+from lore.prompt.base import Rules
 from strategies import shapes
 from strategies.sessions import Agent
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from lore.prompt.base import Memo
+from lore.prompt.base import POLICIES, Memo, Rules
 from lore.prompt.dialects import DIALECTS, TEXT
-from lore.prompt.settings import POLICIES, Rules
 from strategies import shapes
 from strategies.sessions import TOOL, Agent
 

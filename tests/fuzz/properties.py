@@ -33,9 +33,8 @@ from lore.model.jsonslice import table
 from lore.model.state import Session
 from lore.model.turn import Exchange, Turn
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import Memo
+from lore.prompt.base import POLICIES, Memo
 from lore.prompt.dialects import DIALECTS
-from lore.prompt.settings import POLICIES
 from lore.recording.corpus import parse_name
 from lore.recording.opening import Options
 from lore.report.console import console

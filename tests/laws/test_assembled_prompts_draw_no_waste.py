@@ -14,8 +14,8 @@ from cli.running import lore
 from conftest import ROOT
 from lore.judge.policy import Budgets
 from lore.model.jsonslice import table
+from lore.prompt.base import POLICIES
 from lore.prompt.dialects import DIALECTS
-from lore.prompt.settings import POLICIES
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.assembling import AssembledAll

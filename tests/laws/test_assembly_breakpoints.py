@@ -8,7 +8,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.prompt.settings import Rules
+from lore.prompt.base import Rules
 from strategies import shapes
 from strategies.sessions import Agent, scripts, setups
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.model.state import Fact
+from lore.prompt.base import Rules
 from lore.prompt.knowledge import HEADING, News, cut, delta_text, estimate
-from lore.prompt.settings import Rules
 from lore.tokens.o200k import encoding
 from strategies import AWKWARD
 from strategies.sessions import Agent

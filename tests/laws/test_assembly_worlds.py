@@ -15,8 +15,8 @@ import pytest
 
 from laws.test_law_09_deterministic import WORLDS
 from lore.model import events as e
+from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import dialect_names
-from lore.prompt.settings import POLICIES, Rules
 from matrix import some
 from strategies.sessions import Agent, is_derived
 

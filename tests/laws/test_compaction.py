@@ -20,8 +20,8 @@ from lore.model.items import CompactDivider, ToolCall
 from lore.model.state import settled
 from lore.model.turn import seconds
 from lore.model.vector import Vector
+from lore.prompt.base import Rules
 from lore.prompt.layout import is_real
-from lore.prompt.settings import Rules
 from lore.recording.opening import Options
 from strategies.compacting import OUTSIDE, Compacted, plots
 from strategies.sessions import scripts, setups

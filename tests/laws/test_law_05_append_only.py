@@ -20,10 +20,9 @@ from lore.model.items import ToolCall, UserMessage
 from lore.model.state import Session
 from lore.prefix.overlap import overlap
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import Memo
+from lore.prompt.base import POLICIES, Memo, Rules
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.planning import Planner
-from lore.prompt.settings import POLICIES, Rules
 from strategies import any_events, events_of, lore_logs
 
 shapes = st.tuples(st.sampled_from(list(DIALECTS.values())), st.sampled_from(POLICIES))

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from lore.prompt.assemble import Assembler
+from lore.prompt.base import Rules
 from lore.prompt.dialects import DIALECTS
-from lore.prompt.settings import Rules
 from model.making import Fold, append, call, event, said, started, user
 
 TOOLS = [{"name": "a", "input_schema": {}}, {"name": "b", "input_schema": {}, "cache_control": {"type": "ephemeral"}}]

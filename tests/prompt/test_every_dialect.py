@@ -14,9 +14,8 @@ from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, Too
 from lore.model.prompt import Prompt
 from lore.model.vector import Vector
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import Memo, Place, Unit
+from lore.prompt.base import Memo, Place, Rules, Unit
 from lore.prompt.dialects import DIALECTS, dialect_of
-from lore.prompt.settings import Rules
 from model.making import Fold, append, assembled, dumps, parsed, started, user
 from strategies import bodies, styles, texts, values, write
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lore.prompt.tail import ROWS, takes_system_messages
+from lore.prompt.layout import ROWS, takes_system_messages
 
 
 @pytest.mark.parametrize(

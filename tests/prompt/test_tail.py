@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec import Raw
 
-from lore.prompt.tail import tail_of, wrap
+from lore.prompt.layout import tail_of, wrap
 from model.making import Fold, dumps, event, started
 
 CONTEXT = {

@@ -19,7 +19,7 @@ from lore.prompt.assemble import Assembler
 from lore.prompt.base import FEATURES, Memo, Unit
 from lore.prompt.dialects.chatml import ChatML
 from lore.prompt.dialects.template import JinjaTemplate
-from lore.prompt.tail import takes_system_messages
+from lore.prompt.layout import takes_system_messages
 from model.making import Fold, append, call, event, said, started, user
 
 TOOLS = (Raw(b'{"name":"ls","description":"list","input_schema":{"type": "object"}}'),)

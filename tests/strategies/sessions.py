@@ -18,8 +18,8 @@ from lore.formats.lore_log import LoreLog
 from lore.model import events as e
 from lore.model.prompt import Prompt, Segment
 from lore.model.state import Session as State
+from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import dialect_names
-from lore.prompt.settings import POLICIES, Rules
 
 TOOL = {"name": "read", "description": "Read a file.", "input_schema": {"type": "object"}}
 HEADER = {

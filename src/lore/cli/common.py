@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lore.config import Loaded, Settings
     from lore.model.codes import Reader
-    from lore.prompt.settings import Policy, Rules
+    from lore.prompt.base import Policy, Rules
     from lore.recording.base import Problems
     from lore.recording.events import Template
     from lore.recording.overrides import Completion
@@ -120,7 +120,7 @@ def found_settings(explicit: str | None) -> Loaded:
 def tail_policy(given: str | None, configured: Policy) -> Policy:
     """Return the tail policy; raises LoreError for an unknown one."""
     from lore.errors import LoreError
-    from lore.prompt.settings import POLICIES
+    from lore.prompt.base import POLICIES
 
     if given is None:
         return configured

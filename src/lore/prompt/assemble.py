@@ -28,10 +28,8 @@ from lore.model.prompt import Prompt, Segment
 from lore.model.state import Chain, Entry, Session
 from lore.model.vector import Vector
 from lore.prompt import layout
-from lore.prompt.base import Dialect, Finishing, Place, Rendered, Unit
-from lore.prompt.layout import is_from_user, is_real
-from lore.prompt.settings import Policy, Rules
-from lore.prompt.tail import tail_of, takes_system_messages
+from lore.prompt.base import Dialect, Finishing, Place, Policy, Rendered, Rules, Unit
+from lore.prompt.layout import is_from_user, is_real, tail_of, takes_system_messages
 
 VOLATILE = "context of this turn"
 MOST_BREAKPOINTS = 4

@@ -27,10 +27,9 @@ from lore.model.inserts import DeltaNews, delta_news, place_in, selector, signat
 from lore.model.items import NULL, ToolCall, is_absent
 from lore.model.state import Chain, Entry, Fact, Session
 from lore.model.vector import Vector
+from lore.prompt.base import Rules
 from lore.prompt.knowledge import News, delta_text
-from lore.prompt.layout import is_from_user
-from lore.prompt.settings import Rules
-from lore.prompt.tail import tail_of
+from lore.prompt.layout import is_from_user, tail_of
 
 _replace = msgspec.structs.replace
 MOST_DELTAS = 8

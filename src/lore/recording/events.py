@@ -32,10 +32,9 @@ from lore.model.items import is_absent
 from lore.model.state import Chain, Session
 from lore.model.turn import Basis, Turn, TurnPrompt
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import Dialect
+from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
-from lore.prompt.settings import Rules
 from lore.recording import corpus, plugins
 from lore.recording.base import Problems, Recording
 from lore.recording.overrides import Completion, Unsaid, completed, rated

@@ -14,9 +14,8 @@ from lore.formats.registry import BUILT_IN, READERS, reader_of
 from lore.model.events import MAIN
 from lore.model.state import Change
 from lore.model.turn import Turn
-from lore.prompt.base import Dialect, Memo
+from lore.prompt.base import Dialect, Memo, Policy, Rules
 from lore.prompt.dialects import dialect_named, dialect_names
-from lore.prompt.settings import Policy, Rules
 from lore.recording import corpus, plugins
 from lore.recording.base import HINT_FORMATS, Problems, Recording, UnrecognisedError
 from lore.recording.events import EventRecording, Template

@@ -16,9 +16,9 @@ from lore.model.events import Event, Knowledge
 from lore.model.inserts import signature
 from lore.model.results import KnowledgeResult, KnowledgeWritten, KnownFact
 from lore.model.state import Chain, Fact, Session
+from lore.prompt.base import Rules
 from lore.prompt.knowledge import SHORTEST_ID
 from lore.prompt.planning import Planner
-from lore.prompt.settings import Rules
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording
 from lore.recording.events import session_log

@@ -26,8 +26,7 @@ from lore.errors import LoreError
 from lore.model.canonical import encode as encode_json
 from lore.model.events import MAIN, Event, Remove, SessionStarted, encode
 from lore.model.prompt import Prompt
-from lore.prompt.base import Dialect
-from lore.prompt.settings import Rules
+from lore.prompt.base import Dialect, Rules
 from lore.session import Session
 from lore.store.applying import is_same, lines_of, merged, save_delta
 from lore.store.base import EMPTY, Checkpoint, Head, SessionData, SessionDelta, Store, Tell
