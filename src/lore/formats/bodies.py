@@ -21,18 +21,17 @@ from lore.formats.chat import kept
 from lore.formats.contents import events_in, unescaped
 from lore.formats.folders import Header, Member, PackReader, placed
 from lore.formats.http import call_of, endpoint_of, headers_of, status_of
-from lore.formats.lines import BOM, Line, LineReader, Lines, fault, is_crowded, problem, split_joined, too_many
+from lore.formats.lines import BOM, SPACE, Line, Lines, fault, is_crowded, problem, split_joined, too_many
 from lore.formats.recognition import ASKED, is_body
+from lore.formats.records import RecordReader
 from lore.formats.times import seconds
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import Sliced, parts, table
 from lore.model.turn import Exchange, Form, Streamed
 
-_SPACE = b" \t\r\n"
 
-
-class Bodies(LineReader):
+class Bodies(RecordReader):
     """Reader of request bodies.
 
     Until a line is met that is a record by itself, the file may be one JSON value over several lines, and
@@ -46,9 +45,6 @@ class Bodies(LineReader):
         """Read a file of which `known` is the first request, where it was sliced already."""
         super().__init__()
         self._known = known
-        self._probe = Lines()
-        self._held: list[bytes] | None = []
-        self._size = 0  # of what is held
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -59,46 +55,16 @@ class Bodies(LineReader):
             return True
         return _looks_like_body(head) and bool(fault(lines[0].data))  # what decodes all of it comes last
 
-    def _save(self) -> bytes:
-        return msgspec.msgpack.encode(None if self._held is None else b"".join(self._held))
-
-    def _load(self, saved: bytes) -> None:
-        held = msgspec.msgpack.decode(saved, type=bytes | None)
-        self._held = None if held is None else [held]
-        self._size = len(held or b"")
-        self._probe.feed(held or b"")
-
-    def feed(self, data: bytes) -> list[Read]:
-        if self._held is None:
-            return super().feed(data)
-        self._held.append(data)
-        self._size += len(data)
-        if any(self._stands_alone(line) for line in self._probe.feed(data)) or self._size > Lines.limit:
-            return self._by_lines()
-        return []
-
-    def finish(self) -> list[Read]:
-        if self._held is None:
-            return super().finish()
-        whole = b"".join(self._held)
+    def _has_lines(self, text: bytes) -> bool:
         last = self._probe.finish()
-        if last and last[0].number > 1 and self._stands_alone(last[0]):
-            return [*self._by_lines(), *super().finish()]
-        self._held = None
-        start = len(whole) - len(whole.removeprefix(BOM))
-        return self._read([Line(1, start, whole[start:])]) if whole[start:].strip(_SPACE) else []
-
-    def _by_lines(self) -> list[Read]:
-        held, self._held, self._probe = self._held or [], None, Lines()
-        return self._read(self._lines.feed(b"".join(held)))
+        return bool(last) and last[0].number > 1 and self._stands_alone(last[0])
 
     def _stands_alone(self, line: Line) -> bool:
-        """Tell whether a line shows that the file is read line by line."""
         if line.data[:1] != b"{":
             return False
         if line.number > 1:
             return _exchange(line.data) is not None
-        text = line.data.strip(_SPACE)
+        text = line.data.strip(SPACE)
         if self._known != text or not isinstance(self._known, Sliced):
             members = table(text)
             self._known = None if members is None else Sliced.of(text, members)
@@ -107,7 +73,7 @@ class Bodies(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
             return [problem(Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}", line)]
-        text = line.data.strip(_SPACE)
+        text = line.data.strip(SPACE)
         if self._known is not None and self._known == text:
             text, self._known = self._known, None
         exchange = _exchange(text)
@@ -171,7 +137,7 @@ class BodyPairs(PackReader):
 
 
 def _looks_like_body(head: bytes) -> bool:
-    text = head.removeprefix(BOM).lstrip(_SPACE)
+    text = head.removeprefix(BOM).lstrip(SPACE)
     named = b'"messages"' in text or (b'"model"' in text and (b'"system"' in text or b'"tools"' in text))
     gemini = b'"contents"' in text and b'"parts"' in text
     responses = b'"model"' in text and b'"input"' in text and any(b'"' + one.encode() + b'"' in text for one in ASKED)
@@ -180,7 +146,7 @@ def _looks_like_body(head: bytes) -> bool:
 
 def _exchange(data: bytes) -> Exchange | None:
     """Read one JSON object; None where it is neither a body nor a record of one."""
-    data = data if isinstance(data, Sliced) else data.strip(_SPACE)
+    data = data if isinstance(data, Sliced) else data.strip(SPACE)
     record = table(data)
     if record is None:
         return None
@@ -198,15 +164,9 @@ def _exchange(data: bytes) -> Exchange | None:
     at = next((found for key in _TIMES if (found := seconds(record.get(key, b"null"))) is not None), None)
     call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
     return Exchange(
-        Sliced.of(body, members),
-        fidelity,
-        at,
-        answer.usage,
-        answer.verdict,
-        response_id=answer.response_id,
-        output=answer.output,
-        call=call,
-    )
+        Sliced.of(body, members), fidelity, at, answer.usage, answer.verdict, response_id=answer.response_id,
+        output=answer.output, call=call,
+    )  # fmt: skip
 
 
 def _answer(record: dict[str, bytes]) -> Answer:

@@ -17,6 +17,7 @@ from lore.formats.base import Read
 from lore.formats.lines import (
     BOM,
     LONGEST,
+    SPACE,
     Line,
     LineReader,
     Lines,
@@ -27,12 +28,10 @@ from lore.formats.lines import (
     split_joined,
     too_many,
     too_much,
-)
+)  # fmt: skip
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import array, is_json
 from lore.model.turn import Exchange
-
-_SPACE = b" \t\r\n"
 
 
 class _State(Struct, frozen=True):
@@ -50,6 +49,7 @@ class RecordReader(LineReader):
         super().__init__()
         self._held: list[bytes] | None = []  # None: it is read by lines
         self._size = 0
+        self._probe = Lines()  # the lines of what is held
         self._whole = False  # the first line was seen, and is no value by itself
 
     def _save(self) -> bytes:
@@ -60,6 +60,7 @@ class RecordReader(LineReader):
         state = msgspec.msgpack.decode(saved, type=_State)
         self._held = None if state.held is None else [state.held]
         self._size, self._whole = len(state.held or b""), state.whole
+        self._probe.feed(state.held or b"")
         self._remember(state.own)
 
     def _own(self) -> bytes:
@@ -74,32 +75,37 @@ class RecordReader(LineReader):
             return super().feed(data)
         self._held.append(data)
         self._size += len(data)
-        if not self._whole and b"\n" in data:
-            begun = b"".join(self._held)
-            first = next(each(begun), None)
-            if first is not None and b"\n" in begun.partition(first)[2]:
-                self._whole = not _stands_alone(first)
-                if not self._whole:
-                    return self._by_lines()
-        return self._by_lines() if self._size > Lines.limit else []
+        if any(self._stands_alone(line) for line in self._probe.feed(data)) or self._size > Lines.limit:
+            return self._by_lines()
+        return []
 
     def finish(self) -> list[Read]:
         if self._held is None:
             return super().finish()
         whole = b"".join(self._held)
-        start = len(whole) - len(whole.removeprefix(BOM))
-        if self._whole and not is_json(whole[start:]):
+        text = whole.removeprefix(BOM)
+        if self._has_lines(text):
             return [*self._by_lines(), *super().finish()]
         self._held = None
-        text = whole[start:]
-        return [*self._read([Line(1, start, text)]), *self._rest()] if text.strip(_SPACE) else []
+        return [*self._read([Line(1, len(whole) - len(text), text)]), *self._rest()] if text.strip(SPACE) else []
 
     def _by_lines(self) -> list[Read]:
-        held, self._held = self._held or [], None
+        held, self._held, self._probe = self._held or [], None, Lines()
         return self._read(self._lines.feed(b"".join(held)))
 
+    def _stands_alone(self, line: Line) -> bool:
+        """Tell whether a line that is whole shows that the file is read line by line: here the first one decides."""
+        piece = line.data.strip(SPACE)
+        alone = not self._whole and (not piece or is_json(piece) or split_joined(piece) is not None)
+        self._whole = not alone
+        return alone
+
+    def _has_lines(self, text: bytes) -> bool:
+        """Tell whether a file that was held to its end is read line by line after all."""
+        return self._whole and not is_json(text)
+
     def _record(self, line: Line) -> list[Read] | None:
-        data = line.data.strip(_SPACE)
+        data = line.data.strip(SPACE)
         if len(data) > self.largest:
             return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_much(self.largest)}", line)]
         if is_crowded(data):
@@ -116,19 +122,14 @@ class RecordReader(LineReader):
 
 def first_records(head: bytes) -> list[bytes]:
     """Return the records that a file begins with, whole ones of its first lines; for recognising it."""
-    text = head.removeprefix(BOM).strip(_SPACE)
+    text = head.removeprefix(BOM).strip(SPACE)
     if is_json(text):
         return array(text)[:8] if text[:1] == b"[" else [text]
     found: list[bytes] = []
     for line in each(head):
-        piece = line.strip(_SPACE)
+        piece = line.strip(SPACE)
         if piece[:1] in (b"{", b"[") and is_json(piece):
             found += array(piece)[:8] if piece[:1] == b"[" else [piece]
         if len(found) >= 8:
             break
     return found
-
-
-def _stands_alone(line: bytes) -> bool:
-    piece = line.strip(_SPACE)
-    return len(piece) > Lines.limit or is_json(piece) or split_joined(piece) is not None
