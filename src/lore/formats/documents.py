@@ -33,176 +33,16 @@ _RAW = msgspec.json.Decoder(msgspec.Raw)
 Phase: TypeAlias = Literal["before", "inside", "over"]
 
 
-class ElementsState(Struct, frozen=True):
-    """What a cutter remembers."""
-
-    phase: Phase
-    line: int
-    byte: int
-    pending: bytes
-    wanted: int
-    skipping: bool
-    counted: tuple[int, bool, bool]
-
-
-class Elements:
-    """Cut the elements of the first array that stands at one of these paths (`""`: the document itself)."""
-
-    def __init__(
-        self, paths: tuple[str, ...], state: ElementsState | None = None, *, limit: int | None = None
-    ) -> None:  # fmt: skip
-        self.limit = limit or LONGEST
-        self._paths = paths
-        state = state or ElementsState("before", 1, 0, b"", 0, skipping=False, counted=(0, False, False))
-        self._phase: Phase = state.phase
-        self.line, self.byte = state.line, state.byte  # of the first byte that is pending
-        self._pending = [state.pending] if state.pending else []
-        self._size = len(state.pending)
-        self._wanted = state.wanted  # bytes that have to be there before it is worth looking again
-        self._skipping = state.skipping
-        self._counter = _Counter(*state.counted)
-
-    @property
-    def state(self) -> ElementsState:
-        """All that it remembers."""
-        counted = self._counter.depth, self._counter.inside, self._counter.escaped
-        return ElementsState(
-            self._phase, self.line, self.byte, self._joined(), self._wanted, self._skipping, counted
-        )  # fmt: skip
-
-    @property
-    def phase(self) -> Phase:
-        """Where it stands: before the array, inside it, behind it."""
-        return self._phase
-
-    def feed(self, data: bytes) -> list[Line]:
-        """Take the next bytes; return the elements that they complete."""
-        if self._phase == "over":
-            return []
-        self._pending.append(data)
-        self._size += len(data)
-        return self._look() if self._size >= self._wanted or self._skipping else []
-
-    def finish(self) -> list[Line]:
-        """Return what is left where no bytes come any more; `rest` says what could not be read."""
-        return self._look() if self._phase != "over" else []
-
-    @property
-    def rest(self) -> bytes:
-        """What is pending: after `finish`, the beginning of an element that has no end."""
-        return self._joined()
-
-    def _joined(self) -> bytes:
-        if len(self._pending) > 1:
-            self._pending = [b"".join(self._pending)]
-        return self._pending[0] if self._pending else b""
-
-    def _look(self) -> list[Line]:
-        data = self._joined()
-        at = 0
-        if self._phase == "before":
-            at = self._begin(data)
-            if at < 0:
-                self._keep(b"" if self.phase == "over" else data, data, 0, wanted=2 * len(data))
-                return []
-            self._phase = "inside"
-            self._pass(data, 0, at)
-        return self._cut(data, at)
-
-    def _keep(self, rest: bytes, data: bytes, at: int, *, wanted: int) -> None:
-        self._pending = [rest] if rest else []
-        self._size, self._wanted = len(rest), wanted
-        if not rest:
-            self._pass(data, at, len(data))
-
-    def _pass(self, data: bytes, start: int, end: int) -> None:
-        """Count what is behind."""
-        self.line += data.count(b"\n", start, end)
-        self.byte += end - start
-
-    def _begin(self, data: bytes) -> int:
-        """Return where the array's first element may stand; -1 where it has not been met."""
-        if "" in self._paths:
-            start = len(data) - len(data.removeprefix(BOM).lstrip(SPACE))
-            if start < len(data):
-                if data[start] == 0x5B:
-                    return start + 1
-                self._phase = "over" if len(self._paths) == 1 else self._phase
-        found = array_at(data, self._paths)
-        if found < 0 and len(data) > BEGINNING:
-            self._phase = "over"
-        return found
-
-    def _cut(self, data: bytes, at: int) -> list[Line]:
-        found: list[Line] = []
-        while True:
-            start = at
-            if not self._skipping:
-                at = _BETWEEN.match(data, at).end()  # pyright: ignore[reportOptionalMemberAccess]
-                self._pass(data, start, at)
-                start = at
-                if data[at : at + 1] == b"]":
-                    self._phase = "over"
-                if at == len(data) or self._phase == "over":
-                    self._keep(b"", data, at, wanted=0)
-                    return found
-            end = self._counter.end(data, at) if self._skipping else _end(data, at)
-            if end < 0:
-                return self._wait(data, at, found)
-            end = max(end, start + 1)  # a bracket that closes nothing is an element of its own, damaged
-            whole = data[start:end].rstrip(SPACE)
-            if not self._skipping:
-                found.append(Line(self.line, self.byte, whole if len(whole) <= self.limit else b""))
-            self._skipping, self._counter = False, _Counter()
-            self._pass(data, start, end)
-            at = end
-
-    def _wait(self, data: bytes, at: int, found: list[Line]) -> list[Line]:
-        """Keep an element that is not whole; one that is too long is given up."""
-        if self._skipping:
-            self._keep(b"", data, at, wanted=0)
-        elif len(data) - at > self.limit:
-            found.append(Line(self.line, self.byte, b""))
-            self._skipping = True
-            self._counter = _Counter()
-            self._counter.end(data, at)
-            self._keep(b"", data, at, wanted=0)
-        else:
-            self._keep(data[at:], data, at, wanted=min(2 * (len(data) - at), self.limit + 1))
-        return found
-
-
-def _end(data: bytes, at: int) -> int:
-    """Return where the value that begins at a byte ends; -1 where it is not whole."""
-    try:
-        _RAW.decode(memoryview(data)[at:])
-    except msgspec.DecodeError as error:
-        text = str(error)
-        if "truncated" in text:
-            return -1
-        behind = TRAILING.search(text)
-        if behind is not None:
-            return at + int(behind[1]) - 1
-    except RecursionError:
-        pass
-    else:
-        return len(data) if data[at] in b'{["' else -1
-    return _Counter().end(data, at)
-
-
 _NEXT = re.compile(rb'["}\],]|[{\[]++')  # brackets that open come many at a time where someone means harm
 _STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 
-class _Counter:
+class _Counter(Struct):
     """Find a value's end by counting brackets outside strings, piece by piece."""
 
-    __slots__ = ("depth", "escaped", "inside")
-
-    def __init__(self, depth: int = 0, inside: bool = False, escaped: bool = False) -> None:  # noqa: FBT001, FBT002
-        self.depth = depth
-        self.inside = inside
-        self.escaped = escaped  # the last byte was a backslash in a string
+    depth: int = 0
+    inside: bool = False
+    escaped: bool = False  # the last byte was a backslash in a string
 
     def end(self, data: bytes, at: int) -> int:
         """Return where the value ends; -1 where more is needed, and the counter stands behind these bytes."""
@@ -236,6 +76,160 @@ class _Counter:
         return -1
 
 
+class _State(Struct):
+    """What a cutter remembers; `line` and `byte` are those of the first byte that is pending."""
+
+    phase: Phase = "before"
+    line: int = 1
+    byte: int = 0
+    pending: bytes = b""
+    wanted: int = 0  # bytes that have to be there before it is worth looking again
+    skipping: bool = False
+    counter: _Counter = msgspec.field(default_factory=_Counter)
+
+
+class Elements:
+    """Cut the elements of the first array that stands at one of these paths (`""`: the document itself)."""
+
+    def __init__(self, paths: tuple[str, ...], state: bytes = b"", *, limit: int | None = None) -> None:
+        self.limit = limit or LONGEST
+        self._paths = paths
+        self._state = msgspec.msgpack.decode(state, type=_State) if state else _State()
+        self._pending = [self._state.pending] if self._state.pending else []
+        self._size = len(self._state.pending)
+
+    @property
+    def state(self) -> bytes:
+        """All that it remembers."""
+        return msgspec.msgpack.encode(msgspec.structs.replace(self._state, pending=self.rest))
+
+    @property
+    def phase(self) -> Phase:
+        """Where it stands: before the array, inside it, behind it."""
+        return self._state.phase
+
+    @property
+    def line(self) -> int:
+        """The line of the first byte that is pending."""
+        return self._state.line
+
+    @property
+    def byte(self) -> int:
+        """The place of the first byte that is pending."""
+        return self._state.byte
+
+    def feed(self, data: bytes) -> list[Line]:
+        """Take the next bytes; return the elements that they complete."""
+        if self.phase == "over":
+            return []
+        self._pending.append(data)
+        self._size += len(data)
+        return self._look() if self._size >= self._state.wanted or self._state.skipping else []
+
+    def finish(self) -> list[Line]:
+        """Return what is left where no bytes come any more; `rest` says what could not be read."""
+        return self._look() if self.phase != "over" else []
+
+    @property
+    def rest(self) -> bytes:
+        """What is pending: after `finish`, the beginning of an element that has no end."""
+        if len(self._pending) > 1:
+            self._pending = [b"".join(self._pending)]
+        return self._pending[0] if self._pending else b""
+
+    def _look(self) -> list[Line]:
+        data = self.rest
+        at = 0
+        if self._state.phase == "before":
+            at = self._begin(data)
+            if at < 0:
+                self._keep(b"" if self.phase == "over" else data, data, 0, wanted=2 * len(data))
+                return []
+            self._state.phase = "inside"
+            self._pass(data, 0, at)
+        return self._cut(data, at)
+
+    def _keep(self, rest: bytes, data: bytes, at: int, *, wanted: int) -> None:
+        self._pending = [rest] if rest else []
+        self._size, self._state.wanted = len(rest), wanted
+        if not rest:
+            self._pass(data, at, len(data))
+
+    def _pass(self, data: bytes, start: int, end: int) -> None:
+        """Count what is behind."""
+        self._state.line += data.count(b"\n", start, end)
+        self._state.byte += end - start
+
+    def _begin(self, data: bytes) -> int:
+        """Return where the array's first element may stand; -1 where it has not been met."""
+        if "" in self._paths:
+            start = len(data) - len(data.removeprefix(BOM).lstrip(SPACE))
+            if start < len(data):
+                if data[start] == 0x5B:
+                    return start + 1
+                self._state.phase = "over" if len(self._paths) == 1 else self._state.phase
+        found = array_at(data, self._paths)
+        if found < 0 and len(data) > BEGINNING:
+            self._state.phase = "over"
+        return found
+
+    def _cut(self, data: bytes, at: int) -> list[Line]:
+        found: list[Line] = []
+        while True:
+            start = at
+            if not self._state.skipping:
+                at = _BETWEEN.match(data, at).end()  # pyright: ignore[reportOptionalMemberAccess]
+                self._pass(data, start, at)
+                start = at
+                if data[at : at + 1] == b"]":
+                    self._state.phase = "over"
+                if at == len(data) or self._state.phase == "over":
+                    self._keep(b"", data, at, wanted=0)
+                    return found
+            end = self._state.counter.end(data, at) if self._state.skipping else _end(data, at)
+            if end < 0:
+                return self._wait(data, at, found)
+            end = max(end, start + 1)  # a bracket that closes nothing is an element of its own, damaged
+            whole = data[start:end].rstrip(SPACE)
+            if not self._state.skipping:
+                found.append(Line(self.line, self.byte, whole if len(whole) <= self.limit else b""))
+            self._state.skipping, self._state.counter = False, _Counter()
+            self._pass(data, start, end)
+            at = end
+
+    def _wait(self, data: bytes, at: int, found: list[Line]) -> list[Line]:
+        """Keep an element that is not whole; one that is too long is given up."""
+        if self._state.skipping:
+            self._keep(b"", data, at, wanted=0)
+        elif len(data) - at > self.limit:
+            found.append(Line(self.line, self.byte, b""))
+            self._state.skipping = True
+            self._state.counter = _Counter()
+            self._state.counter.end(data, at)
+            self._keep(b"", data, at, wanted=0)
+        else:
+            self._keep(data[at:], data, at, wanted=min(2 * (len(data) - at), self.limit + 1))
+        return found
+
+
+def _end(data: bytes, at: int) -> int:
+    """Return where the value that begins at a byte ends; -1 where it is not whole."""
+    try:
+        _RAW.decode(memoryview(data)[at:])
+    except msgspec.DecodeError as error:
+        text = str(error)
+        if "truncated" in text:
+            return -1
+        behind = TRAILING.search(text)
+        if behind is not None:
+            return at + int(behind[1]) - 1
+    except RecursionError:
+        pass
+    else:
+        return len(data) if data[at] in b'{["' else -1
+    return _Counter().end(data, at)
+
+
 class Documents:
     """A reader of documents; a format names `paths` and the words that its beginning must hold."""
 
@@ -246,7 +240,7 @@ class Documents:
     words: ClassVar[tuple[bytes, ...]]
     longest: ClassVar[int] = LONGEST  # bytes of an element
 
-    def __init__(self, state: ElementsState | None = None) -> None:
+    def __init__(self, state: bytes = b"") -> None:
         self._elements = Elements(self.paths, state, limit=self.longest)
 
     @classmethod
@@ -258,11 +252,11 @@ class Documents:
 
     @classmethod
     def restore(cls, state: bytes) -> Documents:
-        return cls(msgspec.msgpack.decode(state, type=ElementsState))
+        return cls(state)
 
     @property
     def state(self) -> bytes:
-        return msgspec.msgpack.encode(self._elements.state)
+        return self._elements.state
 
     def feed(self, data: bytes) -> Iterable[Read]:
         return self._read_all(self._elements.feed(data))

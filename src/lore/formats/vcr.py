@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.captures import Captures, call_in
-from lore.formats.documents import ElementsState
 from lore.formats.http import exchanges_of
-from lore.formats.lines import BOM, Line, too_much
+from lore.formats.lines import BOM, SPACE, too_much
 from lore.formats.recognition import is_yaml_cassette
 from lore.formats.yaml_values import Anchored, YamlError, load
 from lore.model.canonical import encode
@@ -32,6 +31,7 @@ _LIST = re.compile(
 )
 _WORD = re.compile(rb"\s*(?:-[\w \t]*)?\s*$")  # an item that is a word is no call, and millions of them may come
 _BEGINNING = 1024 * 1024
+_TOO_LONG = f"an interaction is passed over: {too_much(LONGEST)}"
 
 
 class _Json(Captures):
@@ -41,7 +41,7 @@ class _Json(Captures):
 
 
 class _Yaml(Struct):
-    """What is remembered of a cassette in YAML: `indent` of its list (-1: not met), and where `pending` begins."""
+    """A cassette in YAML: `indent` of its list (-1: not met), and where `pending` begins."""
 
     pending: bytes = b""
     line: int = 1
@@ -52,11 +52,94 @@ class _Yaml(Struct):
     over: bool = False
     anchors: dict[str, Anchored] = {}
 
+    @property
+    def state(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    def feed(self, data: bytes, *, last: bool = False) -> list[Read]:
+        """Cut and read the interactions that are whole."""
+        if self.over:
+            return []
+        self.pending += data
+        if self.indent < 0 and not self._met_list(last=last):
+            return []
+        found: list[Read] = []
+        at = 0
+        ends = re.compile(rb"\n(?=" + b" " * self.indent + rb"-[ \t\r\n]|[^\s#\-]|---|\.\.\.)")
+        pending = self.pending
+        while (match := ends.search(pending, max(at, self.scanned))) is not None:
+            found += self._item(pending[at : match.end()])
+            at, self.scanned = match.end(), 0
+            if not pending.startswith(b" " * self.indent + b"-", at) or pending.startswith(b"---", at):
+                self.over, at = True, len(pending)
+        if last and not self.over and pending[at:].strip():
+            found += self._item(pending[at:])
+            at = len(pending)
+        self.pending = pending[at:]
+        self.scanned = max(0, len(self.pending) - self.indent - 8)
+        if self.skipping or len(self.pending) > LONGEST:
+            if not self.skipping:
+                found.append(self._problem(Code.CAPTURE_TOO_LARGE, _TOO_LONG))
+            self._pass(self.scanned)
+            self.scanned, self.skipping = 0, True
+        return found
+
+    def finish(self) -> list[Read]:
+        found = self.feed(b"\n", last=True)
+        if self.indent < 0:
+            found.append(self._problem(Code.UNREADABLE_LINE, "a cassette without interactions"))
+        return found
+
+    def _met_list(self, *, last: bool) -> bool:
+        """Find where the list of interactions begins, and how far it is indented."""
+        match = _LIST.search(self.pending)
+        if match is None:
+            self.over = last or len(self.pending) > _BEGINNING
+            self.pending = b"" if self.over else self.pending
+            return False
+        self.indent = len(match[1])
+        self._pass(match.end())
+        return True
+
+    def _pass(self, end: int) -> None:
+        """Drop what is behind, and count it."""
+        self.line += self.pending.count(b"\n", 0, end)
+        self.byte += end
+        self.pending = self.pending[end:]
+
+    def _item(self, data: bytes) -> list[Read]:
+        """Read one interaction."""
+        line, byte = self.line, self.byte
+        found: list[Read] = []
+        if self.skipping:
+            self.skipping = False
+        elif len(data) > LONGEST:
+            found = [self._problem(Code.CAPTURE_TOO_LARGE, _TOO_LONG)]
+        elif _WORD.match(data) is None:
+            try:
+                items: Any = load(data, self.anchors)
+            except YamlError as error:
+                found = [self._problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}")]
+            else:
+                calls = [call_in(parts(encode(item))) for item in _tables(items)]
+                found = [Read(judged, line, byte) for call in calls for judged in exchanges_of(call)]
+        self.line += data.count(b"\n")
+        self.byte += len(data)
+        return found
+
+    def _problem(self, code: Code, message: str) -> Read:
+        return Read(Problem(code, message), self.line, self.byte)
+
+
+def _tables(value: Any) -> list[object]:
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [item for item in items if isinstance(item, dict)]
+
 
 class _State(Struct):
-    json: ElementsState | None
-    yaml: _Yaml | None
+    kind: Literal["", "json", "yaml"]
     begin: bytes
+    own: bytes
 
 
 class Vcr:
@@ -67,8 +150,7 @@ class Vcr:
     clock: ClassVar[Clock] = "end"
 
     def __init__(self) -> None:
-        self._json: _Json | None = None
-        self._yaml: _Yaml | None = None
+        self._reader: _Json | _Yaml | None = None
         self._begin = b""
 
     @classmethod
@@ -79,115 +161,26 @@ class Vcr:
     def restore(cls, state: bytes) -> Vcr:
         saved = msgspec.msgpack.decode(state, type=_State)
         made = cls()
-        made._json = None if saved.json is None else _Json(saved.json)
-        made._yaml, made._begin = saved.yaml, saved.begin
+        made._begin = saved.begin
+        if saved.kind:
+            made._reader = _Json(saved.own) if saved.kind == "json" else msgspec.msgpack.decode(saved.own, type=_Yaml)
         return made
 
     @property
     def state(self) -> bytes:
-        json = None if self._json is None else self._json._elements.state  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        return msgspec.msgpack.encode(_State(json, self._yaml, self._begin))
+        reader = self._reader
+        kind = "" if reader is None else "yaml" if isinstance(reader, _Yaml) else "json"
+        return msgspec.msgpack.encode(_State(kind, self._begin, b"" if reader is None else reader.state))
 
     def feed(self, data: bytes) -> Iterable[Read]:
-        if self._json is None and self._yaml is None:
+        if self._reader is None:
             self._begin += data
-            start = self._begin.removeprefix(BOM).lstrip(b" \t\r\n")[:1]
+            start = self._begin.removeprefix(BOM).lstrip(SPACE)[:1]
             if not start or self._begin == BOM[: len(self._begin)]:
                 return []
             data, self._begin = self._begin, b""
-            if start == b"{":
-                self._json = _Json()
-            else:
-                self._yaml = _Yaml()
-        return self._json.feed(data) if self._json is not None else self._by_items(data)
+            self._reader = _Json() if start == b"{" else _Yaml()
+        return self._reader.feed(data)
 
     def finish(self) -> Iterable[Read]:
-        if self._json is not None:
-            return self._json.finish()
-        if self._yaml is None:
-            return []
-        found = self._by_items(b"\n", last=True)
-        yaml = self._yaml
-        if yaml.indent < 0:
-            found.append(Read(Problem(Code.UNREADABLE_LINE, "a cassette without interactions"), yaml.line, yaml.byte))
-        return found
-
-    def _by_items(self, data: bytes, *, last: bool = False) -> list[Read]:
-        """Cut and read the interactions that are whole."""
-        yaml = cast("_Yaml", self._yaml)
-        if yaml.over:
-            return []
-        yaml.pending += data
-        if yaml.indent < 0 and not _met_list(yaml, last=last):
-            return []
-        found: list[Read] = []
-        at = 0
-        ends = re.compile(rb"\n(?=" + b" " * yaml.indent + rb"-[ \t\r\n]|[^\s#\-]|---|\.\.\.)")
-        pending = yaml.pending
-        while (match := ends.search(pending, max(at, yaml.scanned))) is not None:
-            self._item(pending[at : match.end()], found)
-            at, yaml.scanned = match.end(), 0
-            if not pending.startswith(b" " * yaml.indent + b"-", at) or pending.startswith(b"---", at):
-                yaml.over, at = True, len(pending)
-        if last and not yaml.over and pending[at:].strip():
-            self._item(pending[at:], found)
-            at = len(pending)
-        yaml.pending = pending[at:]
-        yaml.scanned = max(0, len(yaml.pending) - yaml.indent - 8)
-        self._bound(found)
-        return found
-
-    def _bound(self, found: list[Read]) -> None:
-        yaml = cast("_Yaml", self._yaml)
-        if yaml.skipping or len(yaml.pending) > LONGEST:
-            if not yaml.skipping:
-                found.append(Read(_too_long(), yaml.line, yaml.byte))
-            cut = yaml.scanned
-            yaml.line += yaml.pending.count(b"\n", 0, cut)
-            yaml.byte += cut
-            yaml.pending, yaml.scanned, yaml.skipping = yaml.pending[cut:], 0, True
-
-    def _item(self, data: bytes, found: list[Read]) -> None:
-        """Read one interaction."""
-        yaml = cast("_Yaml", self._yaml)
-        line = Line(yaml.line, yaml.byte, data)
-        yaml.line += data.count(b"\n")
-        yaml.byte += len(data)
-        if yaml.skipping:
-            yaml.skipping = False
-        elif len(data) > LONGEST:
-            found.append(Read(_too_long(), line.number, line.byte))
-        elif _WORD.match(data) is None:
-            found.extend(_read(line, yaml.anchors))
-
-
-def _met_list(yaml: _Yaml, *, last: bool) -> bool:
-    """Find where the list of interactions begins, and how far it is indented."""
-    match = _LIST.search(yaml.pending)
-    if match is None:
-        yaml.over = last or len(yaml.pending) > _BEGINNING
-        yaml.pending = b"" if yaml.over else yaml.pending
-        return False
-    yaml.indent = len(match[1])
-    yaml.line += yaml.pending.count(b"\n", 0, match.end())
-    yaml.byte += match.end()
-    yaml.pending = yaml.pending[match.end() :]
-    return True
-
-
-def _too_long() -> Problem:
-    return Problem(Code.CAPTURE_TOO_LARGE, f"an interaction is passed over: {too_much(LONGEST)}")
-
-
-def _read(line: Line, anchors: dict[str, Anchored]) -> list[Read]:
-    try:
-        value: Any = load(line.data, anchors)
-    except YamlError as error:
-        return [Read(Problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}"), line.number, line.byte)]
-    items = cast("list[Any]", value) if isinstance(value, list) else []
-    found: list[Read] = []
-    for item in items:
-        if isinstance(item, dict):
-            judged = exchanges_of(call_in(parts(encode(cast("object", item)))))
-            found.extend(Read(one, line.number, line.byte) for one in judged)
-    return found
+        return [] if self._reader is None else self._reader.finish()
