@@ -10,7 +10,7 @@ from hypothesis import given
 
 from bench import generate
 from hostile.wrong import WRONG
-from lore.formats.assembled import Assembled
+from lore.formats.lore_log import Assembled
 from lore.formats.registry import recognise
 from lore.model.assembled import RESETS, changes_of, reset_of
 from lore.model.codes import Problem

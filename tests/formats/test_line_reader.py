@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from lore.formats.assembled import Assembled
 from lore.formats.bodies import Bodies
 from lore.formats.captures import Proxy
 from lore.formats.claude_code import ClaudeCode
-from lore.formats.claude_events import ClaudeEvents
 from lore.formats.lines import LineReader, Lines
 from lore.formats.litellm import LiteLLM
-from lore.formats.lore_log import LoreLog
+from lore.formats.lore_log import Assembled, LoreLog
 from lore.formats.registry import READERS
-from lore.formats.spans import GenAI
+from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.model.codes import Problem
 from lore.testing.readers import everything
 

@@ -1,20 +1,28 @@
-"""lore's own session log, version 1: JSON Lines, one event a line, `session_started` first.
+"""What lore itself writes, as JSON Lines: session logs, and sessions that `lore assemble --all` assembled.
 
-The fast lane decodes a line straight into its struct and refuses what it does not know; the slow lane
-then reads camelCase keys, unknown keys and lone surrogates. What neither takes is an opaque event.
+A session log, version 1, has one event a line, `session_started` first. The fast lane decodes a line straight into its
+struct and refuses what it does not know; the slow lane then reads camelCase keys, unknown keys and lone surrogates.
+What neither takes is an opaque event.
+
+An assembled session has one turn a line, each a delta against its chain's turn before. What a line keeps is shared
+with the prompt before, so reading costs O(bytes) and comparing goes by identity; a line that keeps what its chain does
+not have (too many segments, other bytes) is a problem (LORE204 where the turn before was not to be read, LORE207 where
+it was), and so are the lines after it, until one keeps nothing.
 """
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import ClassVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, Struct
 
 from lore.formats.base import Read, Yields
 from lore.formats.lines import Line, LineReader, each, problem
 from lore.model import events as e
 from lore.model import lenient
+from lore.model.assembled import AssembledSegment, AssembledTurn, changes_of
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.items import (
@@ -30,6 +38,9 @@ from lore.model.items import (
     is_absent,
 )  # fmt: skip
 from lore.model.jsonslice import elements, members, table
+from lore.model.prompt import Fidelity, Prompt, Segment
+from lore.model.turn import Turn
+from lore.model.vector import Vector
 
 _DECODER = msgspec.json.Decoder(e.Event)
 
@@ -159,3 +170,171 @@ def _good_output(output: Raw) -> bool:
 def _good_system(raw: Raw) -> bool:
     text = bytes(raw)
     return is_string(raw) or (text[:1] == b"[" and all(one[:1] == b'"' for one in elements(text)))
+
+
+_TURN = msgspec.json.Decoder(AssembledTurn)
+_OPENING = frozenset(("turn", "chain", "keep_segments", "append"))
+
+
+class _Saved(Struct, frozen=True):
+    """A chain's latest prompt without its tail, which no turn continues."""
+
+    dialect: str
+    fidelity: Fidelity
+    head: tuple[Segment, ...]
+    messages: list[Segment]
+    params: dict[str, bytes]
+
+
+class _State(Struct, frozen=True):
+    lost: bool
+    chains: dict[str, _Saved]
+
+
+class _ChainPrompt(Struct, frozen=True):
+    """A chain's latest prompt; `sums[n]` are the bytes of its first n segments (grown with the chain)."""
+
+    prompt: Prompt
+    sums: list[int]
+
+
+class _RefusedError(Exception):
+    """A line that contradicts itself."""
+
+
+class _MissedError(_RefusedError):
+    """A line that does not fit what came before it, as far as that could be read."""
+
+
+class Assembled(LineReader):
+    """Reader of assembled sessions."""
+
+    name: ClassVar[str] = "assembled"
+    yields: ClassVar[Yields] = "turns"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lost = False  # whether a line could not be read: of which chain, nobody knows
+        self._chains: dict[str, _ChainPrompt] = {}
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        return (table(next(each(head), b"")) or {}).keys() >= _OPENING
+
+    def _save(self) -> bytes:
+        chains = {name: _saved(held.prompt) for name, held in self._chains.items()}
+        return msgspec.msgpack.encode(_State(self._lost, chains))
+
+    def _load(self, saved: bytes) -> None:
+        state = msgspec.msgpack.decode(saved, type=_State)
+        self._lost = state.lost
+        self._chains = {name: _held(one) for name, one in state.chains.items()}
+
+    def _record(self, line: Line) -> list[Read] | None:
+        told = _decoded(line.data)
+        return None if told is None else [self._turn(told, line)]
+
+    def _odd(self, line: Line) -> list[Read]:
+        self._chains.pop(text_of((table(line.data) or {}).get("chain", b"")), None)
+        return [problem(Code.MALFORMED_RECORD, "no turn of an assembled session: missing or wrong fields", line)]
+
+    def _lose(self) -> None:
+        self._lost = True
+
+    def _turn(self, told: AssembledTurn, line: Line) -> Read:
+        held = self._chains.pop(told.chain, None)
+        try:
+            made = _continued(told, held)
+        except _RefusedError as error:
+            where = f"turn {told.turn} of chain {printable(told.chain[:60])!r}"
+            missed = isinstance(error, _MissedError) and (self._lost or held is None)
+            return problem(Code.UNKNOWN_ID if missed else Code.MALFORMED_RECORD, f"{where} {error}", line)
+        self._chains[told.chain] = made
+        changes = changes_of(told.reset)
+        turn = Turn(told.chain, told.turn, made.prompt, changes, line=line.number, byte=line.byte)
+        return Read(turn, line.number, line.byte)
+
+
+def _decoded(data: bytes) -> AssembledTurn | None:
+    try:
+        told = _TURN.decode(data)
+        if not data.isascii():
+            data.decode("utf-8")  # msgspec's Raw does not look inside strings
+    except (ValueError, RecursionError):
+        return _slow_turn(data)
+    return told
+
+
+def _slow_turn(data: bytes) -> AssembledTurn | None:
+    """Decode what the fast lane refuses: deep nesting, lone surrogates in parameters and breakpoints."""
+    try:
+        told: AssembledTurn = lenient.convert(data, AssembledTurn)
+    except (ValueError, RecursionError):
+        return None
+    counts = (told.keep_segments, told.keep_bytes, told.tail_segments, told.tail_bytes)
+    return told if min(counts) >= 0 and all(place >= 0 for place, _ in told.breakpoints) else None
+
+
+def _continued(told: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt:
+    """Return the prompt that a line makes of the one before; raises `_RefusedError` where it does not fit."""
+    if held is None:
+        if told.keep_segments or told.keep_bytes:
+            raise _MissedError(f"keeps {told.keep_segments} segments of a turn before, which is missing")
+        held = _ChainPrompt(Prompt(told.dialect, told.fidelity), [0])
+    kept, before = told.keep_segments, held.prompt
+    if kept > before.stable:
+        raise _MissedError(f"keeps {kept} segments of a turn that has {before.stable}")
+    if held.sums[kept] != told.keep_bytes:
+        raise _MissedError(f"keeps {told.keep_bytes} bytes; the first {kept} segments have {held.sums[kept]}")
+    if told.tail_segments > len(told.append):
+        raise _RefusedError(f"has {told.tail_segments} segments in its tail and {len(told.append)} in all that is new")
+    if kept and told.dialect != before.dialect:
+        raise _RefusedError(f"keeps segments of another dialect ({printable(before.dialect[:60])})")
+    new = [_segment(one) for one in told.append]
+    fixed = len(new) - told.tail_segments
+    tail = tuple(new[fixed:])
+    if sum(len(one.data) for one in tail) != told.tail_bytes:
+        raise _RefusedError("has a tail of another size than it says")
+    return _extended(told, before, held.sums, new[:fixed], tail)
+
+
+def _extended(
+    told: AssembledTurn, before: Prompt, sums: list[int], new: list[Segment], tail: tuple[Segment, ...]
+) -> _ChainPrompt:
+    kept, size, added = told.keep_segments, len(before.head), 0
+    if kept <= size:
+        added = next((place for place, one in enumerate(new) if one.section == "messages"), len(new))
+    head = before.head if kept >= size and not added else (*before.head[:kept], *new[:added])
+    breakpoints = told.breakpoints
+    positions = tuple([place for place, _ in breakpoints])
+    if any(place >= after for place, after in pairwise((*positions, kept + len(new)))):
+        raise _RefusedError("has breakpoints out of order, or on segments that it does not have")
+    prompt = Prompt(
+        dialect=told.dialect, fidelity=told.fidelity, model=told.model, head=head,
+        messages=before.messages.cut(max(0, kept - size)).extend(new[added:]), tail=tail,
+        breakpoints=positions, breakpoint_values=tuple([bytes(value) for _, value in breakpoints]),
+        auto_breakpoint=told.auto_breakpoint is True,
+        params=before.params if told.params is UNSET else {key: bytes(value) for key, value in told.params.items()},
+    )  # fmt: skip
+    del sums[kept + 1 :]
+    total = sums[-1]
+    for one in new:
+        total += len(one.data)
+        sums.append(total)
+    return _ChainPrompt(prompt, sums)
+
+
+def _segment(told: AssembledSegment) -> Segment:
+    breakpoint = None if told.breakpoint is UNSET else bytes(told.breakpoint)
+    return Segment(told.section, told.path, told.data.encode(), told.kind, breakpoint, told.origin)
+
+
+def _saved(prompt: Prompt) -> _Saved:
+    return _Saved(prompt.dialect, prompt.fidelity, prompt.head, list(prompt.messages), prompt.params)
+
+
+def _held(saved: _Saved) -> _ChainPrompt:
+    prompt = Prompt(
+        saved.dialect, saved.fidelity, head=saved.head, messages=Vector(saved.messages), params=saved.params
+    )  # fmt: skip
+    return _ChainPrompt(prompt, list(accumulate((len(one.data) for one in prompt), initial=0)))

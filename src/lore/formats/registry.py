@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from lore.formats.assembled import Assembled
 from lore.formats.base import Reader
 from lore.formats.bodies import Bodies, BodyPairs
 from lore.formats.captures import Cassette, ClaudeTap, Har, Proxy, ProxyList
 from lore.formats.claude_code import ClaudeCode
-from lore.formats.claude_events import ClaudeEvents
 from lore.formats.inspect_log import InspectArchive, InspectLog
 from lore.formats.lines import each, is_crowded
 from lore.formats.litellm import Completions, LiteLLM
-from lore.formats.lore_log import LoreLog
+from lore.formats.lore_log import Assembled, LoreLog
 from lore.formats.recognition import may_be_recording, plain_request
-from lore.formats.spans import GenAI
+from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.formats.vcr import Vcr
 from lore.model.jsonslice import table
 

@@ -6,7 +6,7 @@ import json
 
 from formats.captures import codes, exchanges, fixture
 from lore.formats.registry import recognise
-from lore.formats.spans import GenAI
+from lore.formats.telemetry import GenAI
 from lore.model.events import Billed
 from lore.prompt.base import Memo
 from lore.prompt.dialects import dialect_of
