@@ -23,8 +23,8 @@ from lore.compaction.memory.buckets import (
 from lore.compaction.memory.identities import anchor_of, bucket
 from lore.compaction.memory.records import Extracted, Forgotten, Known, Remembered, Topic
 from lore.model.events import SessionStarted, encode
-from lore.store.applying import save_delta
 from lore.store.base import SessionDelta, StoreError
+from lore.store.deltas import save_delta
 from storing import URLS, embedded, opened
 
 two = pytest.mark.parametrize("kind", ["memory", "sqlite"])

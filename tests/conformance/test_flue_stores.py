@@ -15,8 +15,8 @@ from lore.fold.step import Folding
 from lore.model import checkpoint
 from lore.model.state import Session as State
 from lore.session import event
-from lore.store.applying import save_delta
 from lore.store.base import ConflictError, FormatError, Head, SessionDelta, StoreError
+from lore.store.deltas import save_delta
 from lore.store.session import StoredSession
 from lore.testing.stores.harness import HEADER, at_once, items, say
 from lore.testing.stores.scenarios import add, begun, events, header, said

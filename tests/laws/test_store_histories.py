@@ -19,8 +19,8 @@ from lore.model import checkpoint
 from lore.model.canonical import canonical
 from lore.model.events import Remove, SessionStarted, encode
 from lore.session import Session
-from lore.store.applying import lines_of
 from lore.store.base import ConflictError, StoreError
+from lore.store.deltas import lines_of
 from lore.store.lines import NOTHING, follow
 from lore.store.session import StoredSession
 from lore.testing.stores.harness import Faulty

@@ -15,8 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from lore.store.applying import save_delta
 from lore.store.base import Checkpoint, Head, SessionDelta, Store, StoreError
+from lore.store.deltas import save_delta
 from lore.store.lines import NOTHING
 from lore.testing.stores.scenarios import header, line, said
 from storing import WITHOUT, opened

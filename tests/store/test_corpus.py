@@ -12,8 +12,8 @@ from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.converting import convert
 from lore.session import Session
-from lore.store.applying import save_delta
 from lore.store.base import SessionDelta, Store
+from lore.store.deltas import save_delta
 from lore.store.lines import read_header
 from lore.store.registry import open_store
 from storing import URLS, opened

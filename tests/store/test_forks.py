@@ -1,6 +1,6 @@
 """Which sessions go with one that is deleted."""
 
-from lore.store.applying import with_forks
+from lore.store.deltas import with_forks
 
 PARENTS = {"root": None, "one": "root", "two": "root", "deep": "one", "other": "elsewhere"}
 

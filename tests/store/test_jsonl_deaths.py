@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from lore.store.applying import digests_of
 from lore.store.base import Checkpoint, Head, SessionDelta
+from lore.store.deltas import digests_of
 from lore.store.lines import NOTHING
 from store.logs import Logs, begun, header, said
 

@@ -9,8 +9,8 @@ from threading import Barrier
 
 import pytest
 
-from lore.store.applying import settle
 from lore.store.base import ConflictError, Head, SessionDelta, StoreError, UnknownSessionError
+from lore.store.deltas import settle
 from store.logs import Logs, begun, header, said
 
 HOLD = """

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lore.store.applying import Whole, save_delta
 from lore.store.base import ConflictError, Head, SessionDelta, UnknownSessionError
+from lore.store.deltas import Whole, save_delta
 from lore.store.sqlite import Memory
 from lore.testing.stores.scenarios import AT, LATER, Hiding, header, said
 

@@ -50,7 +50,7 @@ from lore.errors import LoreError
 from lore.model.events import MAIN
 from lore.model.state import Chain, settled
 from lore.session import Session
-from lore.store.applying import lines_of
+from lore.store.deltas import lines_of
 from lore.store.registry import noted
 from lore.store.session import StoredSession
 

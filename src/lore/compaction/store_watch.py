@@ -41,8 +41,8 @@ from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, settled
 from lore.prompt.layout import is_real
 from lore.session import Session
-from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, Tell, UnknownSessionError
+from lore.store.deltas import save_delta
 from lore.store.lines import follow
 from lore.store.registry import shown
 

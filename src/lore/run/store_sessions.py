@@ -34,7 +34,6 @@ from lore.model.results_store import (
     StoreWritten,
 )
 from lore.recording.log_lines import kind_of
-from lore.store.applying import is_same, save_delta, with_forks
 from lore.store.base import (
     ConflictError,
     DamagedError,
@@ -46,6 +45,7 @@ from lore.store.base import (
     Tell,
     UnknownSessionError,
 )  # fmt: skip
+from lore.store.deltas import is_same, save_delta, with_forks
 from lore.store.lines import read_header
 from lore.store.registry import BEYOND, noted
 from lore.store.sync import Clock, now

@@ -24,8 +24,8 @@ from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
 from lore.recording import corpus
 from lore.recording.opening import kind_of
-from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionDelta, Store
+from lore.store.deltas import save_delta
 from lore.store.registry import address_of, holds, noted, open_there, say_once, unknown
 from lore.store.sync import now
 

@@ -13,7 +13,7 @@ Rules that every store keeps (`lore.testing.StoreContract` holds each):
 - what comes out can be changed by nobody: values are immutable;
 - a store of a newer format is refused, and not touched.
 
-How to add one: write a class with the methods of `Store` (`save_delta` may be left out: `applying.save_delta`
+How to add one: write a class with the methods of `Store` (`save_delta` may be left out: `deltas.save_delta`
 then loads, adds, and saves in full), publish a function `(url, tell) -> Store` under the entry-point group
 `lore.stores` with the scheme of its URLs as name, and run `lore.testing.StoreContract` over it
 (the page: `WRITING.md` beside this file).
@@ -102,6 +102,14 @@ class Summary(Struct, frozen=True, kw_only=True):
     leaf_id: str | None = None
     created_at: str | None = None
     updated_at: str | None = None
+
+    def data(self, events: tuple[bytes, ...], first: int, metadata: bytes) -> SessionData:
+        """Return the session with these events, numbered from `first` on."""
+        return SessionData(
+            session_id=self.session_id, head=self.head, events=events, first=first, project_id=self.project_id,
+            parent_session_id=self.parent_session_id, leaf_id=self.leaf_id, metadata=metadata,
+            created_at=self.created_at, updated_at=self.updated_at,
+        )  # fmt: skip
 
 
 class DeltaRow(Struct, frozen=True):

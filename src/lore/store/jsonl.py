@@ -28,7 +28,6 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from lore.formats.lines import fault
-from lore.store.applying import checked, digests_of, same_header, settle, with_forks
 from lore.store.base import (
     Checkpoint,
     ConflictError,
@@ -44,6 +43,7 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )  # fmt: skip
+from lore.store.deltas import checked, digests_of, same_header, settle, with_forks
 from lore.store.jsonl_clients import Clients
 from lore.store.jsonl_files import (
     PATIENCE,
@@ -128,11 +128,8 @@ class Jsonl:
                 f"{log.path}: the last {state.size - state.end:,} bytes are a delta that was never acknowledged; they "
                 "are left out, and put aside when the session is saved next"
             )
-        return SessionData(
-            session_id=session_id, head=state.head, events=tuple(part.lines[max(0, after + 1 - part.first) :]),
-            first=after + 1, project_id=state.project_id, parent_session_id=state.parent_session_id,
-            leaf_id=state.leaf_id, metadata=state.metadata, created_at=state.created_at, updated_at=state.updated_at,
-        )  # fmt: skip
+        events = tuple(part.lines[max(0, after + 1 - part.first) :])
+        return state.summary.data(events, after + 1, state.metadata)
 
     def save(self, data: SessionData) -> Head:
         self._ready()

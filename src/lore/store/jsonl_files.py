@@ -17,7 +17,7 @@ import os
 import stat
 import time
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from secrets import token_hex
 
 from lore import files
@@ -56,19 +56,15 @@ def opened(path: str, flags: int) -> int:
     raise StoreError(f"{path} is not a regular file", hint="take it out of the folder", where=Where(path))
 
 
-@contextmanager
-def writing(path: str, patience: float, *, create: bool = False) -> Generator[int]:
+def writing(path: str, patience: float, *, create: bool = False) -> AbstractContextManager[int]:
     """Open a file to append to it, alone; raises FileNotFoundError, and StoreError where another has it too long."""
     flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
-    with _held(path, flags, patience) as descriptor:
-        yield descriptor
+    return _held(path, flags, patience)
 
 
-@contextmanager
-def reading(path: str, patience: float) -> Generator[int]:
+def reading(path: str, patience: float) -> AbstractContextManager[int]:
     """Open a file for reading under a shared lock; raises FileNotFoundError, StoreError."""
-    with _held(path, os.O_RDONLY, patience, shared=True) as descriptor:
-        yield descriptor
+    return _held(path, os.O_RDONLY, patience, shared=True)
 
 
 @contextmanager
@@ -91,12 +87,10 @@ def _held(path: str, flags: int, patience: float, *, shared: bool = False) -> Ge
 
 def _is_named(descriptor: int, path: str) -> bool:
     """Tell whether a file still has its name."""
-    held = os.fstat(descriptor)
     try:
-        named = os.stat(path, follow_symlinks=False)
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
         return False
-    return (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino)
 
 
 def read_range(descriptor: int, start: int, end: int) -> bytes:

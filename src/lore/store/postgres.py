@@ -120,7 +120,9 @@ class Postgres(SqlStore):
             if version == 0:
                 self.begin_schema(tx)
             tx.execute("LOCK TABLE lore_store IN ACCESS EXCLUSIVE MODE")
-            self._migrate(tx, self._version(tx))
+            for step in STEPS[self._version(tx) :]:
+                take(step, tx, POSTGRES)
+                tx.execute("UPDATE lore_store SET version = ?", (step.version,))
         if version:
             self.link.tell(f"{self.url}: brought from schema version {version} to {LATEST}")
 
@@ -144,12 +146,6 @@ class Postgres(SqlStore):
             tx.execute("CREATE SCHEMA lore")  # not IF NOT EXISTS, which asks for the right to create even so
         tx.execute(_STAMP)
         tx.execute("INSERT INTO lore_store VALUES (true, 0)")
-
-    def _migrate(self, tx: Transaction, version: int) -> None:
-        for step in STEPS:
-            if step.version > version:
-                take(step, tx, POSTGRES)
-                tx.execute("UPDATE lore_store SET version = ?", (step.version,))
 
     create = _again(SqlStore.create)
     load = _again(SqlStore.load)

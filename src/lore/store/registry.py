@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache, lru_cache
@@ -189,14 +190,12 @@ def log_of(address: Address, size: int, tell: Tell = say_once) -> Iterator[bytes
     """
     with closing(open_there(address.url, tell)) as store:
         try:
-            events = list(store.load(address.session_id).events)
+            events = deque(store.load(address.session_id).events)
         except UnknownSessionError:
             raise unknown(address) from None
-    events.reverse()
-    piece, held = list[bytes](), 0
     while events:
-        piece.append(events.pop())
-        held += len(piece[-1]) + 1
-        if held >= size or not events:
-            yield b"\n".join((*piece, b""))
-            piece, held = [], 0
+        piece = bytearray()
+        while events and len(piece) < size:
+            piece += events.popleft()
+            piece += b"\n"
+        yield bytes(piece)

@@ -28,8 +28,8 @@ from lore.model.events import MAIN, Event, Remove, SessionStarted, encode
 from lore.model.prompt import Prompt
 from lore.prompt.base import Dialect, Rules
 from lore.session import Session
-from lore.store.applying import is_same, lines_of, merged, save_delta
 from lore.store.base import EMPTY, Checkpoint, Head, SessionData, SessionDelta, Store, Tell
+from lore.store.deltas import is_same, lines_of, merged, save_delta
 from lore.store.lines import follow, good_line, good_notes
 from lore.store.registry import silent
 

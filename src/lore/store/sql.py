@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
-from lore.store.applying import Settled, checked, digests_of, same_header, settle, with_forks
 from lore.store.base import (
     EMPTY,
     Checkpoint,
@@ -33,6 +32,7 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )  # fmt: skip
+from lore.store.deltas import Settled, checked, digests_of, same_header, settle, with_forks
 from lore.store.lines import NOTHING, Header, follow, good_id, is_id, note, read_header, rows_of
 from lore.store.sql_tables import (
     COLUMNS,
@@ -40,11 +40,11 @@ from lore.store.sql_tables import (
     SqlSession,
     Transaction,
     Value,
-    kept,
+    decoded,
+    encoded,
     kept_rows,
     put_events,
     put_rows,
-    said,
     typed,
 )  # fmt: skip
 from lore.store.sql_verify import Seen, orphans, salvaged, verify_session
@@ -108,11 +108,7 @@ class SqlStore(ABC):
             whole = len(lines) == head.number - start and last == head.digest
             if not whole or note(session.leaf_id, metadata) != head.note:
                 raise _damaged(verify_session(session).damage, session_id)
-        return SessionData(
-            session_id=session_id, head=head, events=lines, first=after + 1, project_id=summary.project_id,
-            parent_session_id=summary.parent_session_id, leaf_id=summary.leaf_id, metadata=metadata,
-            created_at=summary.created_at, updated_at=summary.updated_at,
-        )  # fmt: skip
+        return summary.data(lines, after + 1, metadata)
 
     def save(self, data: SessionData) -> Head:
         digests = digests_of(data.events)
@@ -133,8 +129,8 @@ class SqlStore(ABC):
             put_rows(tx, data.session_id, data.project_id, rows_of(data.events))
             _set(tx, key, head, {
                 "project_id": data.project_id, "parent_session_id": header.parent_session_id,
-                "created_at": kept(data.created_at), "updated_at": kept(data.updated_at),
-                "leaf_id": kept(data.leaf_id), "metadata": bytes(data.metadata),
+                "created_at": encoded(data.created_at), "updated_at": encoded(data.updated_at),
+                "leaf_id": encoded(data.leaf_id), "metadata": bytes(data.metadata),
                 "size": sum(map(len, data.events)) + len(data.events),
             })  # fmt: skip
             return head
@@ -154,8 +150,8 @@ class SqlStore(ABC):
         put_rows(tx, summary.session_id, summary.project_id, rows_of(settled.lines))
         columns: dict[str, Value] = {"size": summary.size + sum(map(len, settled.lines)) + len(settled.lines)}
         if settled.noted:
-            columns |= {"leaf_id": kept(settled.leaf_id), "metadata": settled.metadata}
-        times = {"created_at": kept(delta.created_at), "updated_at": kept(delta.updated_at)}
+            columns |= {"leaf_id": encoded(settled.leaf_id), "metadata": settled.metadata}
+        times = {"created_at": encoded(delta.created_at), "updated_at": encoded(delta.updated_at)}
         _set(tx, session.key, settled.head, columns | {name: at for name, at in times.items() if at})
 
     def delete(self, session_id: str) -> tuple[str, ...]:
@@ -214,7 +210,7 @@ class SqlStore(ABC):
             session = self._found(tx, session_id)
             rows = tx.execute("SELECT number, digest, format, data FROM checkpoints WHERE session = ?", (session.key,))
             for number, digest, reader, data in typed(rows, int, bytes, bytes, bytes):
-                return Checkpoint(number, said(digest) or "", said(reader) or "", data)
+                return Checkpoint(number, decoded(digest) or "", decoded(reader) or "", data)
             return None
 
     def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
@@ -224,7 +220,7 @@ class SqlStore(ABC):
                 "INSERT INTO checkpoints (session, number, digest, format, data) VALUES (?, ?, ?, ?, ?) "
                 "ON CONFLICT (session) DO UPDATE SET number = excluded.number, digest = excluded.digest, "
                 "format = excluded.format, data = excluded.data",
-                (session.key, checkpoint.number, kept(checkpoint.digest), kept(checkpoint.format),
+                (session.key, checkpoint.number, encoded(checkpoint.digest), encoded(checkpoint.format),
                  bytes(checkpoint.data)),
             )  # fmt: skip
 
@@ -301,7 +297,7 @@ def _insert(tx: Transaction, header: Header, head: Head, size: int) -> int | Non
         "INSERT INTO sessions (session_id, project_id, parent_session_id, created_at, metadata, head_number, "
         "head_digest, head_note, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (session_id) DO NOTHING RETURNING session",
-        (header.session_id, header.project_id, header.parent_session_id, kept(header.at), EMPTY, head.number,
+        (header.session_id, header.project_id, header.parent_session_id, encoded(header.at), EMPTY, head.number,
          bytes.fromhex(head.digest), bytes.fromhex(head.note), size),
     )  # fmt: skip
     return rows[0][0] if rows else None

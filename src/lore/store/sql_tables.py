@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property
 from itertools import chain
 from types import UnionType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from lore.store.base import DamagedError, DeltaRow, FormatError, Head, Summary
 from lore.store.lines import SEED, Row, note, rows_of
@@ -69,12 +68,12 @@ def events_of(tx: Transaction, session: int, *, after: int = 0, at_once: int = A
         after = rows[-1][0]
 
 
-def kept(text: str | None) -> bytes | None:
+def encoded(text: str | None) -> bytes | None:
     """Return text as a column of bytes keeps it."""
     return None if text is None else text.encode("utf-8", "surrogatepass")
 
 
-def said(raw: bytes | None) -> str | None:
+def decoded(raw: bytes | None) -> str | None:
     """Decode a column of bytes; invalid UTF-8 is shown as escapes."""
     if raw is None:
         return None
@@ -94,25 +93,29 @@ _KINDS = (
 
 
 class SqlSession:
-    """A session in a transaction, as `applying.settle` looks at it: each look is one row, whatever its length."""
+    """A session in a transaction, as `deltas.settle` looks at it: each look is one row, whatever its length."""
 
     def __init__(self, tx: Transaction, row: tuple[Any, ...]) -> None:
         """Read a row of `COLUMNS`; raises DamagedError."""
         typed((row,), *_KINDS)
         key, session_id, project_id, parent, created_at, updated_at, leaf_id, number, digest, noted, size = row
         self.tx = tx
+        self._metadata: bytes | None = None
         self.key: int = key
         self.head = Head(number, digest.hex(), noted.hex())
-        self.leaf_id = said(leaf_id)
+        self.leaf_id = decoded(leaf_id)
         self.summary = Summary(
             session_id=session_id, head=self.head, size=size, project_id=project_id, parent_session_id=parent,
-            leaf_id=self.leaf_id, created_at=said(created_at), updated_at=said(updated_at),
+            leaf_id=self.leaf_id, created_at=decoded(created_at), updated_at=decoded(updated_at),
         )  # fmt: skip
 
-    @cached_property
+    @property
     def metadata(self) -> bytes:
         """Its metadata, read when asked for."""
-        return typed(self.tx.execute("SELECT metadata FROM sessions WHERE session = ?", (self.key,)), bytes)[0][0]
+        if self._metadata is None:
+            rows = self.tx.execute("SELECT metadata FROM sessions WHERE session = ?", (self.key,))
+            self._metadata = cast("bytes", typed(rows, bytes)[0][0])
+        return self._metadata
 
     def digest(self, number: int) -> str | None:
         """Return the digest behind an event, as it is stored; None where there is none."""

@@ -90,6 +90,9 @@ def is_read_only(path: str) -> bool:
     return not (os.access(path, os.W_OK) and os.access(Path(path).parent, os.W_OK))
 
 
+_LOOKS, _PAUSE = 25, 0.02  # how often a file is looked at that seems damaged, and the seconds between two looks
+
+
 def stamp_of(path: str, patience: float) -> Stamp | None:
     """Read whose database it is, and change nothing; None where it is empty.
 
@@ -103,36 +106,22 @@ def stamp_of(path: str, patience: float) -> Stamp | None:
     page = _first_page(beside(path, "-wal"))
     if page is not None:
         return Stamp(int.from_bytes(page[68:72], "big"), int.from_bytes(page[60:64], "big", signed=True))
-    try:
-        return _stamp(path)
-    except sqlite3.Error as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
-            message = f"{printable(path)} is no sqlite database, or the beginning of it is damaged"
-            raise FormatError(
-                message, hint=f"name a file of lore's, or a new one; one that is damaged: {_RESCUE}"
-            ) from error
-        raise in_words(error, path, patience) from error
-
-
-_LOOKS, _PAUSE = 25, 0.02  # how often a file is looked at that seems damaged, and the seconds between two looks
-
-
-def _stamp(path: str) -> Stamp:
-    """Read the numbers in the header; what looks damaged may be in the middle of another's writing: look again."""
-    for _ in range(_LOOKS):
+    looks = 0
+    while True:
         try:
-            return _numbers(path)
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
-                raise
-        time.sleep(_PAUSE)
-    return _numbers(path)
-
-
-def _numbers(path: str) -> Stamp:
-    with closing(sqlite3.connect(address(path, "mode=ro&immutable=1"), uri=True)) as connection:
-        names = ("application_id", "user_version")
-        return Stamp(*(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names))
+            with closing(sqlite3.connect(address(path, "mode=ro&immutable=1"), uri=True)) as connection:
+                names = ("application_id", "user_version")
+                return Stamp(*(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names))
+        except sqlite3.Error as error:
+            looks += 1
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CORRUPT and looks <= _LOOKS:
+                time.sleep(_PAUSE)  # it may be in the middle of another's writing: look again
+            elif error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+                message = f"{printable(path)} is no sqlite database, or the beginning of it is damaged"
+                hint = f"name a file of lore's, or a new one; one that is damaged: {_RESCUE}"
+                raise FormatError(message, hint=hint) from error
+            else:
+                raise in_words(error, path, patience) from error
 
 
 def beside(path: str, end: str) -> str:

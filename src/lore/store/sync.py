@@ -18,8 +18,8 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from lore.model.events import MAIN
-from lore.store.applying import is_same, save_delta
 from lore.store.base import EMPTY, ConflictError, Head, SessionData, SessionDelta, Store
+from lore.store.deltas import is_same, save_delta
 from lore.store.lines import NOTHING, Header, follow
 from lore.store.registry import noted
 

@@ -32,8 +32,8 @@ from lore.model.canonical import encode
 from lore.model.events import SessionStarted
 from lore.model.events import encode as encode_event
 from lore.model.mask import mask
-from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, Tell, UnknownSessionError
+from lore.store.deltas import save_delta
 from lore.store.lines import NOTHING
 from lore.store.registry import noted
 

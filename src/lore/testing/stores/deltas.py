@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from lore.store.applying import save_delta
 from lore.store.base import ConflictError, Head, SessionDelta, Store, StoreError
+from lore.store.deltas import save_delta
 from lore.store.lines import NOTHING, follow
 from lore.testing.stores.scenarios import (
     AT,

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Barrier
 from typing import Any, cast
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from lore.model import checkpoint
 from lore.model.events import Append
 from lore.model.items import UserMessage
 from lore.session import Session, event
-from lore.store.applying import save_delta
-from lore.store.base import Checkpoint, ConflictError, Head, SessionDelta, Store, StoreError
+from lore.store.base import ConflictError, Head, SessionDelta, Store, StoreError
+from lore.store.deltas import save_delta
 from lore.store.session import StoredSession
 from lore.testing.stores.scenarios import Scenarios, add, begun, events, header, raised, said
 
@@ -240,17 +242,13 @@ class HarnessScenarios(Scenarios):
         stored.checkpoint()
         good = store.checkpoint("s")
         assert good is not None
-        for wrong in (
-            Checkpoint(good.number, "0" * 64, good.format, good.data),
-            Checkpoint(good.number, "no digest", good.format, good.data),
-            Checkpoint(good.number - 1, good.digest, good.format, good.data),
-            Checkpoint(good.number + 7, good.digest, good.format, good.data),
-            Checkpoint(good.number, good.digest, "another reader", good.data),
-            Checkpoint(good.number, good.digest, good.format, good.data[:-5]),
-            Checkpoint(good.number, good.digest, good.format, b""),
-        ):
+        wrongs: tuple[dict[str, Any], ...] = (
+            {"digest": "0" * 64}, {"digest": "no digest"}, {"number": good.number - 1}, {"number": good.number + 7},
+            {"format": "another reader"}, {"data": good.data[:-5]}, {"data": b""},
+        )  # fmt: skip
+        for wrong in wrongs:
             told = list[str]()
-            store.save_checkpoint("s", wrong)
+            store.save_checkpoint("s", replace(good, **wrong))
             again = StoredSession.open(store, "s", tell=told.append)
             assert (items(again.session), len(told)) == (["u1", "a1"], 1), wrong
             assert_stored(again)
@@ -261,7 +259,7 @@ class HarnessScenarios(Scenarios):
         with self.several(tmp_path, 2) as stores:
             for number in range(5):
                 name = f"s{number}"
-                heads = at_once(lambda store, name=name: store.create(header(name)), stores)
+                heads = at_once(_create, stores, [header(name)] * 2)
                 assert heads == [stores[0].load(name).head] * 2
                 assert events(stores[1], name) == (header(name),)
 
@@ -270,7 +268,7 @@ class HarnessScenarios(Scenarios):
             for number in range(5):
                 name = f"s{number}"
                 headers = [header(name, model=model) for model in ("m", "n")]
-                answers = at_once(lambda store, text: store.create(text), stores, headers)
+                answers = at_once(_create, stores, headers)
                 assert {type(answer) for answer in answers} == {Head, ConflictError}
                 winner = next(at for at, answer in enumerate(answers) if isinstance(answer, Head))
                 assert [events(store, name) for store in stores] == [(headers[winner],)] * 2
@@ -280,7 +278,7 @@ class HarnessScenarios(Scenarios):
             base = begun(stores[0])
             for number in range(5):
                 lines = [said(f"u{number}-{writer}") for writer in range(2)]
-                answers = at_once(lambda store, text, base=base: add(store, text, base=base), stores, lines)
+                answers = at_once(partial(add, base=base), stores, lines)
                 assert {type(answer) for answer in answers} == {Head, ConflictError}
                 loser = next(at for at, answer in enumerate(answers) if isinstance(answer, ConflictError))
                 base = add(stores[loser], lines[loser])
@@ -307,6 +305,10 @@ class HarnessScenarios(Scenarios):
             answers = at_once(_fill, stores, [f"s{at}" for at in range(4)])
             assert [answer for answer in answers if isinstance(answer, StoreError)] == []
             assert [one.head.number for one in stores[0].list()] == [_EACH + 1] * 4
+
+
+def _create(store: Store, text: bytes) -> Head:
+    return store.create(text)
 
 
 def _write(store: Store, writer: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +115,9 @@ class OddScenarios(Scenarios):
 
     def test_items_of_odd_names_are_taken_back(self, store: Store) -> None:
         odd = ("\ud83d", "a\0b", "é", '"', "\n")
-        base = begun(store)
-        head = add(store, base=base, removed_ids=odd)
+        begun(store)
+        add(store, removed_ids=odd)
         assert events(store)[1] == line("remove", uuids=list(odd))
-        assert add(store, base=base, removed_ids=odd) == head
 
     def test_what_looks_like_a_stores_own_record_is_kept_or_refused(self, store: Store) -> None:
         begun(store, said("u1"))
@@ -126,13 +126,11 @@ class OddScenarios(Scenarios):
             line("saved", size=0), line("saved", size=-1),
             line("saved", size=10**9, digests=["ab" * 32], leaf_id="x"),
         ):  # fmt: skip
-            stored = store.load("s").events
-            try:
+            expected = events(store)
+            with suppress(StoreError):
                 add(store, text)
-            except StoreError:
-                assert store.load("s").events == stored
-            else:
-                assert store.load("s").events == (*stored, text)
+                expected = (*expected, text)
+            assert events(store) == expected
         add(store, said("u2"))
         assert events(store)[:2] == before.events
         assert events(store)[-1] == said("u2")
@@ -140,33 +138,18 @@ class OddScenarios(Scenarios):
 
     # the version of the store's format; needs `stamp`
 
-    def test_a_fresh_store_is_stamped_and_adopted(self, tmp_path: Path) -> None:
-        with self.opened(tmp_path) as store:
-            begun(store, said("u1"))
-            before = store.load("s")
-        version = self._stamped(tmp_path)
-        assert version > 0
-        with self.opened(tmp_path) as store:
-            assert store.load("s") == before
-
     def test_a_newer_format_is_refused_and_not_touched(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as store:
             begun(store, said("u1"))
             before = store.load("s")
-        version = self._stamped(tmp_path)
-        self.stamp(tmp_path, _NEWER)
+        version = self.stamp(tmp_path, _NEWER)
+        if version is None:
+            pytest.skip("the store keeps no version of its format")
         error = raised(FormatError, lambda: self.make(tmp_path).load("s"))
         assert error.hint
         assert str(_NEWER) in str(error)
         assert self.stamp(tmp_path, version) == _NEWER
+        assert version > 0
         with self.opened(tmp_path) as store:
             assert store.load("s") == before
             assert add(store, said("u2"), base=before.head).number == 3
-
-    def _stamped(self, place: Path) -> int:
-        """Return the version that a store is stamped with, and leave it; skips where it keeps none."""
-        version = self.stamp(place, _NEWER)
-        if version is None:
-            pytest.skip("the store keeps no version of its format")
-        self.stamp(place, version)
-        return version

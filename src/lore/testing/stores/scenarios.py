@@ -14,8 +14,8 @@ from typing import Any, ClassVar, TypeVar, cast
 import pytest
 
 from lore.model.canonical import encode
-from lore.store.applying import save_delta
 from lore.store.base import Head, SessionData, SessionDelta, Store, StoreError
+from lore.store.deltas import save_delta
 
 Error = TypeVar("Error", bound=StoreError)
 
