@@ -199,7 +199,7 @@ class Jsonl:
     def _remove(self, session_id: str) -> None:
         path = self._folder.log(session_id)
         with suppress(FileNotFoundError), writing(path, self._patience):
-            for name in (*self._folder.companions(path), path):
+            for name in (self._folder.beside(path, CHECKPOINT), self._folder.beside(path, TORN), path):
                 try:
                     with suppress(FileNotFoundError):
                         os.unlink(name)

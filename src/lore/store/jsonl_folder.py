@@ -29,6 +29,25 @@ from lore.store.jsonl_files import NEW, failed, opened, read_small, write_whole
 KIND, VERSION = "lore-store", 1
 _HEAD = 64 * 1024
 _OTHERS = ((0o040, 0o010, "its group"), (0o004, 0o001, "everybody"))  # what lets whom read a file, and enter a folder
+LOG, CHECKPOINT, TORN = ".jsonl", ".checkpoint", ".torn"
+STAMP, BINDINGS = "lore-store.json", "bindings"
+LONGEST, KEPT = 200, 120  # bytes: file systems take 255, with the endings
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-.")
+_DEVICES = {"con", "prn", "aux", "nul"} | {f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)}
+
+
+def name_of(session_id: str) -> str:
+    """Return the name of a session's files, without its ending."""
+    data = session_id.encode("utf-8", "surrogatepass")
+    name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in data)
+    if name.startswith(".") or name.partition(".")[0] in _DEVICES or name == BINDINGS:
+        name = f"%{data[0]:02X}{name[1:]}"
+    return name if len(name) <= LONGEST else f"{name[:KEPT]}~{sha256(data).hexdigest()}"
+
+
+def is_log(name: str) -> bool:
+    """Tell whether a file of the folder is a session's log by its name."""
+    return name.endswith(LOG) and not name.startswith(".") and name != BINDINGS + LOG
 
 
 class _Stamp(msgspec.Struct):
@@ -120,10 +139,6 @@ class Folder:
         """Return the path of a file that goes with a log."""
         return log.removesuffix(LOG) + ending
 
-    def companions(self, log: str) -> tuple[str, str]:
-        """Return the paths of what is deleted with a log."""
-        return self.beside(log, CHECKPOINT), self.beside(log, TORN)
-
     def leftovers(self) -> Iterator[str]:
         """Yield the paths of files whose writers died."""
         for name in self.names():
@@ -163,25 +178,3 @@ def remove_left(path: str) -> int:
         raise failed(error, "remove", path) from None
     finally:
         os.close(descriptor)
-
-
-LOG, CHECKPOINT, TORN = ".jsonl", ".checkpoint", ".torn"
-STAMP, BINDINGS = "lore-store.json", "bindings"
-LONGEST, KEPT = 200, 120  # bytes: file systems take 255, with the endings
-
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-.")
-_DEVICES = {"con", "prn", "aux", "nul"} | {f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)}
-
-
-def name_of(session_id: str) -> str:
-    """Return the name of a session's files, without its ending."""
-    data = session_id.encode("utf-8", "surrogatepass")
-    name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in data)
-    if name.startswith(".") or name.partition(".")[0] in _DEVICES or name == BINDINGS:
-        name = f"%{data[0]:02X}{name[1:]}"
-    return name if len(name) <= LONGEST else f"{name[:KEPT]}~{sha256(data).hexdigest()}"
-
-
-def is_log(name: str) -> bool:
-    """Tell whether a file of the folder is a session's log by its name."""
-    return name.endswith(LOG) and not name.startswith(".") and name != BINDINGS + LOG

@@ -109,9 +109,7 @@ def stamp_of(path: str, patience: float) -> Stamp | None:
     looks = 0
     while True:
         try:
-            with closing(sqlite3.connect(address(path, "mode=ro&immutable=1"), uri=True)) as connection:
-                names = ("application_id", "user_version")
-                return Stamp(*(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names))
+            return _numbers(path)
         except sqlite3.Error as error:
             looks += 1
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CORRUPT and looks <= _LOOKS:
@@ -122,6 +120,12 @@ def stamp_of(path: str, patience: float) -> Stamp | None:
                 raise FormatError(message, hint=hint) from error
             else:
                 raise in_words(error, path, patience) from error
+
+
+def _numbers(path: str) -> Stamp:
+    with closing(sqlite3.connect(address(path, "mode=ro&immutable=1"), uri=True)) as connection:
+        names = ("application_id", "user_version")
+        return Stamp(*(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names))
 
 
 def beside(path: str, end: str) -> str:
