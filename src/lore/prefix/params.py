@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lore.model.canonical import canonical, printable, text_of
 from lore.model.codes import CauseKind, Code
-from lore.model.differences import BetasChanged, CostsFrom, Difference, ModelFamily, ParameterChanged, Setting
+from lore.model.differences import BetasChanged, CostsFrom, ModelFamily, ParameterChanged, Setting
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.prompt import Prompt
@@ -57,22 +57,23 @@ _DEFAULTS = frozenset((
 ))  # fmt: skip
 _ON = frozenset(("parallel_tool_calls",))  # on where it is left out
 
-# Where a change begins to cost: by who serves, by code or by field.
-_CLAUDE: dict[str, CostsFrom] = {
-    Code.GENERATION_SETTINGS_CHANGED: "messages",
-    "speed": "system",
-    "service_tier": "nothing",
-    "serviceTier": "nothing",
-    "performanceConfig": "nothing",
-    Code.TOOL_CHOICE_CHANGED: "messages",
-    Code.REQUEST_FEATURES_CHANGED: "unknown",
-    Code.OUTPUT_SCHEMA_CHANGED: "system",
-}
-_OPENAI: dict[str, CostsFrom] = {
-    Code.GENERATION_SETTINGS_CHANGED: "all",
-    Code.TOOL_CHOICE_CHANGED: "nothing",
-    Code.REQUEST_FEATURES_CHANGED: "unknown",
-    Code.OUTPUT_SCHEMA_CHANGED: "system",
+# Where a change begins to cost: by who serves, by code or by field; unknown where no row says it.
+_COSTS: dict[ModelFamily, dict[str, CostsFrom]] = {
+    "claude": {
+        Code.GENERATION_SETTINGS_CHANGED: "messages",
+        "speed": "system",
+        "service_tier": "nothing",
+        "serviceTier": "nothing",
+        "performanceConfig": "nothing",
+        Code.TOOL_CHOICE_CHANGED: "messages",
+        Code.OUTPUT_SCHEMA_CHANGED: "system",
+    },
+    "openai": {
+        Code.GENERATION_SETTINGS_CHANGED: "all",
+        Code.TOOL_CHOICE_CHANGED: "nothing",
+        Code.OUTPUT_SCHEMA_CHANGED: "system",
+    },
+    "": {},
 }
 _SETTINGS: dict[str, Setting] = {
     Code.GENERATION_SETTINGS_CHANGED: "generation",
@@ -80,10 +81,11 @@ _SETTINGS: dict[str, Setting] = {
     Code.REQUEST_FEATURES_CHANGED: "features",
     Code.OUTPUT_SCHEMA_CHANGED: "output-schema",
 }
+_RANK: dict[CauseKind | None, int] = {"expected": 0, "unattributable": 1, "waste": 2, None: 2}
 _SHOWN = 60  # characters of a value
 
 
-class Changed(NamedTuple):
+class FieldChange(NamedTuple):
     """A field that is not what it was, as JSON; None where it was left out."""
 
     field: str
@@ -91,64 +93,42 @@ class Changed(NamedTuple):
     right: bytes | None
 
 
-class Consequence(NamedTuple):
-    """Whose rules hold for a change, and from where on it costs there."""
-
-    family: ModelFamily
-    level: CostsFrom
-
-
 def param_causes(left: Prompt, right: Prompt, left_call: Call, right_call: Call) -> list[Cause]:
     """Return what changed in the request's other fields, one cause a code."""
-    changed = changes(left.params, right.params)
-    betas = None
-    if left_call.betas is not None and right_call.betas is not None:
-        before, after = set(left_call.betas), set(right_call.betas)
-        betas = None if before == after else (tuple(sorted(after - before)), tuple(sorted(before - after)))
-    if not changed and betas is None:
+    changed = _changes(left.params, right.params)
+    before, after = left_call.betas, right_call.betas
+    betas = before is not None and after is not None and set(before) != set(after)
+    if not changed and not betas:
         return []
     family = _family(right, right_call)
-    found = [_note(one, family, right) for one in changed]
-    if betas is not None:
-        cost = _cost(Code.REQUEST_FEATURES_CHANGED, "", family)
-        found.append(_costing(Code.REQUEST_FEATURES_CHANGED, "beta headers", cost, BetasChanged(*betas, *cost), right))
+    found = [_of_field(change, family, right) for change in changed]
+    if before is not None and after is not None and betas:
+        added, removed = tuple(sorted({*after} - {*before})), tuple(sorted({*before} - {*after}))
+        evidence = BetasChanged(added, removed, family, _level(family, Code.REQUEST_FEATURES_CHANGED, ""))
+        found.append(_costing(Code.REQUEST_FEATURES_CHANGED, "beta headers", evidence, right))
     causes: dict[Code, Cause] = {}
     for cause in found:
-        held = causes.get(cause.code)
-        if held is None:
-            causes[cause.code] = cause
-        elif _RANK[cause.here] > _RANK[held.here]:
+        held = causes.setdefault(cause.code, cause)
+        if _RANK[cause.here] > _RANK[held.here]:
             causes[cause.code] = replace(cause, position=min(cause.position, held.position))
     return list(causes.values())
 
 
-_RANK: dict[CauseKind | None, int] = {"expected": 0, "unattributable": 1, "waste": 2, None: 2}
-
-
-def changes(left: dict[str, bytes], right: dict[str, bytes]) -> list[Changed]:
+def _changes(left: dict[str, bytes], right: dict[str, bytes]) -> list[FieldChange]:
     """Return the fields that a cache may care about and that changed; equal values cost one comparison."""
     if left == right:
         return []
-    found: list[Changed] = []
+    found: list[FieldChange] = []
     for name in dict.fromkeys((*left, *right)):
         before, after = left.get(name), right.get(name)
         if before == after:
             continue
+        fields = [FieldChange(name, before, after)]
         if name in _NESTED:
-            found += _inside(name, before, after)
-        elif name in _FIELDS and _plain(name, before) != _plain(name, after):
-            found.append(Changed(name, before, after))
-    return found
-
-
-def _inside(name: str, left: bytes | None, right: bytes | None) -> list[Changed]:
-    before, after = table(left or b"") or {}, table(right or b"") or {}
-    found: list[Changed] = []
-    for key in dict.fromkeys((*before, *after)):
-        field = f"{name}.{key}"
-        known = field if field in _FIELDS else name
-        if known in _FIELDS and _plain(field, before.get(key)) != _plain(field, after.get(key)):
-            found.append(Changed(field, before.get(key), after.get(key)))
+            old, new = table(before or b"") or {}, table(after or b"") or {}
+            fields = [FieldChange(f"{name}.{key}", old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))]
+        found += [one for one in fields if (name in _FIELDS or one.field in _FIELDS)
+                  and _plain(one.field, one.left) != _plain(one.field, one.right)]  # fmt: skip
     return found
 
 
@@ -168,40 +148,33 @@ def _family(prompt: Prompt, call: Call) -> ModelFamily:
     return "openai" if provider in ("openai", "azure") else ""
 
 
-def _note(changed: Changed, family: ModelFamily, right: Prompt) -> Cause:
-    field, _, member = changed.field.partition(".")
-    code = _FIELDS.get(changed.field) or _FIELDS.get(field, Code.REQUEST_FEATURES_CHANGED)
-    cost = _cost(code, changed.field, family)
-    known = changed.field in _FIELDS
+def _of_field(change: FieldChange, family: ModelFamily, right: Prompt) -> Cause:
+    field, _, member = change.field.partition(".")
+    known = change.field in _FIELDS
+    code = _FIELDS.get(change.field) or _FIELDS.get(field, Code.REQUEST_FEATURES_CHANGED)
     evidence = ParameterChanged(
-        changed.field if known else field, _shown(changed.left), _shown(changed.right), _SETTINGS[code], *cost,
-        None if known else member,
+        change.field if known else field, _shown(change.left), _shown(change.right), _SETTINGS[code], family,
+        _level(family, code, change.field), None if known else member,
     )  # fmt: skip
-    return _costing(code, changed.field, cost, evidence, right)
+    return _costing(code, change.field, evidence, right)
 
 
-def _cost(code: Code, field: str, family: ModelFamily) -> Consequence:
-    rules = {"claude": _CLAUDE, "openai": _OPENAI}.get(family, {})
-    return Consequence(family, rules.get(field) or rules.get(code, "unknown"))
+def _level(family: ModelFamily, code: Code, field: str) -> CostsFrom:
+    return _COSTS[family].get(field) or _COSTS[family].get(code, "unknown")
 
 
-def _costing(code: Code, path: str, cost: Consequence, evidence: Difference, right: Prompt) -> Cause:
-    level = cost.level
-    section = "tools" if level in ("all", "unknown") else "messages" if level == "nothing" else level
-    return Cause(code, section, evidence, _begins(level, right), _KINDS[level], path)
-
-
-_KINDS: dict[CostsFrom, CauseKind | None] = {
-    "all": None, "system": None, "messages": None, "nothing": "expected", "unknown": "unattributable",
-}  # fmt: skip
-
-
-def _begins(level: CostsFrom, prompt: Prompt) -> int:
-    if level in ("all", "unknown"):
-        return 0
-    if level == "system":
-        return sum(1 for one in prompt.head if one.section == "tools")
-    return len(prompt.head) if level == "messages" else prompt.stable
+def _costing(code: Code, path: str, evidence: ParameterChanged | BetasChanged, right: Prompt) -> Cause:
+    """Say it of the section and the place from which it costs."""
+    tools = sum(1 for one in right.head if one.section == "tools")
+    levels: dict[CostsFrom, tuple[str, int, CauseKind | None]] = {
+        "all": ("tools", 0, None),
+        "unknown": ("tools", 0, "unattributable"),
+        "system": ("system", tools, None),
+        "messages": ("messages", len(right.head), None),
+        "nothing": ("messages", right.stable, "expected"),
+    }
+    section, begins, kind = levels[evidence.level]
+    return Cause(code, section, evidence, begins, kind, path)
 
 
 def _shown(raw: bytes | None) -> str | None:

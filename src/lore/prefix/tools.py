@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -31,40 +30,43 @@ _Key: TypeAlias = tuple[str, int]
 
 def tool_causes(left: Sequence[Segment], right: Sequence[Segment], found: frozenset[str]) -> list[Cause]:
     """Return why two lists of tools differ; `found` are the names that the right prompt's messages have discovered."""
-    if len(left) == len(right) and all(tool == other for tool, other in zip(left, right, strict=True)):
+    if list(left) == list(right):
         return []
-    left_keys, right_keys = _keys(left), _keys(right)
-    there = {key: at for at, key in enumerate(right_keys)}
-    causes = _members(left, right, left_keys, right_keys, found)
-    kept = [(at, there[key]) for at, key in enumerate(left_keys) if key in there]
-    if any(pair[1] > after[1] for pair, after in pairwise(kept)):
-        first = next(pair[0] for pair, other in zip(kept, sorted(kept, key=lambda pair: pair[1]), strict=True)
-                     if pair != other)  # fmt: skip
-        causes.append(
-            Cause(Code.TOOLS_REORDERED, "tools", ToolsChanged(reordered=len(kept)), first, path=left[first].path)
-        )
+    known, there = ({key: at for at, key in enumerate(_keys(tools))} for tools in (left, right))
+    causes = _members(left, right, known, there, found)
+    kept = [(at, there[key]) for key, at in known.items() if key in there]
+    moved = [pair[0] for pair, other in zip(kept, sorted(kept, key=lambda pair: pair[1]), strict=True) if pair != other]
+    if moved:
+        causes.append(_at(left, moved[0], Code.TOOLS_REORDERED, ToolsChanged(reordered=len(kept))))
     return [*causes, *_definitions(left, right, kept)]
+
+
+def _at(left: Sequence[Segment], at: int, code: Code, evidence: ToolsChanged) -> Cause:
+    return Cause(code, "tools", evidence, at, path=left[at].path if at < len(left) else "")
 
 
 def _keys(tools: Sequence[Segment]) -> list[_Key]:
     seen: Counter[str] = Counter()
     found: list[_Key] = []
-    for tool in tools:
-        name = name_of(tool)
+    for name in map(name_of, tools):
         found.append((name, seen[name]))
         seen[name] += 1
     return found
 
 
 def _members(
-    left: Sequence[Segment], right: Sequence[Segment], left_keys: list[_Key], right_keys: list[_Key],
+    left: Sequence[Segment], right: Sequence[Segment], known: dict[_Key, int], there: dict[_Key, int],
     found: frozenset[str],
 ) -> list[Cause]:  # fmt: skip
     """Tell what came, what went, and what was only loaded; each with where it begins to cost on the left."""
-    known = {key: at for at, key in enumerate(left_keys)}
-    there = set(right_keys)
-    removed = [(at, left[at]) for at, key in enumerate(left_keys) if key not in there]
-    added = [(_place(at, known, right_keys), right[at]) for at, key in enumerate(right_keys) if key not in known]
+    removed = [(at, left[at]) for key, at in known.items() if key not in there]
+    added: list[tuple[int, Segment]] = []
+    begins = 0  # where what comes next in the right list begins to cost: behind the one before it
+    for key, at in there.items():
+        if key in known:
+            begins = known[key] + 1
+        else:
+            added.append((begins, right[at]))
     causes: list[Cause] = []
     empty = next(((at, tool) for at, tool in (*removed, *added) if says_nothing(tool)), None)
     if empty is not None:
@@ -72,15 +74,13 @@ def _members(
         removed, added = ([one for one in some if not says_nothing(one[1])] for some in (removed, added))
     loaded = [one for one in (*removed, *added) if is_deferred(one[1]) or name_of(one[1]) in found]
     if loaded:
-        at = min(at for at, _ in loaded)
-        changed = tools_changed(loaded=[name_of(tool) for _, tool in loaded])
-        causes.append(Cause(Code.DEFERRED_TOOLS_LOADED, "tools", changed, at, path=_path(left, at)))
+        evidence = tools_changed(loaded=[name_of(tool) for _, tool in loaded])
+        causes.append(_at(left, min(at for at, _ in loaded), Code.DEFERRED_TOOLS_LOADED, evidence))
     removed, added = ([one for one in some if one not in loaded] for some in (removed, added))
     if removed or added:
-        at = min(at for at, _ in (*removed, *added))
         names = [[name_of(tool) for _, tool in some] for some in (added, removed)]
-        changed = tools_changed(added=names[0], removed=names[1])
-        causes.append(Cause(Code.TOOLS_ADDED_OR_REMOVED, "tools", changed, at, path=_path(left, at)))
+        evidence = tools_changed(added=names[0], removed=names[1])
+        causes.append(_at(left, min(at for at, _ in (*removed, *added)), Code.TOOLS_ADDED_OR_REMOVED, evidence))
     return causes
 
 
@@ -97,23 +97,10 @@ def _empty(at: int, tool: Segment) -> Cause:
     return Cause(Code.SERIALISATION_CHANGED, "tools", evidence, at, "expected", tool.path, respelled=True)
 
 
-def _place(at: int, known: dict[_Key, int], right_keys: list[_Key]) -> int:
-    """Return where a tool that the right list alone has begins to cost on the left one."""
-    while at > 0:
-        at -= 1
-        if right_keys[at] in known:
-            return known[right_keys[at]] + 1
-    return 0
-
-
-def _path(left: Sequence[Segment], at: int) -> str:
-    return left[at].path if at < len(left) else ""
-
-
 def _definitions(left: Sequence[Segment], right: Sequence[Segment], kept: list[tuple[int, int]]) -> list[Cause]:
     changed: list[int] = []
     flipped: list[int] = []
-    spelled: dict[str, Cause] = {}
+    spelled: dict[Code, Cause] = {}
     for at, other in kept:
         if left[at] == right[other]:
             continue
@@ -123,13 +110,12 @@ def _definitions(left: Sequence[Segment], right: Sequence[Segment], kept: list[t
         else:
             (flipped if is_deferred(left[at]) != is_deferred(right[other]) else changed).append(at)
     causes = list(spelled.values())
-    for code, places, change in (
-        (Code.TOOL_DEFINITION_CHANGED, changed, "changed"),
-        (Code.DEFERRED_TOOLS_LOADED, flipped, "put_off"),
-    ):
-        if places:
-            evidence = tools_changed(**{change: [name_of(left[at]) for at in places]})
-            causes.append(Cause(code, "tools", evidence, places[0], path=left[places[0]].path))
+    if changed:
+        evidence = tools_changed(changed=[name_of(left[at]) for at in changed])
+        causes.append(_at(left, changed[0], Code.TOOL_DEFINITION_CHANGED, evidence))
+    if flipped:
+        evidence = tools_changed(put_off=[name_of(left[at]) for at in flipped])
+        causes.append(_at(left, flipped[0], Code.DEFERRED_TOOLS_LOADED, evidence))
     return causes
 
 
@@ -145,19 +131,23 @@ def _respelled(left: Segment, right: Segment, at: int) -> Cause | None:
     return None if found is None else found.cause("tools", at, left.path)
 
 
+def _inner(own: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the members of a tool's definition, which OpenAI and Bedrock put into another object."""
+    return table(own.get("function", b"null")) or table(own.get("toolSpec", b"null")) or own
+
+
 def is_deferred(tool: Segment) -> bool:
     """Tell whether a tool is only announced, and loaded when it is searched for."""
     if b'"defer_loading"' not in tool.data:
         return False
     own = table(tool.data) or {}
-    inner = table(own.get("function", b"null")) or table(own.get("toolSpec", b"null")) or own
-    return b"true" in (own.get("defer_loading"), inner.get("defer_loading"))
+    return b"true" in (own.get("defer_loading"), _inner(own).get("defer_loading"))
 
 
 def name_of(tool: Segment) -> str:
     """Name a tool of any provider's shape."""
     own = table(b"{" + tool.data + b"}" if tool.kind == "envelope" else tool.data) or {}
-    inner = table(own.get("function", b"null")) or table(own.get("toolSpec", b"null")) or own
+    inner = _inner(own)
     if "name" not in inner and "type" not in inner and len(own) == 1:  # one of the provider's own: its only member
         return printable(next(iter(own)))
     return printable(text_of(inner.get("name", inner.get("type", b'"(unnamed)"'))))
