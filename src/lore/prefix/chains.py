@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import NamedTuple
 
@@ -41,14 +42,13 @@ from lore.prefix.purpose import (
     opening,
     retells,
 )
-from lore.prefix.replies import Replies, latest_answer
+from lore.prefix.replies import DISTINCT, LOOKED_AT, Replies, latest_answer
 
 LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
 REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones
 OVERHEAD = 256  # bytes that a segment costs apart from its data
 ANY = 12  # a chain costs as much as so many empty segments
 OPENING = 4  # segments behind the divergence in which a summary would stand
-DISTINCT = 48  # bytes of an answer by which it is known: "Done." is said in many conversations
 FAILED = 400  # the first status that says that a request was not answered
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
@@ -60,13 +60,43 @@ class Link(NamedTuple):
     turn: int
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     """A request as it is looked for: its prompt, a hash of its first message, who asks, and whether beside."""
 
     prompt: Prompt
     first: int
     who: Identity
     beside: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Chain:
+    """The latest request of a chain, what it costs, and by what else it is found: first messages, response, answer."""
+
+    name: str
+    latest: _Request
+    size: int = 0
+    turns: int = 0
+    firsts: dict[int, None] = field(default_factory=dict[int, None])
+    response: str = ""
+    answer: int | None = None
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt of its latest request."""
+        return self.latest.prompt
+
+    def may_continue(self, request: _Request) -> bool:
+        """Tell whether a request could continue this chain, whatever their messages."""
+        return (
+            self.prompt.dialect == request.prompt.dialect
+            and self.latest.beside == request.beside
+            and not _drops_tools(self.prompt, request.prompt)
+        )
+
+    def is_near(self, request: _Request) -> bool:
+        """Tell whether both may be of one conversation, at one endpoint."""
+        return self.latest.who.may_be(request.who) and self.latest.who.same_place(request.who)
 
 
 def _whole(output: Output) -> bytes:
@@ -81,16 +111,10 @@ class Chains:
     """
 
     def __init__(self, remembered: int = REMEMBERED, *, said: Callable[[Output], bytes] = _whole) -> None:
-        self._last: dict[str, Prompt] = {}  # by chain, the latest touched last
-        self._alike: dict[int, dict[str, None]] = {}  # by a hash of the first message; ordered: the latest last
-        self._firsts: dict[str, dict[int, None]] = {}  # where a chain stands in `_alike`
-        self._turns: dict[str, int] = {}
-        self._sizes: dict[str, int] = {}
-        self._about: dict[str, tuple[Identity, bool]] = {}  # who asks in a chain, and whether it is one beside
-        self._answers: dict[str, str] = {}  # a chain's latest response -> the chain
-        self._answered: dict[str, str] = {}  # a chain -> its latest response
-        self._ends: dict[int, str] = {}  # by a hash of the latest answer that a chain's latest request holds
-        self._end_of: dict[str, int] = {}
+        self._chains: dict[str, _Chain] = {}  # the latest touched last
+        self._alike: dict[int, dict[str, _Chain]] = {}  # by a hash of the first message; the latest last
+        self._responses: dict[str, _Chain] = {}  # by a chain's latest response
+        self._answers: dict[int, _Chain] = {}  # by a hash of the latest answer that a chain's latest request holds
         self._room = remembered
         self._replies = Replies(said)
         self._gone: list[str] = []
@@ -106,143 +130,125 @@ class Chains:
     def link(self, prompt: Prompt, exchange: Exchange | None = None) -> Link:
         """Take the next request."""
         call = Call() if exchange is None else exchange.call
-        asked = _Asked(
-            prompt, hash(_first_message(prompt)), identity_of(prompt, exchange), is_beside(prompt, call)
-        )  # fmt: skip
-        name, self.given_up = self._continued(asked), ""
-        known = name is not None
-        if name is None:
-            self.given_up = self._restarted(asked)
-            name = self._new(asked)
+        first = hash(_first_message(prompt))
+        request = _Request(prompt, first, identity_of(prompt, exchange), is_beside(prompt, call))
+        chain, self.given_up = self._continued(request), ""
+        known = chain is not None
+        if chain is None:
+            self.given_up = self._restarted(request)
+            chain = _Chain(self._new(request), request)
         if not known or (call.status or 0) < FAILED:  # what failed wrote nothing that the next one could go on from
-            self._remember(name, asked)
-            if exchange is not None and exchange.response_id:
-                self._answers.pop(self._answered.get(name, ""), None)
-                self._answers[exchange.response_id] = name
-                self._answered[name] = exchange.response_id
-            self._replies.note(name, b"" if exchange is None else exchange.output)
-        self._turns[name] = self._turns.get(name, 0) + 1
-        link = Link(name, self._turns[name])
-        while self._room < 0 and len(self._last) > 1:
-            self._forget(next(iter(self._last)))
-        return link
+            self._remember(chain, request, exchange)
+        chain.turns += 1
+        while self._room < 0 and len(self._chains) > 1:
+            self._forget(next(iter(self._chains.values())))
+        return Link(chain.name, chain.turns)
 
-    def _remember(self, name: str, asked: _Asked) -> None:
-        """Keep a chain's latest prompt."""
-        self._last.pop(name, None)
-        self._last[name] = asked.prompt
-        alike = self._alike.setdefault(asked.first, {})
-        alike.pop(name, None)
-        alike[name] = None
-        firsts = self._firsts.setdefault(name, {})
-        firsts.pop(asked.first, None)
-        firsts[asked.first] = None
-        if len(firsts) > LOOK_BACK:  # a first message that is another one every time
-            self._unlist(name, next(iter(firsts)))
-        self._unend(name)
-        said = next(_answers(asked.prompt, backwards=True), None)
-        if said is not None:
-            self._ends[hash(said)] = name
-            self._end_of[name] = hash(said)
-        size = sum(len(one.data) for one in asked.prompt) + OVERHEAD * (len(asked.prompt) + ANY)
-        self._room += self._sizes.get(name, 0) - size
-        self._sizes[name] = size
-        self._about[name] = asked.who, asked.beside
+    def _remember(self, chain: _Chain, request: _Request, exchange: Exchange | None) -> None:
+        """Keep a chain's latest request, and what answered it."""
+        name, chain.latest = chain.name, request
+        alike = self._alike.setdefault(request.first, {})
+        for known in (self._chains, alike):
+            known.pop(name, None)
+            known[name] = chain
+        chain.firsts.pop(request.first, None)
+        chain.firsts[request.first] = None
+        if len(chain.firsts) > LOOK_BACK:  # a first message that is another one every time
+            self._unlist(chain, next(iter(chain.firsts)))
+        self._unanswer(chain)
+        answer = next(_answers(request.prompt, backwards=True), None)
+        if answer is not None:
+            chain.answer = hash(answer)
+            self._answers[chain.answer] = chain
+        size = sum(len(one.data) for one in request.prompt) + OVERHEAD * (len(request.prompt) + ANY)
+        self._room += chain.size - size
+        chain.size = size
+        if exchange is not None and exchange.response_id:
+            self._responses.pop(chain.response, None)
+            self._responses[exchange.response_id] = chain
+            chain.response = exchange.response_id
+        self._replies.note(name, b"" if exchange is None else exchange.output)
 
-    def _forget(self, name: str) -> None:
+    def _forget(self, chain: _Chain) -> None:
         """Forget a chain, where there is no room for all."""
-        self._room += self._sizes.pop(name)
-        for first in list(self._firsts[name]):
-            self._unlist(name, first)
-        self._unend(name)
-        del self._last[name], self._turns[name], self._firsts[name], self._about[name]
-        self._answers.pop(self._answered.pop(name, ""), None)
-        self._replies.forget(name)
-        self._gone.append(name)
+        self._room += chain.size
+        for first in list(chain.firsts):
+            self._unlist(chain, first)
+        self._unanswer(chain)
+        self._responses.pop(chain.response, None)
+        self._replies.forget(chain.name)
+        del self._chains[chain.name]
+        self._gone.append(chain.name)
 
-    def _unend(self, name: str) -> None:
+    def _unanswer(self, chain: _Chain) -> None:
         """Forget a chain's latest answer, where no other chain ends with the same."""
-        end = self._end_of.pop(name, None)
-        if end is not None and self._ends.get(end) == name:
-            del self._ends[end]
+        answer, chain.answer = chain.answer, None
+        if answer is not None and self._answers.get(answer) is chain:
+            del self._answers[answer]
 
-    def _unlist(self, name: str, first: int) -> None:
-        del self._firsts[name][first]
-        alike = self._alike[first]
-        del alike[name]
-        if not alike:
+    def _unlist(self, chain: _Chain, first: int) -> None:
+        del chain.firsts[first], self._alike[first][chain.name]
+        if not self._alike[first]:
             del self._alike[first]
 
-    def _new(self, asked: _Asked) -> str:
-        """Name a new chain."""
-        who, main = asked.who, self._main
-        if asked.beside or self._is_side(asked):
+    def _new(self, request: _Request) -> str:
+        """Name a new chain.
+
+        A request without tools asks for something else, beside a session that works with them.
+        """
+        who, main = request.who, self._main
+        before = None if MAIN not in self._chains else self._chains[MAIN].prompt
+        own = main is not None and bool(who.session) and who.session == main.session
+        other = own and before is not None and not same_system(before, request.prompt)
+        if request.beside or (other and before is not None and has_tools(before) and not has_tools(request.prompt)):
             return f"utility-{next(self._numbers)}"
         if who.agent and who.agent != MAIN:
-            named = _NAME.fullmatch(who.agent) and who.agent not in self._last
+            named = _NAME.fullmatch(who.agent) and who.agent not in self._chains
             return who.agent if named else f"agent-{next(self._numbers)}"
         if main is None:
             self._main = who
             return MAIN
-        before = self._last.get(MAIN)
-        if who.session and who.session == main.session and before is not None and not same_system(before, asked.prompt):
-            return f"agent-{next(self._numbers)}"
-        return f"chain-{next(self._numbers)}"
+        return f"{'agent' if other else 'chain'}-{next(self._numbers)}"
 
-    def _is_side(self, asked: _Asked) -> bool:
-        """Tell whether a request without tools asks for something else within a session that works with them."""
-        who, before = asked.who, self._last.get(MAIN)
-        if before is None or not who.session or self._main is None or who.session != self._main.session:
-            return False
-        return has_tools(before) and not has_tools(asked.prompt) and not same_system(before, asked.prompt)
-
-    def _continued(self, asked: _Asked) -> str | None:
-        alike = [
-            name for name in islice(reversed(self._alike.get(asked.first, {})), LOOK_BACK) if self._may(name, asked)
-        ]
-        near = [name for name in alike if self._is_near(name, asked)]
+    def _continued(self, request: _Request) -> _Chain | None:
+        alike = [chain for chain in self._begin_alike(request) if chain.may_continue(request)]
+        near = [chain for chain in alike if chain.is_near(request)]
         return (
-            self._named(asked, near)
-            or self._by_messages(asked.prompt, near)
-            or self._elsewhere(asked, alike)
-            or self._summarised(asked)
-            or self._shortened(asked)
-            or self._replied(asked)
-            or self._resembled(asked)
+            self._named(request, near)
+            or self._by_messages(request.prompt, near)
+            or self._elsewhere(request, alike)
+            or self._summarised(request)
+            or self._shortened(request)
+            or self._replied(request)
+            or next((chain for chain in self._recent(request) if resembles(chain.prompt, request.prompt)), None)
         )
 
-    def _may(self, name: str, asked: _Asked) -> bool:
-        """Tell whether a request could continue a chain, whatever their messages."""
-        before = self._last[name]
-        return (
-            before.dialect == asked.prompt.dialect
-            and self._about[name][1] == asked.beside
-            and not _drops_tools(before, asked.prompt)
-        )
+    def _begin_alike(self, request: _Request) -> Iterator[_Chain]:
+        return islice(reversed(self._alike.get(request.first, {}).values()), LOOK_BACK)
 
-    def _is_near(self, name: str, asked: _Asked) -> bool:
-        who = self._about[name][0]
-        return who.may_be(asked.who) and who.same_place(asked.who)
+    def _recent(self, request: _Request) -> Iterator[_Chain]:
+        chains = islice(reversed(self._chains.values()), LOOK_BACK)
+        return (chain for chain in chains if chain.may_continue(request) and chain.is_near(request))
 
-    def _named(self, asked: _Asked, near: list[str]) -> str | None:
+    def _named(self, request: _Request, near: list[_Chain]) -> _Chain | None:
         """Return the chain of the response that a request says it continues, where its messages agree."""
-        name = self._answers.get(asked.who.previous)
-        if name is None or not self._may(name, asked) or not self._about[name][0].may_be(asked.who):
+        chain = self._responses.get(request.who.previous)
+        if chain is None or not chain.may_continue(request) or not chain.latest.who.may_be(request.who):
             return None
-        fits = asked.prompt.partial or name in near or begins_with_summary(asked.prompt)
-        return name if fits or not len(self._last[name].messages) else None
+        fits = request.prompt.partial or chain in near or begins_with_summary(request.prompt)
+        return chain if fits or not len(chain.prompt.messages) else None
 
-    def _by_messages(self, prompt: Prompt, near: list[str]) -> str | None:
-        latest: str | None = None
+    def _by_messages(self, prompt: Prompt, near: list[_Chain]) -> _Chain | None:
+        latest: _Chain | None = None
         longest, best = -1, None
-        for name in near:
-            before = self._last[name]
+        for chain in near:
+            before = chain.prompt
             shared = before.messages.common(prompt.messages)
             if shared == len(before.messages) and shared > longest:
-                longest, best = shared, name
+                longest, best = shared, chain
             differs = shared < min(len(prompt.messages), len(before.messages))
             if latest is None and differs and self._rewritten(before, prompt, shared):
-                latest = name
+                latest = chain
         return best or latest
 
     @staticmethod
@@ -252,86 +258,80 @@ class Chains:
         summed = near_by or any(is_summary(one) for one in before_answer(prompt.messages.since(shared)))
         return summed or not is_another_run(before, prompt, shared)
 
-    def _elsewhere(self, asked: _Asked, alike: list[str]) -> str | None:
+    def _elsewhere(self, request: _Request, alike: list[_Chain]) -> _Chain | None:
         """Return the chain that is continued in another session (it was resumed) or at another endpoint.
 
         In another session a first message alone is none: many begin alike.
         """
-        theirs = asked.prompt.messages
-        for name in alike:
-            before, who = self._last[name].messages, self._about[name][0]
-            if before.common(theirs) != len(before) or len(before) >= len(theirs):
+        messages = request.prompt.messages
+        for chain in alike:
+            before, who = chain.prompt.messages, chain.latest.who
+            if before.common(messages) != len(before) or len(before) >= len(messages):
                 continue
-            known = bool(who.session) and who.may_be(asked.who)
+            known = bool(who.session) and who.may_be(request.who)
             if known or any(one.kind == "envelope" and is_models(one) for one in before):
-                return name
+                return chain
         return None
 
-    def _summarised(self, asked: _Asked) -> str | None:
+    def _summarised(self, request: _Request) -> _Chain | None:
         """Return the conversation whose summary a request begins with."""
-        if asked.beside:
+        if request.beside:
             return None
-        sure = begins_with_summary(asked.prompt)
-        headed = None if sure else next((one for one in opening(asked.prompt) if is_headed(one)), None)
+        prompt = request.prompt
+        sure = begins_with_summary(prompt)
+        headed = None if sure else next((one for one in opening(prompt) if is_headed(one)), None)
         if not sure and headed is None:
             return None
-        found: list[str] = []
-        for name in self._recent(asked):
-            before = self._last[name]
-            if len(before.messages) < len(asked.prompt.messages) or not keeps_system(before, asked.prompt):
+        found: list[_Chain] = []
+        for chain in self._recent(request):
+            before = chain.prompt
+            if len(before.messages) < len(prompt.messages) or not keeps_system(before, prompt):
                 continue
             if sure or (headed is not None and retells(headed, before.messages)):
-                found.append(name)
-        kept = {one.data for one in before_answer(asked.prompt.messages) if one.kind != "envelope"}
-        return max(found, key=lambda name: len(kept & {one.data for one in self._last[name].messages}), default=None)
+                found.append(chain)
+        kept = {one.data for one in before_answer(prompt.messages) if one.kind != "envelope"}
+        return max(found, key=lambda chain: len(kept & {one.data for one in chain.prompt.messages}), default=None)
 
-    def _shortened(self, asked: _Asked) -> str | None:
+    def _shortened(self, request: _Request) -> _Chain | None:
         """Return the conversation whose latest answer stands in a request that lacks something before it."""
-        if asked.beside:
+        if request.beside:
             return None
-        for said in _answers(asked.prompt):
-            name = self._ends.get(hash(said))
-            if name is None or not self._may(name, asked) or not self._is_near(name, asked):
+        for answer in _answers(request.prompt):
+            chain = self._answers.get(hash(answer))
+            if chain is None or not chain.may_continue(request) or not chain.is_near(request):
                 continue
-            before, theirs = self._last[name], asked.prompt.messages
-            if before.messages.common(theirs) < len(theirs) and same_system(before, asked.prompt):
-                return name
+            before, messages = chain.prompt, request.prompt.messages
+            if before.messages.common(messages) < len(messages) and same_system(before, request.prompt):
+                return chain
         return None
 
-    def _replied(self, asked: _Asked) -> str | None:
+    def _replied(self, request: _Request) -> _Chain | None:
         """Return the conversation whose latest reply is the latest answer that a request holds.
 
         So a request is known whose first message lost the documents that it brought when it was asked.
         """
-        keys = frozenset[int]() if asked.beside else latest_answer(asked.prompt)
+        keys = frozenset[int]() if request.beside else latest_answer(request.prompt)
         if not keys:
             return None
-        alike = (name for name in self._recent(asked) if same_system(self._last[name], asked.prompt))
-        return next((name for name in alike if keys & self._replies.of(name)), None)
+        alike = (chain for chain in self._recent(request) if same_system(chain.prompt, request.prompt))
+        return next((chain for chain in alike if keys & self._replies.of(chain.name)), None)
 
-    def _resembled(self, asked: _Asked) -> str | None:
-        return next((name for name in self._recent(asked) if resembles(self._last[name], asked.prompt)), None)
-
-    def _recent(self, asked: _Asked) -> Iterator[str]:
-        names = islice(reversed(self._last), LOOK_BACK)
-        return (name for name in names if self._may(name, asked) and self._is_near(name, asked))
-
-    def _restarted(self, asked: _Asked) -> str:
+    def _restarted(self, request: _Request) -> str:
         """Name the chain that a request restarts without tools; empty where it restarts none."""
-        prompt = asked.prompt
-        if asked.beside or has_tools(prompt):
+        prompt = request.prompt
+        if request.beside or has_tools(prompt):
             return ""
-        for name in islice(reversed(self._alike.get(asked.first, {})), LOOK_BACK):
-            before = self._last[name]
+        for chain in self._begin_alike(request):
+            before = chain.prompt
             if (
                 before.dialect == prompt.dialect
-                and not self._about[name][1]
-                and self._is_near(name, asked)
+                and not chain.latest.beside
+                and chain.is_near(request)
                 and _drops_tools(before, prompt)
                 and same_system(before, prompt)
                 and before.messages.common(prompt.messages) == len(before.messages) < len(prompt.messages)
             ):
-                return name
+                return chain.name
         return ""
 
 
@@ -343,7 +343,7 @@ def _drops_tools(before: Prompt, prompt: Prompt) -> bool:
 def _answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]:
     """Iterate over what the model said that is long enough to be known by: the first such block of each answer."""
     size = len(prompt.messages)
-    last = min(size, 2 * LOOK_BACK)
+    last = min(size, LOOKED_AT)
     for place in range(size - 1, size - 1 - last, -1) if backwards else range(last):
         one = prompt.messages[place]
         if one.kind != "envelope" or not is_models(one):

@@ -18,8 +18,8 @@ from lore.model.turn import Output
 from lore.prefix.likeness import is_models
 
 ROOM = 8 * 1024 * 1024
-LOOKED_AT = 128  # segments from a request's end in which its latest answer stands
-DISTINCT = 48  # characters of a text by which a reply is known: "Done." is said in many conversations
+LOOKED_AT = 128  # segments in which answers are sought, from a request's beginning or its end
+DISTINCT = 48  # bytes or characters of a text by which an answer is known: "Done." is said in many conversations
 _ID = 16  # of a name that a provider makes up; some servers count their calls
 _MOST = 64  # texts by which one reply is known
 _IDS = ("id", "call_id", "toolUseId")
@@ -56,7 +56,7 @@ class Replies:
         unread = self._unread.get(chain)
         if unread is not None:
             self.forget(chain)
-            self._read[chain] = _keys(self._said(unread))
+            self._read[chain] = frozenset(islice(_keys(self._said(unread)), _MOST))
         return self._read.get(chain, frozenset())
 
 
@@ -70,19 +70,16 @@ def latest_answer(prompt: Prompt) -> Keys:
         if one.kind != "envelope":
             continue
         if is_models(one):
-            found.update(*(_keys(b"{%s}" % each.data if each.kind == "envelope" else each.data) for each in blocks))
+            raw = [b"{%s}" % block.data if block.kind == "envelope" else block.data for block in blocks]
+            found.update(*(islice(_keys(data), _MOST) for data in raw))
         elif found:
             break
         blocks = []
     return frozenset(found)
 
 
-def _keys(raw: bytes) -> Keys:
-    return frozenset(hash(text) for text in islice(_texts(raw), _MOST))
-
-
-def _texts(raw: bytes) -> Iterator[str]:
-    """Yield the texts and ids by which a reply is known, wherever they stand in it."""
+def _keys(raw: bytes) -> Iterator[int]:
+    """Yield hashes of the texts and ids by which a reply is known, wherever they stand in it."""
     try:
         waiting: list[tuple[str, object]] = [("", decode(raw))]
     except (ValueError, RecursionError):
@@ -94,7 +91,7 @@ def _texts(raw: bytes) -> Iterator[str]:
         elif isinstance(value, list):
             waiting += [(key, one) for one in cast("list[object]", value)]
         elif isinstance(value, str) and len(text := value.strip()) >= (_ID if key in _IDS else DISTINCT):
-            yield text
+            yield hash(text)
 
 
 def _size(output: Output) -> int:
