@@ -147,11 +147,13 @@ def test_no_more_is_kept_than_there_is_room_for():
     for number in range(300):
         chains.link(parsed(body(f"{number}" * 5_000)))
         chains.link(parsed(body(f"It is {number}. " + "x" * 5_000, *["y", assistant("z")] * (number % 7))))
-    kept = [getattr(chains, name) for name in ("_last", "_sizes", "_turns", "_firsts")]
-    assert len({frozenset(one) for one in kept}) == 1
-    assert sum(len(segment.data) for prompt in kept[0].values() for segment in prompt) < 1_000_000
-    listed = {name for names in getattr(chains, "_alike").values() for name in names}  # noqa: B009 - what is tested
-    assert listed == set(kept[0])
+    kept = getattr(chains, "_chains")  # noqa: B009 - what is tested
+    assert sum(len(segment.data) for chain in kept.values() for segment in chain.prompt) < 1_000_000
+    alike = getattr(chains, "_alike")  # noqa: B009
+    assert {name for names in alike.values() for name in names} == set(kept)
+    assert {name: set(chain.firsts) for name, chain in kept.items()} == {
+        name: {first for first, names in alike.items() if name in names} for name in kept
+    }
 
 
 # who asks, and what for
@@ -272,9 +274,11 @@ def test_what_is_known_of_forgotten_chains_is_forgotten_too():
     chains = Chains(remembered=100_000)
     for number in range(200):
         chains.link(parsed(body(f"{number} " * 5_000)), exchange(f"s{number}", response_id=f"r{number}"))
-    kept = set(getattr(chains, "_last"))  # noqa: B009 - what is tested
-    assert set(getattr(chains, "_about")) == set(getattr(chains, "_answered")) == kept  # noqa: B009
-    assert set(getattr(chains, "_answers").values()) == kept  # noqa: B009
+    kept = getattr(chains, "_chains")  # noqa: B009 - what is tested
+    responses = getattr(chains, "_responses")  # noqa: B009
+    assert {chain.response: chain.name for chain in kept.values()} == {
+        response: chain.name for response, chain in responses.items()
+    }
 
 
 LONG = "It was the parser: an empty line has no first character, and nobody had asked for that."

@@ -75,7 +75,8 @@ def causes(
     elif not any(cause.code == Code.MODEL_CHANGED for cause in known):
         known = (*known, Cause(Code.MODEL_CHANGED, "model", ModelChanged(left.model, right.model)))
     if known and (moved or not found.covered):
-        return tuple(replace(cause, position=_begins(cause, found)) for cause in known)
+        model = Code.MODEL_CHANGED  # another model reads nothing of this cache
+        return tuple(replace(cause, position=0 if cause.code == model else found.common) for cause in known)
     fields = _fields(left, right, left_call, right_call, fell)
     if found.covered:
         return fields
@@ -92,8 +93,10 @@ def causes(
     if reread:
         content = tuple([_costless(cause) for cause in content])
     tail = _tail(left, right, found, right_call)
-    if tail:
-        content, tail = _of_tail(content, tail[0])
+    own = [cause for cause in content if cause.code in _SAID_LAST]
+    if tail and own:  # a tail's own text: at an end that is meant to change, it is no other fault
+        content = tuple([cause for cause in content if cause not in own])
+        tail = (replace(tail[0], also=(own[0],)),)
     return tuple(sorted((*content, *tail, *fields), key=_order))
 
 
@@ -104,21 +107,8 @@ def _costless(cause: Cause) -> Cause:
     return replace(cause, qualifiers=(*cause.qualifiers, "read-all-the-same"), here="expected")
 
 
-def _of_tail(content: tuple[Cause, ...], tail: Cause) -> tuple[tuple[Cause, ...], tuple[Cause]]:
-    """Tell a tail's own text in the cause that names it: at an end that is meant to change, it is no other fault."""
-    own = [one for one in content if one.code in _SAID_LAST]
-    if not own:
-        return content, (tail,)
-    told = replace(tail, also=(own[0],))
-    return tuple(one for one in content if one not in own), (told,)
-
-
 def _order(cause: Cause) -> tuple[bool, int, str]:
     return cause.harmless, cause.position, cause.code
-
-
-def _begins(cause: Cause, found: Overlap) -> int:
-    return 0 if cause.code == Code.MODEL_CHANGED else found.common  # another model reads nothing of this cache
 
 
 def recorded(changes: Iterable[Change]) -> tuple[Cause, ...]:
@@ -280,14 +270,14 @@ def _rendered_again(causes: list[Cause], left: Prompt, resumed: Reloaded) -> lis
     first_end = len(left.head) + _second_message(left)
     found: list[Cause] = []
     for cause in causes:
-        qualifiers = (resumed.qualifier, *cause.qualifiers)
-        again = replace(cause, code=Code.RESUME_RERENDERED, qualifiers=qualifiers, paused=resumed.seconds)
-        if cause.code in _RENDERED and len(left.head) <= cause.position < first_end:
-            found.append(again)
-        elif cause.code in _RENDERED_TOOLS and cause.section == "tools":
-            found += [cause, again]
-        else:
+        first = cause.code in _RENDERED and len(left.head) <= cause.position < first_end
+        if not first:
             found.append(cause)
+        if first or (cause.code in _RENDERED_TOOLS and cause.section == "tools"):
+            qualifiers = (resumed.qualifier, *cause.qualifiers)
+            found.append(
+                replace(cause, code=Code.RESUME_RERENDERED, qualifiers=qualifiers, paused=resumed.seconds)
+            )  # fmt: skip
     return found
 
 

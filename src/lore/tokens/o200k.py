@@ -69,12 +69,6 @@ def chunks(text: str) -> list[str]:
     return [text[a:b] for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
 
 
-def tokens_of(text: str) -> list[int]:
-    """Return the tokens of a text; special tokens are text like any other."""
-    encode = encoding().encode_ordinary
-    return [token for chunk in chunks(text) for token in encode(chunk)]
-
-
 class Counter:
     """Count tokens of byte strings; each distinct one once."""
 
