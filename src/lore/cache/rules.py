@@ -282,6 +282,7 @@ class Served(NamedTuple):
     platform: str
 
 
+@lru_cache(_MANY)
 def served(endpoint: str, model: str | None, dialect: str) -> Served:
     """Name provider and platform of a request."""
     host = provider_of(endpoint, model, dialect)

@@ -260,10 +260,10 @@ class Simulation:
             size = prediction.total
         else:
             size = None if usage.uncached_tokens is None else asked(usage)
-        params = {} if is_transcript(turn) else turn.prompt.params
+        params = None if is_transcript(turn) else turn.prompt.params
         return self._predictor.rules.price(
             where.provider, self._predictor.model or turn.model, where.platform, turn.at, prompt_tokens=size,
-            extras=tuple([extra for name, value, extra in _EXTRAS if params.get(name) == value]),
+            extras=() if not params else tuple([extra for name, value, extra in _EXTRAS if params.get(name) == value]),
         )  # fmt: skip
 
 
