@@ -14,12 +14,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Piece, Prediction, Request
 from lore.cache.reach import FIVE_MINUTES, GRACE, ONE_HOUR
 from lore.cache.tree import SLACK, Path, Ruler, Tree
-from lore.cache.views import NO_POSITION, RUNS
+from lore.cache.views import positions
 from lore.model.events import Billed
 
 BEGINS = 1.0  # seconds after a request that its response begins at the earliest, where nothing says when it did
@@ -35,7 +36,7 @@ class Entry(NamedTuple):
     lifetime: float
 
 
-class _Asked(NamedTuple):
+class _Pending(NamedTuple):
     """A request that waits for its bill."""
 
     request: Request
@@ -53,7 +54,7 @@ class Breakpoints:
         self._entries: dict[int, Entry] = {}
         self._latest: deque[int] = deque()  # nodes with entries, the latest last
         self._suffix: dict[str | None, int] = {}
-        self._asked: _Asked | None = None
+        self._pending: _Pending | None = None
         self._began: float | None = None  # when the latest response did, of any chain
 
     def predict(self, request: Request) -> Prediction:
@@ -65,10 +66,10 @@ class Breakpoints:
         self._ruler.lay(request.chain, path, request.pieces, request.model)
         breakpoints = self._usable(request)
         if not request.pieces:
-            self._asked = None
+            self._pending = None
             return UNKNOWN
         hit, reason = self._hit(request, path, breakpoints)
-        self._asked = _Asked(request, path, hit)
+        self._pending = _Pending(request, path, hit)
         prediction = self._predicted(request, breakpoints, hit, reason)
         self._keep(request, path, breakpoints, hit)
         self._began = request.answered or request.at or self._began
@@ -177,52 +178,52 @@ class Breakpoints:
 
     def learn(self, usage: Billed | None) -> str:
         """Take a bill; return how it contradicts the request, empty where it does not."""
-        asked, self._asked = self._asked, None
-        if asked is None or usage is None:
+        pending, self._pending = self._pending, None
+        if pending is None or usage is None:
             return ""
         read, write = usage.read_tokens, usage.write_tokens
         if read is None or write is None or min(read, write) < 0:
             return ""
         if read + write == 0:
-            end = len(asked.request.pieces) - 1
+            end = len(pending.request.pieces) - 1
             return self._ruler.learn(end, usage.uncached_tokens) if usage.uncached_tokens else ""
-        told = _told(asked.request)
+        told = _told(pending.request)
         if not told:
             return f"{read + write:,} tokens were cached although the body has no breakpoint"
         last = told[-1].place
-        why = self._ruler.learn(last, read + write) if write or asked.hit in (-1, last) else ""
+        why = self._ruler.learn(last, read + write) if write or pending.hit in (-1, last) else ""
         if why:
             return why
-        self._stored(asked, last)
-        self._learn_breakpoints(asked, usage, read)
-        self._learn_suffix(asked, usage, last)
+        self._stored(pending, last)
+        self._learn_breakpoints(pending, usage, read)
+        self._learn_suffix(pending, usage, last)
         return ""
 
-    def _learn_breakpoints(self, asked: _Asked, usage: Billed, read: int) -> None:
+    def _learn_breakpoints(self, pending: _Pending, usage: Billed, read: int) -> None:
         """Learn where the last breakpoint of an hour stands, and where the read ended; what was read is stored."""
-        told = _told(asked.request)
+        told = _told(pending.request)
         hours = [breakpoint.place for breakpoint in told if (breakpoint.lifetime or 0) >= ONE_HOUR]
         if usage.write_1h_tokens and usage.write_5m_tokens and hours:
             self._ruler.learn(hours[-1], read + usage.write_1h_tokens)
         if not read:
             return
-        same = asked.request.recorded is None  # else what was read is not what is read now
-        if same and asked.hit >= 0 and self._ruler.known(asked.hit) is None and self._fits(asked.hit, read):
-            self._ruler.learn(asked.hit, read)
+        same = pending.request.recorded is None  # else what was read is not what is read now
+        if same and pending.hit >= 0 and self._ruler.known(pending.hit) is None and self._fits(pending.hit, read):
+            self._ruler.learn(pending.hit, read)
             return
         if all(self._ruler.known(breakpoint.place) != read for breakpoint in told):
             self._warmed(told, read)
-        now = {breakpoint.place: breakpoint for breakpoint in asked.request.breakpoints}
+        now = {breakpoint.place: breakpoint for breakpoint in pending.request.breakpoints}
         for breakpoint in told:
-            node = asked.path.nodes[breakpoint.place]
+            node = pending.path.nodes[breakpoint.place]
             if self._ruler.known(breakpoint.place) == read and node not in self._entries:
-                self._put(node, self._entry(asked.request, now.get(breakpoint.place, breakpoint)))
+                self._put(node, self._entry(pending.request, now.get(breakpoint.place, breakpoint)))
 
-    def _stored(self, asked: _Asked, billed: int) -> None:
+    def _stored(self, pending: _Pending, billed: int) -> None:
         """Keep an entry at the last breakpoint: the bill shows that there was enough before the one at `billed`."""
-        last = asked.request.breakpoints[-1] if asked.request.breakpoints else None
-        if last is not None and last.place >= billed and asked.path.nodes[last.place] not in self._entries:
-            self._put(asked.path.nodes[last.place], self._entry(asked.request, last))
+        last = pending.request.breakpoints[-1] if pending.request.breakpoints else None
+        if last is not None and last.place >= billed and pending.path.nodes[last.place] not in self._entries:
+            self._put(pending.path.nodes[last.place], self._entry(pending.request, last))
 
     def _warmed(self, told: Sequence[Breakpoint], read: int) -> None:
         """Place a read that nothing recorded explains at the only breakpoint of no known position that it fits."""
@@ -236,15 +237,15 @@ class Breakpoints:
         estimate = self._ruler.position(place)
         return estimate / 2 <= tokens <= 2 * estimate + SLACK
 
-    def _learn_suffix(self, asked: _Asked, usage: Billed, last: int) -> None:
-        uncached, end = usage.uncached_tokens, len(asked.request.pieces) - 1
+    def _learn_suffix(self, pending: _Pending, usage: Billed, last: int) -> None:
+        uncached, end = usage.uncached_tokens, len(pending.request.pieces) - 1
         if uncached is None:
             return
         if last == end:
-            self._suffix[asked.request.model] = min(uncached, _SUFFIX)
+            self._suffix[pending.request.model] = min(uncached, _SUFFIX)
         else:
             cached = (usage.read_tokens or 0) + (usage.write_tokens or 0)
-            self._ruler.learn(end, cached + uncached - self._suffix.get(asked.request.model, 0))
+            self._ruler.learn(end, cached + uncached - self._suffix.get(pending.request.model, 0))
 
 
 def _told(request: Request) -> tuple[Breakpoint, ...]:
@@ -276,17 +277,7 @@ def _among(nodes: Sequence[int], latest: Iterable[int], most: int, end: int) -> 
 
 
 def _back(pieces: Sequence[Piece], place: int, most: int, *, runs: bool) -> Iterator[int]:
-    """Yield the places looked at from a breakpoint back: its own, then up to `most` positions before it.
-
-    Envelopes and blocks of thinking are no positions; with `runs` neighbours that are all calls, or all results,
-    are one.
-    """
-    counted, before = 0, ""
-    for at in range(place, -1, -1):
-        kind = pieces[at].kind
-        if kind not in NO_POSITION:
-            counted += not (runs and kind in RUNS and kind == before)
-            before = kind
-        if counted > most + 1:
-            return
-        yield at
+    """Yield the places looked at from a breakpoint back: its own, then up to `most` positions before it."""
+    places = range(place, -1, -1)
+    counted = positions((pieces[at].kind for at in places), runs=runs)
+    return (at for at, _ in takewhile(lambda counting: counting[1] <= most + 1, zip(places, counted, strict=True)))

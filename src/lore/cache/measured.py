@@ -13,18 +13,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from lore.cache.base import Confidence, Prediction, Request
 from lore.cache.tree import Path, Ruler, Tree
 from lore.model.events import Billed
-
-
-class _Asked(NamedTuple):
-    """A request that waits for its bill: its last place, its model, whether it was long enough to be cached."""
-
-    last: int
-    model: str | None
 
 
 class Measured:
@@ -33,7 +25,7 @@ class Measured:
     def __init__(self) -> None:
         self._tree = Tree()
         self._ruler = Ruler()
-        self._asked: _Asked | None = None
+        self._pending: Request | None = None  # waits for its bill
         self._loose: dict[str, int] = {}  # by chain, the first place whose tokens are not counted
         self._charging: set[str | None] = set()  # models whose bills have held writes
 
@@ -41,7 +33,7 @@ class Measured:
         """Walk and measure a request; it is the one that the next bill is for."""
         path = self._tree.path(request)
         self._ruler.lay(request.chain, path, request.pieces, request.model)
-        self._asked = _Asked(len(request.pieces) - 1, request.model)
+        self._pending = request
         return path
 
     def _total(self, request: Request) -> int:
@@ -74,8 +66,8 @@ class Measured:
 
     def learn(self, usage: Billed | None) -> str:
         """Take a bill; return how it contradicts the request, empty where it does not."""
-        asked, self._asked = self._asked, None
-        if asked is None or usage is None or asked.last < 0:
+        request, self._pending = self._pending, None
+        if request is None or usage is None or not request.pieces:
             return ""
         counts = (usage.uncached_tokens, usage.read_tokens, usage.write_tokens)
         if any(count is not None and count < 0 for count in counts) or usage.uncached_tokens is None:
@@ -83,8 +75,8 @@ class Measured:
         if usage.read_tokens is None and usage.write_tokens is None:
             return ""
         if usage.write_tokens:
-            self._charging.add(asked.model)
-        return self._ruler.learn(asked.last, sum(count or 0 for count in counts))
+            self._charging.add(request.model)
+        return self._ruler.learn(len(request.pieces) - 1, sum(count or 0 for count in counts))
 
 
 class Recency:

@@ -75,11 +75,11 @@ class GeminiExplicit:
     def __init__(self, look: Look) -> None:
         self._behind = Prefix(look)
         self._sizes: dict[bytes, int] = {}
-        self._asked: bytes = b""
+        self._object = b""  # of the request that waits for its bill
 
     def predict(self, request: Request) -> Prediction:
         """Say what would be read: the object, and behind it what an earlier request with it had."""
-        self._asked = request.cached
+        self._object = request.cached
         space = b"%b cached %b" % (request.space, request.cached) if request.cached else request.space
         behind = self._behind.predict(request._replace(space=space))
         if not request.cached:
@@ -93,11 +93,10 @@ class GeminiExplicit:
 
     def learn(self, usage: Billed | None) -> str:
         """Take a bill; the least that was ever read with an object is its size."""
-        asked, self._asked = self._asked, b""
-        if not asked or usage is None or not usage.read_tokens or usage.read_tokens < 0:
-            return self._behind.learn(None if asked else usage)
-        known = self._sizes.pop(asked, usage.read_tokens)
-        size = self._sizes[asked] = min(known, usage.read_tokens)
+        name, self._object = self._object, b""
+        if not name or usage is None or not usage.read_tokens or usage.read_tokens < 0:
+            return self._behind.learn(None if name else usage)
+        size = self._sizes[name] = min(self._sizes.pop(name, usage.read_tokens), usage.read_tokens)
         while len(self._sizes) > _MANY:
             del self._sizes[next(iter(self._sizes))]
         return self._behind.learn(msgspec.structs.replace(usage, read_tokens=usage.read_tokens - size))

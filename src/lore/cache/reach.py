@@ -15,7 +15,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from lore.cache.views import NO_POSITION, RUNS, kind_of
+from lore.cache.views import kind_of, positions
 from lore.model.prompt import Prompt
 from lore.model.turn import Turn
 
@@ -99,8 +99,11 @@ def gap(left: Prompt, right: Prompt, at: float | None) -> Gap | None:
         return None
     rule = lookback(at)
     behind = next((place for place in breakpoints if place >= written[-1]), None)
-    new = -1 if behind is None else _positions(right, written[-1], behind, runs=rule.runs)
-    return Gap(new, rule.positions)
+    if behind is None:
+        return Gap(-1, rule.positions)
+    segments = [right.at(place) for place in range(written[-1] + 1, behind + 1)]
+    kinds = ("envelope" if segment is None else kind_of(segment) for segment in segments)
+    return Gap(max(positions(kinds, runs=rule.runs), default=0), rule.positions)
 
 
 def _is_claudes(asked: Turn | Prompt) -> bool:
@@ -109,15 +112,3 @@ def _is_claudes(asked: Turn | Prompt) -> bool:
 
 def _breakpoints(prompt: Prompt) -> tuple[int, ...]:
     return (*prompt.breakpoints, prompt.stable - 1) if prompt.auto_breakpoint and prompt.stable else prompt.breakpoints
-
-
-def _positions(prompt: Prompt, begin: int, end: int, *, runs: bool) -> int:
-    found, before = 0, ""
-    for place in range(begin + 1, end + 1):
-        segment = prompt.at(place)
-        kind = "envelope" if segment is None else kind_of(segment)
-        if kind in NO_POSITION:
-            continue
-        found += not (runs and kind in RUNS and kind == before)
-        before = kind
-    return found

@@ -13,7 +13,7 @@ behind the system prompt; images that come or go lose nothing on Anthropic, agai
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.base import Breakpoint, Piece, Request
@@ -21,8 +21,8 @@ from lore.model.prompt import Prompt, Section, Segment
 from lore.model.turn import Turn
 
 Count: TypeAlias = Callable[[bytes], int]  # tokens of a text, by a tokenizer that need not be the provider's
-RUNS = ("call", "result")  # neighbours of one of these were one position, while runs counted once
-NO_POSITION = ("envelope", "thinking")
+_RUNS = ("call", "result")
+_NO_POSITION = ("envelope", "thinking")
 _ENDS = 256  # bytes looked at, at either end of a block
 _TTL = re.compile(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
 _UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
@@ -185,7 +185,7 @@ def _envelope(prompt: Prompt, start: int) -> bytes:
 
 def _last(pieces: Sequence[Piece]) -> int:
     """Return the place of the last piece that takes a breakpoint, -1 for none."""
-    return next((at for at in range(len(pieces) - 1, -1, -1) if pieces[at].kind not in NO_POSITION), -1)
+    return next((at for at in range(len(pieces) - 1, -1, -1) if pieces[at].kind not in _NO_POSITION), -1)
 
 
 def kind_of(segment: Segment, envelope: bytes = b"") -> str:
@@ -196,6 +196,19 @@ def kind_of(segment: Segment, envelope: bytes = b"") -> str:
     ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + b"\n" + data[-_ENDS:]
     own = next((kind for kind, pattern in _BLOCKS if pattern.search(ends)), "")
     return own or next((kind for kind, pattern in _MESSAGES if envelope and pattern.search(envelope, 0, 4096)), "")
+
+
+def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
+    """Count the positions up to and with each piece, by its kind; envelopes and blocks of thinking are none.
+
+    With `runs` neighbours that are all calls, or all results, are one.
+    """
+    counted, before = 0, ""
+    for kind in kinds:
+        if kind not in _NO_POSITION:
+            counted += not (runs and kind in _RUNS and kind == before)
+            before = kind
+        yield counted
 
 
 def content_of(data: bytes) -> bytes:

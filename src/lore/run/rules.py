@@ -11,10 +11,10 @@ from importlib import resources
 from pathlib import Path
 
 from lore.cache.rule_file import Table, parse
-from lore.cache.rules import FOR_READING, Rule, Rules, Value, normal
+from lore.cache.rules import FOR_READING, Rule, Rules, normal
 from lore.config import Loaded
 from lore.errors import LoreError, Where
-from lore.model.results_simulate import RuleResult, RulesResult, RuleValue
+from lore.model.results_simulate import RuleResult, RulesResult
 from lore.recording.corpus import show
 
 LARGEST = 4 * 1024 * 1024  # bytes of a user's file: the packaged ones together hold 40 KB
@@ -69,8 +69,8 @@ def _read(path: str) -> Table:
         with Path(path).open("rb") as file:
             data = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        said = getattr(error, "strerror", None) or str(error)
-        raise LoreError(f"cannot read {shown}: {said.lower()}", hint=_HINT, where=Where(shown)) from None
+        why = getattr(error, "strerror", None) or str(error)
+        raise LoreError(f"cannot read {shown}: {why.lower()}", hint=_HINT, where=Where(shown)) from None
     if len(data) > LARGEST:
         raise LoreError(f"{shown} holds more than {LARGEST >> 20} MiB", hint=_HINT, where=Where(shown))
     try:
@@ -88,14 +88,11 @@ def _newest(days: Iterable[date | None]) -> date | None:
 
 
 def _result(row: Rule) -> RuleResult:
+    value = row.value
+    if isinstance(value, Decimal):
+        value = int(value) if value == int(value) else float(value)
     return RuleResult(
-        rule=row.rule, value=_plain(row.value), unit=row.unit, provider=row.provider, model=row.model,
-        platform=row.platform, valid_from=row.valid_from.isoformat(), above_tokens=row.above_tokens, source=row.source,
-        evidence=row.evidence, note=row.note, file=row.file, own=row.own, used=row.rule not in FOR_READING,
+        rule=row.rule, value=value, unit=row.unit, provider=row.provider, model=row.model, platform=row.platform,
+        valid_from=row.valid_from.isoformat(), above_tokens=row.above_tokens, source=row.source, evidence=row.evidence,
+        note=row.note, file=row.file, own=row.own, used=row.rule not in FOR_READING,
     )  # fmt: skip
-
-
-def _plain(value: Value) -> RuleValue:
-    if not isinstance(value, Decimal):
-        return value
-    return int(value) if value == int(value) else float(value)
