@@ -12,8 +12,8 @@ from bench import generate
 from hostile.wrong import WRONG
 from lore.formats.lore_log import Assembled
 from lore.formats.registry import recognise
-from lore.model.assembled import RESETS, changes_of, reset_of
 from lore.model.codes import Problem
+from lore.model.results import RESETS, changes_of, reset_of
 from lore.model.state import Change
 from lore.model.turn import Turn
 from lore.prefix.overlap import overlap

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed."""
-    from lore.model import assembled, results
+    from lore.model import results
     from lore.model import results_simulate as simulate
     from lore.model import results_store as store
 
@@ -26,11 +26,11 @@ def schemas() -> dict[str, type[Struct]]:
         "finding": results.Finding,
         "fold": results.FoldResult,
         "follow": results.Followed,
-        "assemble-all": assembled.AssembledTurn,
-        "assemble-full": assembled.WholeTurn,
+        "assemble-all": results.AssembledTurn,
+        "assemble-full": results.WholeTurn,
         "assemble-explain": results.Explained,
-        "knowledge": results.KnowledgeResult,
-        "knowledge-written": results.KnowledgeWritten,
+        "knowledge": store.KnowledgeResult,
+        "knowledge-written": store.KnowledgeWritten,
         "simulate": simulate.Simulated,
         "simulate-rules": simulate.RulesResult,
         "compact": simulate.DryRun,

@@ -22,7 +22,6 @@ from lore.formats.base import Read, Yields
 from lore.formats.lines import Line, LineReader, each, problem
 from lore.model import events as e
 from lore.model import lenient
-from lore.model.assembled import AssembledSegment, AssembledTurn, changes_of
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.items import (
@@ -37,8 +36,9 @@ from lore.model.items import (
     blocks_of,
     is_absent,
 )  # fmt: skip
-from lore.model.jsonslice import elements, members, table
+from lore.model.jsonslice import array, members, table
 from lore.model.prompt import Fidelity, Prompt, Segment
+from lore.model.results import AssembledSegment, AssembledTurn, changes_of
 from lore.model.turn import Turn
 from lore.model.vector import Vector
 
@@ -169,7 +169,7 @@ def _good_output(output: Raw) -> bool:
 
 def _good_system(raw: Raw) -> bool:
     text = bytes(raw)
-    return is_string(raw) or (text[:1] == b"[" and all(one[:1] == b'"' for one in elements(text)))
+    return is_string(raw) or (text[:1] == b"[" and all(one[:1] == b'"' for one in array(text)))
 
 
 _TURN = msgspec.json.Decoder(AssembledTurn)

@@ -30,7 +30,7 @@ def decode(raw: bytes) -> Any:
     """Decode JSON text exactly; raises ValueError where it is none, RecursionError where too deep."""
     if _is_plain(raw):
         return orjson.loads(raw)
-    return json.loads(raw.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
+    return json.loads(raw.decode("utf-8"), parse_constant=refuse_constant, parse_float=_finite)
 
 
 def _is_plain(raw: bytes) -> bool:
@@ -40,7 +40,8 @@ def _is_plain(raw: bytes) -> bool:
     return raw[:1] == b'"' or _LONG_INTEGER not in raw.translate(_ZEROS)
 
 
-def _refuse(name: str) -> None:
+def refuse_constant(name: str) -> None:
+    """Raise ValueError: NaN and the infinities are no JSON."""
     raise ValueError(f"{name} is not JSON")
 
 
@@ -73,7 +74,7 @@ def canonical(raw: bytes) -> bytes:
 
 # Letters that no escape, number or name of JSON (true, null) has: how many there are is the same in every spelling.
 _OWN = frozenset(b"ghijklmopqsvwxyzGHIJKLMNOPQRSTUVWXYZ")
-_OTHERS = bytes(one for one in range(256) if one not in _OWN)
+_OTHERS = bytes(byte for byte in range(256) if byte not in _OWN)
 _ESCAPED_LETTERS = (b"\\u004", b"\\u005", b"\\u006", b"\\u007")
 
 
@@ -83,7 +84,7 @@ def letters(raw: bytes) -> tuple[int, ...] | None:
     Texts of different counts have different canonical forms; others have nearly always one. The first count is
     that of all such letters. Costs a fraction of the canonical form.
     """
-    if b"\\u00" in raw and any(one in raw for one in _ESCAPED_LETTERS):
+    if b"\\u00" in raw and any(letter in raw for letter in _ESCAPED_LETTERS):
         return None
     own = raw.translate(None, _OTHERS)
     return len(own), own.count(b"s"), own.count(b"l"), own.count(b"h"), own.count(b"m"), own.count(b"g")

@@ -257,28 +257,10 @@ class OpaqueEvent(Envelope, frozen=True, kw_only=True, tag="opaque"):
 
 
 Event: TypeAlias = (
-    SessionStarted
-    | SessionChanged
-    | Layer
-    | Append
-    | PatchText
-    | PatchToolCall
-    | ToolResultCleared
-    | Remove
-    | CompactStarted
-    | CompactApplied
-    | TurnStarted
-    | TurnCompleted
-    | TurnFailed
-    | TurnCanceled
-    | Knowledge
-    | PromptDelta
-    | ContextPersisted
-    | CacheReset
-    | Observed
-    | Saved
-    | OpaqueEvent
-)
+    SessionStarted | SessionChanged | Layer | Append | PatchText | PatchToolCall | ToolResultCleared | Remove
+    | CompactStarted | CompactApplied | TurnStarted | TurnCompleted | TurnFailed | TurnCanceled | Knowledge
+    | PromptDelta | ContextPersisted | CacheReset | Observed | Saved | OpaqueEvent
+)  # fmt: skip
 
 KINDS: dict[str, type[Envelope]] = {str(kind.__struct_config__.tag): kind for kind in Envelope.__subclasses__()}
 

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, text_of
 from lore.model.items import NULL, is_absent
-from lore.model.jsonslice import array, elements, table
+from lore.model.jsonslice import array, table
 
 Speaker: TypeAlias = Literal["user", "assistant"]
 _BLANK = str.maketrans(dict.fromkeys("\"'`*_~#()[]{}.,;:…—–", " "))
@@ -64,7 +64,7 @@ def insert_texts(content: Raw) -> tuple[InsertText, ...] | None:
     raw = bytes(content)
     if raw[:1] == b'"':
         return (InsertText("user", raw),) if raw != b'""' else None
-    listed = elements(raw) if raw[:1] == b"[" else [raw]
+    listed = array(raw) if raw[:1] == b"[" else [raw]
     found: list[InsertText] = []
     for one in listed:
         own = table(one) or {}

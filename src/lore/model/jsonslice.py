@@ -16,13 +16,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore.model.canonical import decode, printable
+from lore.model.canonical import decode, printable, refuse_constant
 
 # Possessive: a string without an end must fail at once, not after every way to cut it into pieces.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _TRAIL = b" \t\r\n"
-_MAY_OPEN = frozenset((b"{", b" ", b"\t", b"\r", b"\n"))  # how an object's text begins
+_MAY_OPEN = frozenset(
+    (b"{", b" ", b"\t", b"\r", b"\n")
+)  # how an object's text begins: a long text is not looked through
 
 
 class Member(NamedTuple):
@@ -67,17 +69,15 @@ def _pieces(raw: bytes, start: int) -> Iterator[tuple[int, int]]:
             begin = match.end()
 
 
+def _skip(raw: bytes, at: int) -> int:
+    return _SPACE.match(raw, at).end()  # pyright: ignore[reportOptionalMemberAccess] - it matches anywhere
+
+
 def _trim(raw: bytes, start: int, end: int) -> tuple[int, int]:
-    match = _SPACE.match(raw, start, end)
-    start = match.end() if match else start
+    start = min(_skip(raw, start), end)
     while end > start and raw[end - 1] in _TRAIL:
         end -= 1
     return start, end
-
-
-def elements(raw: bytes) -> list[bytes]:
-    """Slice the elements of a JSON array; anything else has none."""
-    return [raw[start:end] for start, end in element_ranges(raw)]
 
 
 def element_ranges(raw: bytes) -> list[tuple[int, int]]:
@@ -134,11 +134,6 @@ def spans(raw: bytes) -> list[Member]:
     return found if raw[at : at + 1] == b"}" or not found else members(raw)
 
 
-def _skip(raw: bytes, at: int) -> int:
-    match = _SPACE.match(raw, at)
-    return match.end() if match else at
-
-
 class Sliced(bytes):
     """The text of a JSON object with its members, so that who reads it next need not slice it again."""
 
@@ -173,7 +168,6 @@ def table(raw: bytes) -> dict[str, bytes] | None:
     return {m.key: raw[m.value : m.end] for m in members(raw)} if isinstance(value, dict) else None
 
 
-_OPENS = (b"{", b" ", b"\n", b"\t", b"\r")  # how the text of an object begins: a long text is not looked through
 _PIECE = 1024 * 1024
 _REST = re.compile(rb"[\x80-\xbf]{0,3}")
 
@@ -224,7 +218,7 @@ def parts(raw: bytes) -> dict[str, bytes]:
     if isinstance(raw, Sliced):
         return dict(raw.members)
     try:
-        return {key: bytes(value) for key, value in _TABLE.decode(raw).items()} if raw[:1] in _OPENS else {}
+        return {key: bytes(value) for key, value in _TABLE.decode(raw).items()} if raw[:1] in _MAY_OPEN else {}
     except (ValueError, RecursionError):
         return table(raw) or {}
 
@@ -258,7 +252,7 @@ def validated(raw: bytes) -> object:
     """
     text = raw.decode("utf-8")  # a UnicodeDecodeError is a ValueError
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=refuse_constant)
     except RecursionError:
         return decode(raw)
 
@@ -268,29 +262,21 @@ def array(raw: bytes) -> list[bytes]:
     try:
         return [bytes(one) for one in _ARRAY.decode(raw)]
     except (ValueError, RecursionError):
-        return elements(raw)
+        return [raw[start:end] for start, end in element_ranges(raw)]
 
 
 _TABLE = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
 def without_member(raw: bytes, key: str) -> bytes:
     """Return an object's bytes with every member of this name cut out, its comma too."""
-    drop = [m for m in spans(raw) if m.key == key]
-    for member in reversed(drop):
-        after = _SPACE.match(raw, member.end)
-        end = after.end() if after else member.end
+    for member in reversed([member for member in spans(raw) if member.key == key]):
+        end = _skip(raw, member.end)
         if raw[end : end + 1] == b",":
-            following = _SPACE.match(raw, end + 1)
-            raw = raw[: member.start] + raw[following.end() if following else end + 1 :]
-            continue
-        before = raw[: member.start].rstrip(_TRAIL)
-        raw = (before[:-1] if before.endswith(b",") else before) + raw[member.end :]
+            raw = raw[: member.start] + raw[_skip(raw, end + 1) :]
+        else:
+            raw = raw[: member.start].rstrip(_TRAIL).removesuffix(b",") + raw[member.end :]
     return raw
 
 
@@ -364,32 +350,26 @@ def leaf_in(raw: bytes, offset: int) -> Leaf:
     """
     path, base = "", 0
     while len(raw) > _SMALL and raw[:1] in (b"{", b"["):
-        found = next((one for one in _values(raw) if one.start <= offset < one.end), None)
+        found = next(((step, start, end) for step, start, end in _values(raw) if start <= offset < end), None)
         if found is None:
             break
-        path, base, offset = path + found.path, base + found.start, offset - found.start
-        raw = raw[found.start : found.end]
+        step, start, end = found
+        path, base, offset, raw = path + step, base + start, offset - start, raw[start:end]
     if raw[:1] not in (b"{", b"["):
         return Leaf(path, base)
     leaf = leaf_at(raw, offset)
     return Leaf(path + leaf.path, base + leaf.start)
 
 
-class _Value(NamedTuple):
-    path: str
-    start: int
-    end: int
-
-
-def _values(raw: bytes) -> Iterator[_Value]:
-    """Iterate over the values of an object or an array."""
+def _values(raw: bytes) -> Iterator[tuple[str, int, int]]:
+    """Iterate over the values of an object or an array: the step to each, and its half-open range."""
     if raw[:1] == b"{":
-        yield from (_Value("." + printable(one.key), one.value, one.end) for one in spans(raw))
+        yield from (("." + printable(member.key), member.value, member.end) for member in spans(raw))
         return
     at = 1
     for number, one in enumerate(array(raw)):
         start = _skip(raw, at)
         if not raw.startswith(one, start):
             return
-        yield _Value(f"[{number}]", start, start + len(one))
+        yield f"[{number}]", start, start + len(one)
         at = _skip(raw, start + len(one)) + 1

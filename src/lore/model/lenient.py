@@ -20,7 +20,7 @@ from msgspec import Raw
 from msgspec import inspect as mi
 
 from lore.model.canonical import decode, text_of
-from lore.model.jsonslice import elements, members, validated
+from lore.model.jsonslice import array, members, validated
 
 _UNDERSCORE = re.compile("(?<=[a-z0-9])_([a-z])")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -57,10 +57,10 @@ def _value(raw: bytes, info: mi.Type) -> Any:
             return _struct(raw, info)
         case mi.VarTupleType(item_type=item):
             _expect(raw, b"[")
-            return tuple(_value(piece, item) for piece in elements(raw))
+            return tuple(_value(piece, item) for piece in array(raw))
         case mi.TupleType(item_types=types):
             _expect(raw, b"[")
-            return tuple(_value(piece, item) for piece, item in zip(elements(raw), types, strict=True))
+            return tuple(_value(piece, item) for piece, item in zip(array(raw), types, strict=True))
         case mi.CustomType() if raw == b"null":
             return info.cls()
         case mi.DictType(value_type=item):

@@ -5,11 +5,28 @@ Unknown is None, never 0. Offsets are bytes, ranges half-open.
 
 from __future__ import annotations
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from typing import Annotated, Literal, TypeAlias
 
-from lore.model.codes import CauseKind, Problem, Severity
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from lore.model.codes import CauseKind, Code, Problem, Severity
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import Evidence, RuledOut
+from lore.model.prompt import Fidelity, Kind, Section
+from lore.model.state import Change
+
+Reset: TypeAlias = Literal["compaction", "rewind", "cache_reset", "session_changed"]
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+
+# What a turn's changes are called here, the most severe first; back again, the first code of a name holds.
+RESETS: tuple[tuple[str, Reset], ...] = (
+    (Code.COMPACTION, "compaction"),
+    (Code.REWIND, "rewind"),
+    (Code.CACHE_RESET, "cache_reset"),
+    (Code.SESSION_CHANGED, "session_changed"),
+    (Code.MODEL_CHANGED, "session_changed"),
+)
+_CODES: dict[Reset, str] = {name: code for code, name in reversed(RESETS)}
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -361,31 +378,55 @@ class Explained(Result, frozen=True, kw_only=True):
     problems: list[Problem]
 
 
-class KnownFact(Struct, frozen=True):
-    """One entry of what a session knows.
+class AssembledSegment(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A segment: its place, its exact text, the breakpoint that stands on it, where it came from (where known)."""
 
-    `state`: `pinned` in the prompt, told by a `delta`, or `waiting` for a turn that tells it; None where the
-    chain's prompt holds no knowledge of lore's.
+    section: Section
+    path: str
+    kind: Kind
+    data: str
+    breakpoint: Raw | UnsetType = UNSET
+    origin: str = ""
+
+
+class AssembledTurn(Struct, frozen=True, gc=False):
+    """`lore assemble --all`, one line a turn.
+
+    `keep_segments` of the turn before stay, with `keep_bytes` bytes; the last `tail_segments` of `append` are
+    the tail, `tail_bytes` bytes. `params` are the request's other fields, where they are not as before.
     """
 
-    id: str
-    category: str
-    title: str
-    content: str
-    state: str | None
+    turn: int
+    chain: str
+    dialect: str
+    keep_segments: Count
+    keep_bytes: Count
+    append: tuple[AssembledSegment, ...]
+    tail_segments: Count
+    tail_bytes: Count
+    reset: Reset | None
+    model: str | None = None
+    fidelity: Fidelity = "reconstructed"
+    breakpoints: tuple[tuple[Count, Raw], ...] = ()
+    params: dict[str, Raw] | UnsetType = UNSET
+    auto_breakpoint: bool | UnsetType = UNSET
 
 
-class KnowledgeResult(Result, frozen=True, kw_only=True):
-    """`lore knowledge list --json`; entries in the order in which prompts show them."""
+class WholeTurn(Struct, frozen=True, gc=False):
+    """`lore assemble --all --full`, one line a turn: the body as it would be sent (text where it is no JSON)."""
 
-    session: str
-    knowledge: list[KnownFact]
-    problems: list[Problem]
+    turn: int
+    chain: str
+    dialect: str
+    body: Raw
 
 
-class KnowledgeWritten(Result, frozen=True, kw_only=True):
-    """`lore knowledge add, update, remove --json`: the entries, whole ids; `written` counts the records appended."""
+def reset_of(changes: tuple[Change, ...]) -> Reset | None:
+    """Name the most severe change that entitles a prompt to differ; None where there is none."""
+    codes = {change.cause for change in changes}
+    return next((name for code, name in RESETS if code in codes), None)
 
-    op: str
-    ids: list[str]
-    written: int
+
+def changes_of(reset: Reset | None) -> tuple[Change, ...]:
+    """Return what a named reset says of the events before a turn."""
+    return () if reset is None else (Change(_CODES[reset], "the assembled turn says so"),)

@@ -1,4 +1,4 @@
-"""What `lore store` and `lore memory` answer. Stores are named by their URLs, without passwords.
+"""What `lore store`, `lore memory` and `lore knowledge` answer. Stores are named by their URLs, without passwords.
 
 Counts of what is remembered are by kind: facts, preferences, decisions, tasks, open_items, topics.
 """
@@ -264,3 +264,33 @@ class MemoryDreamt(MemoryResult, frozen=True, kw_only=True):
     superseded: list[str]
     skipped: str | None
     failure: str | None
+
+
+class KnownFact(Struct, frozen=True):
+    """One entry of what a session knows.
+
+    `state`: `pinned` in the prompt, told by a `delta`, or `waiting` for a turn that tells it; None where the
+    chain's prompt holds no knowledge of lore's.
+    """
+
+    id: str
+    category: str
+    title: str
+    content: str
+    state: str | None
+
+
+class KnowledgeResult(Result, frozen=True, kw_only=True):
+    """`lore knowledge list --json`; entries in the order in which prompts show them."""
+
+    session: str
+    knowledge: list[KnownFact]
+    problems: list[Problem]
+
+
+class KnowledgeWritten(Result, frozen=True, kw_only=True):
+    """`lore knowledge add, update, remove --json`: the entries, whole ids; `written` counts the records appended."""
+
+    op: str
+    ids: list[str]
+    written: int

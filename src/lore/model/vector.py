@@ -129,12 +129,7 @@ class Vector(Generic[T]):
 
     def begins_with(self, other: Vector[T]) -> bool:
         """Tell whether all items of the other are the first of these."""
-        whole, size = len(other._chunks), other._size
-        if self._chunks is not other._chunks and self._chunks[:whole] != other._chunks:
-            return False
-        if whole < len(self._chunks):
-            return list(self._chunks[whole][:size]) == other._tail[:size]
-        return self._size >= size and (self._tail is other._tail or self._tail[:size] == other._tail[:size])
+        return len(other) <= len(self) and self.common(other) == len(other)
 
     def common(self, other: Vector[T]) -> int:
         """Count the leading items that are equal. What two versions share is compared by identity."""
@@ -161,8 +156,8 @@ class Vector(Generic[T]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vector):
             return NotImplemented
-        theirs = cast("Vector[T]", other)
-        return len(self) == len(theirs) and self.common(theirs) == len(self)
+        right = cast("Vector[T]", other)
+        return len(self) == len(right) and self.begins_with(right)
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 

@@ -45,7 +45,7 @@ from lore.model.items import (
     is_absent,
     is_blank,
 )  # fmt: skip
-from lore.model.jsonslice import elements
+from lore.model.jsonslice import array
 from lore.model.state import Chain, Entry, Session
 from lore.prompt.base import Role, Unit
 from lore.prompt.knowledge import pinned_text, token
@@ -80,7 +80,7 @@ def system_texts(session: Session, chain: Chain) -> tuple[SystemText, ...]:
 def _persisted(system: bytes) -> list[bytes]:
     if system[:1] == b'"':
         return [system] if not is_blank(system) else []
-    return [text for text in elements(system) if not is_blank(text)]
+    return [text for text in array(system) if not is_blank(text)]
 
 
 def _static(session: Session) -> str:

@@ -22,7 +22,7 @@ from lore.model.canonical import decode, encode, text_of
 from lore.model.codes import Problem
 from lore.model.events import MAIN, OpaqueEvent, SessionChanged, SessionStarted
 from lore.model.items import NULL, OpaqueItem, is_absent
-from lore.model.jsonslice import elements, table
+from lore.model.jsonslice import array, table
 from lore.model.prompt import Prompt
 from lore.model.state import Entry
 from lore.model.turn import Exchange
@@ -166,7 +166,7 @@ def _texts(path: str, raw: bytes) -> bytes:
     if raw[:1] != b"[":
         raise LoreError(f"{corpus.show(path)} holds no system prompt", hint=HINT_SYSTEM, where=Where(corpus.show(path)))
     texts: list[bytes] = []
-    for number, one in enumerate(elements(raw)):
+    for number, one in enumerate(array(raw)):
         block = table(one) or {}
         text = block.get("text", b"") if block.get("type") == b'"text"' else one
         if text[:1] != b'"':
@@ -191,7 +191,7 @@ def _tools(path: str, data: bytes) -> tuple[bytes, ...]:
     listed = found if held is None else held.get("tools", b"")
     if listed[:1] != b"[":
         raise LoreError(f"{shown} holds no tools", hint=HINT_TOOLS, where=Where(shown))
-    tools = tuple(elements(listed))
+    tools = tuple(array(listed))
     for number, one in enumerate(tools):
         if one[:1] != b"{":
             raise LoreError(f"{shown}: element {number} of the tools is no object", hint=HINT_TOOLS, where=Where(shown))

@@ -19,14 +19,7 @@ from lore.errors import LoreError, Where
 from lore.judge.base import lasting_chain
 from lore.model.codes import Problem
 from lore.model.mask import mask
-from lore.model.results import (
-    Checked,
-    Diff,
-    DivergenceResult,
-    Finding,
-    Side,
-    VerdictResult,
-)
+from lore.model.results import Checked, Diff, DivergenceResult, Finding, Side, VerdictResult
 from lore.report.sentences import worded
 
 # Members of request bodies in the dialects that lore knows. A tool's schema has members of its own: only these stay.

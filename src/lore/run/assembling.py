@@ -16,13 +16,21 @@ from msgspec import UNSET, Raw
 
 from lore.errors import LoreError
 from lore.fold import inserts
-from lore.model.assembled import AssembledSegment, AssembledTurn, WholeTurn, reset_of
 from lore.model.canonical import encode
 from lore.model.events import Event, TurnStarted
 from lore.model.items import is_absent
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
-from lore.model.results import CapabilityResult, Explained, OmittedResult, SegmentResult
+from lore.model.results import (
+    AssembledSegment,
+    AssembledTurn,
+    CapabilityResult,
+    Explained,
+    OmittedResult,
+    SegmentResult,
+    WholeTurn,
+    reset_of,
+)
 from lore.model.state import Session
 from lore.model.turn import Turn
 from lore.prefix.overlap import Measure, overlap, since, size
