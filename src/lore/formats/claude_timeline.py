@@ -33,7 +33,6 @@ from lore.formats.claude_records import (
     Usage,
     is_text,
     parts_of,
-    spelled,
 )  # fmt: skip
 from lore.model import events as e
 from lore.model.canonical import encode, text_of
@@ -51,6 +50,7 @@ from lore.model.items import (
     UserMessage,
     is_absent,
 )  # fmt: skip
+from lore.model.jsonslice import array, table
 from lore.model.state import LONGEST, Sign, bounded
 
 WALKS = 16  # how often each line may be walked over, on average, for compactions that name a first and a last one
@@ -241,59 +241,22 @@ def billed(usage: Usage | None) -> Billed | None:
         return None
     split = usage.cache_creation or Creation()
     return Billed(
-        uncached_tokens=usage.input_tokens,
-        read_tokens=usage.cache_read_input_tokens,
-        write_tokens=usage.cache_creation_input_tokens,
-        output_tokens=usage.output_tokens,
-        write_5m_tokens=split.ephemeral_5m_input_tokens,
-        write_1h_tokens=split.ephemeral_1h_input_tokens,
-    )
+        usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens, usage.output_tokens,
+        split.ephemeral_5m_input_tokens, split.ephemeral_1h_input_tokens,
+    )  # fmt: skip
 
 
 def verdict_of(diagnostics: Diagnostics | None) -> Verdict | None:
     """Read the provider's verdict."""
     reason = None if diagnostics is None else diagnostics.cache_miss_reason
-    if reason is None or reason == "":
-        return None
-    if isinstance(reason, str):
-        return Verdict(reason, source="diagnostics")
-    if reason.type is None:
-        return None
-    return Verdict(reason.type, reason.cache_missed_input_tokens, "diagnostics")
+    if reason is None or isinstance(reason, str):
+        return Verdict(reason, source="diagnostics") if reason else None
+    return None if reason.type is None else Verdict(reason.type, reason.cache_missed_input_tokens, "diagnostics")
 
 
 RESUMED = b'"SessionStart:resume"'
 _LOOKED_AT = 256  # bytes of a result or a text
 _IMAGE = Sign("image")
-_NONE = Raw(b"[]")
-
-
-class _Attachment(Struct, frozen=True, gc=False, rename="camel"):
-    type: str = ""
-    hook_name: Raw = _NONE
-    hook_event: Raw = _NONE
-    added_names: Raw = _NONE
-    readded_names: Raw = _NONE
-    removed_names: Raw = _NONE
-
-
-class _Attached(Struct, frozen=True, gc=False):
-    attachment: _Attachment = _Attachment()
-
-
-class _SkillCall(Struct, frozen=True, gc=False):
-    skill: Raw = _NONE
-    command: Raw = _NONE  # another spelling
-
-
-class _ToolReference(Struct, frozen=True, gc=False):
-    type: str = ""
-    tool_name: Raw = _NONE
-
-
-_ATTACHMENT = msgspec.json.Decoder(_Attached)
-_SKILL_CALL = msgspec.json.Decoder(_SkillCall)
-_REFERENCES = msgspec.json.Decoder(tuple[_ToolReference, ...])
 _NAMES = msgspec.json.Decoder(tuple[str, ...] | str)
 _ATTACHED = {
     "deferred_tools_delta": "tools-delta",
@@ -320,26 +283,19 @@ _STANDING = {"version": "client-version", "effort": "effort", "permission_mode":
 def signs_of_result(content: Raw) -> Sequence[Sign]:
     """Return the signs of a result that is a list."""
     head = _head(content)
-    found = [Sign("tool-reference", _references(content))] if b'"tool_reference"' in head else []
+    found: list[Sign] = []
+    if b'"tool_reference"' in head:  # the tools that a search found
+        blocks = [table(block) or {} for block in array(bytes(content))]
+        odd = any(block.get("type", b"")[:1] != b'"' for block in blocks)
+        tools = [block for block in blocks if block.get("type") == b'"tool_reference"' and not odd]
+        found.append(Sign("tool-reference", bounded(name for tool in tools for name in _names(tool, "tool_name"))))
     return [*found, _IMAGE] if b'"type":"image"' in head else found
 
 
-def _references(content: Raw) -> tuple[str, ...]:
-    """Return the tools that a search found."""
-    try:
-        blocks = _REFERENCES.decode(content)
-    except (ValueError, RecursionError):  # a block of another shape
-        return ()
-    return bounded(name for one in blocks if one.type == "tool_reference" for name in _named(one.tool_name))
-
-
 def signs_of_skill(given: Raw) -> Sequence[Sign]:
-    """Return the sign of a call of the tool `Skill`."""
-    try:
-        call = _SKILL_CALL.decode(given)
-    except (ValueError, RecursionError):  # its input is no object
-        return (Sign("skill"),)
-    return (Sign("skill", bounded(_named(call.skill) or _named(call.command))),)
+    """Return the sign of a call of the tool `Skill`, whose input has either spelling."""
+    call = table(bytes(given)) or {}
+    return (Sign("skill", bounded(_names(call, "skill") or _names(call, "command"))),)
 
 
 def signs_of_prompt(record: Record, chain: ChainMemory, parts: Sequence[Part]) -> Sequence[Sign]:
@@ -372,27 +328,27 @@ SYSTEM_SIGNS = {"api_error": (Sign("api-error"),), "microcompact_boundary": (Sig
 
 def signs_of_attachment(line: bytes) -> Sequence[Sign]:
     """Return the sign of a line that is an attachment."""
-    try:
-        attached = spelled(_ATTACHMENT, line).attachment
-    except (ValueError, RecursionError):  # of a shape to come: it says nothing that is known here
-        return ()
-    name = _ATTACHED.get(attached.type)
-    hook = _named(attached.hook_name)
+    attached = table((table(line) or {}).get("attachment", b"")) or {}
+    name = _ATTACHED.get(text_of(attached.get("type", b"")))
+    hook = _names(attached, "hookName")
     if name is None:
         return (Sign("resume"),) if "SessionStart:resume" in hook else ()
     if name == "hook-context":
-        return (Sign(name, bounded(hook or _named(attached.hook_event))),)
-    came = (*_named(attached.added_names), *_named(attached.readded_names))
-    return (Sign(name, bounded(came), bounded(_named(attached.removed_names))),)
+        return (Sign(name, bounded(hook or _names(attached, "hookEvent"))),)
+    added = _names(attached, "addedNames", "readdedNames")
+    return (Sign(name, bounded(added), bounded(_names(attached, "removedNames"))),)
 
 
-def _named(raw: Raw) -> Sequence[str]:
-    """Return a name or names; none where it is something else."""
-    try:
-        said = _NAMES.decode(raw)
-    except (ValueError, RecursionError):
-        return ()
-    return (said,) if isinstance(said, str) else said
+def _names(members: dict[str, bytes], *keys: str) -> list[str]:
+    """Return the name or names that these members hold; none where they hold something else."""
+    found: list[str] = []
+    for raw in (members[key] for key in keys if key in members):
+        try:
+            names = _NAMES.decode(raw)
+        except (ValueError, RecursionError):
+            continue
+        found += [names] if isinstance(names, str) else names
+    return found
 
 
 def _head(raw: Raw) -> bytes:

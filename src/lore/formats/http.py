@@ -165,16 +165,16 @@ def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", sta
     """Put together what headers and body say."""
     session = _first(headers, _SESSIONS) or session_in(body)
     thread = _first(headers, ("x-claude-code-agent-id", "x-openai-subagent", "thread-id"))
+    purpose = _first(headers, ("x-claude-code-request-class",))
+    if not purpose and real(headers.get("x-claude-code-compaction", "")) not in ("", "0", "false"):
+        purpose = "compaction"
+    if not purpose and endpoint.endswith(("/count_tokens", ":countTokens")):
+        purpose = "count_tokens"
+    betas = tuple(beta.strip() for beta in headers.get("anthropic-beta", "").split(",") if beta.strip())
     return Call(
-        endpoint=endpoint,
-        session=session,
-        agent=thread if thread != session else "",
-        purpose=_purpose(headers, endpoint),
-        previous=_text(body, "previous_response_id"),
-        betas=_betas(headers),
-        account=_account(headers),
-        status=status,
-    )
+        endpoint, session, thread if thread != session else "", purpose, _text(body, "previous_response_id"),
+        betas if headers else None, _account(headers), status,
+    )  # fmt: skip
 
 
 def endpoint_of(url: str, headers: Headers) -> str:
@@ -199,22 +199,6 @@ def _first(headers: Headers, names: tuple[str, ...]) -> str:
     return next((found for name in names if (found := real(headers.get(name, "")))), "")
 
 
-def _purpose(headers: Headers, endpoint: str) -> str:
-    said = _first(headers, ("x-claude-code-request-class",))
-    if not said and real(headers.get("x-claude-code-compaction", "")) not in ("", "0", "false"):
-        said = "compaction"
-    if not said and endpoint.endswith(("/count_tokens", ":countTokens")):
-        said = "count_tokens"
-    return said
-
-
-def _betas(headers: Headers) -> tuple[str, ...] | None:
-    """List the beta features asked for; None where no headers were recorded."""
-    if not headers:
-        return None
-    return tuple(one.strip() for one in headers.get("anthropic-beta", "").split(",") if one.strip())
-
-
 def _account(headers: Headers) -> str:
     """Return a digest of the key; AWS, Azure and others name theirs in their own ways."""
     for name in _KEYS:
@@ -234,14 +218,9 @@ def session_in(body: dict[str, bytes]) -> str:
     told = table(user.encode("utf-8", "backslashreplace")) if user.startswith("{") else None
     named = _IN_USER.search(user)
     client = table(body.get("client_metadata", b"")) or {}
-    found = (
-        _text(told or {}, "session_id"),
-        named[1] if named else "",
-        _text(client, "session_id"),
-        _text(client, "thread_id"),
-        _text(body, "prompt_cache_key"),
-    )
-    return next((one for one in found if one), "")
+    found = (_text(told or {}, "session_id"), named[1] if named else "", _text(client, "session_id"),
+             _text(client, "thread_id"), _text(body, "prompt_cache_key"))  # fmt: skip
+    return next(filter(None, found), "")
 
 
 def links(body: dict[str, bytes]) -> dict[str, str]:

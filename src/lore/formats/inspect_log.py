@@ -19,12 +19,12 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.formats.answers import billed_of
 from lore.formats.base import Read
-from lore.formats.chat import RecordedBody, body_of, call_of, message_of, result_of, text_block
+from lore.formats.chat import RecordedBody, array_of, body_of, call_of, message_of, object_of, result_of, text_block
 from lore.formats.documents import Documents
 from lore.formats.folders import Member, PackReader
 from lore.formats.lines import BOM, LONGEST, Line, is_crowded, too_many, too_much
 from lore.formats.times import seconds
-from lore.model.canonical import encode, text_of
+from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed
 from lore.model.jsonslice import array, table
@@ -75,16 +75,16 @@ class InspectLog(Documents):
         cut = [self._read(Problem(Code.TORN_LAST_LINE, "the log ends before its samples do"))]
         return chained(self._of(left), cut if self._elements.phase == "inside" else ())
 
-    def _of(self, samples: list[Line]) -> Iterable[Read]:
+    def _of(self, samples: list[Line]) -> Iterator[Read]:
         """Read samples as they are asked for: what one refers to again and again is put in its places each time."""
-        return (Read(one, line.number, line.byte) for line in samples for one in _bounded(line))
-
-
-def _bounded(sample: Line) -> Iterator[Exchange | Problem]:
-    if not sample.data or is_crowded(sample.data, MOST):
-        reason = too_many(MOST) if sample.data else too_much(LARGEST)
-        return iter([Problem(Code.CAPTURE_TOO_LARGE, f"a sample is passed over: {reason}")])
-    return _sampled(sample.data)
+        for sample in samples:
+            if not sample.data or is_crowded(sample.data, MOST):
+                reason = too_many(MOST) if sample.data else too_much(LARGEST)
+                skipped = Problem(Code.CAPTURE_TOO_LARGE, f"a sample is passed over: {reason}")
+                yield Read(skipped, sample.number, sample.byte)
+                continue
+            for found in _sampled(sample.data):
+                yield Read(found, sample.number, sample.byte)
 
 
 class InspectArchive(PackReader):
@@ -151,9 +151,8 @@ def _requested(call: dict[str, bytes], held: _SampleParts) -> RecordedBody | Non
     key = text_of(call.get("call_key", b"null"))
     if call.get("call_refs", b"null") != b"null":
         key = key if key != "null" else "messages"
-        members = [encode(name) + b":" + value for name, value in own.items() if name != key]
-        listed = b"[" + b",".join(_from(call["call_refs"], held.calls)) + b"]"
-        return RecordedBody(b"{" + b",".join([*members, encode(key) + b":" + listed]) + b"}", "parsed")
+        own.pop(key, None)
+        return RecordedBody(object_of({**own, key: array_of(_from(call["call_refs"], held.calls))}), "parsed")
     return RecordedBody(request, "parsed") if any(name in own for name in ("messages", "input", "contents")) else None
 
 
@@ -225,14 +224,11 @@ def _usage(event: dict[str, bytes]) -> Billed | None:
     """Read Inspect's own counts: whether its input includes what was cached, their sum tells."""
     own = table((table(event.get("output", b"null")) or {}).get("usage", b"null")) or {}
     names = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write", "output_tokens", "total_tokens")
-    uncached, read, write, output, total = (_count(own.get(name, b"")) for name in names)
+    raws = [own.get(name, b"") for name in names]
+    uncached, read, write, output, total = (int(raw) if raw.isdigit() and len(raw) < 17 else None for raw in raws)
     if uncached is None and read is None:
         return None
     cached = (read or 0) + (write or 0)
     if uncached is not None and cached <= uncached and total == uncached + (output or 0):
         uncached -= cached
-    return Billed(uncached_tokens=uncached, read_tokens=read, write_tokens=write, output_tokens=output)
-
-
-def _count(raw: bytes) -> int | None:
-    return int(raw) if raw.isdigit() and len(raw) < 17 else None
+    return Billed(uncached, read, write, output)

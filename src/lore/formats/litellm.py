@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import msgspec
-
-from lore.formats.answers import billed_of
-from lore.formats.chat import RecordedBody, body_of, kept
+from lore.formats.answers import billed_of, output_in
+from lore.formats.chat import RecordedBody, body_of, kept, object_of
 from lore.formats.contents import unescaped
 from lore.formats.folders import Member, PackReader
 from lore.formats.http import status_of
@@ -94,7 +92,8 @@ def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
     began = seconds(record.get("completionStartTime", b"null"))
     return Exchange(
         sent.body, sent.fidelity, at, _usage(record, response, metadata), answered=began,
-        response_id=text_of(response.get("id", b'""')), output=_output(response), call=_call(record, metadata),
+        response_id=text_of(response.get("id", b'""')),
+        output=output_in({"choices": response.get("choices", b"")}), call=_call(record, metadata),
     )  # fmt: skip
 
 
@@ -132,38 +131,23 @@ def _usage(record: dict[str, bytes], response: dict[str, bytes], metadata: dict[
         if found is not None:
             return found
     sums = {key: record[key] for key in _SUMS if key in record}
-    if decode(sums.get("prompt_tokens", b"0")) in (0, None):
-        return None
-    return billed_of(b"{" + b",".join([msgspec.json.encode(key) + b":" + value for key, value in sums.items()]) + b"}")
+    return None if decode(sums.get("prompt_tokens", b"0")) in (0, None) else billed_of(object_of(sums))
 
 
 _SUMS = ("prompt_tokens", "completion_tokens", "prompt_tokens_details", "cache_creation_input_tokens",
          "cache_read_input_tokens")  # fmt: skip
 
 
-def _output(response: dict[str, bytes]) -> bytes:
-    choice = next(iter(array(response.get("choices", b"[]"))), b"null")
-    message = (table(choice) or {}).get("message", b"")
-    return b"[" + message + b"]" if message[:1] == b"{" else b""
-
-
 def _call(record: dict[str, bytes], metadata: dict[str, bytes]) -> Call:
-    session = next((text_of(one[key]) for one in (record, metadata) for key in _SESSION if _is_text(one, key)), "")
-    endpoint = text_of(record.get("api_base", b'""')) if _is_text(record, "api_base") else ""
-    endpoint = endpoint.rpartition("://")[2].partition("?")[0].rstrip("/")
-    return Call(endpoint=endpoint, session=session, status=_refused(record, metadata))
-
-
-def _refused(record: dict[str, bytes], metadata: dict[str, bytes]) -> int | None:
-    """Return the status of a call that failed, where LiteLLM says it."""
-    if record.get("status") != b'"failure"':
-        return None
-    told = (table(one.get("error_information", b"null")) or {} for one in (record, metadata))
-    return next((found for one in told if (found := status_of(one.get("error_code", b""))) is not None), None)
+    """Return the session, the endpoint and, of a call that failed, the status, where LiteLLM says them."""
+    sides = (record, metadata)
+    session = next((text_of(side[key]) for side in sides for key in _SESSION if side.get(key, b"")[:1] == b'"'), "")
+    base = record.get("api_base", b"")
+    endpoint = text_of(base).rpartition("://")[2].partition("?")[0].rstrip("/") if base[:1] == b'"' else ""
+    errors = [table(side.get("error_information", b"null")) or {} for side in sides]
+    codes = (status_of(error.get("error_code", b"")) for error in errors)
+    failed = record.get("status") == b'"failure"'
+    return Call(endpoint, session, status=next((code for code in codes if code is not None), None) if failed else None)
 
 
 _SESSION = ("session_id", "litellm_session_id", "conversation_id")
-
-
-def _is_text(record: dict[str, bytes], key: str) -> bool:
-    return record.get(key, b"")[:1] == b'"'

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-from msgspec import Raw, Struct
-
 from lore.formats.lines import BOM, SPACE
 from lore.model.jsonslice import Sliced, first_element, is_text, leaf_at, parts, table
 
@@ -127,25 +124,7 @@ def _begins_with(raw: bytes, keys: tuple[str, ...]) -> bool:
     if raw[:1] != b"[":
         return False
     first = first_element(raw)
-    return first[:1] != b"{" or any(_is_text(_kind_of(first), key) for key in keys)
-
-
-class _Kind(Struct):
-    """What tells a message: nothing else of it is copied."""
-
-    role: Raw = Raw(b"")
-    type: Raw = Raw(b"")
-
-
-_KIND = msgspec.json.Decoder(_Kind)
-
-
-def _kind_of(message: bytes) -> dict[str, bytes]:
-    try:
-        found = _KIND.decode(message)
-    except (ValueError, RecursionError):
-        return table(message) or {}
-    return {"role": bytes(found.role), "type": bytes(found.type)}
+    return first[:1] != b"{" or any(_is_text(parts(first), key) for key in keys)
 
 
 def _is_text(members: dict[str, bytes], key: str) -> bool:
