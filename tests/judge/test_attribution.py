@@ -9,7 +9,6 @@ from cache.talk import BEGIN, ONE_BY_ONE, Talk, bill
 from lore.cache.lanes import CHANCES
 from lore.judge.attribution import SIGN_CODES, attribute
 from lore.judge.expected import PairContext
-from lore.judge.judge import Judge
 from lore.judge.verdict import Verdict
 from lore.model.codes import CODES
 from lore.model.evidence import (
@@ -27,6 +26,7 @@ from lore.model.evidence import (
 )
 from lore.model.state import SIGNS, Change, Sign
 from lore.prefix.overlap import Overlap
+from lore.run.verdicts import Dated
 
 
 class Judged(Talk):
@@ -34,7 +34,7 @@ class Judged(Talk):
 
     def __init__(self, begin: float = BEGIN) -> None:
         super().__init__(begin)
-        self.judge = Judge(_never)
+        self.judge = Dated().judge()
         self.verdict: Verdict | None = None
 
     def turn(self, *args, **fields):
@@ -47,10 +47,6 @@ class Judged(Talk):
         """The only cause of the last turn: what else was seen stands beside it."""
         (one,) = self.verdict.causes
         return one
-
-
-def _never():
-    raise AssertionError("transcripts are judged without rules")
 
 
 def opened(begin=BEGIN, **fields):

@@ -7,7 +7,7 @@ import pytest
 from cache.talk import Talk, bill
 from judge.foretelling import PLACE, START
 from lore.cache.levels import Transcripts
-from lore.judge.judge import Judge
+from lore.judge.rules import findings_of
 from lore.model.events import Billed
 from lore.model.state import Change
 from lore.run.verdicts import Dated
@@ -70,6 +70,26 @@ def test_a_tail_says_what_it_costs_a_day_once_its_chain_has_a_pace(seconds, says
         assert cause.evidence.dollars_a_day == pytest.approx(cause.evidence.tokens * 144 * 3 / 1e6, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("model", "usages", "dollars"),
+    [
+        ("claude-sonnet-4-5", (Billed(0, 0, 9000), Billed(0, 0, 9100, None, 9100, 0)), 9000 * (3.75 - 0.3) / 1e6),
+        ("claude-sonnet-4-5", (Billed(0, 0, 9000), Billed(0, 0, 9100, None, 0, 9100)), 9000 * (6.0 - 0.3) / 1e6),
+        ("claude-sonnet-4-5", (Billed(0, 0, 9000), Billed(9100, 0, 0)), 9000 * (3.0 - 0.3) / 1e6),
+        ("claude-sonnet-4-5", (Billed(0, 0, 9000), Billed(0, 0, 4000, None, 4000, 0)), 4000 * (3.75 - 0.3) / 1e6),
+        ("claude-x", (Billed(0, 0, 9000), Billed(9100, 0, 0)), None),  # nobody knows its price
+        ("claude-sonnet-4-5", (None, None), None),  # what was paid is not known
+    ],
+    ids=["written", "for-an-hour", "uncached", "shrank", "no-price", "no-bill"],
+)
+def test_a_loss_says_what_it_cost_to_pay_again_instead_of_reading(model, usages, dollars):
+    judge = Dated().judge()
+    for number, (sent, usage) in enumerate(zip((ONE, OTHER), usages, strict=True), 1):
+        verdict = judge.turn(turn(parsed(sent | {"model": model}), number, usage=usage, asked=START + 10 * number))
+    ((_, found),) = findings_of(verdict.pair, PLACE)
+    assert found.lost_dollars == (None if dollars is None else pytest.approx(dollars))
+
+
 def test_of_two_causes_waste_leads_and_remarks_never_do():
     left = body(LONG, assistant("two"), "three", tools=[{"name": "a"}, {"name": "b"}])
     right = body(LONG, assistant("TWO"), "three", tools=[{"name": "b"}, {"name": "a"}])
@@ -87,7 +107,7 @@ def test_no_more_is_paid_again_than_was_asked():
 @pytest.mark.parametrize("sign", ["", "effort", "skill"])
 def test_a_quick_judge_says_the_same_of_a_transcript(sign):
     talk, verdicts = Talk(), []
-    judges = [Judge(dict, quick=quick) for quick in (False, True)]  # pyright: ignore[reportArgumentType]
+    judges = [Dated().judge(quick=quick) for quick in (False, True)]
     steps = [bill(10_000, 2_000), bill(12_000, 300), bill(10_000, 2_500), bill(12_500, 50), None, bill(0, 20_000)]
     for number, one in enumerate(steps):
         talk.use() if number else talk.ask()

@@ -75,6 +75,7 @@ class Said(NamedTuple):
     kind: str
     section: str | None
     lost_tokens: int | None
+    lost_dollars: float | None
     tokens: str | None
     evidence: object
     message: str

@@ -23,6 +23,7 @@ from lore.cache.levels import Predicted, Situation, Transcripts
 from lore.cache.rules import Rules, cache_of, served_by
 from lore.judge.base import Place
 from lore.judge.expected import started_in_parallel
+from lore.judge.money import price_of
 from lore.judge.pairs import Extension, Look, Pair, Pairs, unknown
 from lore.judge.rules import ChainRules
 from lore.judge.verdict import Verdict
@@ -118,28 +119,30 @@ class Judge:
         pair = self._chained.advance(turn, levels.situation) if extension is None else extension.pair
         foreseen = foreseen if foreseen is not None else levels.seen
         verdict = Verdict(turn, pair, compared=extension is not None or pair is not None, foreseen=foreseen)
-        verdict = self._with_daily_cost(verdict)
+        verdict = self._priced(verdict)
         if turn.basis is None:  # what is rebuilt from a log is not what was sent
             self._rules.turn(turn, verdict.pair)
         return verdict
 
-    def _with_daily_cost(self, verdict: Verdict) -> Verdict:
-        """Say of a replaced tail what it costs a day, where prices and times are known; rules are asked only then."""
+    def _priced(self, verdict: Verdict) -> Verdict:
+        """Add the prices of a turn that lost tokens, and what a replaced tail costs a day; rules are read only then."""
         turn, pair = verdict.turn, verdict.pair
-        if turn.basis is not None or turn.at is None:
+        lasted = turns = 0.0
+        if turn.basis is None and turn.at is not None:
+            pace = self._paces.get(turn.chain)
+            pace = self._paces[turn.chain] = _Pace(turn.at, 0) if pace is None else pace._replace(turns=pace.turns + 1)
+            lasted, turns = turn.at - pace.first, pace.turns
+        if pair is None:
             return verdict
-        pace = self._paces.get(turn.chain)
-        pace = self._paces[turn.chain] = _Pace(turn.at, 0) if pace is None else pace._replace(turns=pace.turns + 1)
-        lasted = turn.at - pace.first
-        if pair is None or lasted < PACE or not any(cause.code == Code.TAIL_REPLACED for cause in pair.causes):
+        tails = lasted >= PACE and any(cause.code == Code.TAIL_REPLACED for cause in pair.causes)
+        price = price_of(self._dated(), turn) if tails or (turn.usage is not None and verdict.lost_tokens) else None
+        if price is None:
             return verdict
-        where = served_by(turn)
-        price = self._dated().price(where.provider, turn.model, where.platform, turn.at)
-        if price is None or price.uncached is None:
-            return verdict
-        daily = pace.turns / lasted * DAY * float(price.uncached / MILLION)
-        causes = tuple([_costing(cause, daily) for cause in pair.causes])
-        return verdict._replace(pair=replace(pair, causes=causes))
+        causes = pair.causes
+        if tails and price.uncached is not None:
+            daily = turns / lasted * DAY * float(price.uncached / MILLION)
+            causes = tuple([_costing(cause, daily) for cause in causes])
+        return verdict._replace(pair=replace(pair, causes=causes, price=price))
 
     def forget(self, chains: Iterable[str], place: Place) -> list[Finding]:
         """Let go of chains that no turn will continue; return what was found in them as a whole."""

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lore.cache.bills import Price
 from lore.cache.levels import Situation
 from lore.cache.reach import lifetime
 from lore.judge.attribution import attribute, rerouted, too_far
@@ -95,6 +96,7 @@ class Pair(Struct, frozen=True):
     short: int | None
     bytes_per_token: float
     columns: Columns
+    price: Price | None = None
 
     @property
     def lost_bytes(self) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from lore.cache.rules import Rules
 from lore.judge.base import Place, Rule, TurnRule, finding
 from lore.judge.laws import Laws, UnderMinimum
+from lore.judge.money import paid_again, within_bill
 from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
 from lore.judge.reads import Beside, Reads, ReadShort, Unread
 from lore.model.codes import CODES, Code, Problem
@@ -40,12 +41,15 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
         where = None if cause.code in BILLED else _where(pair, cause)
         exact = counted if pair.lost[number] == pair.lost_bytes else None
         tokens, source = lost_tokens(pair, number, exact)
+        usage = pair.right.usage
+        dollars = None if pair.price is None else paid_again(pair.price, usage, within_bill(usage, tokens))
         made = finding(
             cause.code, place, cause.evidence, kind=cause.kind, line=pair.right.line, chain=pair.right.chain,
             turn=pair.right.number, dialect=pair.right.dialect,
             section=CODES[cause.code].section or cause.section or (where and where.section),
             json_path=cause.path or None if where is None else where.path, offset=where and where.offset,
-            lost_bytes=pair.lost[number], lost_tokens=tokens, tokens=source, fidelity=pair.right.fidelity,
+            lost_bytes=pair.lost[number], lost_tokens=tokens, lost_dollars=dollars, tokens=source,
+            fidelity=pair.right.fidelity,
             strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers, ruled_out=cause.ruled_out,
             paused=cause.paused, skipped=cause.skipped,
             also=tuple(map(_also, cause.also)), partial=_partial(pair, cause),

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.judge.base import Place
+from lore.judge.money import summed
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.judge.policy import Out, Ruling, below_reuse
 from lore.judge.rules import RULES, findings_of
@@ -38,6 +39,7 @@ class Found(NamedTuple):
     fingerprint: str
     out: Out = ""
     place: int = -1
+    lost_dollars: float | None = None
 
 
 class Judged(NamedTuple):
@@ -54,10 +56,12 @@ class Cost(NamedTuple):
 
     breaks: int = 0
     lost_tokens: int = 0
+    dollars: float | None = None
 
     def plus(self, other: Cost) -> Cost:
         """Return both together."""
-        return Cost(self.breaks + other.breaks, self.lost_tokens + other.lost_tokens)
+        dollars = summed((self.dollars, other.dollars))
+        return Cost(self.breaks + other.breaks, self.lost_tokens + other.lost_tokens, dollars)
 
 
 Costs = dict[tuple[str, CauseKind], Cost]
@@ -77,7 +81,7 @@ def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
                 summary.unexplained += 1
                 summary.unexplained_tokens += one.lost_tokens
             key = (one.code, one.kind)
-            costs[key] = costs.get(key, Cost()).plus(Cost(1, one.lost_tokens))
+            costs[key] = costs.get(key, Cost()).plus(Cost(1, one.lost_tokens, one.lost_dollars))
     if worst >= 0:
         summary.breaks += 1
         setattr(summary, _WORSE[worst], getattr(summary, _WORSE[worst]) + 1)
@@ -94,7 +98,7 @@ def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
         costs.items(), key=lambda item: (_WORSE[::-1].index(item[0][1]), -item[1].lost_tokens, -item[1].breaks, item[0])
     )
     return [
-        CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, fix_of(code, reader))
+        CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, fix_of(code, reader), cost.dollars)
         for (code, kind), cost in ranked
         if (cost.lost_tokens or kind == "waste") and code != UNEXPLAINED
     ][:TOP]
@@ -141,5 +145,7 @@ def _of_cause(pair: Pair, number: int, finding: Finding, ruling: Ruling) -> Deci
     decided = decide(finding, ruling)
     if is_remark(pair.causes[number]):
         return decided
-    found = decided.found._replace(is_break=True, lost_tokens=lost_tokens(pair, number)[0])
+    found = decided.found._replace(
+        is_break=True, lost_tokens=lost_tokens(pair, number)[0], lost_dollars=finding.lost_dollars
+    )
     return decided._replace(found=found)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lore.cache.levels import DROP, Predicted
-from lore.judge.bills import asked, cached
+from lore.judge.bills import cached
+from lore.judge.money import within_bill
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.model.turn import Turn
 from lore.prefix.cause import Cause
@@ -61,7 +62,7 @@ class Verdict(NamedTuple):
             return lost
         if self.causes[number].kind != "waste":
             return 0
-        return self._within_bill(lost)
+        return within_bill(self.turn.usage, lost)
 
     @property
     def unexplained_tokens(self) -> int:
@@ -69,7 +70,7 @@ class Verdict(NamedTuple):
         number, lost = self.leading, self.lost_tokens
         if number is None or lost is None or self.causes[number].kind != "unattributable":
             return 0
-        return self._within_bill(lost)
+        return within_bill(self.turn.usage, lost)
 
     @property
     def was_foreseen(self) -> bool | None:
@@ -79,13 +80,6 @@ class Verdict(NamedTuple):
             return None
         stood, read = cached(pair.left.usage), foreseen.prediction.read
         return None if stood is None or read is None else read < stood - DROP
-
-    def _within_bill(self, lost: int) -> int:
-        """Count what was paid again: a prompt that shrank was not billed for all that it lost."""
-        usage = self.turn.usage
-        if usage is None or usage.uncached_tokens is None:
-            return lost
-        return min(lost, max(0, asked(usage) - (usage.read_tokens or 0)))
 
 
 _WORSE = ("expected", "unattributable", "waste")

@@ -95,6 +95,7 @@ class CauseResult(Struct, frozen=True):
     """Why less was reused than stood in the prompt before, and what it cost: the same in every result about a turn.
 
     `evidence` is typed, `message` the same in words; `strength` is how well it explains it, `actor` who can act.
+    `lost_dollars` is what the lost tokens cost beyond their price when read; None where a bill or a price is missing.
     """
 
     code: str
@@ -113,6 +114,7 @@ class CauseResult(Struct, frozen=True):
     tokens: str | None
     fix: str
     is_break: bool = True
+    lost_dollars: float | None = None
 
 
 class CachePrediction(Struct, frozen=True):
@@ -191,7 +193,8 @@ class Finding(Struct, frozen=True):
     `message` is made last, of the other fields; `is_break`: what was to be cached was not reused because of it.
     `actor` is who can act; `strength` how well the evidence explains it; `more` counts places of the same code behind
     the first, `skipped` those that were not looked at one by one, `times` the turns of a chain that it holds for;
-    `paused` is how many seconds the session stood still before it.
+    `paused` is how many seconds the session stood still before it. `lost_dollars` is what the lost tokens cost beyond
+    their price when read; None where a bill or a price is missing.
     """
 
     code: str
@@ -211,6 +214,7 @@ class Finding(Struct, frozen=True):
     evidence: Evidence | None = None
     lost_bytes: int | None = None
     lost_tokens: int | None = None
+    lost_dollars: float | None = None
     tokens: str | None = None
     fidelity: str | None = None
     confidence: str | None = None
@@ -261,7 +265,10 @@ class Summary(Struct):
 
 
 class CostlyCause(Struct, frozen=True):
-    """A cause and what all its cache breaks together lost. A cache break that has several causes counts for each."""
+    """A cause and what all its cache breaks together lost. A cache break that has several causes counts for each.
+
+    `lost_dollars` sums those breaks whose cost is known; None where it is known of none.
+    """
 
     code: str
     name: str
@@ -269,6 +276,7 @@ class CostlyCause(Struct, frozen=True):
     breaks: int
     lost_tokens: int
     fix: str
+    lost_dollars: float | None = None
 
 
 class Checked(Result, frozen=True, kw_only=True):

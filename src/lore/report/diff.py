@@ -10,6 +10,7 @@ from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceRes
 from lore.model.vector import common_prefix
 from lore.report.console import line
 from lore.report.plain import visible
+from lore.report.sentences import lost_of
 from lore.report.terminal import counted
 
 BAR = 40
@@ -145,7 +146,7 @@ def _cause(cause: CauseResult, out: Console) -> None:
     out.print(line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {cause.message}"))
     if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
         size = f"{cause.lost_bytes:,} bytes, " if cause.lost_bytes else ""
-        out.print(line(f"            lost {size}{cause.lost_tokens:,} tokens ({cause.tokens})"))
+        out.print(line(f"            lost {size}{lost_of(cause)}"))
     if cause.actor != "nobody":
         out.print(line(f"            can act: {cause.actor}"))
     if cause.kind != "expected":

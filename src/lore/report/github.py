@@ -18,6 +18,7 @@ from lore.model.mask import mask
 from lore.model.results import Checked, Finding
 from lore.report.console import shown, worst_first
 from lore.report.plain import visible
+from lore.report.sentences import lost_of
 from lore.report.terminal import counted
 
 SHOWN = 10
@@ -56,7 +57,7 @@ def _annotation(finding: Finding) -> str:
     )
     title = f"{finding.code} {finding.name}"
     given = ",".join(f"{name}={_property(text)}" for name, text in {**where, "title": title}.items())
-    lost = f" Lost {finding.lost_tokens:,} tokens ({finding.tokens})." if finding.lost_tokens else ""
+    lost = f" Lost {lost_of(finding)}." if finding.lost_tokens else ""
     turn = "" if finding.turn is None else f"turn {finding.turn}: "
     return f"::{_LEVELS[finding.severity]} {given}::{_data(f'{turn}{finding.message}.{lost} {finding.fix}')}"
 

@@ -18,6 +18,7 @@ from rich.console import Console
 from lore.model.results import Checked, Finding
 from lore.report.console import shown
 from lore.report.plain import visible
+from lore.report.sentences import lost_of
 from lore.report.terminal import sums_lines
 
 
@@ -78,7 +79,7 @@ def _case(finding: Finding) -> Iterable[str]:
 def _body(finding: Finding) -> Iterable[str]:
     yield finding.message
     if finding.lost_tokens:
-        yield f"lost {finding.lost_tokens:,} tokens ({finding.tokens})"
+        yield f"lost {lost_of(finding)}"
     yield f"fix: {finding.fix}"
     yield f"lore explain {finding.code}"
 

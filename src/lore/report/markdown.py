@@ -14,6 +14,7 @@ from rich.console import Console
 from lore.model.results import Checked, CostlyCause, Finding
 from lore.report.console import shown, worst_first
 from lore.report.plain import visible
+from lore.report.sentences import money_of
 from lore.report.terminal import counted, sums_lines, top_shown
 
 ROWS, CELL = 200, 300
@@ -55,7 +56,8 @@ def _top(causes: list[CostlyCause]) -> Iterable[str]:
         yield "### Costliest causes"
         yield ""
         for number, cause in enumerate(causes, 1):
-            said = f"{cause.lost_tokens:,} tokens in {counted(cause.breaks, 'cache break')} ({cause.kind})"
+            cost = "" if cause.lost_dollars is None else f", {money_of(cause.lost_dollars)} paid again"
+            said = f"{cause.lost_tokens:,} tokens{cost} in {counted(cause.breaks, 'cache break')} ({cause.kind})"
             yield f"{number}. **{cause.code} {cause.name}**: {said}. {_text(cause.fix)}"
         yield ""
 

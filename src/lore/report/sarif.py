@@ -26,6 +26,7 @@ from lore.model.results import Checked, Finding
 from lore.report.console import shown, worst_first
 from lore.report.json_report import safe
 from lore.report.plain import visible
+from lore.report.sentences import lost_of
 
 ROOT = "%SRCROOT%"
 RESULTS = 25_000  # in a run
@@ -98,7 +99,7 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
         if finding.line is not None and finding.line > 0:
             physical["region"] = {"startLine": finding.line}
         place["physicalLocation"] = physical
-    lost = f" Lost {finding.lost_tokens:,} tokens ({finding.tokens})." if finding.lost_tokens else ""
+    lost = f" Lost {lost_of(finding)}." if finding.lost_tokens else ""
     facts = {name: getattr(finding, name) for name in _FACTS if getattr(finding, name) is not None}
     return {
         "ruleId": finding.code,
@@ -116,7 +117,18 @@ def _text(text: str) -> str:
     return visible(text).replace("](", "] (")
 
 
-_FACTS = ("kind", "chain", "turn", "dialect", "section", "fidelity", "lost_bytes", "lost_tokens", "tokens")
+_FACTS = (
+    "kind",
+    "chain",
+    "turn",
+    "dialect",
+    "section",
+    "fidelity",
+    "lost_bytes",
+    "lost_tokens",
+    "lost_dollars",
+    "tokens",
+)
 
 
 def _named(finding: Finding) -> str:

@@ -45,6 +45,12 @@ def money_of(value: float | None) -> str:
     return f"{sign}${abs(value):,.2f}" if abs(value) >= 0.1 or not value else f"{sign}${abs(value):,.4f}"
 
 
+def lost_of(cause: Finding | CauseResult) -> str:
+    """Say how many tokens were lost, how that is known, and what they cost beyond their price when read."""
+    dollars = "" if cause.lost_dollars is None else f", {money_of(cause.lost_dollars)} paid again"
+    return f"{cause.lost_tokens or 0:,} tokens ({cause.tokens}){dollars}"
+
+
 def listed(names: Iterable[str], most: int = SHOWN) -> str:
     """Name a few, and count the others."""
     every = list(names)
@@ -410,6 +416,7 @@ def cause_result(one: Finding) -> CauseResult:
     return CauseResult(
         one.code, one.name, one.kind, one.section, one.json_path, one.message, one.evidence, one.strength, one.actor,
         one.also, one.ruled_out, one.lost_bytes, one.lost_tokens, one.tokens, one.fix, one.is_break,
+        one.lost_dollars,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from lore.model.results import Checked, CostlyCause, Finding, Summary
 from lore.report.console import line, shown
+from lore.report.sentences import lost_of, money_of
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a prompt
@@ -42,7 +43,7 @@ def _finding(finding: Finding, out: Console) -> None:
     out.print(line(f"    {finding.message}"))
     if finding.lost_tokens:
         size = f", {finding.lost_bytes:,} bytes" if finding.lost_bytes else ""
-        out.print(line(f"    lost {finding.lost_tokens:,} tokens ({finding.tokens}){size}"))
+        out.print(line(f"    lost {lost_of(finding)}{size}"))
     if finding.actor != "nobody":
         out.print(line(f"    can act: {finding.actor}"))
     if finding.severity != "note":
@@ -100,7 +101,8 @@ def _top(causes: list[CostlyCause], out: Console) -> None:
     if causes:
         out.print(line("costliest causes:"))
     for number, cause in enumerate(causes, 1):
-        said = f": {cause.lost_tokens:,} tokens in {counted(cause.breaks, 'cache break')} ({cause.kind})"
+        cost = "" if cause.lost_dollars is None else f", {money_of(cause.lost_dollars)} paid again"
+        said = f": {cause.lost_tokens:,} tokens{cost} in {counted(cause.breaks, 'cache break')} ({cause.kind})"
         out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), said))
         out.print(line("     fix: ", (cause.fix, "green")))
 

@@ -22,14 +22,14 @@ from lore.cache.base import Prediction
 from lore.cache.bills import Price
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Change, Predictor
-from lore.cache.rules import Rules, is_transcript, served_by
+from lore.cache.rules import Rules, is_transcript
 from lore.errors import LoreError
 from lore.judge import savings
 from lore.judge.agreement import Row, SimulatedSums
 from lore.judge.base import Place
-from lore.judge.bills import asked, cached
+from lore.judge.bills import cached
 from lore.judge.counterfactual import played
-from lore.judge.money import CURRENCY, paid_again
+from lore.judge.money import CURRENCY, paid_again, price_of
 from lore.judge.rules import findings_of
 from lore.judge.savings import Paid, Run, Saved
 from lore.judge.verdict import Verdict
@@ -47,11 +47,6 @@ from lore.run.rules import stale
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 RANK = ""  # a change without a value: which fix saves most
-# What a request can ask for at another price, by parameter and value. A transcript does not hold parameters.
-_EXTRAS = (
-    ("speed", b'"fast"', "fast"), ("service_tier", b'"priority"', "fast"), ("service_tier", b'"fast"', "fast"),
-    ("service_tier", b'"flex"', "flex"), ("inference_geo", b'"us"', "us"),
-)  # fmt: skip
 
 
 class Asked(NamedTuple):
@@ -219,7 +214,8 @@ class Simulation:
             if self._is_copy(turn):
                 continue
             self._count(turn, predicted, recording)
-            price = self._price(turn, predicted.prediction)
+            predictor, size = self._predictor, predicted.prediction.total
+            price = price_of(predictor.rules, turn, model=predictor.model, size=size)
             result = _result(verdict, predicted, price, place)
             self._turns[turn.chain, turn.number] = result
             parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
@@ -252,19 +248,6 @@ class Simulation:
         self._responses.add(name)
         self.copied += copied
         return copied
-
-    def _price(self, turn: Turn, prediction: Prediction) -> Price | None:
-        """Return the prices of a turn; None where nobody knows them."""
-        where, usage = served_by(turn), turn.usage
-        if usage is None:
-            size = prediction.total
-        else:
-            size = None if usage.uncached_tokens is None else asked(usage)
-        params = None if is_transcript(turn) else turn.prompt.params
-        return self._predictor.rules.price(
-            where.provider, self._predictor.model or turn.model, where.platform, turn.at, prompt_tokens=size,
-            extras=() if not params else tuple([extra for name, value, extra in _EXTRAS if params.get(name) == value]),
-        )  # fmt: skip
 
 
 def _result(verdict: Verdict, predicted: Predicted, price: Price | None, place: Place) -> SimulatedTurn:
