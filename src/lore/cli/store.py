@@ -111,8 +111,8 @@ def import_(
     from lore.run.store_import import ImportRequest, import_sessions
 
     options = Options(format=format, completion=completion(system, tools, strict=False), log=log(verbose))
-    with opened(store, new=True) as kept, progress(wanted=not verbose, colour=color, what="importing") as told:
-        result = import_sessions(kept, ImportRequest(paths, session_id, project), options, progress=told)
+    with opened(store, new=True) as kept, progress(wanted=not verbose, colour=color, what="importing") as show:
+        result = import_sessions(kept, ImportRequest(paths, session_id, project), options, progress=show)
     answer(result, write_imported, as_json=as_json, color=color)
     return 3 if any(session.message is not None for session in result.sessions) else 0
 

@@ -81,7 +81,7 @@ class Clients:
 
     def change(self, wanted: Mapping[str, str | None], *, unless_other: bool = False) -> str | None:
         """Bind clients; with `unless_other` nothing is done where one has another session, which is returned."""
-        is_new, told = not os.path.lexists(self.path), ""
+        is_new, repair = not os.path.lexists(self.path), ""
         with writing(self.path, self._patience, create=True) as descriptor:
             known, lines = _read(descriptor), list[bytes]()
             for key, session_id in wanted.items():
@@ -93,12 +93,12 @@ class Clients:
                     lines.append(sealed(text) + b"\n")
             if known.end < known.size:
                 aside = self._folder.file(BINDINGS + TORN)
-                told = put_aside(descriptor, known.end, known.size, self.path, aside, self._patience)
+                repair = put_aside(descriptor, known.end, known.size, self.path, aside, self._patience)
             append(descriptor, b"".join(lines), known.end, self.path)
         if is_new:
             synchronise_folder(self._folder.path)
-        if told:
-            self._tell(told)
+        if repair:
+            self._tell(repair)
         return None
 
     def forget(self, sessions: Iterable[str]) -> None:

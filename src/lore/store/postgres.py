@@ -1,6 +1,6 @@
 """`postgresql://…`: sessions in a PostgreSQL database, safe under many writers.
 
-In a database: schema `lore`, with the tables of `schema` and one that says which version of it they are. It is made
+In a database: schema `lore`, with the tables of `sql_tables` and one that says which version of it they are. It is made
 where it is not there; a schema of that name that is another program's, or a newer lore's, is refused untouched.
 Rules:
 - who writes to a session holds its row (`FOR UPDATE`) until the end: writers of one session wait for each other,
@@ -147,20 +147,6 @@ class Postgres(SqlStore):
         tx.execute(_STAMP)
         tx.execute("INSERT INTO lore_store VALUES (true, 0)")
 
-    create = _again(SqlStore.create)
-    load = _again(SqlStore.load)
-    save = _again(SqlStore.save)
-    save_delta = _again(SqlStore.save_delta)
-    list = _again(SqlStore.list)
-    move = _again(SqlStore.move)
-    bind = _again(SqlStore.bind)
-    resolve = _again(SqlStore.resolve)
-    prompt_deltas = _again(SqlStore.prompt_deltas)
-    checkpoint = _again(SqlStore.checkpoint)
-    save_checkpoint = _again(SqlStore.save_checkpoint)
-    verify = _again(SqlStore.verify)
-    salvage = _again(SqlStore.salvage)
-
     def delete(self, session_id: str) -> tuple[str, ...]:
         """Delete a session and its forks; see `Store`.
 
@@ -199,3 +185,10 @@ class Postgres(SqlStore):
 
     def close(self) -> None:
         self.link.close()
+
+
+for _name in (
+    "create", "load", "save", "save_delta", "list", "move", "bind", "resolve", "prompt_deltas", "checkpoint",
+    "save_checkpoint", "verify", "salvage",
+):  # fmt: skip
+    setattr(Postgres, _name, _again(getattr(SqlStore, _name)))

@@ -51,7 +51,7 @@ from lore.store.sql_verify import Seen, orphans, salvaged, verify_session
 
 
 class SqlStore(ABC):
-    """Sessions in the tables of `schema`."""
+    """Sessions in the tables of `sql_tables`."""
 
     lock: ClassVar[str] = ""  # ends a SELECT of a session's row that will be written
     url: str  # what it was opened by, without passwords

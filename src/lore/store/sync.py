@@ -60,8 +60,8 @@ class Synced(NamedTuple):
     head: Head
 
 
-def sync(store: Store, source: SyncSource, clock: Clock, told: Callable[[], None]) -> Synced:
-    """Store a session, or what is new of it; `told` hears of each batch. Raises StoreError.
+def sync(store: Store, source: SyncSource, clock: Clock, progress: Callable[[], None]) -> Synced:
+    """Store a session, or what is new of it; `progress` hears of each batch. Raises StoreError.
 
     ConflictError where what is stored differs, or another writer comes between.
     """
@@ -75,13 +75,13 @@ def sync(store: Store, source: SyncSource, clock: Clock, told: Callable[[], None
                 parent_session_id=header.parent_session_id, created_at=header.at, updated_at=clock(),
             )
         )  # fmt: skip
-        told()
+        progress()
     else:
         stored, head = known.head.number, known.head
         batches = _batches(_new_of(source, head, lambda: store.load(header.session_id).events))
     for batch in batches:
         head = save_delta(store, header.session_id, SessionDelta(base=head, new_events=batch, updated_at=clock()))
-        told()
+        progress()
     new = head.number - stored
     if new and beside is not None and (beside.leaf_id is not None or beside.metadata != EMPTY):
         notes = SessionDelta(base=head, updated_at=clock(), leaf_id=beside.leaf_id, metadata=beside.metadata)

@@ -60,11 +60,12 @@ def _harness(store: Store) -> tuple[Faulty, StoredSession]:
     return faulty, StoredSession.begin(faulty.store, HEADER)
 
 
-def say(stored: StoredSession, *uuids: str) -> None:
-    """Apply messages: of the user where the name begins with a `u`."""
+def say(stored: StoredSession, *uuids: str) -> StoredSession:
+    """Apply messages, of the user where the name begins with a `u`, and return the session."""
     for uuid in uuids:
         who = "user" if uuid.startswith("u") else "assistant"
         stored.apply(event("append", item={"type": f"{who}_message", "uuid": uuid, "text": f"this is {uuid}"}))
+    return stored
 
 
 def items(session: Session) -> list[str]:
@@ -106,8 +107,7 @@ class HarnessScenarios(Scenarios):
     def test_a_harness_sends_only_what_is_new(self, store: Store) -> None:
         faulty, stored = _harness(store)
         for turn in range(3):
-            say(stored, f"u{turn}", f"a{turn}")
-            stored.save()
+            say(stored, f"u{turn}", f"a{turn}").save()
         stored.save()
         assert [len(delta.new_events) for delta in faulty.sent] == [2, 2, 2]
         assert_stored(stored)
@@ -121,24 +121,21 @@ class HarnessScenarios(Scenarios):
             assert str(raised(StoreError, stored.save)) == "no room"
             assert (stored.saved, stored.head) == (saved, head)
         assert store.load("s").head == head
-        say(stored, "u2")
-        stored.save()
+        say(stored, "u2").save()
         assert stored.saved == {1, 2, 3, 4}
         assert [len(delta.new_events) for delta in faulty.sent] == [2, 2, 3]
         assert_stored(stored)
 
     def test_an_answer_that_was_lost_doubles_nothing(self, store: Store) -> None:
         faulty, stored = _harness(store)
-        say(stored, "u1")
-        stored.save()
+        say(stored, "u1").save()
         stored.remove("u1")
         say(stored, "u2")
         stored.note({"a": 1}, leaf_id="u2")
         faulty.after = 1
         assert str(raised(StoreError, stored.save)) == "the answer was lost"
         assert stored.saved == {1, 2}
-        say(stored, "a2")
-        stored.save()
+        say(stored, "a2").save()
         assert store.load("s").head.number == 5
         assert items(stored.session) == ["u2", "a2"]
         assert_stored(stored)
@@ -169,12 +166,10 @@ class HarnessScenarios(Scenarios):
 
     def test_a_resumed_session_emits_only_what_came_after_load(self, store: Store) -> None:
         faulty, first = _harness(store)
-        say(first, "u1", "a1")
-        first.save()
+        say(first, "u1", "a1").save()
         again = StoredSession.begin(faulty.store, HEADER)
         assert again.delta().new_events == ()
-        say(again, "u2")
-        again.save()
+        say(again, "u2").save()
         assert [len(delta.new_events) for delta in faulty.sent] == [2, 1]
         assert items(again.session) == ["u1", "a1", "u2"]
         assert_stored(again)
@@ -183,8 +178,7 @@ class HarnessScenarios(Scenarios):
         self.needs_restarts()
         with self.opened(tmp_path) as store:
             stored = StoredSession.begin(store, HEADER)
-            say(stored, "u1", "a1")
-            stored.save()
+            say(stored, "u1", "a1").save()
             say(stored, "u2")  # never saved: as if the harness had been killed
         with self.opened(tmp_path) as store:
             stored = StoredSession.begin(store, HEADER)
@@ -195,13 +189,11 @@ class HarnessScenarios(Scenarios):
 
     def test_the_delta_after_a_compaction_carries_its_event_and_nothing_again(self, store: Store) -> None:
         faulty, stored = _harness(store)
-        say(stored, "u1", "a1", "u2", "a2")
-        stored.save()
+        say(stored, "u1", "a1", "u2", "a2").save()
         before = store.load("s").events
         compacted = event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u2", "a2"], summary="x")
         stored.apply(compacted)
-        say(stored, "u3")
-        stored.save()
+        say(stored, "u3").save()
         assert [len(delta.new_events) for delta in faulty.sent] == [4, 2]
         assert faulty.sent[-1].removed_ids == ()
         assert b'"compact_applied"' in faulty.sent[-1].new_events[0]
@@ -211,24 +203,20 @@ class HarnessScenarios(Scenarios):
 
     def test_an_overflow_is_recovered_from_by_a_tombstone(self, store: Store) -> None:
         faulty, stored = _harness(store)
-        say(stored, "u1", "failed")
-        stored.save()
+        say(stored, "u1", "failed").save()
         stored.remove("failed")
         stored.save()
         assert (faulty.sent[-1].removed_ids, faulty.sent[-1].new_events) == (("failed",), ())
-        say(stored, "a1")
-        stored.save()
+        say(stored, "a1").save()
         assert items(Session.read(store.load("s").log)) == ["u1", "a1"]
         assert len(store.load("s").events) == 5
         assert_stored(stored)
 
     def test_a_checkpoint_is_gone_on_from(self, store: Store) -> None:
         stored, told = StoredSession.begin(store, HEADER), list[str]()
-        say(stored, "u1", "a1")
-        stored.save()
+        say(stored, "u1", "a1").save()
         stored.checkpoint()
-        say(stored, "u2")
-        stored.save()
+        say(stored, "u2").save()
         again = StoredSession.open(store, "s", tell=told.append)
         assert (items(again.session), told) == (["u1", "a1", "u2"], [])
         say(again, "a2")
@@ -237,8 +225,7 @@ class HarnessScenarios(Scenarios):
 
     def test_a_checkpoint_that_does_not_fit_is_passed_over_and_told(self, store: Store) -> None:
         stored = StoredSession.begin(store, HEADER)
-        say(stored, "u1", "a1")
-        stored.save()
+        say(stored, "u1", "a1").save()
         stored.checkpoint()
         good = store.checkpoint("s")
         assert good is not None
@@ -295,7 +282,7 @@ class HarnessScenarios(Scenarios):
             assert set(stored[1:]) == every
             assert len(stored) == len(every) + 1
             for writer in range(_WRITERS):
-                own = [one for one in stored if b'"u%d-' % writer in one]
+                own = [text for text in stored if b'"u%d-' % writer in text]
                 assert own == [said(f"u{writer}-{number}") for number in range(_EACH)]
 
     def test_writers_of_different_sessions_do_not_hinder_each_other(self, tmp_path: Path) -> None:
@@ -304,7 +291,7 @@ class HarnessScenarios(Scenarios):
                 begun(store, session_id=f"s{at}")
             answers = at_once(_fill, stores, [f"s{at}" for at in range(4)])
             assert [answer for answer in answers if isinstance(answer, StoreError)] == []
-            assert [one.head.number for one in stores[0].list()] == [_EACH + 1] * 4
+            assert [summary.head.number for summary in stores[0].list()] == [_EACH + 1] * 4
 
 
 def _create(store: Store, text: bytes) -> Head:

@@ -102,19 +102,19 @@ class NoteScenarios(Scenarios):
         begun(store, prompt_delta(1, b"{}", ONE))
         before = store.load("s")
         assert type(before.events) is tuple
-        assert {type(one) for one in before.events} == {bytes}
-        assert {type(one) for one in (before.metadata, before.log)} == {bytes}
+        assert {type(value) for value in before.events} == {bytes}
+        assert {type(value) for value in (before.metadata, before.log)} == {bytes}
         _empty(store.list())
         _empty(store.prompt_deltas("s"))
         assert (store.load("s"), len(store.list()), len(store.prompt_deltas("s"))) == (before, 1, 1)
 
     def test_what_came_in_is_copied(self, store: Store) -> None:
-        mine = {name: bytearray(text) for name, text in (("header", header()), ("line", said("u1")), ("data", b"x"))}
-        head = store.create(cast("bytes", mine["header"]))
-        _changed(store, mine, head)
-        head = add(store, cast("bytes", mine["line"]), base=head)
-        store.save_checkpoint("s", Checkpoint(2, head.digest, "1", cast("bytes", mine["data"])))
-        _changed(store, mine, head)
+        given = {name: bytearray(text) for name, text in (("header", header()), ("line", said("u1")), ("data", b"x"))}
+        head = store.create(cast("bytes", given["header"]))
+        _changed(store, given, head)
+        head = add(store, cast("bytes", given["line"]), base=head)
+        store.save_checkpoint("s", Checkpoint(2, head.digest, "1", cast("bytes", given["data"])))
+        _changed(store, given, head)
         kept = store.checkpoint("s")
         assert kept is not None
         assert kept.data == b"x"
@@ -152,23 +152,23 @@ class NoteScenarios(Scenarios):
             raised(ConflictError, lambda: store.bind("client", "t"))
 
     def test_an_unknown_client_is_looked_up_before_it_is_given_up(self, tmp_path: Path) -> None:
-        with self.several(tmp_path, 2) as (one, other):
-            begun(one)
-            assert other.resolve("client") is None
-            one.bind("client", "s")
-            assert other.resolve("client") == "s"
-            assert other.resolve("unknown") is None
+        with self.several(tmp_path, 2) as (first, second):
+            begun(first)
+            assert second.resolve("client") is None
+            first.bind("client", "s")
+            assert second.resolve("client") == "s"
+            assert second.resolve("unknown") is None
 
     def test_a_binding_that_was_replaced_elsewhere_is_not_remembered_here(self, tmp_path: Path) -> None:
-        with self.several(tmp_path, 2) as (one, other):
-            begun(one)
-            begun(one, session_id="t")
-            one.bind("client", "s")
-            assert other.resolve("client") == "s"
-            one.bind("client", "t", replace=True)
-            assert other.resolve("client") == "t"
-            one.delete("t")
-            assert other.resolve("client") is None
+        with self.several(tmp_path, 2) as (first, second):
+            begun(first)
+            begun(first, session_id="t")
+            first.bind("client", "s")
+            assert second.resolve("client") == "s"
+            first.bind("client", "t", replace=True)
+            assert second.resolve("client") == "t"
+            first.delete("t")
+            assert second.resolve("client") is None
 
     def test_an_odd_key_is_refused_or_kept_as_it_is(self, store: Store) -> None:
         begun(store)
@@ -181,14 +181,14 @@ class NoteScenarios(Scenarios):
         assert [store.resolve(key) for key in kept] == ["s"] * len(kept)
 
 
-def _changed(store: Store, mine: dict[str, bytearray], head: object) -> None:
+def _changed(store: Store, given: dict[str, bytearray], head: object) -> None:
     """Change what was handed in, look at what is stored, and change it back."""
-    for one in mine.values():
-        one[0] ^= 1
+    for data in given.values():
+        data[0] ^= 1
     assert store.load("s").head == head
     assert events(store) == (header(), said("u1"))[: store.load("s").head.number]
-    for one in mine.values():
-        one[0] ^= 1
+    for data in given.values():
+        data[0] ^= 1
 
 
 def _empty(found: object) -> None:

@@ -75,8 +75,8 @@ class OddScenarios(Scenarios):
         with self.opened(place) as store:
             for name in IDS:
                 store.create(header(name))
-        assert [one.name for one in tmp_path.iterdir()] == ["deep"]
-        assert [one.name for one in (tmp_path / "deep").iterdir()] == ["inside"]
+        assert [path.name for path in tmp_path.iterdir()] == ["deep"]
+        assert [path.name for path in (tmp_path / "deep").iterdir()] == ["inside"]
 
     def test_what_is_no_id_is_refused(self, store: Store) -> None:
         begun(store)
