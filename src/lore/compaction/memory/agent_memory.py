@@ -27,7 +27,7 @@ from typing import NamedTuple
 from lore.compaction.activity import Entries
 from lore.compaction.locks import trylock
 from lore.compaction.memory.buckets import AuditRecord, audit_log, change, last_wipe, nonzero, note_audit, read
-from lore.compaction.memory.consolidation import Consolidation, consolidate
+from lore.compaction.memory.consolidation import consolidate
 from lore.compaction.memory.conversation import NOTHING, Given, Mark, mark_of, to_learn, transcript_of
 from lore.compaction.memory.extraction import Ask, Extraction, extract, noticed
 from lore.compaction.memory.identities import Bucket, bucket, is_reserved, refusal
@@ -43,6 +43,7 @@ from lore.store.base import Store, StoreError, Tell
 from lore.store.registry import silent
 
 PREFIX, CATEGORY = "memory.", "Memory"
+NO_COUNTS: Mapping[str, int] = {}
 
 
 def topics_events(topics: Iterable[Topic], state: Session, *, at: str | None = None) -> tuple[Event, ...]:
@@ -80,8 +81,8 @@ class ExtractionResult(NamedTuple):
     `skipped` says why there was nothing to learn from.
     """
 
-    removed: Mapping[str, int]
-    added: Mapping[str, int]
+    removed: Mapping[str, int] = {}
+    added: Mapping[str, int] = {}
     failure: str = ""
     skipped: str = ""
 
@@ -113,14 +114,9 @@ class AgentMemory:
         self, store: Store, bucket: Bucket, *, clock: Callable[[], str], session_id: str | None = None,
         ask: Ask | None = None, window: int = WINDOW, tell: Tell = silent, locks: Path | None = None,
     ) -> None:  # fmt: skip
-        self.store = store
-        self.bucket = bucket
-        self._clock = clock
-        self._session_id = session_id
-        self.ask = ask
-        self._window = window
-        self._tell = tell
-        self._locks = locks
+        self.store, self.bucket, self.ask = store, bucket, ask
+        self._clock, self._session_id, self._window, self._tell, self._locks = clock, session_id, window, tell, locks
+        self._who = f"agent {bucket.agent} of user {bucket.user}"
         self._mark: Mark | None = None  # as it was made last, for where a wipe took it: what was wiped stays so
 
     def extract(self, entries: Iterable[Entry]) -> ExtractionResult:
@@ -128,39 +124,62 @@ class AgentMemory:
 
         Costs O(their text), and with a model a question for each window of it. Marks nothing.
         """
-        return self._extracted(_Learning(self._learnt, lambda known: Given(entries)), ())
+        return self._extracted(lambda known: Given(entries), ())
 
     def learn(self, entries: Entries, stop: int | None = None, *, again: bool = False) -> ExtractionResult:
         """Learn from what is new in a session's timeline, up to a place where it is given; raises StoreError.
 
         With `again` from all of it. What is new is told by the mark that this leaves.
         """
-
-        def pick(known: Known) -> Given:
-            return to_learn(entries, None if again else self._mark_in(known), stop)
-
         mark = mark_of(entries, stop)
-        done = self._extracted(_Learning(self._learnt, pick), mark)
+        done = self._extracted(lambda known: to_learn(entries, None if again else self._mark_in(known), stop), mark)
         if not (done.failure or done.skipped):
             self._mark = mark
-        is_silent = done.skipped and to_learn(entries, None, stop) is NOTHING
-        if not is_silent:
+        if not done.skipped or to_learn(entries, None, stop) is not NOTHING:
             return done
         is_left = any(isinstance(entry.item, CompactDivider) for entry in entries)
         return done._replace(skipped=LEFT if is_left else UNSPOKEN)
 
-    def _extracted(self, learning: _Learning, mark: Mark) -> ExtractionResult:
+    def _extracted(self, pick: Callable[[Known], Given], mark: Mark) -> ExtractionResult:
+        """Learn on top of what is known, anew where another writer changes that; `pick` says from which entries."""
         at, name = self._clock(), self._session_id
-        learnt = None if name is None or not mark else Learnt(session_id=name, mark=mark, at=at)
-        learning.begin(read(self.store, self.bucket))
-        if learning.is_news or (learnt is not None and learning.is_read):
-            change(self.store, self.bucket, lambda known: learning.records(known, at, name, learnt), at=at)
-        done = learning.done
-        if done.failure:
-            self._tell(f"nothing was remembered by {self._who}: {done.failure}; what was known stays")
-        if done.failure or done.removed or done.added:
-            self._note("extract", at, done.removed, done.added, done.failure)
+        learnt = [] if name is None or not mark else [Learnt(session_id=name, mark=mark, at=at)]
+        before = read(self.store, self.bucket)
+        given, found = self._found(before, pick)
+        tries = 0
+
+        def make(known: Known) -> tuple[Record, ...]:
+            nonlocal before, given, found, tries
+            if (known.structure, known.learnt) != (before.structure, before.learnt):
+                tries += 1
+                if tries > ASKED:
+                    raise StoreError("gave up after repeated write conflicts", hint="extract again")
+                before = known
+                given, found = self._found(known, pick)
+            if given is NOTHING or found.failure:
+                return ()
+            return (*replaced(known, found.structure, at=at, session_id=name), *learnt)
+
+        if given is not NOTHING and not found.failure and (learnt or found.structure != before.structure):
+            change(self.store, self.bucket, make, at=at)
+        if found.failure:
+            self._tell(f"nothing was remembered by {self._who}: {found.failure}; what was known stays")
+            self._note("extract", at, failure=found.failure)
+            return ExtractionResult(failure=found.failure)
+        old, new = before.structure, found.structure
+        done = ExtractionResult(_more(old, new), _more(new, old), skipped=LEARNT if given is NOTHING else "")
+        if done.removed or done.added:
+            self._note("extract", at, done.removed, done.added)
         return done
+
+    def _found(self, known: Known, pick: Callable[[Known], Given]) -> tuple[Given, Extraction]:
+        given, structure = pick(known), known.structure
+        if given is NOTHING:
+            return given, Extraction(structure)
+        messages = transcript_of(*given)
+        if self.ask is None:
+            return given, Extraction(noticed(messages, structure))
+        return given, extract(self.ask, messages, structure, window=self._window)
 
     def _mark_in(self, known: Known) -> Mark | None:
         found = None if self._session_id is None else known.learnt.get(self._session_id)
@@ -185,13 +204,32 @@ class AgentMemory:
             return learn()
         except LoreError as error:
             self._tell(f"nothing was remembered by {self._who}: {error.message}")
-            self._note("extract", self._clock(), {}, {}, error.message)
-            return ExtractionResult({}, {}, error.message)
+            self._note("extract", self._clock(), failure=error.message)
+            return ExtractionResult(failure=error.message)
 
     def consolidate(self) -> ConsolidationResult:
         """Make topics of what is known, unless nothing is new or another pass is under way; raises StoreError."""
         with self._alone("dream") as is_held:
-            return self._consolidated() if is_held else ConsolidationResult(skipped=BUSY)
+            if not is_held:
+                return ConsolidationResult(skipped=BUSY)
+            at, before = self._clock(), read(self.store, self.bucket)
+            if not before.is_fresh:
+                return ConsolidationResult(skipped=QUIET)
+            made, written = consolidate(before, self.ask, at=at), before
+
+            def make(known: Known) -> tuple[Record, ...]:
+                nonlocal written
+                if known.structure != before.structure:
+                    raise StoreError("something else was extracted meanwhile", hint="dream again")
+                written = known
+                return consolidated(known, made.topics, made.supersedes, at=at, is_whole=not made.failure)
+
+            change(self.store, self.bucket, make, at=at)
+            gone = tuple(name for name in written.topics if name in made.supersedes)
+            if made.failure:
+                self._tell(f"{self._who} dreamt without a model: {made.failure}")
+            self._note("dream", at, {"topics": len(gone)}, {"topics": len(made.topics)}, made.failure)
+            return ConsolidationResult(tuple(sorted(made.topics)), gone, failure=made.failure)
 
     def _alone(self, what: str) -> AbstractContextManager[bool]:
         url = self.store.url
@@ -204,7 +242,7 @@ class AgentMemory:
             return self.consolidate()
         except LoreError as error:
             self._tell(f"{self._who} did not dream: {error.message}")
-            self._note("dream", self._clock(), {}, {}, error.message)
+            self._note("dream", self._clock(), failure=error.message)
             return ConsolidationResult(failure=error.message)
 
     def rest(self, entries: Entries, last: float | None = None) -> Rested:
@@ -213,23 +251,24 @@ class AgentMemory:
         One such pass at a time for an agent and its user: who comes second does nothing. A session without a mark that
         was silent before memory was wiped, or before marks were let go of, is left alone.
         """
+
+        def learn() -> ExtractionResult:
+            known = read(self.store, self.bucket)
+            if last is not None and self._mark_in(known) is None:
+                wiped = last_wipe(audit_log(self.store, self.bucket.user), self.bucket.agent)
+                past = [seconds(encode(time)) for time in (known.horizon, wiped) if time is not None]
+                if any(time is not None and last <= time for time in past):
+                    return ExtractionResult(skipped=LEARNT)
+            return self.learn(entries)
+
         try:
             with self._alone("rest") as is_held:
                 if not is_held:
                     return Rested(None, ConsolidationResult(skipped=BUSY))
-                return Rested(self._safely(lambda: self._rested(entries, last)), self.while_idle())
+                return Rested(self._safely(learn), self.while_idle())
         except LoreError as error:  # of the lock
             self._tell(f"nothing was remembered by {self._who}: {error.message}")
-            return Rested(ExtractionResult({}, {}, error.message), ConsolidationResult(failure=error.message))
-
-    def _rested(self, entries: Entries, last: float | None) -> ExtractionResult:
-        known = read(self.store, self.bucket)
-        if last is not None and self._mark_in(known) is None:
-            wiped = last_wipe(audit_log(self.store, self.bucket.user), self.bucket.agent)
-            past = [seconds(encode(time)) for time in (known.horizon, wiped) if time is not None]
-            if any(time is not None and last <= time for time in past):
-                return ExtractionResult({}, {}, skipped=LEARNT)
-        return self.learn(entries)
+            return Rested(ExtractionResult(failure=error.message), ConsolidationResult(failure=error.message))
 
     def events(self, state: Session) -> tuple[Event, ...]:
         """Return what the session is to be told before its next turn begins; nothing, and told, where memory fails."""
@@ -241,42 +280,9 @@ class AgentMemory:
             return ()
         return topics_events(topics, state, at=at)
 
-    @property
-    def _who(self) -> str:
-        return f"agent {self.bucket.agent} of user {self.bucket.user}"
-
-    def _learnt(self, given: Given, known: Structure) -> Extraction:
-        messages = transcript_of(*given)
-        if self.ask is None:
-            return Extraction(noticed(messages, known))
-        return extract(self.ask, messages, known, window=self._window)
-
-    def _consolidated(self) -> ConsolidationResult:
-        at = self._clock()
-        before = read(self.store, self.bucket)
-        if not before.is_fresh:
-            return ConsolidationResult(skipped=QUIET)
-        made = consolidate(before, self.ask, at=at)
-        written = dict[str, Known]()
-
-        def make(known: Known) -> tuple[Record, ...]:
-            if known.structure != before.structure:
-                raise StoreError("something else was extracted meanwhile", hint="dream again")
-            written["before"] = known
-            return consolidated(known, made.topics, made.supersedes, at=at, is_whole=not made.failure)
-
-        change(self.store, self.bucket, make, at=at)
-        return self._written(made, written["before"], at)
-
-    def _written(self, made: Consolidation, before: Known, at: str) -> ConsolidationResult:
-        gone = tuple(name for name in before.topics if name in made.supersedes)
-        if made.failure:
-            self._tell(f"{self._who} dreamt without a model: {made.failure}")
-        self._note("dream", at, {"topics": len(gone)}, {"topics": len(made.topics)}, made.failure)
-        return ConsolidationResult(tuple(sorted(made.topics)), gone, failure=made.failure)
-
     def _note(
-        self, op: str, at: str, removed: Mapping[str, int], added: Mapping[str, int], failure: str = ""
+        self, op: str, at: str, removed: Mapping[str, int] = NO_COUNTS, added: Mapping[str, int] = NO_COUNTS,
+        failure: str = "",
     ) -> None:  # fmt: skip
         record = AuditRecord(
             at=at, op=op, agent=self.bucket.agent, session_id=self._session_id, removed=removed, added=added,
@@ -306,56 +312,6 @@ def remembering_of(
     return AgentMemory(
         store, owner, clock=clock, session_id=header.session_id, ask=ask, window=window, tell=tell, locks=locks
     )
-
-
-class _Learning:
-    """Learning from entries, on top of what is known; repeated where another writer changed that meanwhile.
-
-    `pick` says which entries they are, by what is known: another writer may have learnt from them.
-    """
-
-    def __init__(self, learn: Callable[[Given, Structure], Extraction], pick: Callable[[Known], Given]) -> None:
-        self._learn = learn
-        self._pick = pick
-        self._tries = 0
-
-    def begin(self, known: Known) -> None:
-        """Learn, on top of what is known."""
-        self._known, self._marks = known.structure, known.learnt
-        given = self._pick(known)
-        self._given = given is not NOTHING
-        self._found = self._learn(given, self._known) if self._given else Extraction(self._known)
-
-    @property
-    def is_news(self) -> bool:
-        """Whether something is to be written."""
-        return self.is_read and self._found.structure != self._known
-
-    @property
-    def is_read(self) -> bool:
-        """Whether there were entries, and they were learnt from."""
-        return self._given and not self._found.failure
-
-    @property
-    def done(self) -> ExtractionResult:
-        """What it comes to."""
-        if self._found.failure:
-            return ExtractionResult({}, {}, self._found.failure)
-        removed, added = _more(self._known, self._found.structure), _more(self._found.structure, self._known)
-        return ExtractionResult(removed, added, skipped="" if self._given else LEARNT)
-
-    def records(self, known: Known, at: str, session_id: str | None, mark: Learnt | None) -> tuple[Record, ...]:
-        """Return the change for what is known now."""
-        if (known.structure, known.learnt) != (self._known, self._marks):
-            self._tries += 1
-            if self._tries > ASKED:
-                raise StoreError("gave up after repeated write conflicts", hint="extract again")
-            self.begin(known)
-        if not self.is_read:
-            return ()
-        return (
-            *replaced(known, self._found.structure, at=at, session_id=session_id), *(() if mark is None else (mark,))
-        )  # fmt: skip
 
 
 def _more(left: Structure, other: Structure) -> dict[str, int]:

@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.compaction.memory.identities import PREFIX, Bucket, anchor_of, audit_of, owner_of
-from lore.compaction.memory.records import Known, Record, Sealed, applied, known_of, lines_of, whole
+from lore.compaction.memory.records import KINDS, Known, Record, Sealed, applied, known_of, lines_of, whole
 from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.events import SessionStarted
@@ -40,6 +40,7 @@ from lore.store.registry import noted
 ATTEMPTS = 50
 FEW, MOSTLY_PAST = 64, 4  # lines of a volume that are never too many; as many times what is alive are
 HINT_WIPE = "`lore memory wipe` finishes it"
+BUSY = "gave up after repeated write conflicts, or a wipe was interrupted"
 
 MakeRecords = Callable[[Known], Iterable[Record]]
 
@@ -107,14 +108,7 @@ def change(store: Store, bucket: Bucket, make: MakeRecords, *, at: str, purge: b
             _finish(store, bucket)
         return after
     read(store, bucket)  # says so where it is gone
-    raise _busy()
-
-
-def _busy() -> StoreError:
-    return StoreError("gave up after repeated write conflicts, or a wipe was interrupted", hint=HINT_WIPE)
-
-
-# places
+    raise StoreError(BUSY, hint=HINT_WIPE)
 
 
 def _place(store: Store, bucket: Bucket) -> _Place | None:
@@ -122,14 +116,10 @@ def _place(store: Store, bucket: Bucket) -> _Place | None:
     if anchor is None:
         return None
     notes = _notes(anchor)
-    return _Place(anchor, notes, None if notes.volume is None else _loaded(store, bucket.volume(notes.volume)))
-
-
-def _loaded(store: Store, session_id: str) -> SessionData | None:
     try:
-        return store.load(session_id)
+        return _Place(anchor, notes, None if notes.volume is None else store.load(bucket.volume(notes.volume)))
     except UnknownSessionError:
-        return None
+        return _Place(anchor, notes, None)
 
 
 def _notes(anchor: SessionData) -> _Notes:
@@ -245,23 +235,26 @@ class Wiped(NamedTuple):
     @property
     def counts(self) -> dict[str, int]:
         """The sums by kind."""
-        sums = Known().counts()
-        for counts in self.agents.values():
-            for kind, number in counts.items():
-                sums[kind] += number
-        return sums
+        return {kind: sum(counts[kind] for counts in self.agents.values()) for kind in KINDS}
 
 
 def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
     """Take away all that is remembered of a user, or by one agent of the user's; a second time it takes nothing.
 
     The audit log stays. Raises StoreError; where a wipe was interrupted, nothing of it is read any more, and the next
-    one finishes it.
+    one finishes it. Memory that cannot be read is counted as none.
     """
     anchor = anchor_of(user) if agent is None else Bucket(user, agent).anchor
     _mark(store, anchor)
-    found = [name for name in owners(store).get(user, ()) if agent in (None, name)]
-    counts = {name: _counted(store, Bucket(user, name)) for name in found}
+    counts: dict[str, dict[str, int]] = {}
+    for name in owners(store).get(user, ()):
+        if agent in (None, name):
+            try:
+                place = _place(store, Bucket(user, name))
+            except StoreError:
+                place = None
+            lines = () if place is None or place.data is None else place.data.events[1:]
+            counts[name] = known_of(lines).counts()
     _delete(store, anchor)
     for summary in store.list():
         if summary.session_id.startswith(f"{anchor}/"):
@@ -279,16 +272,7 @@ def _mark(store: Store, anchor: str) -> None:
         except (ConflictError, UnknownSessionError):
             continue
         return
-    raise _busy()
-
-
-def _counted(store: Store, bucket: Bucket) -> dict[str, int]:
-    """Count what a bucket holds, whatever its anchor notes of a wipe; what cannot be read counts nothing."""
-    try:
-        place = _place(store, bucket)
-    except StoreError:
-        return Known().counts()
-    return (Known() if place is None or place.data is None else known_of(place.data.events[1:])).counts()
+    raise StoreError(BUSY, hint=HINT_WIPE)
 
 
 def owners(store: Store) -> dict[str, tuple[str, ...]]:

@@ -77,10 +77,8 @@ def _good(name: str, what: str) -> str:
         hint = f"leave it out for the default {what}" if plain else f"give the {what} a name, or leave it out"
         raise LoreError(f"{shown!r} is reserved, and names no {what}", hint=hint)
     if not name.isprintable() or len(_encoded(name)) > LONGEST:
-        raise LoreError(
-            f"{shown!r} is no id of a memory's {what}",
-            hint=f"no control characters, and at most {LONGEST} characters when percent-encoded",
-        )
+        hint = f"no control characters, and at most {LONGEST} characters when percent-encoded"
+        raise LoreError(f"{shown!r} is no id of a memory's {what}", hint=hint)
     return name
 
 

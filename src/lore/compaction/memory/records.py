@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.formats.times import seconds
 from lore.model.canonical import encode
@@ -43,7 +44,7 @@ class Structure(Struct, frozen=True):
         return not any(map(self.of, SECTIONS))
 
 
-class _Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", forbid_unknown_fields=False):
+class _Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
     at: str | None = None
 
 
@@ -136,11 +137,6 @@ class Known(Struct):
         """How many of each kind there are."""
         return {**{section: len(self.structure.of(section)) for section in SECTIONS}, "topics": len(self.topics)}
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is remembered."""
-        return not self.entries and not self.topics
-
 
 def has_expired(topic: Topic, now: str) -> bool:
     """Tell whether a topic is not to be shown any more; a time that cannot be read is none."""
@@ -154,11 +150,9 @@ def known_of(lines: Iterable[bytes]) -> Known:
     known = Known()
     for line in lines:
         try:
-            record = _DECODER.decode(line)
+            _take(known, _DECODER.decode(line))
         except (ValueError, RecursionError):
             known.odd += 1
-        else:
-            _take(known, record)
     return known
 
 
@@ -189,8 +183,7 @@ def _take(known: Known, record: Record) -> None:
 
 def applied(known: Known, records: Iterable[Record]) -> Known:
     """Return what is known after a change."""
-    lines = [*lines_of(whole(known)), *lines_of(records)]
-    return msgspec.structs.replace(known_of(lines), odd=known.odd)
+    return replace(known_of(lines_of([*whole(known), *records])), odd=known.odd)
 
 
 def whole(known: Known) -> Iterator[Record]:
@@ -211,7 +204,7 @@ def lines_of(records: Iterable[Record]) -> tuple[bytes, ...]:
 
 def replaced(known: Known, new: Structure, *, at: str, session_id: str | None) -> tuple[Record, ...]:
     """Return the records that turn what is known into a structure: removals first, then additions."""
-    wanted = {(section, text): None for section in SECTIONS for text in new.of(section)}
+    wanted = dict.fromkeys((section, text) for section in SECTIONS for text in new.of(section))
     gone = [Forgotten(section=key[0], text=key[1], at=at) for key in known.entries if key not in wanted]
     new_keys = [key for key in wanted if key not in known.entries]
     came = [Remembered(section=key[0], text=key[1], at=at, session_id=session_id) for key in new_keys]
@@ -226,17 +219,12 @@ def consolidated(
     One that is not whole fell back: what was extracted waits for the next dream.
     """
     gone = [name for name in known.topics if name in set(supersedes) and name not in topics]
-    both = topics.keys() & known.topics.keys()
-    same = {name for name in both if _undated(topics[name]) == _undated(known.topics[name])}
+    old = {name: replace(topic, at=topics[name].at) for name, topic in known.topics.items() if name in topics}
     return (
         *(Superseded(topic=name, at=at) for name in gone),
-        *(topic for name, topic in topics.items() if name not in same),
+        *(topic for name, topic in topics.items() if old.get(name) != topic),
         *((Consolidated(at=at),) if known.is_fresh and is_whole else ()),
     )
-
-
-def _undated(topic: Topic) -> Topic:
-    return msgspec.structs.replace(topic, at=None)
 
 
 def id_of(section: str, text: str) -> str:

@@ -57,9 +57,9 @@ def users(store: Store) -> MemoryUsers:
     found: list[RememberedUser] = []
     for user, agents in owners(store).items():
         counts = {agent: read(store, Bucket(user, agent)).counts() for agent in agents}
+        holding = [agent for agent, kinds in counts.items() if any(kinds.values())]
         sums = {kind: sum(kinds[kind] for kinds in counts.values()) for kind in KINDS}
-        if any(sums.values()):
-            holding = [agent for agent, kinds in counts.items() if any(kinds.values())]
+        if holding:
             found.append(RememberedUser(user=user, agents=holding, counts=sums))
     return MemoryUsers(store=store.url, users=found)
 
@@ -85,10 +85,8 @@ def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[Bucket
 
 def listed(shown: MemoryShown) -> MemoryShown:
     """Leave out what is long: texts, and what topics say."""
-    agents = [
-        replace(agent, texts=[], topics=[replace(topic, content="") for topic in agent.topics])
-        for agent in shown.agents
-    ]
+    brief = [[replace(topic, content="") for topic in agent.topics] for agent in shown.agents]
+    agents = [replace(agent, texts=[], topics=topics) for agent, topics in zip(shown.agents, brief, strict=True)]
     return replace(shown, agents=agents)
 
 
@@ -154,21 +152,26 @@ def deleted(
 ) -> MemoryDeleted:  # fmt: skip
     """Take away topics and texts by their names, of every agent that is meant; nothing where one is unknown.
 
-    Nothing of it stays in the store's log. Each agent's memory is one transaction.
+    Nothing of it stays in the store's log. Each agent's memory is one transaction. The next dream leaves it out.
     """
     known = buckets_of(store, user, agent)
     keys = [key for memory in known.values() for key in memory.entries]
     check(names, [*(name for memory in known.values() for name in memory.topics), *(id_of(*key) for key in keys)])
     counts, still = dict.fromkeys(KINDS, 0), dict[str, None]()
+
+    def make(held: Known) -> tuple[Record, ...]:
+        texts = [Forgotten(section=key[0], text=key[1], at=now) for key in held.entries if id_of(*key) in names]
+        topics = [Superseded(topic=name, at=now) for name in held.topics if name in names]
+        return (*texts, *topics, *((Extracted(at=now),) if texts else ()))
+
     for owner, memory in known.items():
         gone = [key for key in memory.entries if id_of(*key) in names]
         topics = [name for name in memory.topics if name in names]
         if not gone and not topics:
             continue
-        after = change(store, owner, lambda held: _without(held, names, now), at=now, purge=True)
+        after = change(store, owner, make, at=now, purge=True)
         removed = {kind: sum(section == kind for section, _ in gone) for kind in SECTIONS} | {"topics": len(topics)}
-        for kind, number in removed.items():
-            counts[kind] += number
+        counts = {kind: number + removed[kind] for kind, number in counts.items()}
         for name, topic in sorted(after.topics.items()):
             if any(text in topic.content for _, text in gone):
                 still[name] = None
@@ -176,12 +179,6 @@ def deleted(
     return MemoryDeleted(
         store=store.url, user=good_user(user), deleted=list(dict.fromkeys(names)), counts=counts, still_in=list(still)
     )
-
-
-def _without(known: Known, names: Sequence[str], now: str) -> tuple[Record, ...]:
-    texts = [Forgotten(section=key[0], text=key[1], at=now) for key in known.entries if id_of(*key) in names]
-    topics = [Superseded(topic=name, at=now) for name in known.topics if name in names]
-    return (*texts, *topics, *((Extracted(at=now),) if texts else ()))  # so that the next dream leaves it out
 
 
 def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell) -> MemoryWiped:
