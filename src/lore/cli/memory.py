@@ -22,6 +22,9 @@ User: TypeAlias = Annotated[
     str | None, typer.Option("--user", help="Of whom; default: the user of sessions that name none.")
 ]
 Agent: TypeAlias = Annotated[str | None, typer.Option("--agent", help="What this agent remembers alone; default: all.")]
+Names: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME]...", help="Topics, or ids of texts; default: all.")
+]
 OneAgent: TypeAlias = Annotated[
     str | None, typer.Option("--agent", help="The agent that remembers; default: the session's, else main.")
 ]
@@ -70,15 +73,9 @@ def list_(
 @app.command("show")
 @quiet_pipe
 def show(
-    store: Url,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Topics, or ids of texts; default: all.")
-    ] = None,
-    user: User = None,
-    agent: Agent = None,
-    as_json: AsJson = False,
+    store: Url, names: Names = None, user: User = None, agent: Agent = None, as_json: AsJson = False,
     color: Colour = None,
-) -> int:
+) -> int:  # fmt: skip
     """Show what is remembered, word for word."""
     from lore.compaction.memory import views
     from lore.report.remembered import write_shown
@@ -93,12 +90,8 @@ def show(
 @quiet_pipe
 def delete(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Topics, or ids of texts, as `show` has them.")],
-    store: Url,
-    user: User = None,
-    agent: Agent = None,
-    as_json: AsJson = False,
-    color: Colour = None,
-) -> int:
+    store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None,
+) -> int:  # fmt: skip
     """Take away topics and texts, all named or none.
 
     Nothing of them stays in the store's log.
@@ -179,15 +172,10 @@ def audit(
 @app.command("extract")
 @quiet_pipe
 def extract(
-    session_id: SessionId,
-    store: Url,
-    user: User = None,
-    agent: OneAgent = None,
+    session_id: SessionId, store: Url, user: User = None, agent: OneAgent = None,
     again: Annotated[bool, typer.Option("--again", help="Learn from all of it, not only from what is new.")] = False,
-    config: Config = None,
-    as_json: AsJson = False,
-    color: Colour = None,
-) -> int:
+    config: Config = None, as_json: AsJson = False, color: Colour = None,
+) -> int:  # fmt: skip
     """Learn from what is new in a stored session.
 
     Facts, preferences, decisions, tasks, open items.
@@ -210,13 +198,9 @@ def extract(
 @app.command("dream")
 @quiet_pipe
 def dream(
-    store: Url,
-    user: User = None,
-    agent: OneAgent = None,
-    config: Config = None,
-    as_json: AsJson = False,
+    store: Url, user: User = None, agent: OneAgent = None, config: Config = None, as_json: AsJson = False,
     color: Colour = None,
-) -> int:
+) -> int:  # fmt: skip
     """Make topics of what is known: what sessions are told.
 
     Skipped where nothing is new, or another pass is at it. Only for an agent that is opted in, as `extract`.

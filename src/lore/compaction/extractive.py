@@ -65,20 +65,19 @@ class Extractive:
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return a summary of at most `request.tokens`; never fails. Empty where no token is allowed."""
         found = found_in(request.entries, len(request.entries) - len(request.opening))
-        before = _before(request)
-        count = found.messages + before.messages
-        if "open" in before.sections and found.messages:
-            before.sections["open"] = _still_open(before.sections["open"], found)
-        sections = {name: _joined(name, before.sections.get(name, _Lines()), lines) for name, lines in _new(found)}
-        head = _HEAD.format(count)
+        count, before = _before(request)
+        if "open" in before and found.messages:
+            before["open"] = _still_open(before["open"], found)
+        sections: dict[str, _Lines] = {}
+        for name, new in _new(found):  # each line once: where it came last, a request where it was made
+            old = before.get(name, _Lines())
+            lines = (*old.lines, *new)
+            once = dict.fromkeys(lines) if name in _KEEPS_FIRST else reversed(dict.fromkeys(reversed(lines)))
+            sections[name] = _Lines(tuple(once), old.more)
+        head = _HEAD.format(found.messages + count)
         room = request.tokens * BYTES_PER_TOKEN
         body = _fitted(sections, room - len(head.encode()) - 2)
         return SummaryAnswer(cut_bytes("\n\n".join([head, *body]), room))
-
-
-class _Before(NamedTuple):
-    messages: int
-    sections: dict[str, _Lines]
 
 
 def _new(found: SummaryFacts) -> list[tuple[str, tuple[str, ...]]]:
@@ -115,8 +114,8 @@ def _exchange(talk: Talk) -> tuple[str, ...]:
 # The summary before
 
 
-def _before(request: SummaryRequest) -> _Before:
-    """Read the summary that is replaced: the request's, else that of the last divider among the entries."""
+def _before(request: SummaryRequest) -> tuple[int, dict[str, _Lines]]:
+    """Read the summary that is replaced, the request's, else that of the last divider: its messages, its sections."""
     text = request.previous
     for entry in reversed(request.entries):
         if text:
@@ -125,10 +124,9 @@ def _before(request: SummaryRequest) -> _Before:
             text = text_of(bytes(entry.item.summary))
     text = harmless(text).strip()
     own = _OWN.match(text)
-    if own is None:
-        lines = tuple(f"  {line.rstrip()}" for line in text.split("\n") if line.strip())
-        return _Before(0, {"earlier": _Lines(lines)})
-    return _Before(int(own[1]), _read(text))
+    if own is not None:
+        return int(own[1]), _read(text)
+    return 0, {"earlier": _Lines(tuple(f"  {line.rstrip()}" for line in text.split("\n") if line.strip()))}
 
 
 def _read(text: str) -> dict[str, _Lines]:
@@ -158,14 +156,6 @@ def _still_open(old: _Lines, found: SummaryFacts) -> _Lines:
     return _Lines(tuple([line for line in lines if not line.startswith(tried)]), old.more)
 
 
-def _joined(name: str, old: _Lines, new: tuple[str, ...]) -> _Lines:
-    """Put what is new behind what was carried on, each line once: where it came last, a request where it was made."""
-    lines = (*old.lines, *new)
-    if name in _KEEPS_FIRST:
-        return _Lines(tuple(dict.fromkeys(lines)), old.more)
-    return _Lines(tuple(reversed(dict.fromkeys(reversed(lines)))), old.more)
-
-
 # The room
 
 
@@ -187,36 +177,31 @@ def _size(name: str, section: _Lines) -> int:
 
 
 def _written(name: str, section: _Lines, room: int) -> str:
-    """Write a section in `room` bytes: the newest lines, and of requests the first; the others are counted."""
-    room -= len(_SECTIONS[name].title) + 4
-    chosen = list(section.lines)
-    if sum([len(line.encode()) + 1 for line in chosen]) + (24 if section.more else 0) > room:
-        chosen = _chosen(_worth(name, section.lines), room - 24, first=name in (*_KEEPS_FIRST, *_PASSING))
+    """Write a section in `room` bytes: the newest lines, and of requests the first; the others are counted.
+
+    Short requests before the first that says something go: `/model`, "hello".
+    """
+    chosen, title = list(section.lines), f"{_SECTIONS[name].title}:"
+    if _size(name, section) > room:
+        lines = section.lines
+        if name in _KEEPS_FIRST:
+            lines = lines[next((place for place, line in enumerate(lines) if len(line.encode()) > _GREETING), 0) :]
+        chosen = _chosen(lines, room - len(title) - 27, first=name in (*_KEEPS_FIRST, *_PASSING))
     if not chosen:
         return ""
     more = section.more + len(section.lines) - len(chosen)
-    lines = [f"{_SECTIONS[name].title}:", *chosen]
+    lines = [title, *chosen]
     if more and name not in _PASSING:
         lines.insert(2 if name in _KEEPS_FIRST else 1, f"- ({more} more)")
     return "\n".join(lines)
 
 
-def _worth(name: str, lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Leave out the short requests before the first that says something: `/model`, "hello"."""
-    if name not in _KEEPS_FIRST:
-        return lines
-    return lines[next((place for place, line in enumerate(lines) if len(line.encode()) > _GREETING), 0) :]
-
-
 def _chosen(lines: Sequence[str], room: int, *, first: bool) -> list[str]:
     """Choose the last lines that fit (and the first one), each shortened where it must be."""
-    kept: list[str] = []
-    if first and lines:
-        kept.append(_cut(lines[0], room // 2))
-        room -= len(kept[0].encode()) + 1
-        lines = lines[1:]
+    kept = [_cut(lines[0], room // 2)] if first and lines else []
+    room -= sum(len(line.encode()) + 1 for line in kept)
     tail: list[str] = []
-    for line in reversed(lines):
+    for line in reversed(lines[len(kept) :]):
         text = line if len(line.encode()) < room else _cut(line, room - 1)
         if not text:
             break

@@ -13,6 +13,10 @@ from msgspec import Struct
 When = Literal["now", "cheapest"]
 MOST = 1_000_000_000  # of any count: no window is larger, no pause longer, and dates stay dates
 SUMMARIZERS = ("extractive", "command", "openai")
+_COUNTS = (
+    "continuous_interval", "keep_recent", "gap_secs", "gap_max_lookback_secs", "window", "context_token_cap",
+    "summary_tokens", "summarizer_window",
+)  # fmt: skip
 
 
 class ContextSource(Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,36 +61,26 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
 
     def fault(self) -> str:
         """Say what is wrong with these settings; empty where nothing is."""
-        counts = (
-            "continuous_interval", "keep_recent", "gap_secs", "gap_max_lookback_secs", "window", "context_token_cap",
-            "summary_tokens", "summarizer_window",
-        )  # fmt: skip
-        for name in counts:
+        for name in _COUNTS:
             if getattr(self, name) < 0:
                 return f"{name} is below 0"
             if getattr(self, name) > MOST:
                 return f"{name} is above {MOST:,}"
-        if not self.summary_tokens:
-            return "summary_tokens is 0: a summary of no tokens cannot be had"
-        if not 0 < self.timeout_secs < 86_400:
-            return "timeout_secs is no number of seconds between 0 and a day"
-        if self.summarizer not in SUMMARIZERS:
-            return f"summarizer {self.summarizer!r} is unknown: " + ", ".join(SUMMARIZERS)
-        if self.summarizer == "command" and not self.command:
-            return 'command is missing: summarizer = "command" runs it'
-        if self.summarizer == "openai" and not (self.endpoint and self.model):
-            return 'endpoint and model are missing: summarizer = "openai" asks them'
         names = [source.name for source in self.context_sources]
-        if len(set(names)) != len(names):
-            return "context_sources: two have the same name"
-        return next(
-            (
-                f"context_sources, {source.name!r}: {source.fault()}"
-                for source in self.context_sources
-                if source.fault()
+        faults = {
+            "summary_tokens is 0: a summary of no tokens cannot be had": not self.summary_tokens,
+            "timeout_secs is no number of seconds between 0 and a day": not 0 < self.timeout_secs < 86_400,
+            f"summarizer {self.summarizer!r} is unknown: {', '.join(SUMMARIZERS)}": self.summarizer not in SUMMARIZERS,
+            'command is missing: summarizer = "command" runs it': self.summarizer == "command" and not self.command,
+            'endpoint and model are missing: summarizer = "openai" asks them': (
+                self.summarizer == "openai" and not (self.endpoint and self.model)
             ),
-            "",
-        )
+            "context_sources: two have the same name": len(set(names)) != len(names),
+            **{
+                f"context_sources, {source.name!r}: {source.fault()}": source.fault() for source in self.context_sources
+            },
+        }
+        return next((text for text, is_fault in faults.items() if is_fault), "")
 
 
 class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
