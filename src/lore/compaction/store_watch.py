@@ -97,16 +97,16 @@ def interruptible(summarizer: Summarizer, waiting: Waiting) -> Summarizer:
 
 
 def interruptible_dependencies(dependencies: Dependencies, waiting: Waiting) -> Dependencies:
-    """Return means whose summariser and sources a signal interrupts."""
+    """Return dependencies whose summariser and sources a signal interrupts."""
     ask = dependencies.ask
 
-    def asked(window: Window) -> str:
+    def wait(window: Window) -> str:
         assert ask is not None
         with waiting():
             return ask(window)
 
     summarizer = interruptible(dependencies.summarizer, waiting)
-    return dependencies._replace(summarizer=summarizer, ask=None if ask is None else asked)
+    return dependencies._replace(summarizer=summarizer, ask=None if ask is None else wait)
 
 
 MOST = 64  # sessions whose state is held

@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-from lore.compaction.activity import is_injected
+from lore.compaction.activity import is_injected, is_message
 from lore.compaction.transcripts import is_tick, result_of, words
 from lore.compaction.untrusted import one_line
 from lore.model.canonical import decode
-from lore.model.items import AssistantMessage, CompactDivider, OpaqueItem, ToolCall, UserMessage
+from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.state import Entry
 
 FAILED, RUNNING, TO_DO = "failed, and not tried again: ", "still running: ", "to do"  # how what is open begins
@@ -99,18 +99,14 @@ class _Gathered:
 
     def take(self, entry: Entry) -> None:
         """Look at one message."""
-        match entry.item:
-            case UserMessage() as item:
-                self._messages += 1
-                self._user(item)
-            case AssistantMessage() as item:
-                self._messages += 1
-                self._assistant(words(item))
-            case ToolCall() as item:
-                self._messages += 1
-                self._call(item)
-            case CompactDivider() | OpaqueItem():
-                pass
+        item = entry.item
+        self._messages += is_message(item)
+        if isinstance(item, UserMessage):
+            self._user(item)
+        elif isinstance(item, AssistantMessage):
+            self._assistant(words(item))
+        elif isinstance(item, ToolCall):
+            self._call(item)
 
     def go_on(self) -> None:
         """Begin the exchange that goes on: what it says is no part of the one before, though no words begin it."""
@@ -120,18 +116,14 @@ class _Gathered:
         """Return what was gathered."""
         whole = self._talks[: self._ended]
         opening = self._talks[len(whole) :]
-        return SummaryFacts(
-            self._messages,
-            tuple(whole),
-            Talk("\n".join([talk.user for talk in opening if talk.user]), opening[-1].assistant) if opening else None,
-            tuple(self._decisions)[-MOST_LINES:],
-            tuple(self._commits)[-MOST_LINES:],
-            self._changed,
-            self._read,
-            tuple(self._open()),
-            frozenset(self._tried),
-            self._todos is not None,
+        begun = (
+            Talk("\n".join(filter(None, [talk.user for talk in opening])), opening[-1].assistant) if opening else None
         )
+        decisions, commits = tuple(self._decisions)[-MOST_LINES:], tuple(self._commits)[-MOST_LINES:]
+        return SummaryFacts(
+            self._messages, tuple(whole), begun, decisions, commits, self._changed, self._read, tuple(self._open()),
+            frozenset(self._tried), self._todos is not None,
+        )  # fmt: skip
 
     def _open(self) -> Iterator[str]:
         yield from (self._todos or [])[:MOST_LINES]
@@ -144,18 +136,14 @@ class _Gathered:
             yield f"{ASKED}{self._question}"
 
     def _user(self, item: UserMessage) -> None:
-        if is_injected(item) or is_tick(item):
-            return
-        text = said_by_user(words(item))
-        if not text:
-            return
+        text = "" if is_injected(item) or is_tick(item) else said_by_user(words(item))
         if text.startswith(_INTERRUPTED):
             self._interrupted = True
-            return
-        if self._question and len(text) <= 300:
-            self._decide(f"{self._question} → {text}")
-        self._question, self._interrupted = "", False
-        self._talks.append(Talk(text))
+        elif text:
+            if self._question and len(text) <= 300:
+                self._decide(f"{self._question} → {text}")
+            self._question, self._interrupted = "", False
+            self._talks.append(Talk(text))
 
     def _assistant(self, text: str) -> None:
         if not text.strip():
@@ -176,32 +164,28 @@ class _Gathered:
         except (ValueError, RecursionError):
             given = None
         table = cast("dict[str, Any]", given) if isinstance(given, dict) else {"input": given}
-        touch = file_mentions(call.name, table)
-        key = (one_line(call.name, 60), touch.about)
+        mentions = file_mentions(call.name, table)
+        key = (one_line(call.name, 60), mentions.about)
         self._running.pop(call.call_id, None)
         self._failed.pop(key, None)
         self._tried.add(" ".join(key))
         if call.status == "running":
             self._running[call.call_id] = " ".join(key)
         elif call.status == "failed":
-            if touch.looks:
-                return  # what looks and finds nothing leaves nothing undone
-            self._failed[key] = one_line(result_of(call), 160)
+            if not mentions.looks:  # what looks and finds nothing leaves nothing undone
+                self._failed[key] = one_line(result_of(call), 160)
         else:
-            self._went_well(call, table, touch.changed, touch.read)
-
-    def _went_well(self, call: ToolCall, table: dict[str, Any], changed: Iterable[str], read: Iterable[str]) -> None:
-        for into, paths in ((self._changed, changed), (self._read, read)):
-            for path in paths:
-                into[path] = into.pop(path, 0) + 1
-        todos = _todos(table)
-        if todos is not None:
-            self._todos = todos
-        if isinstance(table.get("questions"), list):
-            self._decide(result_of(call))
-        for value in table.values():
-            if isinstance(value, str) and "commit" in value and _COMMIT.search(value):
-                self._commits.update(dict.fromkeys(_messages(value)))
+            for into, paths in ((self._changed, mentions.changed), (self._read, mentions.read)):
+                for path in paths:
+                    into[path] = into.pop(path, 0) + 1
+            todos = _todos(table)
+            self._todos = self._todos if todos is None else todos
+            if isinstance(table.get("questions"), list):
+                self._decide(result_of(call))
+            for value in table.values():
+                if isinstance(value, str) and "commit" in value and _COMMIT.search(value):
+                    for message in _MESSAGE.finditer(value):
+                        self._commits[one_line(message[message.lastindex or 0])] = None
 
 
 def said_by_user(text: str) -> str:
@@ -277,11 +261,6 @@ def _todo(item: dict[str, Any]) -> str:
     return f"{TO_DO}{begun}: {one_line(text)}" if text else ""
 
 
-def _messages(command: str) -> Iterator[str]:
-    for found in _MESSAGE.finditer(command):
-        yield one_line(next(group for group in found.groups() if group is not None))
-
-
 _PATHS = ("file_path", "filePath", "path", "file", "filename", "notebook_path", "absolute_path", "target_file")
 _COMMANDS = ("command", "cmd", "script")
 _SAYS = ("old_string", "new_string", "old_str", "new_str", "file_text", "content", "patch", "edits", "new_source")
@@ -313,7 +292,9 @@ class FileMentions(NamedTuple):
 
 def file_mentions(name: str, given: Mapping[str, Any]) -> FileMentions:
     """Return what a call touches."""
-    patched = tuple(_patched(given))
+    lists = [cast("list[Any]", value) if isinstance(value, list) else [value] for value in given.values()]
+    patches = [text for texts in lists for text in texts if isinstance(text, str) and "*** " in text]
+    patched = tuple([one_line(found, 300) for text in patches for found in _PATCHED.findall(text)])
     if patched:
         return FileMentions(", ".join(patched[:3]), changed=patched)
     command = _command(given)
@@ -322,7 +303,10 @@ def file_mentions(name: str, given: Mapping[str, Any]) -> FileMentions:
         return _by_path(name, given, path)
     if command:
         read, changed = _by_command(command)
-        head = _head(command)
+        # Known again by its first three words, without a change of folder before them.
+        pieces = [piece.strip() for piece in _SEPARATORS.split(command, _PIECES) if piece.strip()]
+        chosen = next((piece for piece in pieces if not piece.startswith(("cd ", "export ", "#"))), command)
+        head = one_line(" ".join(chosen.split()[:3]), 80)
         return FileMentions(head, read, changed, bool(_LOOKS.match(head)))
     first = next((value for value in given.values() if isinstance(value, str) and value), "")
     return FileMentions(one_line(first, 60), looks=bool(_SEARCHES.search(name)))
@@ -353,13 +337,6 @@ def _command(given: Mapping[str, Any]) -> str:
     return ""
 
 
-def _head(command: str) -> str:
-    """Return the words by which a command is known again: the first three, without a change of folder before them."""
-    pieces = [piece.strip() for piece in _SEPARATORS.split(command, _PIECES) if piece.strip()]
-    chosen = next((piece for piece in pieces if not piece.startswith(("cd ", "export ", "#"))), command)
-    return one_line(" ".join(chosen.split()[:3]), 80)
-
-
 def _by_command(command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the files that a simple shell command reads and changes; a here-document's text is not a command."""
     first = _HEREDOC.search(command)
@@ -369,19 +346,15 @@ def _by_command(command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     read: dict[str, None] = {}
     changed: dict[str, None] = {}
     for piece in _SEPARATORS.split(command, _PIECES)[:_PIECES]:
-        words = [word.strip("'\"") for word in _INTO.sub(" ", piece).split()]
-        if words:
-            _sort(words, read, changed)
+        verb, *rest = [word.strip("'\"") for word in _INTO.sub(" ", piece).split()] or [""]
+        changes = _VERBS.get(verb, False)
+        if verb == "sed":
+            changes = any(word.startswith("-i") for word in rest)
+            rest = rest[-1:] if len(rest) > 1 else []
+        if verb == "sed" or verb in _VERBS:
+            (changed if changes else read).update(dict.fromkeys(_files(rest)))
         changed.update(dict.fromkeys(_files([found.strip("'\"") for found in _INTO.findall(piece)])))
     return tuple(read), tuple(changed)
-
-
-def _sort(words: list[str], read: dict[str, None], changed: dict[str, None]) -> None:
-    if words[0] == "sed":
-        into = changed if any(word.startswith("-i") for word in words) else read
-        into.update(dict.fromkeys(_files(words[-1:] if len(words) > 2 else [])))
-    elif words[0] in _VERBS:
-        (changed if _VERBS[words[0]] else read).update(dict.fromkeys(_files(words[1:])))
 
 
 def _files(words: list[str]) -> Iterator[str]:
@@ -389,10 +362,3 @@ def _files(words: list[str]) -> Iterator[str]:
         is_path = _PATH.fullmatch(word) and not word.startswith(("-", "/dev/", "http:", "https:"))
         if is_path and ("." in word.strip("./") or "/" in word.strip("/")):
             yield word
-
-
-def _patched(given: Mapping[str, Any]) -> Iterator[str]:
-    for value in given.values():
-        for text in cast("list[object]", value) if isinstance(value, list) else [value]:
-            if isinstance(text, str) and "*** " in text:
-                yield from (one_line(found, 300) for found in _PATCHED.findall(text))

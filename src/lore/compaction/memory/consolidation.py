@@ -36,14 +36,14 @@ Topics before:
 {topics}
 """
 
-# Topics without a model: of which sections, and how they are introduced.
-_PLAIN: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("user_preferences", ("preferences",), "How the user wants things done"),
-    ("known_facts", ("facts",), "What is known of the user and the work"),
-    ("decisions_made", ("decisions",), "What was decided"),
-    ("open_tasks", ("tasks",), "What is to be done"),
-    ("open_questions", ("open_items",), "What is still open"),
-)
+# Topics without a model: of which section, and how they are introduced.
+_PLAIN = {
+    "user_preferences": ("preferences", "How the user wants things done"),
+    "known_facts": ("facts", "What is known of the user and the work"),
+    "decisions_made": ("decisions", "What was decided"),
+    "open_tasks": ("tasks", "What is to be done"),
+    "open_questions": ("open_items", "What is still open"),
+}
 
 
 class Consolidation(NamedTuple):
@@ -65,13 +65,9 @@ def consolidate(known: Known, ask: Ask | None, *, at: str) -> Consolidation:
 
 
 def _by_rule(structure: Structure, at: str) -> Consolidation:
-    topics: dict[str, Topic] = {}
-    for name, sections, title in _PLAIN:
-        texts = [text for section in sections for text in structure.of(section)]
-        if texts:
-            topics[name] = _topic(name, title, _listed(texts), at)
-    gone = [name for name, *_ in _PLAIN if name not in topics]
-    return Consolidation(topics, (*gone, GENERAL))
+    found = {name: (title, structure.of(section)) for name, (section, title) in _PLAIN.items()}
+    topics = {name: _topic(name, title, _listed(texts), at) for name, (title, texts) in found.items() if texts}
+    return Consolidation(topics, (*(name for name in _PLAIN if name not in topics), GENERAL))
 
 
 def _listed(texts: Iterable[str]) -> str:
@@ -114,9 +110,8 @@ def _by_model(known: Known, ask: Ask, at: str) -> Consolidation:
 
 def _fallback(structure: Structure, failure: str, at: str) -> Consolidation:
     texts = [text for section in SECTIONS for text in structure.of(section)]
-    if not texts:
-        return Consolidation({}, (), failure)
-    return Consolidation({GENERAL: _topic(GENERAL, "What is known", _listed(texts), at)}, (), failure)
+    topics = {GENERAL: _topic(GENERAL, "What is known", _listed(texts), at)} if texts else {}
+    return Consolidation(topics, (), failure)
 
 
 def _read(listed: list[object], at: str) -> dict[str, Topic]:

@@ -97,14 +97,13 @@ def noticed(messages: Iterable[Message], known: Structure) -> Structure:
 def _take(kept: dict[str, dict[str, None]], role: str, sentence: str) -> None:
     if role == "user" and (forget := _FORGET.match(sentence)):
         _drop(kept, SECTIONS, forget[1])
-        return
-    if done := _DONE.match(sentence):
+    elif done := _DONE.match(sentence):
         _drop(kept, ("tasks", "open_items"), done[1] or done[2])
-        return
-    for section, roles, pattern in _TABLE:
-        if role in roles and pattern.search(sentence):
+    else:
+        fitting = (section for section, roles, pattern in _TABLE if role in roles and pattern.search(sentence))
+        section = next(fitting, None)
+        if section is not None:
             _put(kept[section], sentence)
-            return
 
 
 def _put(texts: dict[str, None], sentence: str) -> None:
@@ -220,57 +219,53 @@ def extract(ask: Ask, messages: Iterable[Message], known: Structure, *, window: 
     for piece in _pieces(messages, window):
         data = _DATA.format(known=encode({section: known.of(section) for section in SECTIONS}).decode(), messages=piece)
         found = ask_for_object(ask, _EXTRACT.format(most=MOST), data)
-        structure = Structure() if found.failure else _structure(found.value)
-        failure = found.failure or ("" if structure else "the answer has other keys, or other values than texts")
-        if not failure and structure is not None and structure.is_empty and not known.is_empty:
-            failure = "the answer is empty, and something was known"
-        if failure or structure is None:
-            return Extraction(before, failure)
+        if found.failure:
+            return Extraction(before, found.failure)
+        structure = _structure(found.value)
+        if structure is None:
+            return Extraction(before, "the answer has other keys, or other values than texts")
+        if structure.is_empty and not known.is_empty:
+            return Extraction(before, "the answer is empty, and something was known")
         known = structure
     return Extraction(known)
 
 
 def ask_for_object(ask: Ask, prompt: str, data: str) -> JsonObject:
-    """Ask for a JSON object, with more room where the answer was cut off: not every server says that it was."""
+    """Ask for a JSON object, with more room where the answer was cut off: not every server says that it was.
+
+    Models put fences, and words, around it.
+    """
     for limit in LIMITS:
         try:
             answer = ask(prompt, data, limit)
         except SummaryError as error:
             return JsonObject({}, error.message)
-        if answer.cut_off or ("{" in answer.text and answer.text.count("{") > answer.text.count("}")):
+        text = answer.text
+        if answer.cut_off or ("{" in text and text.count("{") > text.count("}")):
             continue
-        if not answer.text.strip():
+        if not text.strip():
             return JsonObject({}, "the answer is empty")
-        value = _object(answer.text)
-        return JsonObject({}, "the answer is no JSON object") if value is None else JsonObject(value)
+        try:
+            value = decode(text[text.find("{") : text.rfind("}") + 1].encode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError):
+            value = None
+        is_object = isinstance(value, dict)
+        return (
+            JsonObject(cast("dict[str, Any]", value)) if is_object else JsonObject({}, "the answer is no JSON object")
+        )
     return JsonObject({}, f"the answer was cut off at {LIMITS[-1]:,} tokens")
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    """Read the object in an answer; models put fences, and words, around it."""
-    begin, end = text.find("{"), text.rfind("}")
-    try:
-        value = decode(text[begin : end + 1].encode("utf-8", "surrogatepass")) if 0 <= begin < end else None
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def _structure(value: dict[str, Any]) -> Structure | None:
     """Read a structure; None where it is none. What a key is left out for is nothing known."""
-    if not set(SECTIONS) & set(value):
-        return None
     found: dict[str, tuple[str, ...]] = {}
     for section in SECTIONS:
         texts = value.get(section) or ()
-        if not isinstance(texts, list | tuple):
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in cast("list[Any]", texts)):
             return None
-        listed = cast("list[object]", texts)
-        if not all(isinstance(text, str) for text in listed):
-            return None
-        clean = (clipped(cast("str", text)) for text in listed)
+        clean = map(clipped, cast("list[str]", texts))
         found[section] = tuple(dict.fromkeys(text for text in clean if text))[:MOST]
-    return Structure(**found)
+    return Structure(**found) if set(SECTIONS) & set(value) else None
 
 
 def clipped(text: str, most: int = LONGEST_ANSWER) -> str:
@@ -283,15 +278,14 @@ def _pieces(messages: Iterable[Message], window: int) -> Iterator[str]:
     room = max(1_000, window - LIMITS[0]) * BYTES_PER_TOKEN
     lines, held, is_new = list[str](), 0, False
     for message in messages:
-        line = encode(
-            {"role": message.role, "text": message.text, **({} if message.is_new else {"learnt": True})}
-        ).decode()
-        if lines and held + len(line.encode()) > room:
+        learnt = {} if message.is_new else {"learnt": True}
+        line = encode({"role": message.role, "text": message.text, **learnt})
+        if lines and held + len(line) > room:
             if is_new:
                 yield "\n".join(lines)
             lines, held, is_new = [], 0, False
-        lines.append(line)
-        held += len(line.encode()) + 1
+        lines.append(line.decode())
+        held += len(line) + 1
         is_new = is_new or message.is_new
     if is_new:
         yield "\n".join(lines)
