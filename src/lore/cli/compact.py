@@ -25,7 +25,6 @@ from lore.cli.common import (
 
 if TYPE_CHECKING:
     from lore.cache.rules import Rules
-    from lore.compaction.base import Trigger
     from lore.compaction.settings import Compaction, MemorySettings
     from lore.config import Loaded
     from lore.recording.opening import Options
@@ -90,7 +89,7 @@ def run(
             raise LoreError("--watch compacts a store by its triggers", hint="leave -o, --trigger and --json out")
         return _watch(session, wanted, rules, settings, interval)
     return _compact(
-        session, options, wanted, rules, _trigger(trigger), output, memory=settings.settings.memory,
+        session, options, wanted, rules, trigger, output, memory=settings.settings.memory,
         force=force, as_json=as_json, color=color, verbose=verbose,
     )  # fmt: skip
 
@@ -111,60 +110,53 @@ def _policy(name: str | None, settings: Loaded, summarizer: str | None) -> Compa
     return changed
 
 
-def _trigger(name: str) -> Trigger:
-    from lore.compaction.policy import TRIGGERS
-    from lore.errors import LoreError
-
-    for trigger in TRIGGERS:
-        if trigger == name:
-            return trigger
-    raise LoreError(f"unknown trigger {name!r}", hint="triggers: " + ", ".join(TRIGGERS))
-
-
 def _dry_run(
     session: str, options: Options, policy: Compaction | None, rules: Rules, *, as_json: bool, color: bool | None,
     verbose: bool,
 ) -> int:  # fmt: skip
+    from lore.report.compacted import write_dry_run
     from lore.run.compaction import dry_run
 
     result = dry_run(session, options, policy, rules)
-    if as_json:
-        from lore.report.json_report import render
-
-        sys.stdout.write(render(result) + "\n")
-        return 0
-    from lore.report.compacted import write_dry_run
-
-    write_dry_run(result, out(color), verbose=verbose)
+    if not _write_json(result, as_json=as_json):
+        write_dry_run(result, out(color), verbose=verbose)
     return 0
 
 
 def _compact(
-    session: str, options: Options, policy: Compaction | None, rules: Rules, trigger: Trigger, output: str | None, *,
+    session: str, options: Options, policy: Compaction | None, rules: Rules, trigger: str, output: str | None, *,
     memory: MemorySettings, force: bool, as_json: bool, color: bool | None, verbose: bool,
 ) -> int:  # fmt: skip
     import time
 
     from lore.compaction.base import SummaryError
+    from lore.compaction.policy import TRIGGERS
+    from lore.errors import LoreError
+    from lore.report.compacted import write
     from lore.run.compaction import CompactRequest, Output, compact
 
+    named = next((known for known in TRIGGERS if known == trigger), None)
+    if named is None:
+        raise LoreError(f"unknown trigger {trigger!r}", hint="triggers: " + ", ".join(TRIGGERS))
     target = None if output is None else Output(output, force)
     try:
         with _ending_all():
-            result = compact(session, options, policy, rules, CompactRequest(trigger, target, time.time, tell, memory))
+            result = compact(session, options, policy, rules, CompactRequest(named, target, time.time, tell, memory))
     except SummaryError as error:
         error.message = f"no summary could be had, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
         raise
+    if not _write_json(result, as_json=as_json):
+        write(result, out(color), verbose=verbose)
+    return 0
+
+
+def _write_json(result: object, *, as_json: bool) -> bool:
     if as_json:
         from lore.report.json_report import render
 
         sys.stdout.write(render(result) + "\n")
-        return 0
-    from lore.report.compacted import write
-
-    write(result, out(color), verbose=verbose)
-    return 0
+    return as_json
 
 
 @contextmanager

@@ -46,7 +46,12 @@ def trylock(store_url: str, agent: str, user: str, *, folder: Path | None = None
         yield False
         return
     try:
-        descriptor = _opened(path)
+        private(path.parent)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        try:
+            descriptor = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise _refused(path.parent, error) from None
         try:
             yield try_lock(descriptor)
         finally:
@@ -76,15 +81,6 @@ def state_folder() -> Path:
     except RuntimeError:
         raise LoreError("there is no home folder", hint=f"name a folder in ${FOLDER}") from None
     return base / "lore"
-
-
-def _opened(path: Path) -> int:
-    private(path.parent)
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    try:
-        return os.open(path, flags, 0o600)
-    except OSError as error:
-        raise _refused(path.parent, error) from None
 
 
 def private(folder: Path) -> Path:

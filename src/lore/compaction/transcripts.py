@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from msgspec import Raw
-
 from lore.compaction.activity import is_injected
 from lore.compaction.base import SummaryRequest
 from lore.compaction.untrusted import harmless, one_line
@@ -107,13 +105,28 @@ def words(item: UserMessage | AssistantMessage) -> str:
 
 def input_of(call: ToolCall) -> str:
     """Return a call's input as JSON text; harmless, cut."""
-    return _short(text_of(bytes(call.input)))
+    return _clipped(text_of(bytes(call.input)))
 
 
 def result_of(call: ToolCall) -> str:
     """Return what a call answered, its error first; harmless, cut."""
-    parts = [_output(result) for result in (call.error, call.output) if not is_absent(result)]
-    return _short("\n".join(filter(None, parts)))
+    parts: list[str] = []
+    for result in (call.error, call.output):
+        data = b"" if is_absent(result) else bytes(result)
+        try:
+            parts.append("\n".join(filter(None, map(_shown, blocks_of(data)))) if data[:1] == b"[" else text_of(data))
+        except (ValueError, RecursionError):
+            parts.append(text_of(data))
+    return _clipped("\n".join(filter(None, parts)))
+
+
+def _clipped(text: str) -> str:
+    """Cut before looking at every character, and again where escapes made it longer."""
+    if len(text) <= MOST:
+        return clipped(harmless(text))
+    end = MOST // 4
+    begin, tail = harmless(text[: MOST - end])[: MOST - end], harmless(text[len(text) - end :])[-end:]
+    return f"{begin} […{len(text) - MOST} characters left out…] {tail}"
 
 
 def clipped(text: str, most: int = MOST) -> str:
@@ -127,25 +140,6 @@ def clipped(text: str, most: int = MOST) -> str:
 def is_tick(item: UserMessage) -> bool:
     """Tell whether a message was scheduled, by its source or by how it begins."""
     return item.source == "tick" or words(item).lstrip().startswith(TICKS)
-
-
-def _short(text: str) -> str:
-    """Cut before looking at every character, and again where escapes made it longer."""
-    if len(text) <= MOST:
-        return clipped(harmless(text))
-    end = MOST // 4
-    begin, tail = harmless(text[: MOST - end])[: MOST - end], harmless(text[len(text) - end :])[-end:]
-    return f"{begin} […{len(text) - MOST} characters left out…] {tail}"
-
-
-def _output(raw: Raw) -> str:
-    data = bytes(raw)
-    if data[:1] != b"[":
-        return text_of(data)
-    try:
-        return "\n".join(filter(None, map(_shown, blocks_of(data))))
-    except (ValueError, RecursionError):
-        return text_of(data)
 
 
 def _shown(block: Block) -> str:

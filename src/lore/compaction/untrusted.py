@@ -38,17 +38,12 @@ def harmless(text: str) -> str:
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text  # nearly every text: a tenth of the time
     text = _LINE_ENDS.sub("\n", _TERMINAL.sub("", text))
-    return _UNSEEN.sub(_escape, text)
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def inert(text: str) -> str:
     """Return harmless text in which nothing looks like a boundary. A second time changes nothing."""
     return _OPENING.sub(r"<\\", harmless(text))
-
-
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def one_line(text: str, most: int = 200) -> str:

@@ -45,18 +45,15 @@ def transcript_of(entries: Iterable[Entry], old: int = 0) -> Iterator[Message]:
     """Yield what was said, oldest first; the first `old` entries are not new. Costs O(the text)."""
     is_real = False  # whether the exchange was begun by a person; before the first message nobody is known
     for place, entry in enumerate(entries):
-        item = entry.item
-        if isinstance(item, UserMessage):
+        item, text = entry.item, ""
+        if isinstance(item, UserMessage) and not is_injected(item):  # that begins no exchange
             text = _without_tags(_words(item))
-            if is_injected(item):
-                continue  # it stands before the message of a person, and begins no exchange
             is_real = item.source == "user" and not text.lstrip().startswith(TICKS)
-            if is_real and text.strip():
-                yield Message("user", _safe(text), place >= old)
-        elif isinstance(item, AssistantMessage) and is_real:
+        elif isinstance(item, AssistantMessage):
             text = _words(item)
-            if text.strip():
-                yield Message("assistant", _safe(text), place >= old)
+        if is_real and text.strip():
+            role: Role = "user" if isinstance(item, UserMessage) else "assistant"
+            yield Message(role, mask(printable(text))[:MOST], place >= old)
 
 
 def _words(item: UserMessage | AssistantMessage) -> str:
@@ -77,10 +74,6 @@ def _without_tags(text: str) -> str:
         kept.append(text[begin : tag.start()])
         begin = tag.end() if end < 0 else end + len(tag[1]) + 3
     return "".join((*kept, text[begin:]))
-
-
-def _safe(text: str) -> str:
-    return mask(printable(text))[:MOST]
 
 
 Mark: TypeAlias = tuple[str, ...]
@@ -142,13 +135,9 @@ def is_enough(entries: Entries, mark: Mark | None, window: int) -> bool:
 def _begun(entries: Entries, place: int) -> int:
     """Return where a person's exchange begins that goes on at a place; the place itself where none does."""
     first = next((at for at in range(place, len(entries)) if not is_injected(entries[at].item)), None)
-    if first is None or _begins(entries[first]):
-        return place
-    for at in range(place - 1, -1, -1):
-        if _begins(entries[at]):
-            return at if is_real(entries[at].item) else place
+    if first is not None and not isinstance(entries[first].item, UserMessage):
+        for at in range(place - 1, -1, -1):
+            item = entries[at].item
+            if isinstance(item, UserMessage) and not is_injected(item):
+                return at if is_real(item) else place
     return place
-
-
-def _begins(entry: Entry) -> bool:
-    return isinstance(entry.item, UserMessage) and not is_injected(entry.item)
