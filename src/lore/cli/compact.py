@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lore.cache.rules import Rules
     from lore.compaction.settings import Compaction, MemorySettings
     from lore.config import Loaded
+    from lore.model.results_simulate import Compacted, DryRun
     from lore.recording.opening import Options
 
 INCOMPLETE = 3
@@ -135,13 +136,12 @@ def _compact(
     from lore.report.compacted import write
     from lore.run.compaction import CompactRequest, Output, compact
 
-    named = next((known for known in TRIGGERS if known == trigger), None)
-    if named is None:
+    if trigger not in TRIGGERS:
         raise LoreError(f"unknown trigger {trigger!r}", hint="triggers: " + ", ".join(TRIGGERS))
     target = None if output is None else Output(output, force)
     try:
         with _ending_all():
-            result = compact(session, options, policy, rules, CompactRequest(named, target, time.time, tell, memory))
+            result = compact(session, options, policy, rules, CompactRequest(trigger, target, time.time, tell, memory))
     except SummaryError as error:
         error.message = f"no summary could be had, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
@@ -151,7 +151,7 @@ def _compact(
     return 0
 
 
-def _write_json(result: object, *, as_json: bool) -> bool:
+def _write_json(result: Compacted | DryRun, *, as_json: bool) -> bool:
     if as_json:
         from lore.report.json_report import render
 

@@ -123,8 +123,9 @@ def weigh(sizes: PromptSizes, cache: Cache, turns: int, *, warm: bool, summary: 
     """Weigh compacting now, with a summary of this price, against not compacting, over the next requests."""
     without = stretch(sizes.before, sizes.before if warm else 0, sizes.grown, turns, cache)
     compacted = stretch(sizes.after, _kept(sizes) if warm else 0, sizes.grown, turns, cache)
-    unknown = without is None or compacted is None or summary is None
-    return Weighed(without, compacted, None if unknown else without - compacted - summary)
+    if without is None or compacted is None or summary is None:
+        return Weighed(without, compacted, None)
+    return Weighed(without, compacted, without - compacted - summary)
 
 
 def pays_after(sizes: PromptSizes, cache: Cache, *, warm: bool, summary: Decimal | None = FREE) -> int | None:

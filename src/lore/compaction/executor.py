@@ -203,8 +203,8 @@ def scale_of(tracker: Tracker, chain: Chain) -> BillScale:
     """
     usage, least = None if chain.last is None else chain.last.usage, tracker.chain(chain.id).least_billed
     whole = None if usage is None or unbelievable(usage) else total(usage)
-    first = chain.entries[0] if chain.entries and chain.turn is not None else None
-    is_compacted = first is not None and isinstance(first.item, CompactDivider) and first.turn == chain.turn.turn
+    first, turn = chain.entries[0] if chain.entries else None, chain.turn
+    is_compacted = first is not None and isinstance(first.item, CompactDivider) and turn and first.turn == turn.turn
     if whole is None or least is None or not chain.sent or is_compacted:
         return BillScale(overhead(chain))
     sent = tokens_of(tuple(islice(chain.entries, chain.sent)))

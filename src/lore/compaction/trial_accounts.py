@@ -82,9 +82,11 @@ def foreseen(size: int, stood: int | None, pause: float | None, lives: float | N
 
     `stood` is None for a chain's first turn. None where nobody knows how long it lives, or how long the pause was.
     """
-    if stood is not None and (pause is None or lives is None):
-        return None
-    read = min(stood, size) if stood is not None and pause <= lives else 0
+    read = 0
+    if stood is not None:
+        if pause is None or lives is None:
+            return None
+        read = min(stood, size) if pause <= lives else 0
     hour = size - read if lives is not None and lives == ONE_HOUR else None
     return Billed(uncached_tokens=0, read_tokens=read, write_tokens=size - read, write_1h_tokens=hour)
 

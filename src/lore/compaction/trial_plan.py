@@ -158,8 +158,10 @@ class TrialFiring:
     def follow(self, recorded: Decimal | None, compacted: Decimal | None) -> None:
         """Take what a turn behind it cost as it was recorded, and what it would have cost."""
         self.turns += 1
-        unknown = self.saved is None or recorded is None or compacted is None
-        self.saved = None if unknown else self.saved + recorded - compacted
+        if self.saved is None or recorded is None or compacted is None:
+            self.saved = None
+        else:
+            self.saved += recorded - compacted
 
     def result(self) -> Fired:
         """Return it as results hold it."""
