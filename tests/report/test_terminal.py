@@ -17,15 +17,12 @@ from lore.model.results import (
     Diff,
     DivergenceResult,
     FileLengths,
-    FoldResult,
-    Followed,
     PromptLengths,
-    SessionResult,
     Side,
     Summary,
-    UsageResult,
     VerdictResult,
 )
+from lore.model.results_store import FoldResult, Followed, SessionResult, UsageResult
 from lore.report import diff, timeline
 from lore.report.console import console
 from lore.report.json_report import Json, render

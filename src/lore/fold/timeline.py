@@ -253,14 +253,8 @@ def compact(chain: Chain, event: CompactApplied) -> Problems:
 
 
 def _divider(event: CompactApplied, pruned: int) -> CompactDivider:
-    return CompactDivider(
-        uuid=event.uuid,
-        trigger="overflow" if event.trigger == "auto" else event.trigger,
-        pre_tokens=event.pre_tokens,
-        post_tokens=event.post_tokens,
-        summary=event.summary,
-        pruned=pruned,
-    )
+    trigger = "overflow" if event.trigger == "auto" else event.trigger
+    return CompactDivider(event.uuid, trigger, event.pre_tokens, event.post_tokens, event.summary, pruned)
 
 
 def problem(code: Code, message: str) -> Problems:

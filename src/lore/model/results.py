@@ -288,56 +288,6 @@ class Checked(Result, frozen=True, kw_only=True):
     problems: list[Problem]
 
 
-class ChainResult(Struct, frozen=True):
-    """One chain of a folded session."""
-
-    id: str
-    kind: str
-    turns: int
-    items: int
-
-
-class SessionResult(Struct, frozen=True):
-    """What a folded session is."""
-
-    id: str
-    format: str
-    fidelity: str
-    model: str | None
-    chains: list[ChainResult]
-
-
-class UsageResult(Struct, frozen=True):
-    """Usage summed over all chains."""
-
-    turns: int
-    uncached_tokens: int | None
-    read_tokens: int | None
-    write_tokens: int | None
-    output_tokens: int | None
-
-
-class FoldResult(Result, frozen=True, kw_only=True):
-    """`lore fold --json`; `timeline` holds the items of the main chain as lore's log spells them."""
-
-    session: SessionResult
-    timeline: list[Raw]
-    pruned: list[str]
-    usage: UsageResult
-    problems: list[Problem]
-
-
-class Followed(Result, frozen=True, kw_only=True):
-    """One line of `lore fold --follow --json`: an event, as lore's log spells it, or a snapshot.
-
-    `cursor` is EPOCH:N, with N events of the log folded: the one on this line, or all in the snapshot.
-    """
-
-    cursor: str
-    event: Raw | UnsetType = UNSET
-    snapshot: FoldResult | UnsetType = UNSET
-
-
 class SegmentResult(Struct, frozen=True):
     """One segment of an assembled prompt, without its content. `stable` is False in the tail.
 

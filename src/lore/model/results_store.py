@@ -1,14 +1,65 @@
-"""What `lore store`, `lore memory` and `lore knowledge` answer. Stores are named by their URLs, without passwords.
+"""What is answered of sessions, by `lore fold`, `lore knowledge`, `lore store` and `lore memory`.
 
-Counts of what is remembered are by kind: facts, preferences, decisions, tasks, open_items, topics.
+Stores are named by their URLs, without passwords. Counts of what is remembered are by kind: facts, preferences,
+decisions, tasks, open_items, topics.
 """
 
 from __future__ import annotations
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.model.codes import Problem
 from lore.model.results import Result
+
+
+class ChainResult(Struct, frozen=True):
+    """One chain of a folded session."""
+
+    id: str
+    kind: str
+    turns: int
+    items: int
+
+
+class SessionResult(Struct, frozen=True):
+    """What a folded session is."""
+
+    id: str
+    format: str
+    fidelity: str
+    model: str | None
+    chains: list[ChainResult]
+
+
+class UsageResult(Struct, frozen=True):
+    """Usage summed over all chains."""
+
+    turns: int
+    uncached_tokens: int | None
+    read_tokens: int | None
+    write_tokens: int | None
+    output_tokens: int | None
+
+
+class FoldResult(Result, frozen=True, kw_only=True):
+    """`lore fold --json`; `timeline` holds the items of the main chain as lore's log spells them."""
+
+    session: SessionResult
+    timeline: list[Raw]
+    pruned: list[str]
+    usage: UsageResult
+    problems: list[Problem]
+
+
+class Followed(Result, frozen=True, kw_only=True):
+    """One line of `lore fold --follow --json`: an event, as lore's log spells it, or a snapshot.
+
+    `cursor` is EPOCH:N, with N events of the log folded: the one on this line, or all in the snapshot.
+    """
+
+    cursor: str
+    event: Raw | UnsetType = UNSET
+    snapshot: FoldResult | UnsetType = UNSET
 
 
 class StoreResult(Result, frozen=True, kw_only=True):

@@ -22,8 +22,7 @@ from lore.model.items import (
 )  # fmt: skip
 from lore.model.jsonslice import table
 from lore.model.mask import mask
-from lore.model.results import FoldResult
-from lore.model.results_store import KnowledgeResult
+from lore.model.results_store import FoldResult, KnowledgeResult
 from lore.report.console import line
 from lore.report.terminal import counted
 

@@ -17,8 +17,8 @@ from lore.errors import LoreError
 from lore.formats.base import Read
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import CompactDivider, Item
-from lore.model.results import ChainResult, FoldResult, SessionResult, UsageResult
-from lore.model.state import Chain, Session, Totals
+from lore.model.results_store import ChainResult, FoldResult, SessionResult, UsageResult
+from lore.model.state import Session, Totals
 from lore.recording.base import Problems, Recording, collected_seldom
 from lore.recording.events import session_log
 from lore.recording.opening import Options
@@ -61,13 +61,17 @@ class LogFold:
             pass
 
     def _compact(self, read: Read, event: CompactApplied) -> Event:
-        taken = _divider_only(event) if self._unpruned else event
+        taken: Event = event
+        if self._unpruned:
+            divider = CompactDivider(event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary)
+            taken = Append(item=divider, chain=event.chain, at=event.at)
         before = self.recording.state.chain(event.chain)
         self.recording.apply(read, taken)
         state = self.recording.state
         if taken is event and event.chain == main_name(state):
-            gone = _pruned(before, state.chain(event.chain))
-            self.pruned.update(gone if self._keep else dict.fromkeys(gone))
+            kept = {entry.item.uuid for entry in state.chain(event.chain).entries}
+            gone = [entry.item for entry in before.entries if entry.item.uuid not in kept]
+            self.pruned.update({item.uuid: item if self._keep else None for item in gone})
         return taken
 
     def result(self, *, only_pruned: bool = False) -> Folded:
@@ -106,16 +110,6 @@ def fold(
 def main_name(state: Session) -> str:
     """Return the name of the chain that is shown, without joining any text that still arrives."""
     return MAIN if MAIN in state.chains else next(iter(state.chains), MAIN)
-
-
-def _divider_only(event: CompactApplied) -> Append:
-    divider = CompactDivider(event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary)
-    return Append(item=divider, chain=event.chain, at=event.at)
-
-
-def _pruned(before: Chain, after: Chain) -> dict[str, Item]:
-    kept = {entry.item.uuid for entry in after.entries}
-    return {entry.item.uuid: entry.item for entry in before.entries if entry.item.uuid not in kept}
 
 
 def _sum(totals: list[Totals]) -> UsageResult:

@@ -20,7 +20,7 @@ from lore.fold.timeline import index_of
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import AssistantMessage, Item
-from lore.model.results import Followed
+from lore.model.results_store import Followed
 from lore.model.state import Chain, settled
 from lore.recording import corpus
 from lore.recording.base import Problems
