@@ -22,6 +22,7 @@ from typing import NamedTuple
 from lore.model.canonical import text_of
 from lore.model.events import Layer
 from lore.model.state import Fact
+from lore.model.vector import common_prefix
 
 SHORTEST_ID, LONGEST_ID = 5, 64
 LISTED, LISTED_CHARS, NAMED = 3, 500, 12
@@ -41,9 +42,9 @@ class News(NamedTuple):
     layers: tuple[Layer, ...] = ()
 
 
-def token(session_id: str) -> str:
-    """Return the 8 hex digits by which a session's deltas are known."""
-    return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+def token(name: str) -> str:
+    """Return 8 hex digits for a name; by those of a session its deltas are known."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def shown_ids(names: Iterable[str], wanted: Iterable[str] | None = None) -> dict[str, str]:
@@ -56,19 +57,10 @@ def shown_ids(names: Iterable[str], wanted: Iterable[str] | None = None) -> dict
     for name in ordered if wanted is None else wanted:
         at = bisect_left(ordered, name)
         beside = (*ordered[max(0, at - 1) : at], *ordered[at + 1 : at + 2])
-        size = max([_shared(name, other) for other in beside], default=0)
-        found[name] = _bounded(name[: max(SHORTEST_ID, size + 1)])
+        shared = [len(name) if name.startswith(other) else common_prefix(name, other) for other in beside]
+        shown = name[: max([SHORTEST_ID - 1, *shared]) + 1]
+        found[name] = shown if len(shown) <= LONGEST_ID else f"{cut(shown, 48)}…{token(shown)}"
     return found
-
-
-def _bounded(shown: str) -> str:
-    if len(shown) <= LONGEST_ID:
-        return shown
-    return f"{cut(shown, 48)}…{hashlib.sha256(shown.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-
-
-def _shared(one: str, other: str) -> int:
-    return next((at for at, (mine, its) in enumerate(zip(one, other, strict=False)) if mine != its), len(one))
 
 
 def pinned_text(facts: Iterable[Fact], layers: Iterable[Layer] = (), said: Iterable[str] = ()) -> str:

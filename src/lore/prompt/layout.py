@@ -68,19 +68,15 @@ class SystemText(NamedTuple):
 
 def system_texts(session: Session, chain: Chain) -> tuple[SystemText, ...]:
     """Return the blocks of the system prompt."""
-    found = [SystemText(text, "persisted prompt") for text in _persisted(bytes(chain.system))]
+    system = bytes(chain.system)
+    texts = [system] if system[:1] == b'"' else array(system)
+    found = [SystemText(text, "persisted prompt") for text in texts if not is_blank(text)]
     if session.is_own:
         found.append(SystemText(encode(_static(session)), "static context"))
-        known = pinned_text(chain.pinned or (), chain.pinned_layers, [one.name for one in session.start_layers])
+        known = pinned_text(chain.pinned or (), chain.pinned_layers, [layer.name for layer in session.start_layers])
         if known:
             found.append(SystemText(encode(known), "pinned knowledge"))
     return tuple(found)
-
-
-def _persisted(system: bytes) -> list[bytes]:
-    if system[:1] == b'"':
-        return [system] if not is_blank(system) else []
-    return [text for text in array(system) if not is_blank(text)]
 
 
 def _static(session: Session) -> str:
@@ -210,9 +206,8 @@ def tail_of(session: Session, context: Raw, *, authority: bool) -> Tail:
             parts.append(wrap(session.id, name, text) if authority and outside else text)
     unknown = [key for key in table if key not in _PARTS]
     if unknown:
-        problems.append(
-            Problem(Code.UNKNOWN_RECORD, f"context has unknown parts: {printable(', '.join(sorted(unknown))[:80])}")
-        )
+        names = printable(", ".join(sorted(unknown))[:80])
+        problems.append(Problem(Code.UNKNOWN_RECORD, f"context has unknown parts: {names}"))
     return Tail("\n\n".join(parts), tuple(problems))
 
 

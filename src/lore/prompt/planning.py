@@ -52,15 +52,13 @@ class SavedEvents:
         self._events: dict[tuple[type[Saved], str, int | None], list[Saved]] = {}
         self._seqs: dict[str, int] = {}
         for event in events:
-            self.note(event)
-
-    def note(self, event: Event) -> None:
-        """Remember an event, if it is one that was saved; a context from outside is never derived."""
-        if not isinstance(event, Saved) or event.turn is None or (type(event) is ContextPersisted and event.outside):
-            return
-        self._events.setdefault((type(event), event.chain, event.turn), []).append(event)
-        if type(event) is PromptDelta:
-            self._seqs[event.chain] = max(self._seqs.get(event.chain, 0), event.seq + 1)
+            if not isinstance(event, Saved) or event.turn is None:
+                continue
+            if type(event) is ContextPersisted and event.outside:
+                continue  # that from outside is never derived
+            self._events.setdefault((type(event), event.chain, event.turn), []).append(event)
+            if type(event) is PromptDelta:
+                self._seqs[event.chain] = max(self._seqs.get(event.chain, 0), event.seq + 1)
 
     def of(self, kind: type[_S], chain: str, turn: int) -> list[_S]:
         """Return the events of a kind that were made for a turn."""
@@ -81,7 +79,6 @@ class Planner:
         self._base = DeltaNews({}, (), {})
         self._facts: dict[str, Fact] = {}
         self._signs: dict[str, str] = {}
-        self._layers: dict[int, tuple[Layer, str]] = {}
         self._settled: tuple[object, ...] = ()
 
     def plan(self, session: Session, chain: Chain, turn: TurnStarted) -> list[Event]:
@@ -149,16 +146,9 @@ class Planner:
                 self._facts[name], self._signs[name] = fact, signature(fact.title, fact.content)
         changed = [fact for name, fact in session.knowledge.items() if stated.changed.get(name) != self._signs[name]]
         gone = [name for name in stated.changed if name in session.removed]
-        layers = {layer.name: self._layer(layer) for layer in session.start_layers} | stated.layers
-        late = [layer for layer in session.late_layers if layers.get(layer.name, _NOTHING) != self._layer(layer)]
+        layers = {layer.name: _sign(layer) for layer in session.start_layers} | stated.layers
+        late = [layer for layer in session.late_layers if layers.get(layer.name, _NOTHING) != _sign(layer)]
         return News(tuple(changed), tuple(gone), tuple(late)), stated.changed
-
-    def _layer(self, layer: Layer) -> str:
-        """Return a layer's signature, made once."""
-        known = self._layers.get(id(layer))
-        if known is None or known[0] is not layer:
-            known = self._layers[id(layer)] = (layer, _sign(layer))
-        return known[1]
 
     def stated(self, chain: Chain) -> DeltaNews:
         """Return what the prompt says: what is pinned, advanced by every delta."""
