@@ -269,11 +269,11 @@ def call_method(
     name = method.__name__
     if not isinstance(owner, _OWNERS) or name in _NO_METHODS:
         raise RefusedError(f"it calls {type(owner).__name__}.{name}, which templates do not have here")
-    if name == "format_map":
-        return _Formatter(environment, meter).vformat(str(owner), (), args[0])
-    if name == "format":
-        return _Formatter(environment, meter).vformat(str(owner), args, kwargs)
     size = meter.weigh(*args, *kwargs.values())
+    if name in ("format", "format_map"):  # each field can show every argument, at its width
+        meter.make((size + MAX_WIDTH) * owner.count("{"))
+        by_place, by_name = (args, kwargs) if name == "format" else ((), args[0])
+        return _Formatter(environment).vformat(str(owner), by_place, by_name)
     if isinstance(owner, str):
         meter.step(1 + len(owner) * (1 + size if name in _SLOW else 1) // _READ)
     elif not isinstance(owner, dict):
@@ -286,17 +286,9 @@ def call_method(
 
 
 class _Formatter(SandboxedFormatter):
-    """`str.format`: each field is charged by what it shows, and reaches only what the sandbox lets through."""
-
-    def __init__(self, environment: SandboxedEnvironment, meter: Meter) -> None:
-        super().__init__(environment)
-        self._meter = meter
-
-    def convert_field(self, value: Any, conversion: Any) -> Any:
-        self._meter.make(self._meter.weigh(value))
-        return super().convert_field(value, conversion)
+    """`str.format`: fields reach only what the sandbox lets through."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if any(len(number) > 9 or int(number) > MAX_WIDTH for number in re.findall(r"[0-9]+", format_spec)):
             raise RefusedError(f"it formats to a width of more than {MAX_WIDTH}")
-        return self._meter.settled(super().format_field(value, format_spec))
+        return super().format_field(value, format_spec)

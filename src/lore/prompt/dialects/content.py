@@ -34,12 +34,10 @@ class Words:
 
     def say(self, block: Block, omitted: list[str]) -> bytes | None:
         """Write a block, or name what is left out: a raw block as it stands, or its text alone."""
-        if type(block) is TextBlock:
-            return self.text(bytes(block.text))
         made: bytes | None = None
         match block:
             case TextBlock(text=text):
-                made, what = self.text(bytes(text)), "text"
+                return self.text(bytes(text))
             case ImageBlock(media_type=media, data=data):
                 made = self.image and self.image(media, bytes(data))
                 what = f"{media} image" if self.image else self.unsaid
@@ -61,6 +59,7 @@ class Words:
 
 
 _SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema", "inputSchema")
+_FUNCTION, _TEXT = b'"function"', b'"text"'
 NO_SCHEMA = b'{"type":"object","properties":{}}'
 
 
@@ -84,7 +83,6 @@ def function_of(raw: bytes) -> Function | None:
     return Function(own["name"], own.get("description"), schema)
 
 
-_FUNCTION = b'"function"'
 _GROUPS = ("functionDeclarations", "function_declarations")
 
 
@@ -155,9 +153,6 @@ def text_in(own: dict[str, bytes]) -> bytes | None:
     text = own.get("text", b"")
     kind = own.get("type", _TEXT if len(own) == 1 else b"")
     return text if text[:1] == b'"' and kind in (_TEXT, b'"input_text"', b'"output_text"') else None
-
-
-_TEXT = b'"text"'
 
 
 def as_function(raw: bytes) -> bytes:
