@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from formats.claude import answered, asked, joined, line, text
 from lore.errors import LoreError
+from lore.prompt.assemble import Unsaid
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.recording.overrides import Completion, Unsaid, read_completion
+from lore.recording.overrides import Completion, read_completion
 from lore.run.assembling import assemble
 from model.making import Fold, append, body, call, dumps, event, header, log, record, user
 from run.equal import assert_same, converted, judged, seen

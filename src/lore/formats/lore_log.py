@@ -36,7 +36,7 @@ from lore.model.items import (
     blocks_of,
     is_absent,
 )  # fmt: skip
-from lore.model.jsonslice import array, members, table
+from lore.model.jsonslice import array, spans, table
 from lore.model.prompt import Fidelity, Prompt, Segment
 from lore.model.results import AssembledSegment, AssembledTurn, changes_of
 from lore.model.turn import Turn
@@ -67,7 +67,7 @@ class LoreLog(LineReader):
         self._begun = msgspec.msgpack.decode(saved, type=bool)
 
     def _record(self, line: Line) -> list[Read] | None:
-        event = _event(line.data)
+        event = event_of(line.data)
         if event is None:
             return None
         read = Read(event, line.number, line.byte)
@@ -90,7 +90,7 @@ class LoreLog(LineReader):
         return [problem(Code.BAD_HEADER, "the log does not begin with session_started", line)]
 
 
-def _event(data: bytes) -> e.Event | None:
+def event_of(data: bytes) -> e.Event | None:
     """Decode a line in the fast lane, else in the slow one; None where it is no event."""
     try:
         event = _DECODER.decode(data)
@@ -102,15 +102,20 @@ def _event(data: bytes) -> e.Event | None:
 
 
 def _kind_of(data: bytes) -> str:
-    kinds = [data[m.value : m.end] for m in members(data) if m.key == "kind"]
+    kinds = [data[m.value : m.end] for m in spans(data) if m.key == "kind"]
     return text_of(kinds[-1]) if kinds else ""
+
+
+def kind_of(line: bytes) -> str:
+    """Return the kind that a record names, as lore spells it; empty where it names none."""
+    return lenient.snake(_kind_of(line))
 
 
 def _slow(data: bytes) -> e.Event | None:
     if data.lstrip(b" \t\r")[:1] != b"{":
         return None
     try:
-        kind = e.KINDS.get(lenient.snake(_kind_of(data)))
+        kind = e.KINDS.get(kind_of(data))
         return None if kind is None else lenient.convert(data, kind)
     except (ValueError, RecursionError):
         return None

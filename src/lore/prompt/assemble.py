@@ -17,12 +17,13 @@ from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, printable, text_of
 from lore.model.codes import Code, Problem
 from lore.model.inserts import Insert
-from lore.model.items import NULL, CompactDivider, Item, TextBlock, is_absent
+from lore.model.items import NULL, CompactDivider, Item, OpaqueItem, TextBlock, is_absent
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.model.state import Chain, Entry, Session
@@ -347,3 +348,37 @@ def _name(tool: Raw) -> str:
     own = table(bytes(tool)) or {}
     inner = table(own.get("function", b"null")) or own
     return text_of(inner["name"]) if "name" in inner else ""
+
+
+class Unsaid:
+    """Name the records in a growing timeline that no prompt can hold; costs O(what changed)."""
+
+    def __init__(self) -> None:
+        self._entries: Vector[Entry] = Vector()
+        self._places: list[int] = []
+        self._types: Vector[str] = Vector()
+
+    def of(self, entries: Vector[Entry]) -> Vector[str]:
+        """Return the types of the opaque items, in the order of the timeline."""
+        same = self._entries.common(entries)
+        while self._places and self._places[-1] >= same:
+            self._places.pop()
+        self._types = self._types.cut(len(self._places))
+        for place, entry in enumerate(entries.since(same), same):
+            if isinstance(entry.item, OpaqueItem):
+                self._places.append(place)
+                self._types = self._types.append(_type_of(entry.item))
+        self._entries = entries
+        return self._types
+
+
+def _type_of(item: OpaqueItem) -> str:
+    kind = (table(bytes(item.record)) or {}).get("type", b"")
+    return text_of(kind) if kind[:1] == b'"' else "opaque"
+
+
+def rated(prompt: Prompt, *, whole: bool, left_out: int) -> Prompt:
+    """Return the prompt with its fidelity: `structural` where nothing of it is missing or left out."""
+    if not whole or left_out or prompt.fidelity != "reconstructed":
+        return prompt
+    return msgspec.structs.replace(prompt, fidelity="structural")

@@ -114,6 +114,11 @@ class Recording:
         """Yield what is left when no bytes come any more; the reader has closed what was open."""
         return self._without_problems(self.reader.finish())
 
+    def take_problem(self, read: Read) -> None:
+        """Collect a problem that was read."""
+        if isinstance(read.value, Problem):
+            self.problems.add(read.value, self.shown)
+
     def _without_problems(self, found: Iterable[Read]) -> Iterator[Read]:
         for read in found:
             if type(read.value) is Problem:

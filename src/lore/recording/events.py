@@ -31,13 +31,13 @@ from lore.model.events import (
 from lore.model.items import is_absent
 from lore.model.state import Chain, Session
 from lore.model.turn import Basis, Turn, TurnPrompt
-from lore.prompt.assemble import Assembler
+from lore.prompt.assemble import Assembler, Unsaid, rated
 from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
 from lore.recording import corpus, plugins
 from lore.recording.base import Problems, Recording
-from lore.recording.overrides import Completion, Unsaid, completed, rated
+from lore.recording.overrides import Completion, completed
 from lore.recording.subagents import Family
 
 _PLAIN = (Append, PatchToolCall, TurnCompleted)

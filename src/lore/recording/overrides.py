@@ -12,21 +12,17 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import msgspec
 from msgspec import Raw
 
 from lore.errors import LoreError, Where
 from lore.fold.step import tool_name
 from lore.formats.base import Read, Reader
-from lore.model.canonical import decode, encode, text_of
+from lore.model.canonical import decode, encode
 from lore.model.codes import Problem
 from lore.model.events import MAIN, OpaqueEvent, SessionChanged, SessionStarted
-from lore.model.items import NULL, OpaqueItem, is_absent
+from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import array, table
-from lore.model.prompt import Prompt
-from lore.model.state import Entry
 from lore.model.turn import Exchange
-from lore.model.vector import Vector
 from lore.recording import corpus
 
 _SPACE = b" \t\r\n"
@@ -91,40 +87,6 @@ def _refuse(what: str, option: str, given: Completion, where: Where) -> None:
     if given.strict:
         hint = f"leave {option} out: what was recorded is what was sent"
         raise LoreError(f"{where.file} records its own {what}", hint=hint, where=where)
-
-
-class Unsaid:
-    """Name the records in a growing timeline that no prompt can hold; costs O(what changed)."""
-
-    def __init__(self) -> None:
-        self._entries: Vector[Entry] = Vector()
-        self._places: list[int] = []
-        self._types: Vector[str] = Vector()
-
-    def of(self, entries: Vector[Entry]) -> Vector[str]:
-        """Return the types of the opaque items, in the order of the timeline."""
-        same = self._entries.common(entries)
-        while self._places and self._places[-1] >= same:
-            self._places.pop()
-        self._types = self._types.cut(len(self._places))
-        for place, entry in enumerate(entries.since(same), same):
-            if isinstance(entry.item, OpaqueItem):
-                self._places.append(place)
-                self._types = self._types.append(_type_of(entry.item))
-        self._entries = entries
-        return self._types
-
-
-def _type_of(item: OpaqueItem) -> str:
-    kind = (table(bytes(item.record)) or {}).get("type", b"")
-    return text_of(kind) if kind[:1] == b'"' else "opaque"
-
-
-def rated(prompt: Prompt, *, whole: bool, left_out: int) -> Prompt:
-    """Return the prompt with its fidelity: `structural` where nothing of it is missing or left out."""
-    if not whole or left_out or prompt.fidelity != "reconstructed":
-        return prompt
-    return msgspec.structs.replace(prompt, fidelity="structural")
 
 
 # files

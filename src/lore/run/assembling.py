@@ -34,14 +34,13 @@ from lore.model.results import (
 from lore.model.state import Session
 from lore.model.turn import Turn
 from lore.prefix.overlap import Measure, overlap, since, size
-from lore.prompt.assemble import Assembler
+from lore.prompt.assemble import Assembler, Unsaid, rated
 from lore.prompt.base import Capability, Dialect
 from lore.prompt.dialects import DIALECTS
 from lore.recording.base import Problems
 from lore.recording.corpus import Name
 from lore.recording.events import EventRecording, session_log
 from lore.recording.opening import Options, pick
-from lore.recording.overrides import Unsaid, rated
 from lore.report.plain import prompt_notes, unrecorded
 
 NO_TURN = "the session has no turn yet"

@@ -26,11 +26,10 @@ from lore.recording import corpus
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom
 from lore.recording.events import EventRecording
 from lore.recording.inputs import Input, inputs
-from lore.recording.log_lines import headed, named, own_lines, renamed
 from lore.recording.opening import Options
 from lore.run.converting import converted
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
-from lore.store.lines import read_header
+from lore.store.lines import headed, named, own_lines, read_header, renamed
 from lore.store.registry import address_of, noted, open_there
 from lore.store.sync import Clock, Synced, SyncSource, now, sync
 
@@ -181,7 +180,7 @@ class _Importer:
                 hint="`lore check` and `lore diff-prefix` read it as it is",
             )
         if type(recording.reader) is LoreLog:
-            return False, headed(own_lines(data, problems, recording.shown), recording.shown)
+            return False, headed(own_lines(data, recording.take_problem), recording.shown)
         return True, (line[:-1] for line in converted(recording).lines)
 
     def _counted(self, data: Iterable[bytes]) -> Iterator[bytes]:

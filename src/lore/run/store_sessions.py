@@ -16,7 +16,7 @@ from msgspec import Raw
 from lore.compaction.memory.identities import of_users, refuse_header, refuse_reserved
 from lore.errors import LoreError, Where
 from lore.formats.lines import Line, Lines, fault, is_crowded, too_long, too_many
-from lore.formats.lore_log import LoreLog
+from lore.formats.lore_log import LoreLog, kind_of
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.events import KINDS
@@ -33,7 +33,6 @@ from lore.model.results_store import (
     StoreVerified,
     StoreWritten,
 )
-from lore.recording.log_lines import kind_of
 from lore.store.base import (
     ConflictError,
     DamagedError,

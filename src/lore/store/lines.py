@@ -12,16 +12,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import NamedTuple
 
-from lore.formats.lines import LONGEST, fault, is_crowded, too_long, too_many
-from lore.formats.lore_log import LoreLog
-from lore.model.canonical import canonical, printable
-from lore.model.events import PromptDelta, SessionStarted
+from lore.errors import LoreError, Where
+from lore.formats.base import Read
+from lore.formats.lines import (
+    LONGEST,
+    Line,
+    Lines,
+    fault,
+    is_crowded,
+    problem,
+    split_joined,
+    too_long,
+    too_many,
+)  # fmt: skip
+from lore.formats.lore_log import LoreLog, event_of, kind_of
+from lore.model import lenient
+from lore.model.canonical import canonical, encode, printable
+from lore.model.codes import Code
+from lore.model.events import OpaqueEvent, PromptDelta, SessionStarted
+from lore.model.events import encode as encode_event
 from lore.model.items import is_absent
-from lore.model.jsonslice import is_json
+from lore.model.jsonslice import is_json, spans
 from lore.store.base import EMPTY, DeltaRow, Head, StoreError
 
 LONGEST_ID = 512
@@ -163,3 +178,72 @@ def put_together(session_id: str, project_id: str | None, rows: Iterable[Row]) -
         content = (row.content or b"null") if before is None or before.content == b"null" else before.content
         kept[row.seq] = DeltaRow(session_id, row.seq, project_id, row.selector, content)
     return tuple(kept[seq] for seq in sorted(kept))
+
+
+# lines from the logs of others
+
+
+def own_lines(data: Iterable[bytes], tell: Callable[[Read], None]) -> Iterator[bytes]:
+    """Yield the records of a log that can be stored, in their order and to the byte, without their ends.
+
+    What no reader of logs takes is left out, and `tell` hears of it; several records on one line become lines of their
+    own; what a store of logs noted for itself (`saved`) is left out. Costs O(bytes).
+    """
+    lines = Lines()
+    for piece in data:
+        for line in lines.feed(piece):
+            yield from _kept(line, tell, torn=False)
+    for line in lines.finish():
+        yield from _kept(line, tell, torn=True)
+
+
+def _kept(line: Line, tell: Callable[[Read], None], *, torn: bool) -> Iterator[bytes]:
+    reason = "" if line.data else too_long()
+    reason = reason or fault(line.data) or (too_many() if is_crowded(line.data) else "")
+    records = split_joined(line.data) if reason and line.data else None
+    if not reason:
+        records = [line.data]
+    elif records is not None and not any(map(fault, records)):
+        tell(problem(Code.JOINED_LINES, f"{len(records)} records on one line", line))
+    else:
+        code = Code.LINE_TOO_LONG if not line.data else Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE
+        tell(problem(code, f"unreadable line: {reason}", line))
+        return
+    yield from (record for record in records if b'"saved"' not in record or kind_of(record) != "saved")
+
+
+def headed(lines: Iterator[bytes], shown: str) -> Iterator[bytes]:
+    """Put the header first, or one that names no session; raises LoreError where nothing is an event.
+
+    A log whose header does not come first keeps its order, unless only what is opaque stands before it.
+    """
+    held: list[bytes] = []
+    header = None
+    for line in lines:
+        event = event_of(line)
+        if isinstance(event, SessionStarted):
+            header = line
+            break
+        held.append(line)
+        if event is not None and not isinstance(event, OpaqueEvent):
+            header = encode_event(SessionStarted(session_id=""))
+            break
+    if header is None:
+        raise LoreError(f"{shown} holds no session: there is nothing to store", where=Where(shown))
+    yield header
+    yield from held
+    yield from lines
+
+
+def renamed(header: bytes, session_id: str) -> bytes:
+    """Return a header that names this session; its other bytes stay."""
+    found = [member for member in spans(header) if lenient.snake(member.key) == "session_id"]
+    for member in reversed(found):
+        header = header[: member.value] + encode(session_id) + header[member.end :]
+    return header
+
+
+def named(header: bytes) -> str:
+    """Return the session that a header names; empty where it names none."""
+    event = event_of(header)
+    return event.session_id if isinstance(event, SessionStarted) else ""
