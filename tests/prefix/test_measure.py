@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lore.model.prompt import Prompt, Segment
 from lore.model.vector import Vector
-from lore.prefix.overlap import Measure, Measured, overlap, size
+from lore.prefix.overlap import Measure, PairSums, overlap, size
 from model.making import assistant, body, parsed
 
 BODIES = [
@@ -26,7 +26,7 @@ def test_sums_equal_those_of_whole_prompts():
         common = overlap(before, prompt).common if before is not None else 0
         made = measure.advance(prompt, common)
         expected = (total(before) if before is not None else 0, total(prompt), total(prompt, common))
-        assert made == Measured(*expected)
+        assert made == PairSums(*expected)
         before = prompt
 
 
@@ -47,8 +47,8 @@ def test_tails_count_in_the_whole_and_not_in_the_sums():
     measure = Measure(size)
     measure.advance(prompt(b"ttt"), 0)
     assert (measure.tail, measure.upto(1), measure.upto(9)) == (3, 2, 2)
-    assert measure.advance(prompt(b"uuuu"), 1) == Measured(5, 6, 2)
-    assert measure.advance(prompt(b"uuuu"), 2) == Measured(6, 6, 6)
+    assert measure.advance(prompt(b"uuuu"), 1) == PairSums(5, 6, 2)
+    assert measure.advance(prompt(b"uuuu"), 2) == PairSums(6, 6, 6)
 
 
 def test_a_head_that_changes_every_turn_does_not_make_the_history_new():

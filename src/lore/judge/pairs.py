@@ -42,7 +42,7 @@ from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, Volatile
 from lore.model.turn import Turn
 from lore.prefix.cause import Cause
 from lore.prefix.causes import causes, limit_of, recorded
-from lore.prefix.overlap import Measure, Measured, Overlap, overlap, size
+from lore.prefix.overlap import Measure, Overlap, PairSums, overlap, size
 
 # Causes that only bills and clocks show, so that no bytes say what they cost.
 BY_BILL = frozenset(
@@ -88,7 +88,7 @@ class Pair(Struct, frozen=True):
     left: Turn
     right: Turn
     overlap: Overlap
-    bytes: Measured
+    bytes: PairSums
     left_tail_bytes: int
     causes: tuple[Cause, ...]
     lost: tuple[int, ...]
@@ -171,7 +171,7 @@ class Pairs:
         context = self._context(left, right, found, fell, look)
         why = self._of_bill(context)
         three = columns(context, why, None)
-        nothing = Measured(0, 0, 0)
+        nothing = PairSums(0, 0, 0)
         return Pair(left, right, found, nothing, 0, why, (0,) * len(why), fell, short, BYTES_PER_TOKEN, three)
 
     def advance(self, turn: Turn, look: Look = unknown) -> Pair | None:
@@ -322,7 +322,7 @@ class Pairs:
         return (attribute(context),)
 
     def _remarks(
-        self, context: PairContext, why: tuple[Cause, ...], sums: Measured, sizes: Sizes
+        self, context: PairContext, why: tuple[Cause, ...], sums: PairSums, sizes: Sizes
     ) -> list[Cause]:  # fmt: skip
         """Return what is worth saying though nothing was lost: each of a chain's settings and contradictions once."""
         left, right = context.left, context.right

@@ -19,8 +19,7 @@ from lore.model.evidence import Damage
 from lore.model.results import AlsoSeen, Finding
 from lore.model.turn import Turn
 from lore.prefix.cause import Cause
-from lore.prefix.overlap import Place as At
-from lore.prefix.overlap import place_of
+from lore.prefix.overlap import PromptPlace, place_of
 
 BILLED = BY_BILL | {
     Code.LIFETIME_LOST,
@@ -117,7 +116,7 @@ class ChainRules:
         return found
 
 
-def _where(pair: Pair, cause: Cause) -> At | None:
+def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
     """Return where the two prompts part; None where they do not, or a later cause has a place of its own."""
     if pair.overlap.covered or (cause.path and cause.position != pair.overlap.common):
         return None

@@ -50,6 +50,11 @@ class Segment(Struct, eq=False, gc=False):
     def __hash__(self) -> int:
         return hash((self.data, self.kind, self.section))
 
+    @property
+    def json(self) -> bytes:
+        """Its bytes as JSON: what an envelope holds are members."""
+        return b"{" + self.data + b"}" if self.kind == "envelope" else self.data
+
     def __repr__(self) -> str:
         return f"Segment({self.path} {self.data!r})"
 
@@ -90,6 +95,11 @@ class Prompt(Struct, frozen=True):
                 return part[position]
             position -= len(part)
         return None
+
+    @property
+    def tools(self) -> int:
+        """Count the tools, which stand first."""
+        return sum(1 for segment in self.head if segment.section == "tools")
 
     @property
     def stable(self) -> int:

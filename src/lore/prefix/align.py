@@ -25,7 +25,7 @@ _LONG = 256  # bytes: two blocks that are longer have one outline only where the
 _BEGINNING = 2048  # bytes of a text whose words are compared
 
 
-class Gap(NamedTuple):
+class DifferingRanges(NamedTuple):
     """Half-open ranges of both sides between which nothing corresponds; `open` says that both ends are reached."""
 
     left: range
@@ -33,12 +33,12 @@ class Gap(NamedTuple):
     open: bool
 
 
-def gaps(left: Sequence[Hashable], right: Sequence[Hashable], *, grows: bool = False) -> list[Gap]:
+def gaps(left: Sequence[Hashable], right: Sequence[Hashable], *, grows: bool = False) -> list[DifferingRanges]:
     """Return where two sequences differ. `grows`: the right is expected to go on behind the end of the left."""
     i = j = common_prefix(left, right)
     back = 0 if grows else common_suffix(left, right, min(len(left), len(right)) - i)
     anchors = [(m + i, n + i) for m, n in _anchors(left[i : len(left) - back], right[i : len(right) - back])]
-    found: list[Gap] = []
+    found: list[DifferingRanges] = []
     for m, n in [*anchors, (len(left), len(right))]:
         if m < i or n < j:  # taken already while the gap before was made smaller
             continue
@@ -49,7 +49,7 @@ def gaps(left: Sequence[Hashable], right: Sequence[Hashable], *, grows: bool = F
         while not (last and grows) and end > i and stop > j and left[end - 1] == right[stop - 1]:
             end, stop = end - 1, stop - 1
         if i < end or j < stop:
-            found.append(Gap(range(i, end), range(j, stop), last))
+            found.append(DifferingRanges(range(i, end), range(j, stop), last))
         i, j = (m, n) if last else (m + 1, n + 1)
     return found
 
@@ -168,7 +168,7 @@ def _paired(left: Sequence[Group], right: Sequence[Group], *, grows: bool) -> li
         end = left[gap.left.start].position if gap.left.start < len(left) else left[-1].end if left else 0
         i = j = 0
         inner = gaps([one.content for one in old], [one.content for one in new], grows=grows and gap.open)
-        for part in [*inner, Gap(range(len(old), len(old)), range(len(new), len(new)), open=True)]:
+        for part in [*inner, DifferingRanges(range(len(old), len(old)), range(len(new), len(new)), open=True)]:
             found += zip(old[i : part.left.start], new[j : part.right.start], strict=False)  # spelled otherwise
             i, j = part.left.stop, part.right.stop
         for part in inner:

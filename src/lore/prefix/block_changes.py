@@ -14,24 +14,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from lore.model import differences as d
 from lore.model.canonical import canonical, text_of
 from lore.model.codes import CauseKind, Code
-from lore.model.differences import (
-    BlockChanged,
-    BlockMoved,
-    Difference,
-    EmptyMember,
-    HeaderChanged,
-    IdChanged,
-    ImageChanged,
-    MessagesGone,
-    Respelled,
-    ResultRewritten,
-    ResultSentEarly,
-    TextChanged,
-    ThinkingChanged,
-    Varies,
-)
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Segment
 from lore.model.vector import common_prefix
@@ -165,11 +150,11 @@ class BlockChanges:
             return None
         if any(self._context.new[segment.data] > 0 for segment in gone):
             return None
-        evidence = MessagesGone(len(paths), paths[0], paths[-1], excerpt(run[0].left, 0, 0, 60))
+        evidence = d.MessagesGone(len(paths), paths[0], paths[-1], excerpt(run[0].left, 0, 0, 60))
         return self._cause(run[0], Code.PREFIX_MOVED, evidence)
 
     def _cause(
-        self, mismatch: Mismatch, code: Code, evidence: Difference, *, here: CauseKind | None = None,
+        self, mismatch: Mismatch, code: Code, evidence: d.Difference, *, here: CauseKind | None = None,
         respelled: bool = False, differs: bool = False,
     ) -> Cause:  # fmt: skip
         return Cause(
@@ -187,26 +172,26 @@ class BlockChanges:
         if before.text == after.text and same_content(left, right):
             return [of_segments(left, right).cause(self._section, mismatch.position, path)]
         if left.kind == right.kind and say_the_same(left, right):
-            return [self._empty(mismatch, EmptyMember(path, templated=self._context.templated))]
+            return [self._empty(mismatch, d.EmptyMember(path, templated=self._context.templated))]
         if is_header(left) and is_header(right):
-            return [self._cause(mismatch, Code.BILLING_HEADER_CHANGED, HeaderChanged())]
+            return [self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged())]
         named = self._named(mismatch, pair)
         if named is not None:
             return [named]
         if "envelope" in (left.kind, right.kind):
             return [self._envelope(mismatch, pair)]
         if "thinking" in kinds:
-            return [self._cause(mismatch, Code.THINKING_CHANGED, ThinkingChanged(path, "changed"))]
+            return [self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(path, "changed"))]
         if "image" in kinds:
             change = "replaced" if len(kinds) > 1 else "bytes"
-            return [self._cause(mismatch, Code.IMAGE_CHANGED, ImageChanged(path, change))]
+            return [self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, change))]
         if kinds == {"result"}:
             return self._result(mismatch, pair)
         if len(kinds) == 1 and before.text is not None and after.text is not None and before.text != after.text:
             return self._text(mismatch, pair, before.text, after.text)
         return [self._other(mismatch, pair)]
 
-    def _empty(self, mismatch: Mismatch, evidence: EmptyMember) -> Cause:
+    def _empty(self, mismatch: Mismatch, evidence: d.EmptyMember) -> Cause:
         """Say that nothing of a prompt differs; where a template sees it, only a bill can tell."""
         here = "unattributable" if self._context.templated else "expected"
         return self._cause(mismatch, Code.SERIALISATION_CHANGED, evidence, here=here, respelled=True)
@@ -216,23 +201,23 @@ class BlockChanges:
         segment, gone, context = mismatch.segment, mismatch.right is None, self._context
         path = segment.path
         if (mismatch.alone or not is_message(segment)) and says_nothing(segment):
-            return self._empty(mismatch, EmptyMember(path, whole=True, templated=context.templated))
+            return self._empty(mismatch, d.EmptyMember(path, whole=True, templated=context.templated))
         block = block_of(segment, mismatch.envelope)
         lone = "gone" if gone else "added"
         moved = context.new[segment.data] > 0 if gone else segment.data in self._gone
         change = "moved" if moved or segment.data in context.relocated else lone
         if is_header(segment):
-            return self._cause(mismatch, Code.BILLING_HEADER_CHANGED, HeaderChanged(change=lone))
+            return self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged(change=lone))
         if block.kind == "thinking" or (segment.kind == "envelope" and block.own.get("type") == b'"reasoning"'):
-            return self._cause(mismatch, Code.THINKING_CHANGED, ThinkingChanged(path, change))
+            return self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(path, change))
         if block.kind == "image":
-            return self._cause(mismatch, Code.IMAGE_CHANGED, ImageChanged(path, lone))
+            return self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, lone))
         code, what = Code.PREFIX_MOVED, ""
         if block.kind == "text" and not (by_model(mismatch.envelope) and change != "moved"):
             code, what = self._lone_text(mismatch, block.text or "", moved=change == "moved")
-        return self._cause(mismatch, code, BlockMoved(path, block.kind, change, excerpt(segment, 0, 0, 60), what))
+        return self._cause(mismatch, code, d.BlockMoved(path, block.kind, change, excerpt(segment, 0, 0, 60), what))
 
-    def _lone_text(self, mismatch: Mismatch, text: str, *, moved: bool) -> tuple[Code, Varies]:
+    def _lone_text(self, mismatch: Mismatch, text: str, *, moved: bool) -> tuple[Code, d.Varies]:
         """Return the code of a text that no text stands against, and what it is about.
 
         What is gone may have been the end of what was sent: then nothing stands equal behind it.
@@ -254,12 +239,12 @@ class BlockChanges:
         changed, path = pair.changed, pair.left.path
         members = tuple(sorted(changed))
         if changed and changed <= _ITEMS_OWN and path.startswith("input[") and pair.left.kind == "envelope":
-            evidence = IdChanged(path, "item", members)
+            evidence = d.IdChanged(path, "item", members)
             return self._cause(
                 mismatch, Code.SERIALISATION_CHANGED, evidence, here="unattributable", respelled=True
             )  # fmt: skip
         if len(changed) == 1 and changed <= _CALL_IDS and changed <= pair.before.own.keys() & pair.after.own.keys():
-            return self._cause(mismatch, Code.ID_IN_PREFIX, IdChanged(path, "call", members))
+            return self._cause(mismatch, Code.ID_IN_PREFIX, d.IdChanged(path, "call", members))
         return None
 
     def _envelope(self, mismatch: Mismatch, pair: BlockPair) -> Cause:
@@ -269,22 +254,22 @@ class BlockChanges:
         members = tuple([key for key in changed if key in _MEMBERS])
         unknown = tuple([key for key in changed if key not in _MEMBERS])
         if b'"reasoning"' in (before.get("type"), after.get("type")) or (changed and _THOUGHT.issuperset(changed)):
-            return self._cause(mismatch, Code.THINKING_CHANGED, ThinkingChanged(path, "changed", members, unknown))
-        return self._cause(mismatch, Code.PREFIX_MOVED, BlockChanged(path, *pair.parting(), members, unknown))
+            return self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(path, "changed", members, unknown))
+        return self._cause(mismatch, Code.PREFIX_MOVED, d.BlockChanged(path, *pair.parting(), members, unknown))
 
     def _result(self, mismatch: Mismatch, pair: BlockPair) -> list[Cause]:
         before, after, path = pair.before, pair.after, pair.left.path
         if NO_RESULT in pair.left.data:
-            return [self._cause(mismatch, Code.LATE_TOOL_RESULT, ResultSentEarly(path))]
+            return [self._cause(mismatch, Code.LATE_TOOL_RESULT, d.ResultSentEarly(path))]
         found: list[Cause] = []
         if images_in(before) != images_in(after):
-            found.append(self._cause(mismatch, Code.IMAGE_CHANGED, ImageChanged(path, "in-result")))
+            found.append(self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, "in-result")))
             if before.text == after.text or _gave_way(before, after):
                 return found
         around = _around_text(before)
         if around is not None and before.text == after.text and around == _around_text(after):
-            return [self._cause(mismatch, Code.CONTENT_SHAPE_CHANGED, Respelled(path, "shape"))]
-        evidence = ResultRewritten(path, *pair.parting(), self._context.cleared or None)
+            return [self._cause(mismatch, Code.CONTENT_SHAPE_CHANGED, d.Respelled(path, "shape"))]
+        evidence = d.ResultRewritten(path, *pair.parting(), self._context.cleared or None)
         rewritten = self._cause(mismatch, Code.TOOL_RESULT_REWRITTEN, evidence)
         codes: dict[Code, Cause] = {}
         for reason in reasons(before.text or "", after.text or "", self._room)[:16] if pair.fits else ():
@@ -301,22 +286,22 @@ class BlockChanges:
             near(before.encode("utf-8", "replace"), after.encode("utf-8", "replace"), {})
             or any(reason.code is not None for reason in why)
         ):
-            found.append(self._cause(mismatch, Code.CONTENT_SHAPE_CHANGED, Respelled(pair.left.path, "shape")))
+            found.append(self._cause(mismatch, Code.CONTENT_SHAPE_CHANGED, d.Respelled(pair.left.path, "shape")))
         return found
 
     def _reason(self, mismatch: Mismatch, pair: BlockPair, reason: Reason) -> Cause:
         path, code, what, parting = pair.left.path, reason.code, reason.what, pair.parting(reason)
         if isinstance(what, Spelled):
-            return self._cause(mismatch, what.code, Respelled(path, what.spelling, *parting), here=what.here)
+            return self._cause(mismatch, what.code, d.Respelled(path, what.spelling, *parting), here=what.here)
         if code is None or (code in _HARNESS and by_model(mismatch.envelope)):  # a model only speaks of them
-            return self._cause(mismatch, Code.PREFIX_MOVED, TextChanged(path, "", *parting), differs=True)
-        return self._cause(mismatch, code, TextChanged(path, what, *parting))
+            return self._cause(mismatch, Code.PREFIX_MOVED, d.TextChanged(path, "", *parting), differs=True)
+        return self._cause(mismatch, code, d.TextChanged(path, what, *parting))
 
     def _other(self, mismatch: Mismatch, pair: BlockPair) -> Cause:
         """Explain blocks that are no texts: calls, results in place of texts, blocks of no known kind."""
         path = pair.left.path
         if pair.changed and pair.changed <= _SIGNED:
-            return self._cause(mismatch, Code.THINKING_CHANGED, ThinkingChanged(path, "signature"))
+            return self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(path, "signature"))
         arguments = _arguments(pair.before, pair.after)
         if arguments is not None:
             why = reasons(*arguments, self._room)
@@ -325,7 +310,7 @@ class BlockChanges:
         found = of_values(pair.left.data, pair.right.data)
         if found is not None:
             return found.cause(self._section, mismatch.position, path)
-        return self._cause(mismatch, Code.PREFIX_MOVED, BlockChanged(path, *pair.parting()), differs=True)
+        return self._cause(mismatch, Code.PREFIX_MOVED, d.BlockChanged(path, *pair.parting()), differs=True)
 
 
 def _around_text(block: Block) -> tuple[bytes, ...] | None:

@@ -50,7 +50,7 @@ def block_of(segment: Segment, envelope: bytes = b"") -> Block:
     """Look at a segment that stands in a message with this envelope."""
     data = segment.data
     if segment.kind == "envelope":
-        return Block("envelope", table(b"{" + data + b"}") or {}, None)
+        return Block("envelope", table(segment.json) or {}, None)
     around = envelope[:4096]
     if data[:1] == b'"':
         return Block(_around(around) or "text", {}, text_of(data))
@@ -165,9 +165,8 @@ def says_nothing(segment: Segment) -> bool:
     """Tell whether a block, a tool or a system prompt holds nothing at all."""
     if len(segment.data) > _MOST:
         return False
-    data = b"{" + segment.data + b"}" if segment.kind == "envelope" else segment.data
     try:
-        return not _kept(decode(data))
+        return not _kept(decode(segment.json))
     except (ValueError, RecursionError):
         return False
 
@@ -179,7 +178,7 @@ def is_message(segment: Segment) -> bool:
 
 def say_the_same(left: Segment, right: Segment) -> bool:
     """Tell whether two segments differ in nothing but members that hold nothing."""
-    raw = [b"{" + side.data + b"}" if side.kind == "envelope" else side.data for side in (left, right)]
+    raw = left.json, right.json
     if abs(len(raw[0]) - len(raw[1])) > _MOST or not any(map(_SIGN.search, raw)):
         return False
     try:

@@ -176,7 +176,7 @@ def _content(
     cleared = next((change.detail for change in changes if change.cause == Code.TOOL_RESULT_REWRITTEN), None)
     start, causes = found.canonical, list[Cause]()
     context = PromptContext(_new(left, right), cleared, _relocated(left, right), templated)
-    tools, right_tools = _tools_of(left), _tools_of(right)
+    tools, right_tools = left.tools, right.tools
     if start < tools or tools != right_tools:
         causes += tool_causes(left.head[:tools], right.head[:right_tools], _discovered(right))
     if start < len(left.head) or len(left.head) - tools != len(right.head) - right_tools:
@@ -187,10 +187,6 @@ def _content(
     wanted = max(0, limit_of(left) - len(left.head) - same)
     before, after = list(left.messages.since(same))[:wanted], [*right.messages.since(same), *right.tail]
     return [*causes, *_of_section(context, "messages", before, after, len(left.head) + same)]
-
-
-def _tools_of(prompt: Prompt) -> int:
-    return sum(1 for one in prompt.head if one.section == "tools")
 
 
 def _message_start(prompt: Prompt, place: int) -> int:

@@ -53,7 +53,7 @@ FAILED = 400  # the first status that says that a request was not answered
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
-class Link(NamedTuple):
+class ChainTurn(NamedTuple):
     """A request's chain and its number in it, from 1."""
 
     chain: str
@@ -127,7 +127,7 @@ class Chains:
         gone, self._gone = self._gone, []
         return gone
 
-    def link(self, prompt: Prompt, exchange: Exchange | None = None) -> Link:
+    def link(self, prompt: Prompt, exchange: Exchange | None = None) -> ChainTurn:
         """Take the next request."""
         call = Call() if exchange is None else exchange.call
         first = hash(_first_message(prompt))
@@ -142,7 +142,7 @@ class Chains:
         chain.turns += 1
         while self._room < 0 and len(self._chains) > 1:
             self._forget(next(iter(self._chains.values())))
-        return Link(chain.name, chain.turns)
+        return ChainTurn(chain.name, chain.turns)
 
     def _remember(self, chain: _Chain, request: _Request, exchange: Exchange | None) -> None:
         """Keep a chain's latest request, and what answered it."""

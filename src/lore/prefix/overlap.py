@@ -116,9 +116,7 @@ _TEXTS = (b',"type":"input_text"}', b',"type":"output_text"}')  # how OpenAI's R
 
 def canonical_of(segment: Segment) -> bytes:
     """Return a segment's canonical encoding."""
-    data = segment.data
-    if segment.kind == "envelope":
-        return canonical(b"{" + data + b"}")
+    data = segment.json
     if data[:1] == b'"' and segment.kind in ("block", "text"):
         data = b'{"type":"text","text":' + data + b"}"
     made = canonical(data)
@@ -154,7 +152,7 @@ def _shares_message(left: Prompt, right: Prompt) -> bool:
     return any(canonical_of(segment) in contents for segment in after)
 
 
-class Place(Struct, frozen=True):
+class PromptPlace(Struct, frozen=True):
     """A place in a prompt: section, path of the innermost JSON value, byte inside it."""
 
     section: Section
@@ -175,18 +173,16 @@ def divergence(left: Prompt, right: Prompt, found: Overlap, before: int) -> Dive
     return DivergenceResult(where.section, where.path, where.offset, before + found.inside, *shown)
 
 
-def place_of(left: Prompt, right: Prompt, position: int) -> Place | None:
+def place_of(left: Prompt, right: Prompt, position: int) -> PromptPlace | None:
     """Return where the segments at a position begin to differ."""
     here = left.at(position), right.at(position)
     segment = min((one for one in here if one is not None), key=lambda one: _ORDER.index(one.section), default=None)
     if segment is None:
         return None
     inside = _inside(*here)
-    if segment.kind == "envelope":
-        leaf = leaf_in(b"{" + segment.data + b"}", inside + 1)
-        return Place(segment.section, segment.path + leaf.path, inside - max(0, leaf.start - 1))
-    leaf = leaf_in(segment.data, inside)
-    return Place(segment.section, segment.path + leaf.path, inside - leaf.start)
+    brace = len(segment.json) > len(segment.data)  # before an envelope's members
+    leaf = leaf_in(segment.json, inside + brace)
+    return PromptPlace(segment.section, segment.path + leaf.path, inside - max(0, leaf.start - brace))
 
 
 def excerpt(segment: Segment | None, at: int, before: int = BEFORE, after: int = AFTER) -> str:
@@ -203,7 +199,7 @@ def excerpt(segment: Segment | None, at: int, before: int = BEFORE, after: int =
     return hidden[max(0, at - before) - start : at + after - start].decode("utf-8", "ignore")
 
 
-class Measured(NamedTuple):
+class PairSums(NamedTuple):
     """The figure for the prompt before, the prompt now (both with their tails), and what is common."""
 
     left: int
@@ -225,7 +221,7 @@ class Measure:
         self._messages: Vector[Segment] = Vector()
         self.tail = 0  # the figure for the latest prompt's tail
 
-    def advance(self, prompt: Prompt, common: int) -> Measured:
+    def advance(self, prompt: Prompt, common: int) -> PairSums:
         """Go on to the next prompt, whose first `common` segments are those of the last one."""
         left = self._head[-1] + self._sums[-1] + self.tail
         size = len(prompt.head)
@@ -239,7 +235,7 @@ class Measure:
         shared = self.upto(common)
         if prompt.tail and common > prompt.stable:
             shared += sum(self._weigh(segment) for segment in prompt.tail[: common - prompt.stable])
-        return Measured(left, self._head[-1] + self._sums[-1] + self.tail, shared)
+        return PairSums(left, self._head[-1] + self._sums[-1] + self.tail, shared)
 
     def _go_on(self, sums: list[int], kept: int, new: Iterable[Segment]) -> None:
         del sums[kept + 1 :]

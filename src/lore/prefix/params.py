@@ -165,11 +165,10 @@ def _level(family: ModelFamily, code: Code, field: str) -> CostsFrom:
 
 def _costing(code: Code, path: str, evidence: ParameterChanged | BetasChanged, right: Prompt) -> Cause:
     """Say it of the section and the place from which it costs."""
-    tools = sum(1 for one in right.head if one.section == "tools")
     levels: dict[CostsFrom, tuple[str, int, CauseKind | None]] = {
         "all": ("tools", 0, None),
         "unknown": ("tools", 0, "unattributable"),
-        "system": ("system", tools, None),
+        "system": ("system", right.tools, None),
         "messages": ("messages", len(right.head), None),
         "nothing": ("messages", right.stable, "expected"),
     }

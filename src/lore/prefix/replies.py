@@ -70,8 +70,7 @@ def latest_answer(prompt: Prompt) -> Keys:
         if one.kind != "envelope":
             continue
         if is_models(one):
-            raw = [b"{%s}" % block.data if block.kind == "envelope" else block.data for block in blocks]
-            found.update(*(islice(_keys(data), _MOST) for data in raw))
+            found.update(*(islice(_keys(block.json), _MOST) for block in blocks))
         elif found:
             break
         blocks = []

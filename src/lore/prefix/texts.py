@@ -22,7 +22,7 @@ from lore.model.codes import CauseKind, Code
 from lore.model.differences import Respelled, Spelling, Varies
 from lore.model.prompt import Segment
 from lore.model.vector import common_prefix, common_suffix
-from lore.prefix.align import Gap, gaps
+from lore.prefix.align import DifferingRanges, gaps
 from lore.prefix.cause import Cause
 from lore.prefix.volatile import numbered, topic, varied
 
@@ -57,12 +57,9 @@ def of_segments(left: Segment, right: Segment) -> Spelled:
     """Name how two segments of the same content differ."""
     if (left.data[:1] == b'"') != (right.data[:1] == b'"') and left.kind != "envelope":
         return Spelled(Code.CONTENT_SHAPE_CHANGED, "shape")
-    raw = [b"{" + segment.data + b"}" if segment.kind == "envelope" else segment.data for segment in (left, right)]
-    return (
-        Spelled(Code.KEY_ORDER_CHANGED, "member-order")
-        if _in_order(raw[0]) != _in_order(raw[1])
-        else Spelled(Code.SERIALISATION_CHANGED, "json")
-    )
+    if _in_order(left.json) != _in_order(right.json):
+        return Spelled(Code.KEY_ORDER_CHANGED, "member-order")
+    return Spelled(Code.SERIALISATION_CHANGED, "json")
 
 
 def _in_order(raw: bytes) -> bytes:
@@ -234,7 +231,7 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _of_lines(lines: _Lines, gap: Gap, room: Room) -> list[Reason]:
+def _of_lines(lines: _Lines, gap: DifferingRanges, room: Room) -> list[Reason]:
     left, right = ("\n".join(lines.left[gap.left.start : gap.left.stop]),
                    "\n".join(lines.right[gap.right.start : gap.right.stop]))  # fmt: skip
     whole = _known(left, right, room)

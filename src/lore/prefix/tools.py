@@ -146,7 +146,7 @@ def is_deferred(tool: Segment) -> bool:
 
 def name_of(tool: Segment) -> str:
     """Name a tool of any provider's shape."""
-    own = table(b"{" + tool.data + b"}" if tool.kind == "envelope" else tool.data) or {}
+    own = table(tool.json) or {}
     inner = _inner(own)
     if "name" not in inner and "type" not in inner and len(own) == 1:  # one of the provider's own: its only member
         return printable(next(iter(own)))

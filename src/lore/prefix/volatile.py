@@ -202,21 +202,21 @@ _LEFT = re.compile(
 )
 
 
-class Found(NamedTuple):
+class VolatileWord(NamedTuple):
     """What varies, and the words themselves."""
 
     what: str
     text: str
 
 
-def surely_varies(text: str) -> Found | None:
+def surely_varies(text: str) -> VolatileWord | None:
     """Find text that is made anew for each request, whether or not it changed yet; None where there is none."""
     low = text[:LONGEST].lower()
     for what, signs, pattern in _SURE:
         for at in islice(signs(low), _PLACES):
             match = pattern.search(text[max(0, at - _BEFORE) : at + _AFTER])
             if match is not None and not (pattern is _NOW and _EXAMPLE.search(match.group())):
-                return Found(what, match.group())
+                return VolatileWord(what, match.group())
     return None
 
 

@@ -35,7 +35,7 @@ from lore.model.results import (
     VerdictResult,
 )  # fmt: skip
 from lore.model.turn import Call, Turn
-from lore.prefix.overlap import CommonCanonical, Measure, Measured, divergence, relation
+from lore.prefix.overlap import CommonCanonical, Measure, PairSums, divergence, relation
 from lore.prompt.base import Memo
 from lore.recording import corpus, plugins
 from lore.recording.base import Problems, Recording, UnrecognisedError
@@ -146,7 +146,7 @@ class PairFigures:
             columns=columns_result(pair.columns, REDACTED if redact else None),
         )
 
-    def _token_counts(self, pair: Pair) -> Measured | None:
+    def _token_counts(self, pair: Pair) -> PairSums | None:
         if self._tokens is None or self._counter is None:
             return None
         sums, place = self._tokens.advance(pair.right.prompt, pair.overlap.common), pair.overlap.common
