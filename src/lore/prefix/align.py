@@ -13,7 +13,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from lore.model.prompt import Segment
@@ -59,8 +58,6 @@ def _anchors(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[
     counts = Counter(left), Counter(right)
     places = {key: n for n, key in enumerate(right) if counts[1][key] == 1}
     pairs = [(m, places[key]) for m, key in enumerate(left) if counts[0][key] == 1 and key in places]
-    if all(pair[1] < after[1] for pair, after in pairwise(pairs)):
-        return pairs
     tops: list[int] = []
     holders: list[int] = []
     before: list[int] = []

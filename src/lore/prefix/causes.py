@@ -55,7 +55,7 @@ def limit_of(left: Prompt) -> int:
 
 
 def causes(
-    left: Prompt, right: Prompt, found: Overlap, changes: Iterable[Change], *,
+    left: Prompt, right: Prompt, found: Overlap, changes: Sequence[Change], *,
     left_call: Call = _UNKNOWN, right_call: Call = _UNKNOWN, pause: float | None = None, fell: int | None = None,
     reread: bool = False,
 ) -> tuple[Cause, ...]:  # fmt: skip
@@ -67,16 +67,9 @@ def causes(
     """
     if left.dialect != right.dialect:  # two request shapes: nothing one says explains the other
         return ()
-    changes = tuple(changes)
-    known = recorded(changes)
-    moved = left.model != right.model and left.model is not None and right.model is not None
-    if not moved:  # changed and changed back between the two
-        known = tuple(cause for cause in known if cause.code != Code.MODEL_CHANGED)
-    elif not any(cause.code == Code.MODEL_CHANGED for cause in known):
-        known = (*known, Cause(Code.MODEL_CHANGED, "model", ModelChanged(left.model, right.model)))
-    if known and (moved or not found.covered):
-        model = Code.MODEL_CHANGED  # another model reads nothing of this cache
-        return tuple(replace(cause, position=0 if cause.code == model else found.common) for cause in known)
+    expected = _expected(left, right, found, changes)
+    if expected:
+        return expected
     fields = _fields(left, right, left_call, right_call, fell)
     if found.covered:
         return fields
@@ -98,6 +91,18 @@ def causes(
         content = tuple([cause for cause in content if cause not in own])
         tail = (replace(tail[0], also=(own[0],)),)
     return tuple(sorted((*content, *tail, *fields), key=_order))
+
+
+def _expected(left: Prompt, right: Prompt, found: Overlap, changes: Sequence[Change]) -> tuple[Cause, ...]:
+    """Return what entitles the right prompt to be another; another model reads nothing of this cache."""
+    moved = left.model != right.model and left.model is not None and right.model is not None
+    if found.covered and not moved:
+        return ()
+    model = Code.MODEL_CHANGED
+    known = [cause for cause in recorded(changes) if moved or cause.code != model]  # not where it changed back
+    if moved and all(cause.code != model for cause in known):
+        known.append(Cause(model, "model", ModelChanged(left.model, right.model)))
+    return tuple([replace(cause, position=0 if cause.code == model else found.common) for cause in known])
 
 
 def _costless(cause: Cause) -> Cause:
@@ -144,7 +149,7 @@ def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell
 
 
 def _explained(
-    left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], resumed: Reloaded | None, *,
+    left: Prompt, right: Prompt, found: Overlap, changes: Sequence[Change], resumed: Reloaded | None, *,
     templated: bool,
 ) -> tuple[Cause, ...]:  # fmt: skip
     """Explain what is only spelled otherwise, then each section from where its content parts."""
@@ -170,12 +175,12 @@ def _spelled(left: Prompt, right: Prompt, found: Overlap) -> list[Cause]:
     return [of_segments(old, new).cause(old.section, at, old.path) for at, old, new in islice(differing, _SPELLED)]
 
 
-def _content(
-    left: Prompt, right: Prompt, found: Overlap, changes: tuple[Change, ...], *, templated: bool
-) -> list[Cause]:
+def _content(left: Prompt, right: Prompt, found: Overlap, changes: Sequence[Change], *, templated: bool) -> list[Cause]:
     cleared = next((change.detail for change in changes if change.cause == Code.TOOL_RESULT_REWRITTEN), None)
     start, causes = found.canonical, list[Cause]()
-    context = PromptContext(_new(left, right), cleared, _relocated(left, right), templated)
+    new = Counter(one.data for one in right if one.kind != "envelope")  # what moved is among them
+    new.subtract(one.data for one in islice(left, left.stable) if one.kind != "envelope")
+    context = PromptContext(+new, cleared, _relocated(left, right), templated)
     tools, right_tools = left.tools, right.tools
     if start < tools or tools != right_tools:
         causes += tool_causes(left.head[:tools], right.head[:right_tools], _discovered(right))
@@ -201,10 +206,9 @@ def _message_start(prompt: Prompt, place: int) -> int:
 def _of_section(
     context: PromptContext, section: str, left: Sequence[Segment], right: Sequence[Segment], begin: int
 ) -> list[Cause]:
-    grows = section == "messages"
-    size = len(left)
-    if grows and left == right[:size] and (size == len(right) or right[size].kind in ("envelope", "opaque")):
-        return []  # whole messages came, and nothing else
+    grows, size = section == "messages", len(left)
+    if left == right[:size] and (size == len(right) or (grows and right[size].kind in ("envelope", "opaque"))):
+        return []  # at most whole messages came
     found = mismatches(grouped(left, begin), grouped(right, begin), grows=grows)
     return BlockChanges(section, found, context).causes()
 
@@ -219,13 +223,6 @@ def _relocated(left: Prompt, right: Prompt) -> frozenset[bytes]:
         *(one.data for one in right.messages if one.data in went),
         *(one.data for one in left.messages if one.data in came),
     ))  # fmt: skip
-
-
-def _new(left: Prompt, right: Prompt) -> Counter[bytes]:
-    """Count the blocks that the right prompt has and the left one has not: what moved is among them."""
-    there = Counter(one.data for one in right if one.kind != "envelope")
-    there.subtract(one.data for one in islice(left, left.stable) if one.kind != "envelope")
-    return +there
 
 
 _REFERENCE = re.compile(rb'"tool_name"\s*:\s*"([^"\\]{1,200})"')
