@@ -24,7 +24,7 @@ from itertools import count
 from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Look, Prediction, Request
-from lore.cache.measured import Measured
+from lore.cache.measured import MeasuredCache
 from lore.cache.tree import Path
 from lore.errors import LoreError
 
@@ -43,7 +43,7 @@ class Engine(NamedTuple):
     outputs: bool = True
 
 
-class Blocks(Measured):
+class Blocks(MeasuredCache):
     """A memory of `capacity` blocks.
 
     `hybrid` says that the model has layers whose state cannot be resumed at any block: it reads nothing, or less.

@@ -28,7 +28,7 @@ NEARLY = 1.35  # an estimate may be too low by this factor
 _SUFFIX = 64  # tokens that a provider adds behind the last piece, at most
 
 
-class Entry(NamedTuple):
+class CacheEntry(NamedTuple):
     """What was written: readable from `ready`, until `expires`, both in seconds since the epoch; None: not known."""
 
     ready: float | None
@@ -51,7 +51,7 @@ class Breakpoints:
         self._look = look
         self._tree = Tree()
         self._ruler = Ruler()
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, CacheEntry] = {}
         self._latest: deque[int] = deque()  # nodes with entries, the latest last
         self._suffix: dict[str | None, int] = {}
         self._pending: _Pending | None = None
@@ -150,25 +150,25 @@ class Breakpoints:
             node = path.nodes[hit]
             self._renew(node, self._entries[node], request)
 
-    def _entry(self, request: Request, breakpoint: Breakpoint) -> Entry:
+    def _entry(self, request: Request, breakpoint: Breakpoint) -> CacheEntry:
         """Return what is written at a breakpoint."""
         lifetime = breakpoint.lifetime or self._look("lifetime", request.model, request.at) or FIVE_MINUTES
         expires = None if request.at is None else _began(request) + lifetime * self._grace(request)
         ready = request.at + BEGINS if request.answered is None and request.at is not None else request.answered
-        return Entry(ready, expires, lifetime)
+        return CacheEntry(ready, expires, lifetime)
 
     def _grace(self, request: Request) -> float:
         """Return by what a lifetime is multiplied: entries were seen to live a little longer."""
         return self._look("lifetime_grace", request.model, request.at) or GRACE
 
-    def _renew(self, node: int, entry: Entry, request: Request) -> None:
+    def _renew(self, node: int, entry: CacheEntry, request: Request) -> None:
         if self._look("refreshed_by_reads", request.model, request.at) == 0:
             return
         if request.at is not None and entry.expires is not None:
             expires = max(entry.expires, _began(request) + entry.lifetime * self._grace(request))
             self._put(node, entry._replace(expires=expires))
 
-    def _put(self, node: int, entry: Entry) -> None:
+    def _put(self, node: int, entry: CacheEntry) -> None:
         self._entries[node] = entry
         self._latest.append(node)
         if len(self._latest) > 4096:
@@ -258,7 +258,7 @@ def _began(request: Request) -> float:
     return max(request.at or 0.0, request.answered or 0.0)
 
 
-def _unreadable(entry: Entry, at: float | None) -> str:
+def _unreadable(entry: CacheEntry, at: float | None) -> str:
     """Say why an entry cannot be read at a time; empty where it can, or no time is known."""
     if at is None:
         return ""

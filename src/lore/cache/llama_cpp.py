@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Look, Piece, Prediction, Request
-from lore.cache.measured import Measured
+from lore.cache.measured import MeasuredCache
 from lore.cache.tree import Path, common_nodes, key_of
 from lore.errors import LoreError
 
@@ -40,7 +40,7 @@ class _Slot:
         self.used = 0
 
 
-class LlamaCpp(Measured):
+class LlamaCpp(MeasuredCache):
     """Slots of one server."""
 
     def __init__(

@@ -19,7 +19,7 @@ from lore.cache.tree import Path, Ruler, Tree
 from lore.model.events import Billed
 
 
-class Measured:
+class MeasuredCache:
     """The part of a cache model that knows prefixes and sizes."""
 
     def __init__(self) -> None:

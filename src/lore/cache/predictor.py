@@ -7,6 +7,7 @@ by levels. Models are shared by all recordings of a run: what one wrote another 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from msgspec import structs
@@ -27,7 +28,7 @@ _ENGINES = frozenset(("vllm", "sglang", "llama.cpp", "lmcache"))
 _GOES_ON = ("goes-on", "hidden-request")  # why a level is where it is, if nothing fell
 
 
-class Change(NamedTuple):
+class WhatIf(NamedTuple):
     """What is asked to be otherwise than recorded: `--what-if`.
 
     `lifetime` in seconds of every breakpoint; `breakpoints`: where the provider would set them by itself; `model`:
@@ -40,17 +41,18 @@ class Change(NamedTuple):
     options: tuple[tuple[str, Option], ...] = ()
 
 
-NO_CHANGE = Change()
+NO_CHANGE = WhatIf()
 
 
+@dataclass(slots=True)
 class Touched:
     """Count the turns that a change changes (`changed`), and those that are so already (`already`).
 
     What a change cannot be about (another provider's requests, a turn that wrote nothing) is neither.
     """
 
-    def __init__(self) -> None:
-        self.changed = self.already = 0
+    changed: int = 0
+    already: int = 0
 
     def take(self, *, changed: bool) -> None:
         """Count a turn."""
@@ -58,51 +60,49 @@ class Touched:
         self.already += not changed
 
 
+@dataclass(slots=True, frozen=True)
 class _Requests:
     """Turns of one recording for a model that looks at requests; `provider` is whose rules the model asks for."""
 
-    def __init__(
-        self, model: CacheModel, provider: str, views: Views, recording: int, change: Change, touched: Touched
-    ) -> None:
-        self._model = model
-        self._provider = provider
-        self._views = views
-        self._recording = recording
-        self._change = change
-        self._touched = touched
+    model: CacheModel
+    provider: str
+    views: Views
+    recording: int
+    change: WhatIf
+    touched: Touched
 
     def predict(self, turn: Turn) -> Prediction:
-        request = self._views.of(turn)
+        request = self.views.of(turn)
         recorded, breakpoints = request.breakpoints, self._changed(request, turn)
-        request = request._replace(chain=f"{self._recording}:{turn.chain}", breakpoints=breakpoints)
-        return self._model.predict(request if breakpoints == recorded else request._replace(recorded=recorded))
+        request = request._replace(chain=f"{self.recording}:{turn.chain}", breakpoints=breakpoints)
+        return self.model.predict(request if breakpoints == recorded else request._replace(recorded=recorded))
 
     def _changed(self, request: Request, turn: Turn) -> tuple[Breakpoint, ...]:
         """Return the breakpoints as they are asked to be; what is so already stays as it is."""
-        change, breakpoints, usage = self._change, request.breakpoints, turn.usage
+        change, breakpoints, usage = self.change, request.breakpoints, turn.usage
         if change.breakpoints:
             breakpoints = automatic(request)
         lives = change.lifetime
-        if lives is not None and self._provider == "anthropic":  # nobody else offers the choice
+        if lives is not None and self.provider == "anthropic":  # nobody else offers the choice
             held = usage is not None and bool(usage.write_tokens) and _all_live(usage, lives)
             if not (held and lives >= ONE_HOUR):  # a bill knows better than the body for how long it was kept
-                breakpoints = tuple(
-                    [  # the provider's default is five minutes
-                        Breakpoint(place, own if (own or FIVE_MINUTES) == lives else lives)
-                        for place, own in breakpoints
-                    ]
-                )
-        elif not (change.breakpoints and isinstance(self._model, Breakpoints)):
+                breakpoints = tuple([_living(breakpoint, lives) for breakpoint in breakpoints])
+        elif not (change.breakpoints and isinstance(self.model, Breakpoints)):
             return breakpoints
         if breakpoints:
-            self._touched.take(changed=breakpoints != request.breakpoints)
+            self.touched.take(changed=breakpoints != request.breakpoints)
         return breakpoints
 
     def learn(self, turn: Turn) -> str:
         if turn.usage is not None and turn.usage.uncached_tokens is not None:
-            self._views.count = None  # from here on bills say what a token is
+            self.views.count = None  # from here on bills say what a token is
         odd = "" if turn.usage is None else unbelievable(turn.usage)
-        return self._model.learn(None if odd else turn.usage) or odd
+        return self.model.learn(None if odd else turn.usage) or odd
+
+
+def _living(breakpoint: Breakpoint, lives: float) -> Breakpoint:
+    """Return a breakpoint that asks for a lifetime; the provider's default is five minutes."""
+    return breakpoint if (breakpoint.lifetime or FIVE_MINUTES) == lives else breakpoint._replace(lifetime=lives)
 
 
 class _Levels(Levels):
@@ -140,7 +140,7 @@ class Predictor:
     """
 
     def __init__(
-        self, rules: Rules, cache: str | None = None, change: Change = NO_CHANGE, count: Count | None = None
+        self, rules: Rules, cache: str | None = None, change: WhatIf = NO_CHANGE, count: Count | None = None
     ) -> None:  # fmt: skip
         self.rules = rules
         self._count = count
@@ -172,13 +172,11 @@ class Predictor:
             key = ("levels", *key[1:])
         turns = self._turns.get(key)
         if turns is None:
-            turns = self._turns[key] = self._requests(key, turn) if key[0] == name else self._levels()
+            turns = _Levels(self._change.lifetime, self.touched) if key[0] != name else self._requests(key, turn)
+            self._turns[key] = turns
         prediction = turns.predict(turn)
         situation = turns.situation if isinstance(turns, _Levels) else None
         return Predicted(name, prediction, turns.learn(turn), situation)
-
-    def _levels(self) -> _Levels:
-        return _Levels(self._change.lifetime, self.touched)
 
     def _requests(self, key: tuple[str, str, str], turn: Turn) -> _Requests:
         """Return the turns of a cache: it looks at requests as its rules say, where they say it."""

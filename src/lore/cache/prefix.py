@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from lore.cache.base import UNKNOWN, Confidence, Look, Prediction, Request
-from lore.cache.measured import Measured, Recency
+from lore.cache.measured import MeasuredCache, Recency
 from lore.cache.tree import Path
 from lore.model.events import Billed
 
@@ -26,7 +26,7 @@ _WITHIN = 64  # units that end within pieces of one place, the latest ones
 _MANY = 4096  # objects whose size is remembered
 
 
-class Prefix(Measured):
+class Prefix(MeasuredCache):
     """A cache of everything that was asked before; `minimum` is the rule that says how short is not cached."""
 
     def __init__(
@@ -110,7 +110,7 @@ class _Part(NamedTuple):
     ready: float
 
 
-class DeepSeek(Measured):
+class DeepSeek(MeasuredCache):
     """DeepSeek's disk cache: prefix units, of which only whole ones are read.
 
     A unit ends where a request's input ended and where its output did; where two requests began alike, a unit for

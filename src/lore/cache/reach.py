@@ -75,7 +75,7 @@ def lookback(at: float | None) -> Lookback:
     return LOOKBACKS[-1] if at is None else [rule for rule in LOOKBACKS if rule.since <= max(at, 0.0)][-1]
 
 
-class Gap(NamedTuple):
+class LookbackGap(NamedTuple):
     """Positions between the last breakpoint of a request and the breakpoint behind it, and how many are looked back.
 
     `new` is negative where no breakpoint stands behind it any more.
@@ -90,7 +90,7 @@ class Gap(NamedTuple):
         return not 0 <= self.new <= self.allowed
 
 
-def gap(left: Prompt, right: Prompt, at: float | None) -> Gap | None:
+def gap(left: Prompt, right: Prompt, at: float | None) -> LookbackGap | None:
     """Measure from the left's last breakpoint to the nearest of the right; None where such are not looked up."""
     if any(prompt.fidelity == "reconstructed" or not _is_claudes(prompt) for prompt in (left, right)):
         return None
@@ -100,10 +100,10 @@ def gap(left: Prompt, right: Prompt, at: float | None) -> Gap | None:
     rule = lookback(at)
     behind = next((place for place in breakpoints if place >= written[-1]), None)
     if behind is None:
-        return Gap(-1, rule.positions)
+        return LookbackGap(-1, rule.positions)
     segments = [right.at(place) for place in range(written[-1] + 1, behind + 1)]
     kinds = ("envelope" if segment is None else kind_of(segment) for segment in segments)
-    return Gap(max(positions(kinds, runs=rule.runs), default=0), rule.positions)
+    return LookbackGap(max(positions(kinds, runs=rule.runs), default=0), rule.positions)
 
 
 def _is_claudes(asked: Turn | Prompt) -> bool:

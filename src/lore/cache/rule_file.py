@@ -20,7 +20,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, NamedTuple, cast
 
-from lore.cache.rules import EVIDENCE, PLATFORMS, RULES, Known, Rule, Value, normal, seconds, spans
+from lore.cache.rules import EVIDENCE, PLATFORMS, RULES, DatedRule, RuleKind, Value, normal, seconds, spans
 from lore.errors import LoreError, Where
 
 UNKNOWN = "unknown"
@@ -35,7 +35,7 @@ _SECTIONS = {"tools", "system", "messages"}
 class Table(NamedTuple):
     """The rows of a file in its order, and the day on which it was checked; None: it does not say."""
 
-    rows: tuple[Rule, ...]
+    rows: tuple[DatedRule, ...]
     as_of: date | None = None
 
 
@@ -50,7 +50,7 @@ def parse(text: str, where: str) -> Table:
     file.only(top, ("as_of", "rules"))
     as_of = file.day(top["as_of"], "as_of") if "as_of" in top else None
     seen: dict[tuple[object, ...], str] = {}
-    rows: list[Rule] = []
+    rows: list[DatedRule] = []
     for place, table in _tables(file, top.get("rules", [])):
         row = _row(place, table)
         if row.key in seen:
@@ -104,7 +104,7 @@ def _tables(file: _Place, blocks: object) -> Iterator[tuple[_Place, dict[str, An
             yield below, {**block, **row}
 
 
-def _row(place: _Place, table: dict[str, Any]) -> Rule:
+def _row(place: _Place, table: dict[str, Any]) -> DatedRule:
     for key in _NEEDED:
         if key not in table:
             raise place.fault(f"{key} is missing")
@@ -115,7 +115,7 @@ def _row(place: _Place, table: dict[str, Any]) -> Rule:
     if known is None:
         raise place.fault(f"unknown rule {_shown(table['rule'])}", _near(table["rule"], RULES, "known rules"))
     since = place.day(table.get("valid_from", ALWAYS), "valid_from")
-    return Rule(
+    return DatedRule(
         rule=table["rule"], value=_value(place, table["value"], table["rule"], known),
         unit=_one_of(place, table, "unit", (known.unit,)), provider=_filled(place, table["provider"], "provider"),
         model=_pattern(place, table.get("model", "*")),
@@ -125,7 +125,7 @@ def _row(place: _Place, table: dict[str, Any]) -> Rule:
     )  # fmt: skip
 
 
-def _value(place: _Place, value: object, rule: str, known: Known) -> Value:
+def _value(place: _Place, value: object, rule: str, known: RuleKind) -> Value:
     if value == UNKNOWN:
         return None
     match known.kind:

@@ -30,7 +30,7 @@ Kind: TypeAlias = Literal["number", "whole", "flag", "text"]
 EVIDENCE = ("P", "M", "S", "?")  # the vendor's own page, measured, second-hand, inferred
 
 
-class Known(NamedTuple):
+class RuleKind(NamedTuple):
     """What a rule's value is, in which unit."""
 
     kind: Kind
@@ -41,35 +41,35 @@ _MULTIPLES = (
     "write", "write_5m", "write_1h", "read", "read_implicit", "input", "output",
     "fast", "flex", "batch", "us", "regional", "peak",
 )  # fmt: skip
-RULES: dict[str, Known] = {
-    "minimum_tokens": Known("whole", "tokens"),
-    "minimum_implicit": Known("whole", "tokens"),
-    "block_tokens": Known("whole", "tokens"),
-    "recomputed_tokens": Known("whole", "tokens"),
-    "cache_reuse": Known("whole", "tokens"),
-    "checkpoint_step": Known("whole", "tokens"),
-    "lifetime": Known("number", "seconds"),
-    "lifetime_long": Known("number", "seconds"),
-    "lifetime_grace": Known("number", "multiple"),
-    "ready_after": Known("number", "seconds"),
-    "refreshed_by_reads": Known("flag", "flag"),
-    "lookback": Known("whole", "positions"),
-    "lookback_runs": Known("flag", "flag"),
-    "max_breakpoints": Known("whole", "breakpoints"),
-    "compared_breakpoints": Known("whole", "breakpoints"),
-    "requests_per_minute": Known("whole", "requests"),
-    "order": Known("text", "sections"),
-    "eviction": Known("text", "policy"),
-    "partial_blocks": Known("flag", "flag"),
-    "caches_output": Known("flag", "flag"),
-    "slot_similarity": Known("number", "share"),
-    "cache_ram": Known("whole", "MiB"),
-    "checkpoints": Known("whole", "checkpoints"),
-    "peak_hours": Known("text", "hours"),
-    "list_prices": Known("flag", "flag"),
-    **{f"price_{kind}": Known("number", "usd_per_mtok") for kind in KINDS},
-    "price_storage_hour": Known("number", "usd_per_mtok_hour"),
-    **{f"multiple_{name}": Known("number", "multiple") for name in _MULTIPLES},
+RULES: dict[str, RuleKind] = {
+    "minimum_tokens": RuleKind("whole", "tokens"),
+    "minimum_implicit": RuleKind("whole", "tokens"),
+    "block_tokens": RuleKind("whole", "tokens"),
+    "recomputed_tokens": RuleKind("whole", "tokens"),
+    "cache_reuse": RuleKind("whole", "tokens"),
+    "checkpoint_step": RuleKind("whole", "tokens"),
+    "lifetime": RuleKind("number", "seconds"),
+    "lifetime_long": RuleKind("number", "seconds"),
+    "lifetime_grace": RuleKind("number", "multiple"),
+    "ready_after": RuleKind("number", "seconds"),
+    "refreshed_by_reads": RuleKind("flag", "flag"),
+    "lookback": RuleKind("whole", "positions"),
+    "lookback_runs": RuleKind("flag", "flag"),
+    "max_breakpoints": RuleKind("whole", "breakpoints"),
+    "compared_breakpoints": RuleKind("whole", "breakpoints"),
+    "requests_per_minute": RuleKind("whole", "requests"),
+    "order": RuleKind("text", "sections"),
+    "eviction": RuleKind("text", "policy"),
+    "partial_blocks": RuleKind("flag", "flag"),
+    "caches_output": RuleKind("flag", "flag"),
+    "slot_similarity": RuleKind("number", "share"),
+    "cache_ram": RuleKind("whole", "MiB"),
+    "checkpoints": RuleKind("whole", "checkpoints"),
+    "peak_hours": RuleKind("text", "hours"),
+    "list_prices": RuleKind("flag", "flag"),
+    **{f"price_{kind}": RuleKind("number", "usd_per_mtok") for kind in KINDS},
+    "price_storage_hour": RuleKind("number", "usd_per_mtok_hour"),
+    **{f"multiple_{name}": RuleKind("number", "multiple") for name in _MULTIPLES},
 }
 # Facts that no prediction uses: they stand in the tables to be read.
 FOR_READING = frozenset((
@@ -81,7 +81,7 @@ _DERIVED = ("read", "write", "write_5m", "write_1h")  # kinds that may be given 
 _MANY = 4096  # answers kept: names come from recordings, and there is no end to them
 
 
-class Rule(NamedTuple):
+class DatedRule(NamedTuple):
     """One row. `value` is None where it is known that nobody knows.
 
     `model` is a shell pattern over names as `normal` spells them; `since` is `valid_from` in seconds since
@@ -112,10 +112,10 @@ class Rule(NamedTuple):
 class Rules:
     """Rows to look up in. `as_of` is the newest date on which a table was checked; None: no table says."""
 
-    def __init__(self, rows: Iterable[Rule], as_of: date | None = None) -> None:
+    def __init__(self, rows: Iterable[DatedRule], as_of: date | None = None) -> None:
         self.rows = tuple(rows)
         self.as_of = as_of
-        self._by_rule: dict[str, list[Rule]] = {}
+        self._by_rule: dict[str, list[DatedRule]] = {}
         for row in sorted(self.rows, key=_rank, reverse=True):
             self._by_rule.setdefault(row.rule, []).append(row)
         self._now = math.inf if as_of is None else seconds(as_of)
@@ -124,7 +124,7 @@ class Rules:
         self._matching = lru_cache(_MANY)(self._matches)
         self._prices: dict[tuple[object, ...], Price | None] = {}
 
-    def overridden_by(self, rows: Iterable[Rule], as_of: date | None = None) -> Rules:
+    def overridden_by(self, rows: Iterable[DatedRule], as_of: date | None = None) -> Rules:
         """Return these rules under a user's rows: one of them that matches holds, whatever the others say."""
         own = tuple(row._replace(own=True) for row in rows)
         keys = {row.key for row in own}
@@ -133,7 +133,7 @@ class Rules:
     def find(
         self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None,
         *, prompt_tokens: int | None = None,
-    ) -> Rule | None:  # fmt: skip
+    ) -> DatedRule | None:  # fmt: skip
         """Return the row that holds; `at` is seconds since the epoch, None: the day on which the tables were checked.
 
         Without a time every row of the user's holds. A prompt of unknown size falls under the rows for any size.
@@ -189,7 +189,7 @@ class Rules:
         """Tell whether something was recorded on a later day than that on which the tables were checked."""
         return at is not None and self.as_of is not None and at >= seconds(self.as_of) + _DAY
 
-    def _matches(self, rule: str, provider: str, model: str | None, platform: str) -> tuple[Rule, ...]:
+    def _matches(self, rule: str, provider: str, model: str | None, platform: str) -> tuple[DatedRule, ...]:
         """Return the rows that match at any time, the first the strongest."""
         name = normal(model)
         return tuple([
@@ -198,7 +198,7 @@ class Rules:
         ])  # fmt: skip
 
 
-def _price(find: Callable[[str], Rule | None], factors: Iterable[str], *, listed: bool) -> Price | None:
+def _price(find: Callable[[str], DatedRule | None], factors: Iterable[str], *, listed: bool) -> Price | None:
     """Return all rates, each with its factors; a maker's own hold where they are `listed`."""
 
     def money(rule: str) -> Decimal | None:
@@ -242,7 +242,7 @@ def seconds(day: date) -> float:
     return (day - date(1970, 1, 1)).days * _DAY
 
 
-def _rank(row: Rule) -> tuple[bool, bool, int, bool, bool, int, float]:
+def _rank(row: DatedRule) -> tuple[bool, bool, int, bool, bool, int, float]:
     """Order rows by strength: own, nearer to one model, of one platform, of one provider, longer prompts, later."""
     literals = len(_SIGNS.sub("", row.model))
     return (row.own, literals == len(row.model), literals, bool(row.platform), row.provider != "*",

@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from lore.cache.bills import Price
-from lore.cache.predictor import Change, Touched
+from lore.cache.predictor import Touched, WhatIf
 from lore.cache.registry import Option
 from lore.errors import LoreError
 from lore.judge.counterfactual import SAID, Break, Played, otherwise
@@ -78,14 +78,14 @@ class Run(NamedTuple):
         return bool(caches & _LIVING) and any(found.code == Code.CACHE_EXPIRED for found in self.breaks)
 
 
-class Saved(NamedTuple):
+class NotedSaving(NamedTuple):
     """What a change saves, and what is to be said of it."""
 
     saving: Saving
     notes: list[str]
 
 
-def change_of(text: str, caches: Sequence[str]) -> Change | None:
+def change_of(text: str, caches: Sequence[str]) -> WhatIf | None:
     """Read `KEY=VALUE`; None for a cause: the turns are played already. Raises LoreError for what cannot be."""
     key, equals, value = text.partition("=")
     key, value = key.strip().replace("-", "_"), value.strip()
@@ -98,18 +98,18 @@ def change_of(text: str, caches: Sequence[str]) -> Change | None:
         case "ttl":
             if value not in _TTL:
                 raise LoreError(f"--what-if ttl={value}: entries live 5m or 1h", hint="ttl=5m or ttl=1h")
-            return Change(lifetime=_TTL[value])
+            return WhatIf(lifetime=_TTL[value])
         case "breakpoints":
             if value != "auto":
                 hint = "breakpoints=auto: one at the end of each section"
                 raise LoreError(f"--what-if breakpoints={value} is not known", hint=hint)
-            return Change(breakpoints=True)
+            return WhatIf(breakpoints=True)
         case "model":
-            return Change(model=value)
+            return WhatIf(model=value)
         case _:
             if not caches:
                 raise LoreError(f"--what-if {key} is an option of one cache", hint="name it with --cache, or: " + KEYS)
-            return Change(options=((key, _number(key, value)),))
+            return WhatIf(options=((key, _number(key, value)),))
 
 
 def _number(key: str, value: str) -> Option:
@@ -124,12 +124,12 @@ def _number(key: str, value: str) -> Option:
 # two runs
 
 
-def compared(text: str, base: Run, other: Run) -> Saved:
+def compared(text: str, base: Run, other: Run) -> NotedSaving:
     """Compare two simulations of the same recordings: tokens that are read in the second alone, and money."""
     touched = other.touched
     if touched.already and not touched.changed:
         saving = Saving(change=text, turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="")
-        return Saved(saving, list(_notes(saving, touched)))
+        return NotedSaving(saving, list(_notes(saving, touched)))
     pairs = list(zip(base.result.turns, other.result.turns, strict=True))
     reads = [(one.predicted.read_tokens, two.predicted.read_tokens) for one, two in pairs]
     more = [now - was for was, now in reads if was is not None and now is not None and was != now]
@@ -138,7 +138,7 @@ def compared(text: str, base: Run, other: Run) -> Saved:
     before, after = summed(was for was, _ in known), summed(now for _, now in known)
     saved = None if before is None or after is None else round(before - after, 6)
     saving = Saving(change=text, turns=len(more), tokens=sum(more), currency=CURRENCY, saved=saved, fix="")
-    return Saved(saving, list(_notes(saving, touched)))
+    return NotedSaving(saving, list(_notes(saving, touched)))
 
 
 def _predicted_cost(turn: SimulatedTurn) -> float | None:
@@ -163,7 +163,7 @@ def _notes(saving: Saving, touched: Touched) -> Iterator[str]:
 # a cause that is taken away
 
 
-def removed(base: Run, text: str) -> Saved:
+def removed(base: Run, text: str) -> NotedSaving:
     """Play the turns again without a cause (`cause=CODE`); it needs no second look at the files."""
     ruling = Ruling(select=(text.partition("=")[2].strip(),))
 
@@ -171,7 +171,7 @@ def removed(base: Run, text: str) -> Saved:
         return ruling.wants(cause.code, CODES[cause.code].name if cause.code in CODES else "")
 
     saving = _without(base, without, text)
-    return Saved(saving, list(_notes_of_cause(base, without, saving)))
+    return NotedSaving(saving, list(_notes_of_cause(base, without, saving)))
 
 
 def _without(base: Run, without: _Match, text: str) -> Saving:

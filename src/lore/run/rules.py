@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from lore.cache.rule_file import Table, parse
-from lore.cache.rules import FOR_READING, Rule, Rules, normal
+from lore.cache.rules import FOR_READING, DatedRule, Rules, normal
 from lore.config import Loaded
 from lore.errors import LoreError, Where
 from lore.model.results_simulate import RuleResult, RulesResult
@@ -87,7 +87,7 @@ def _newest(days: Iterable[date | None]) -> date | None:
     return max((day for day in days if day is not None), default=None)
 
 
-def _result(row: Rule) -> RuleResult:
+def _result(row: DatedRule) -> RuleResult:
     value = row.value
     if isinstance(value, Decimal):
         value = int(value) if value == int(value) else float(value)

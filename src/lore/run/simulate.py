@@ -21,7 +21,7 @@ import msgspec
 from lore.cache.base import Prediction
 from lore.cache.bills import Price
 from lore.cache.levels import Predicted
-from lore.cache.predictor import NO_CHANGE, Change, Predictor
+from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.rules import Rules, is_transcript
 from lore.errors import LoreError
 from lore.judge import savings
@@ -31,7 +31,7 @@ from lore.judge.bills import cached
 from lore.judge.counterfactual import played
 from lore.judge.money import CURRENCY, paid_again, price_of
 from lore.judge.rules import findings_of
-from lore.judge.savings import Paid, Run, Saved
+from lore.judge.savings import NotedSaving, Paid, Run
 from lore.judge.verdict import Verdict
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed, OddBill
@@ -88,10 +88,10 @@ def simulate(asked: Asked, options: Options, rules: Rules) -> Iterator[Simulated
         yield msgspec.structs.replace(base.result, what_if=saved, notes=notes)
 
 
-_Play: TypeAlias = Callable[[Change], Run]
+_Play: TypeAlias = Callable[[WhatIf], Run]
 
 
-def _saved(text: str, change: Change | None, base: Run, play: _Play) -> Saved:
+def _saved(text: str, change: WhatIf | None, base: Run, play: _Play) -> NotedSaving:
     return savings.removed(base, text) if change is None else savings.compared(text, base, play(change))
 
 
@@ -109,7 +109,7 @@ def _every_fix(base: Run, play: _Play, *, once: bool) -> tuple[list[Saving], lis
 
 
 def _play(
-    files: list[Input], asked: Asked, options: Options, rules: Rules, cache: str | None, change: Change
+    files: list[Input], asked: Asked, options: Options, rules: Rules, cache: str | None, change: WhatIf
 ) -> Run:  # fmt: skip
     sums, found, turns = SimulatedSums(), list[Problem](), list[Paid]()
     predictor = Predictor(rules, cache, change, None if options.counter is None else options.counter.count)
@@ -165,7 +165,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, copied: int) -> Iterato
 # one play
 
 
-class Seen(NamedTuple):
+class PlayedTurn(NamedTuple):
     """One turn of the answer: the row by which it is compared with its bill, what was paid at each price.
 
     `paid` is the turn as what-ifs play it again.
@@ -192,7 +192,7 @@ class Simulation:
         self.copied = 0
         self.transcripts = self.marked = 0  # turns that hold no breakpoints, and those that do
 
-    def recording(self, recording: Recording) -> Iterator[Seen]:
+    def recording(self, recording: Recording) -> Iterator[PlayedTurn]:
         """Yield every turn of a recording, but copies of those that an earlier one had."""
         self._predictor.begin()
         place = Place(recording.shown, reader=reader_of(recording, None))
@@ -219,7 +219,7 @@ class Simulation:
             result = _result(verdict, predicted, price, place)
             self._turns[turn.chain, turn.number] = result
             parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
-            yield Seen(result, _row(turn, predicted, left), parts, Paid(again, price, place.reader))
+            yield PlayedTurn(result, _row(turn, predicted, left), parts, Paid(again, price, place.reader))
         self._turns.clear()
 
     def _late(self, finding: Finding) -> None:
