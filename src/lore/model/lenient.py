@@ -96,17 +96,17 @@ def _scalar(raw: bytes, info: mi.Type) -> Any:
 
 
 def _union(raw: bytes, types: tuple[mi.Type, ...]) -> Any:
-    if raw == b"null" and any(isinstance(one, mi.NoneType) for one in types):
+    if raw == b"null" and any(isinstance(kind, mi.NoneType) for kind in types):
         return None
-    structs = [one for one in types if isinstance(one, mi.StructType)]
+    structs = [kind for kind in types if isinstance(kind, mi.StructType)]
     if structs and raw[:1] == b"{":
         return _struct(raw, _tagged(raw, structs))
     failures: list[str] = []
-    for one in types:
-        if isinstance(one, mi.StructType | mi.NoneType):
+    for kind in types:
+        if isinstance(kind, mi.StructType | mi.NoneType):
             continue
         try:
-            return _value(raw, one)
+            return _value(raw, kind)
         except ValueError as error:
             failures.append(str(error))
     raise msgspec.ValidationError("; ".join(failures) or f"unexpected value {raw[:40]!r}")
@@ -116,10 +116,10 @@ def _tagged(raw: bytes, structs: list[mi.StructType]) -> mi.StructType:
     if len(structs) == 1:
         return structs[0]
     table = {m.key: raw[m.value : m.end] for m in members(raw)}
-    for one in structs:
-        tag = table.get(one.tag_field or "", table.get("kind", b""))  # an item's tag may be spelled `kind`
-        if snake(text_of(tag)) == one.tag:
-            return one
+    for struct in structs:
+        tag = table.get(struct.tag_field or "", table.get("kind", b""))  # an item's tag may be spelled `kind`
+        if snake(text_of(tag)) == struct.tag:
+            return struct
     raise msgspec.ValidationError("unknown kind")
 
 

@@ -238,20 +238,16 @@ def settled(chain: Chain) -> Chain:
     if stream is None:
         return chain
     entry = chain.entries[stream.place]
-    item = entry.item
+    item, deltas = entry.item, list(stream.deltas)
     assert isinstance(item, AssistantMessage)
-    changed = msgspec.structs.replace(entry, item=_with_text(item, list(stream.deltas)))
-    return msgspec.structs.replace(chain, entries=chain.entries.set(stream.place, changed), stream=None)
-
-
-def _with_text(item: AssistantMessage, deltas: list[Raw]) -> AssistantMessage:
     if item.blocks is None:
-        return msgspec.structs.replace(item, text=_joined(item.text, deltas))
-    blocks = item.blocks
-    if blocks and isinstance(blocks[-1], TextBlock):
-        last = TextBlock(_joined(blocks[-1].text, deltas))
-        return msgspec.structs.replace(item, blocks=(*blocks[:-1], last))
-    return msgspec.structs.replace(item, blocks=(*blocks, TextBlock(_joined(NULL, deltas))))
+        item = msgspec.structs.replace(item, text=_joined(item.text, deltas))
+    elif item.blocks and isinstance(last := item.blocks[-1], TextBlock):
+        item = msgspec.structs.replace(item, blocks=(*item.blocks[:-1], TextBlock(_joined(last.text, deltas))))
+    else:
+        item = msgspec.structs.replace(item, blocks=(*item.blocks, TextBlock(_joined(NULL, deltas))))
+    changed = msgspec.structs.replace(entry, item=item)
+    return msgspec.structs.replace(chain, entries=chain.entries.set(stream.place, changed), stream=None)
 
 
 def _joined(text: Raw, deltas: list[Raw]) -> Raw:

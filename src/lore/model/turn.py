@@ -171,13 +171,12 @@ class Turn(Struct):
 
         So it is where the other's timeline is the beginning of this one's, and no response of it went on.
         """
-        mine, theirs = self.basis, left.basis
-        if mine is None or theirs is None or mine.rest != theirs.rest or mine.dialect != theirs.dialect:
+        basis, before = self.basis, left.basis
+        if basis is None or before is None or basis.rest != before.rest or basis.dialect != before.dialect:
             return False
-        entries, last = mine.entries, theirs.entries.last()
-        if not entries.begins_with(theirs.entries):
+        entries, last, size = basis.entries, before.entries.last(), len(before.entries)
+        if not entries.begins_with(before.entries):
             return False
-        size = len(theirs.entries)
         return last is None or size == len(entries) or entries[size].group != last.group
 
 

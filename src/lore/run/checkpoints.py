@@ -26,7 +26,6 @@ from lore.errors import LoreError
 from lore.files import replaced
 from lore.model import checkpoint as saved_state
 from lore.model.codes import Problem
-from lore.model.state import Session
 from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.opening import Options, reader_named
@@ -102,13 +101,17 @@ def fold_resumed(path: str, options: Options, checkpoint: str, *, verify: bool =
 
 
 def _resume(path: str, options: Options, checkpoint: str, known: LogCheckpoint, *, verify: bool) -> Resumed:
-    name, session = known.format, _session_of(known)
+    name = known.format
     if options.format not in (None, name):
         raise UnusableError(f"it was read as {name}, not as {options.format}")
     try:
         reader = reader_named(name).restore(known.reader)
     except (ValueError, RecursionError, LoreError) as error:
         raise UnusableError(f"the state of its reader ({name}) cannot be restored: {error}") from None
+    try:
+        session = saved_state.load(known.session)
+    except LoreError as error:
+        raise UnusableError(error.message) from None
     try:
         with open(path, "rb") as file:
             digester = recognised(file, known.log, whole=verify)
@@ -125,13 +128,6 @@ def _resume(path: str, options: Options, checkpoint: str, known: LogCheckpoint, 
         raise corpus.unreadable(path, error) from None
 
 
-def _session_of(known: LogCheckpoint) -> Session:
-    try:
-        return saved_state.load(known.session)
-    except LoreError as error:
-        raise UnusableError(error.message) from None
-
-
 def _fold(folding: LogFold, data: Iterator[bytes], digester: Digester, checkpoint: str) -> Resumed:
     """Fold what comes, save where that ended, then close what is open and answer."""
     recording, problems = folding.recording, folding.recording.problems
@@ -146,12 +142,7 @@ def _fold(folding: LogFold, data: Iterator[bytes], digester: Digester, checkpoin
     )  # fmt: skip
     folding.take_all(recording.finish())
     folding.take_all(recording.companions_reads())
-    folded = folding.result()
-    try:
-        store(checkpoint, known)
-    except LoreError as error:
-        return Resumed(folded, None, error)
-    return Resumed(folded, None, None)
+    return Resumed(folding.result(), None, store(checkpoint, known))
 
 
 # The file
@@ -201,8 +192,8 @@ def _read_file(path: str) -> bytes:
         raise LoreError(f"cannot open {shown!r}: {error}") from None
 
 
-def store(path: str, known: LogCheckpoint) -> None:
-    """Write a checkpoint. Raises LoreError where it cannot be done."""
+def store(path: str, known: LogCheckpoint) -> LoreError | None:
+    """Write a checkpoint; return why it cannot be done, where it cannot."""
     try:
         data = msgspec.msgpack.encode(known)
         with replaced(os.path.realpath(path), private=True) as file:
@@ -210,7 +201,8 @@ def store(path: str, known: LogCheckpoint) -> None:
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
         hint = "the answer is whole; the next run folds the log from an earlier place"
-        raise LoreError(f"cannot write the checkpoint {corpus.show(path)}: {reason}", hint=hint) from None
+        return LoreError(f"cannot write the checkpoint {corpus.show(path)}: {reason}", hint=hint)
+    return None
 
 
 # The log
