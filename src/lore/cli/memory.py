@@ -34,12 +34,6 @@ def _note(text: str) -> None:
     tell(f"note: {text}")
 
 
-def _now() -> str:
-    from lore.store.sync import now
-
-    return now()
-
-
 @app.command("users")
 @quiet_pipe
 def users(store: Url, as_json: AsJson = False, color: Colour = None) -> int:
@@ -47,8 +41,8 @@ def users(store: Url, as_json: AsJson = False, color: Colour = None) -> int:
     from lore.compaction.memory import views
     from lore.report.remembered import write_users
 
-    with opened(store) as one:
-        answer(views.users(one), write_users, as_json=as_json, color=color)
+    with opened(store) as memories:
+        answer(views.users(memories), write_users, as_json=as_json, color=color)
     return 0
 
 
@@ -63,9 +57,10 @@ def list_(
     """
     from lore.compaction.memory import views
     from lore.report.remembered import write_list
+    from lore.store.sync import now
 
-    with opened(store) as one:
-        found = views.listed(views.everything(one, user, agent, now=_now()))
+    with opened(store) as memories:
+        found = views.listed(views.everything(memories, user, agent, now=now()))
     answer(found, write_list, as_json=as_json, color=color)
     return 0
 
@@ -79,9 +74,10 @@ def show(
     """Show what is remembered, word for word."""
     from lore.compaction.memory import views
     from lore.report.remembered import write_shown
+    from lore.store.sync import now
 
-    with opened(store) as one:
-        found = views.everything(one, user, agent, now=_now())
+    with opened(store) as memories:
+        found = views.everything(memories, user, agent, now=now())
     answer(views.named(found, names) if names else found, write_shown, as_json=as_json, color=color)
     return 0
 
@@ -100,9 +96,10 @@ def delete(
     """
     from lore.compaction.memory.views import deleted
     from lore.report.remembered import write_deleted
+    from lore.store.sync import now
 
-    with opened(store) as one:
-        found = deleted(one, names, user, agent, now=_now(), tell=_note)
+    with opened(store) as memories:
+        found = deleted(memories, names, user, agent, now=now(), tell=_note)
     answer(found, write_deleted, as_json=as_json, color=color)
     return 0
 
@@ -121,9 +118,10 @@ def wipe(
     """
     from lore.compaction.memory.views import wiped
     from lore.report.remembered import write_wiped
+    from lore.store.sync import now
 
-    with opened(store) as one:
-        found = wiped(one, user, agent, now=_now(), tell=_note)
+    with opened(store) as memories:
+        found = wiped(memories, user, agent, now=now(), tell=_note)
     answer(found, write_wiped, as_json=as_json, color=color)
     return 0
 
@@ -140,9 +138,10 @@ def export(store: Url, user: User = None, agent: Agent = None, output: Output = 
     from lore.compaction.memory import views
     from lore.recording import corpus
     from lore.run.writing import written
+    from lore.store.sync import now
 
-    with opened(store) as one:
-        found = views.everything(one, user, agent, now=_now())
+    with opened(store) as memories:
+        found = views.everything(memories, user, agent, now=now())
     line = msgspec.json.encode(found) + b"\n"
     if output in (None, corpus.STDIN):
         sys.stdout.buffer.write(line)
@@ -164,8 +163,8 @@ def audit(
     from lore.compaction.memory import views
     from lore.report.remembered import write_audit
 
-    with opened(store) as one:
-        answer(views.audited(one, user, agent), write_audit, as_json=as_json, color=color)
+    with opened(store) as memories:
+        answer(views.audited(memories, user, agent), write_audit, as_json=as_json, color=color)
     return 0
 
 
@@ -187,9 +186,9 @@ def extract(
     from lore.report.remembered import write_extracted
 
     loaded = settings(config)
-    with opened(store) as one:
+    with opened(store) as memories:
         found = extracted(
-            one, session_id, MemoryOwner(user, agent), loaded.memory, loaded.compaction, tell=_note, again=again
+            memories, session_id, MemoryOwner(user, agent), loaded.memory, loaded.compaction, tell=_note, again=again
         )
     answer(found, write_extracted, as_json=as_json, color=color)
     return 0 if found.failure is None else 3
@@ -210,7 +209,7 @@ def dream(
     from lore.report.remembered import write_dreamt
 
     loaded = settings(config)
-    with opened(store) as one:
-        found = consolidated(one, MemoryOwner(user, agent), loaded.memory, loaded.compaction, tell=_note)
+    with opened(store) as memories:
+        found = consolidated(memories, MemoryOwner(user, agent), loaded.memory, loaded.compaction, tell=_note)
     answer(found, write_dreamt, as_json=as_json, color=color)
     return 0 if found.failure is None else 3

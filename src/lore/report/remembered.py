@@ -36,58 +36,56 @@ def _sums(counts: Mapping[str, int], *, zeros: bool = False) -> str:
 
 def write_users(result: MemoryUsers, out: Console) -> None:
     """Write one line a user."""
-    for one in result.users:
-        agents = ", ".join(map(named, one.agents))
-        out.print(line((named(one.user), "bold"), f"  {_sums(one.counts)}, by {agents}"))
+    for user in result.users:
+        agents = ", ".join(map(named, user.agents))
+        out.print(line((named(user.user), "bold"), f"  {_sums(user.counts)}, by {agents}"))
     out.print(line(f"{counted(len(result.users), 'user')} remembered in {result.store}"))
 
 
 def write_list(result: MemoryShown, out: Console) -> None:
     """Write how much each agent remembers, its topics, and when it last failed to."""
-    for one in result.agents:
-        waiting = ", not all dreamt over yet" if one.undreamt else ""
-        out.print(line(("agent " + named(one.agent), "bold"), f"  {_sums(one.counts)}{waiting}"))
-        for topic in one.topics:
+    for agent in result.agents:
+        waiting = ", not all dreamt over yet" if agent.undreamt else ""
+        out.print(line(("agent " + named(agent.agent), "bold"), f"  {_sums(agent.counts)}{waiting}"))
+        for topic in agent.topics:
             out.print(line(("  " + topic.topic, "cyan"), f"  {short(topic.summary)}{_ends(topic)}"))
-        _odd(one, out)
+        _odd(agent, out)
     _whose(result, out)
 
 
 def _ends(topic: RememberedTopic) -> str:
-    if topic.expires_at is None:
-        return ""
-    return f" ({'expired' if topic.expired else 'until'} {topic.expires_at})"
+    return "" if topic.expires_at is None else f" ({'expired' if topic.expired else 'until'} {topic.expires_at})"
 
 
-def _odd(one: RememberedAgent, out: Console) -> None:
-    failed = one.last_failure
+def _odd(agent: RememberedAgent, out: Console) -> None:
+    failed = agent.last_failure
     if failed is not None:
-        said = f"  last failure: {failed.op} at {failed.at}{_session(failed)}: {failed.failure}"
-        out.print(line((said, "yellow")))
-    if one.unreadable:
-        out.print(line((f"  {counted(one.unreadable, 'line')} of its log cannot be read", "yellow")))
+        text = f"  last failure: {failed.op} at {failed.at}{_session(failed)}: {failed.failure}"
+        out.print(line((text, "yellow")))
+    if agent.unreadable:
+        out.print(line((f"  {counted(agent.unreadable, 'line')} of its log cannot be read", "yellow")))
 
 
 def _whose(result: MemoryShown, out: Console) -> None:
-    holding = [one for one in result.agents if any(one.counts.values())]
+    holding = sum(any(agent.counts.values()) for agent in result.agents)
     if not holding:
         out.print(line(f"nothing is remembered of user {named(result.user)} in {result.store}"))
     else:
-        out.print(line(f"user {named(result.user)}: {counted(len(holding), 'agent')} in {result.store}"))
+        out.print(line(f"user {named(result.user)}: {counted(holding, 'agent')} in {result.store}"))
 
 
 def write_shown(result: MemoryShown, out: Console) -> None:
     """Write what is remembered, word for word."""
-    for one in result.agents:
-        out.print(line(("agent " + named(one.agent), "bold")))
-        for topic in one.topics:
+    for agent in result.agents:
+        out.print(line(("agent " + named(agent.agent), "bold")))
+        for topic in agent.topics:
             out.print(line(("  " + topic.topic, "cyan"), f"  {topic.summary}{_ends(topic)}"))
-            for said in topic.content.splitlines():
-                out.print(line(f"    {said}"))
-        for text in one.texts:
+            for content in topic.content.splitlines():
+                out.print(line(f"    {content}"))
+        for text in agent.texts:
             source = "" if text.session_id is None else f"  (session {text.session_id})"
             out.print(line(("  " + text.id, "green"), f"  {text.text}{source}"))
-        _odd(one, out)
+        _odd(agent, out)
     _whose(result, out)
 
 
@@ -107,21 +105,21 @@ def write_wiped(result: MemoryWiped, out: Console) -> None:
 
 def write_audit(result: MemoryAudit, out: Console) -> None:
     """Write one line an entry."""
-    for one in result.entries:
-        changes = [f"{sign}{_sums(counts)}" for sign, counts in (("-", one.removed), ("+", one.added)) if counts]
-        said = ", ".join(filter(None, (" ".join(changes), one.failure and f"failed: {one.failure}")))
-        agent = "all agents" if one.agent is None else f"agent {named(one.agent)}"
-        out.print(line(f"{one.at}  ", (f"{one.op:<8}", "bold"), f"{agent}{_session(one)}: {said or 'nothing'}"))
+    for entry in result.entries:
+        changes = " ".join(f"{sign}{_sums(sums)}" for sign, sums in (("-", entry.removed), ("+", entry.added)) if sums)
+        text = ", ".join(filter(None, (changes, entry.failure and f"failed: {entry.failure}"))) or "nothing"
+        agent = "all agents" if entry.agent is None else f"agent {named(entry.agent)}"
+        out.print(line(f"{entry.at}  ", (f"{entry.op:<8}", "bold"), f"{agent}{_session(entry)}: {text}"))
     entries = f"{len(result.entries):,} {'entry' if len(result.entries) == 1 else 'entries'}"
     out.print(line(f"user {named(result.user)}: {entries} in its audit log"))
     if result.unreadable:
         out.print(line((f"{counted(result.unreadable, 'line')} of the log cannot be read", "yellow")))
 
 
-def _session(one: AuditEntry) -> str:
-    if one.session_id is None:
+def _session(entry: AuditEntry) -> str:
+    if entry.session_id is None:
         return ""
-    return f", session {one.session_id}{' (deleted since)' if one.session_deleted else ''}"
+    return f", session {entry.session_id}{' (deleted since)' if entry.session_deleted else ''}"
 
 
 def write_extracted(result: MemoryExtracted, out: Console) -> None:
@@ -129,12 +127,12 @@ def write_extracted(result: MemoryExtracted, out: Console) -> None:
     who = f"agent {named(result.agent)} of user {named(result.user)}"
     if result.failure is not None:
         out.print(line(("nothing was remembered ", "yellow"), f"by {who}: {result.failure}"))
-        return
-    if result.skipped is not None:
+    elif result.skipped is not None:
         out.print(line(f"nothing new from session {result.session_id} by {who}: {result.skipped}"))
-        return
-    lost = f"; {_sums(result.removed)} replaced or closed" if result.removed else ""
-    out.print(line(("remembered ", "bold"), f"{_sums(result.added)} from session {result.session_id} by {who}{lost}"))
+    else:
+        lost = f"; {_sums(result.removed)} replaced or closed" if result.removed else ""
+        text = f"{_sums(result.added)} from session {result.session_id} by {who}{lost}"
+        out.print(line(("remembered ", "bold"), text))
 
 
 def write_dreamt(result: MemoryDreamt, out: Console) -> None:
@@ -142,9 +140,8 @@ def write_dreamt(result: MemoryDreamt, out: Console) -> None:
     if result.skipped is not None:
         out.print(line(f"no dream: {result.skipped}"))
         return
-    for name in result.superseded:
-        out.print(line(("superseded ", "bold"), name))
-    for name in result.topics:
-        out.print(line(("topic ", "bold"), name))
+    for verb, names in (("superseded ", result.superseded), ("topic ", result.topics)):
+        for name in names:
+            out.print(line((verb, "bold"), name))
     if result.failure is not None:
         out.print(line((f"fell back to one topic: {result.failure}", "yellow")))

@@ -19,6 +19,7 @@ Costs of reading: three look-ups and a volume.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -167,10 +168,8 @@ def _header(
 def _finish(store: Store, bucket: Bucket) -> None:
     """Move on from a volume that this change sealed; if another writer interferes, the next change does it."""
     place = _place(store, bucket)
-    if place is None or place.data is None:
-        return
-    known = known_of(place.data.events[1:])
-    if not known.is_sealed:
+    known = Known() if place is None or place.data is None else known_of(place.data.events[1:])
+    if place is None or not known.is_sealed:
         return
     try:
         _move(store, bucket, place, known)
@@ -245,7 +244,15 @@ def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
     one finishes it. Memory that cannot be read is counted as none.
     """
     anchor = anchor_of(user) if agent is None else Bucket(user, agent).anchor
-    _mark(store, anchor)
+    for _ in range(ATTEMPTS):
+        data = noted(store, anchor)
+        if data is None or b'"wiped":true' in data.metadata:
+            break
+        with suppress(ConflictError, UnknownSessionError):
+            _note(store, data, {"wiped": True})
+            break
+    else:
+        raise StoreError(BUSY, hint=HINT_WIPE)
     counts: dict[str, dict[str, int]] = {}
     for name in owners(store).get(user, ()):
         if agent in (None, name):
@@ -260,19 +267,6 @@ def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
         if summary.session_id.startswith(f"{anchor}/"):
             _delete(store, summary.session_id)
     return Wiped(counts)
-
-
-def _mark(store: Store, anchor: str) -> None:
-    for _ in range(ATTEMPTS):
-        data = noted(store, anchor)
-        if data is None or b'"wiped":true' in data.metadata:
-            return
-        try:
-            _note(store, data, {"wiped": True})
-        except (ConflictError, UnknownSessionError):
-            continue
-        return
-    raise StoreError(BUSY, hint=HINT_WIPE)
 
 
 def owners(store: Store) -> dict[str, tuple[str, ...]]:

@@ -106,9 +106,9 @@ def named(shown: MemoryShown, names: Sequence[str]) -> MemoryShown:
 def check(names: Iterable[str], known: Iterable[str]) -> None:
     """Raise LoreError for a name that is not known."""
     there = set(known)
-    for name in names:
-        if name not in there:
-            raise LoreError(f"nothing is remembered as {name!r}", hint="`lore memory show` prints the names")
+    unknown = next((name for name in names if name not in there), None)
+    if unknown is not None:
+        raise LoreError(f"nothing is remembered as {unknown!r}", hint="`lore memory show` prints the names")
 
 
 def _agent(agent: str, known: Known, failure: AuditRecord | None, there: set[str], now: str) -> RememberedAgent:
