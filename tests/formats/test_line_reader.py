@@ -13,7 +13,7 @@ from lore.formats.lore_log import Assembled, LoreLog
 from lore.formats.registry import READERS
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.model.codes import Problem
-from lore.testing.readers import everything
+from lore.testing import everything
 
 BY_LINES = (Assembled, Bodies, ClaudeCode, ClaudeEvents, GenAI, LiteLLM, LoreLog, Proxy)
 LADDER = (

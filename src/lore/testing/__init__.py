@@ -11,9 +11,7 @@ Needs pytest only to be collected, but for that of stores, whose scenarios take 
 
 from typing import TYPE_CHECKING
 
-from lore.testing.caches import CacheContract
-from lore.testing.dialects import DialectContract
-from lore.testing.readers import ReaderContract, everything
+from lore.testing.contracts import CacheContract, DialectContract, ReaderContract, everything
 
 if TYPE_CHECKING:
     from lore.testing.stores import StoreContract

@@ -1,0 +1,191 @@
+"""What every reader, every dialect and every cache model must do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, cast
+
+import msgspec
+from msgspec import Raw
+
+from lore.cache.base import CONFIDENCES, Breakpoint, CacheKind, CacheModel, Look, Piece, Prediction, Request
+from lore.formats.base import Read, Reader
+from lore.model.codes import Problem
+from lore.model.events import Billed
+from lore.model.items import TextBlock, ToolCall
+from lore.model.prompt import Prompt, Segment
+from lore.model.vector import Vector
+from lore.prompt.base import FEATURES, Dialect, Memo, Unit
+
+
+def everything(reader: Reader, data: bytes) -> list[Read]:
+    """Feed all of it at once."""
+    return [*reader.feed(data), *reader.finish()]
+
+
+class ReaderContract:
+    """What every reader must do; `samples` are whole recordings of its format."""
+
+    reader: ClassVar[type[Reader]]
+    samples: ClassVar[tuple[bytes, ...]]
+
+    def test_recognises_its_samples(self) -> None:
+        for sample in self.samples:
+            assert self.reader.recognises(sample)
+
+    def test_any_cut_gives_the_same(self) -> None:
+        for sample in self.samples:
+            whole = _shown(everything(self.reader(), sample))
+            for cut in range(0, len(sample) + 1, max(1, len(sample) // 40)):
+                reader = self.reader()
+                first = [*reader.feed(sample[:cut])]
+                restored = self.reader.restore(reader.state)
+                assert _shown([*first, *everything(restored, sample[cut:])]) == whole, cut
+
+    def test_garbage_gives_problems_and_nothing_else(self) -> None:
+        for junk in (b"", b"\x00\xff\n", b"{", b"[1,2]\n", b'{"a":', b"null\n\n", b'"\\ud800"\n', b"{}{}\n"):
+            for read in everything(self.reader(), junk):
+                assert read.line >= 1
+                assert isinstance(read.value, Problem) or read.byte >= 0
+
+
+def _shown(reads: list[Read]) -> list[tuple[bytes, int, int]]:
+    """Put reads into bytes that can be compared; the vectors of a prompt are written as lists."""
+    return [(msgspec.json.encode(read.value, enc_hook=list), read.line, read.byte) for read in reads]
+
+
+_CALL = ToolCall("t", "c", "n", Raw(b"{}"), status="completed", output=Raw(b'"o"'))
+_SAID = (
+    Unit("user", (TextBlock(Raw(b'"a"')),)),
+    Unit("user", (TextBlock(Raw(b'"b"')),), joins=True),
+    Unit("system", (TextBlock(Raw(b'"c"')),)),
+    Unit("assistant", (TextBlock(Raw(b'"d"')),), (_CALL,)),
+    Unit("results", (), (_CALL,)),
+    Unit("user", (TextBlock(Raw(b'"e"')),), joins=True),
+    Unit("user", (TextBlock(Raw(b'"f"')),)),
+    Unit("assistant", (), (_CALL, _CALL)),
+    Unit("results", (), (_CALL, _CALL)),
+    Unit("assistant", (TextBlock(Raw(b'"g"')),)),
+)
+
+
+def _assert_read_back(dialect: Dialect, prompt: Prompt) -> None:
+    parsed = dialect.parse(dialect.write(prompt), prompt.fidelity, Memo())
+    assert list(parsed) == list(prompt)
+    assert [one.path for one in parsed] == [one.path for one in prompt]
+    assert (parsed.model, parsed.breakpoints, parsed.breakpoint_values) == (
+        prompt.model,
+        prompt.breakpoints,
+        prompt.breakpoint_values,
+    )
+
+
+class DialectContract:
+    """What every dialect must do; `prompts` are prompts that it assembled or parsed."""
+
+    dialect: ClassVar[Dialect]
+    prompts: ClassVar[tuple[Prompt, ...]]
+
+    def test_what_is_written_parses_to_the_same_segments(self) -> None:
+        for prompt in self.prompts:
+            _assert_read_back(self.dialect, prompt)
+
+    def test_breakpoints_that_are_written_are_read_back(self) -> None:
+        for prompt in self.prompts:
+            made = self.dialect.breakpoint(prompt.model, "5m")
+            stable = [*prompt.head, *prompt.messages]
+            heads = 0 if made is not None and made.on_head else len(prompt.head)
+            may = [n for n, one in enumerate(stable) if n >= heads and self.dialect.takes_breakpoint(one)]
+            if made is None or not may:
+                continue
+            places = tuple(dict.fromkeys((may[0], may[len(may) // 2], may[-1])))
+            values = (made.value,) * len(places)
+            _assert_read_back(
+                self.dialect, msgspec.structs.replace(prompt, breakpoints=places, breakpoint_values=values)
+            )
+
+    def test_what_is_said_later_changes_nothing_that_was_said_before(self) -> None:
+        place, segments = self.dialect.first(()), tuple[Segment, ...]()
+        for unit in _SAID:
+            rendered = self.dialect.render(unit, place)
+            place, segments = rendered.after, (*segments, *rendered.segments)
+            _assert_read_back(self.dialect, Prompt(self.dialect.name, "reconstructed", messages=Vector(segments)))
+
+    def test_it_answers_every_feature(self) -> None:
+        assert set(self.dialect.capabilities) == set(FEATURES)
+        assert all(one.answer for one in self.dialect.capabilities.values())
+
+    def test_it_recognises_what_it_writes(self) -> None:
+        for prompt in self.prompts:
+            body = msgspec.json.decode(self.dialect.write(prompt), type=dict[str, msgspec.Raw])
+            assert self.dialect.recognises({key: bytes(value) for key, value in body.items()})
+
+
+class CacheContract:
+    """What every cache model must do; `cache` is its class."""
+
+    cache: ClassVar[CacheKind]
+
+    def make(self) -> CacheModel:
+        """Make the model without any rule and with its own defaults."""
+        return cast("Callable[[Look], CacheModel]", self.cache)(lambda rule, model, at: None)
+
+    def test_it_says_what_it_is(self) -> None:
+        assert self.cache.name
+        assert self.cache.provider
+        assert all(option.isidentifier() for option in self.cache.options)
+
+    def test_the_parts_make_the_whole(self) -> None:
+        model = self.make()
+        for request in _ASKED:
+            said = model.predict(request)
+            model.learn(None)
+            assert said.confidence in CONFIDENCES
+            if said.read is None or said.write is None or said.uncached is None:
+                continue
+            assert min(said.read, said.write, said.uncached) >= 0
+            assert said.total == sum(piece.tokens or 0 for piece in request.pieces)
+
+    def test_nothing_is_read_that_nobody_asked_before(self) -> None:
+        assert not self.make().predict(_ASKED[0]).read
+        model = self.make()
+        for request in _ASKED[:3]:
+            model.predict(request)
+            model.learn(None)
+        assert not model.predict(_ASKED[3]).read
+
+    def test_a_turns_own_bill_changes_nothing_in_its_prediction(self) -> None:
+        said: list[Prediction] = []
+        for bill in (None, Billed(uncached_tokens=1, read_tokens=2, write_tokens=3)):
+            model = self.make()
+            for request in _ASKED:
+                said.append(model.predict(request))
+                model.learn(None)
+            model.learn(bill)
+        assert said[: len(_ASKED)] == said[len(_ASKED) :]
+
+    def test_no_bill_is_no_bill(self) -> None:
+        model, other = self.make(), self.make()
+        for request in _ASKED:
+            assert model.predict(request) == other.predict(request)
+            assert model.learn(None) == ""
+
+    def test_nothing_in_a_request_raises(self) -> None:
+        model = self.make()
+        nothing = Piece(b"", "messages")
+        for request in (Request("c", []), Request("c", [nothing] * 3, 9, at=-1.0), Request("c", [nothing], -1)):
+            assert model.predict(request).confidence in CONFIDENCES
+            assert isinstance(model.learn(Billed()), str)
+
+
+def _text(name: str) -> Piece:
+    return Piece(name.encode() * 4096, "messages", tokens=4096)
+
+
+_ASKED = (
+    Request("main", [_text("a"), _text("b")], breakpoints=(Breakpoint(1),), at=0.0, answered=1.0),
+    Request("main", [_text("a"), _text("b"), _text("c")], 2, breakpoints=(Breakpoint(2),), at=10.0, answered=11.0),
+    Request("main", [_text("a"), _text("d")], 1, breakpoints=(Breakpoint(1),), at=5.0, answered=None),
+    Request("other", [_text("e"), _text("b")], breakpoints=(Breakpoint(1),)),
+    Request("other", [], space=b"another"),
+)
