@@ -97,7 +97,7 @@ class _Requests:
         self.pairs += 1
         numbers = pair.left.line or 0, pair.right.line or 0
         sides = [Side(f"request {number}") for number in numbers]
-        diff = self._chains[turn.chain].describe(pair, *sides, PLACE)
+        diff = self._chains[turn.chain].describe(pair, PLACE, *sides)
         found = [worded(one) for _, one in findings_of(pair, PLACE)]
         found += [worded(one) for rule in RULES.values() for one in rule.pair(pair, PLACE)]
         self.codes.update(one.code for one in found)

@@ -105,7 +105,7 @@ class PairFigures:
             self._tokens.advance(first.prompt, 0)
 
     def describe(
-        self, pair: Pair, left: Side, right: Side, place: Place, *, file: FileLengths | None = None,
+        self, pair: Pair, place: Place, left: Side, right: Side, *, file: FileLengths | None = None,
         problems: Sequence[Problem] = (), caches: Sequence[CachePrediction] = (), named: bool = False,
     ) -> Diff:  # fmt: skip
         """Return the result for the next pair; `named` adds the chain and turn of its right side.
@@ -207,7 +207,7 @@ def diff_files(left: str, right: str, how: Comparison) -> Diff:
     how.predicted(before)
     place = Place(names[1].path, reader=how.reader or ("user" if after.basis is not None else "author"))
     return PairFigures(how, before).describe(
-        pair, left_side, right_side, place, file=file, problems=problems.kept, caches=how.predicted(after)
+        pair, place, left_side, right_side, file=file, problems=problems.kept, caches=how.predicted(after)
     )
 
 
@@ -248,7 +248,7 @@ def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
     if pair is None or (pair.left.chain, pair.left.number) != (left.chain or unnamed, left.turn):
         return None
     sides = [_described(str(name), recording, turn) for name, turn in zip(names, (pair.left, pair.right), strict=True)]
-    diff = PairFigures(how, pair.left).describe(pair, *sides, place, problems=problems.kept, caches=predicted)
+    diff = PairFigures(how, pair.left).describe(pair, place, *sides, problems=problems.kept, caches=predicted)
     return _with(diff, [one for one in late if (one.chain, one.turn) == (pair.right.chain, pair.right.number)], how)
 
 
@@ -315,7 +315,7 @@ def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
         elif latest is not None:
             held.append(latest)
         latest = figures[turn.chain].describe(
-            pair, *sides, place, problems=problems.take(), caches=predicted, named=True
+            pair, place, *sides, problems=problems.take(), caches=predicted, named=True
         )
     if latest is None:
         raise LoreError(
