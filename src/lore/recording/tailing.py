@@ -1,4 +1,4 @@
-"""A file that is being written, as the bytes that come: opened once, polled, never read again.
+"""What is being written, as the bytes that come: a file, opened once, polled, never read again; and its logs.
 
 In: a path, and what waits between two looks. Out: bytes as they are added, `None` each time that all
 there was has been read, and a `Change` where the file is another one now. Rules: what a rotation leaves
@@ -8,6 +8,10 @@ system are left to the caller; a file that is missing at the start is one.
 Noticed: another file under the name (renamed over it, removed and created), a file that became shorter,
 one whose last 4 KiB before the place that was read are not what they were. A file rewritten in place to
 be at least as long, and the same there, is not told from one that grew.
+
+`Live` gives one log after another: of each enough to recognise it, then its bytes, and `None` whenever all that there
+was has been read. What was there at the start and is no recording is an error; what came later is waited for, up to
+256 KiB.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ KNOWN = 4096
 INTERVAL = 0.2  # seconds between two looks
 
 Wait: TypeAlias = Callable[[], bool]
+Say: TypeAlias = Callable[[str], None]
 
 
 class Change(NamedTuple):
@@ -125,9 +130,6 @@ def _regular(path: str) -> FileIO:
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(None, "not a regular file", path)
     return open(path, "rb", buffering=0)
-
-
-Say = Callable[[str], None]
 
 
 def every(seconds: float = INTERVAL) -> bool:
