@@ -33,7 +33,7 @@ from lore.model.jsonslice import table
 from lore.model.state import Session
 from lore.model.turn import Exchange, Turn
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import POLICIES, Memo
+from lore.prompt.base import POLICIES, Memo, Rules
 from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import parse_name
 from lore.recording.opening import Options
@@ -123,7 +123,9 @@ def _folded(state: Session, reads: list[Read]) -> Session:
 def _folds(reader: type[Reader], reads: list[Read]) -> None:
     state = Session(format=reader.name)
     assemblers = {
-        (name, policy): Assembler(dialect, policy) for name, dialect in DIALECTS.items() for policy in POLICIES
+        (name, policy): Assembler(dialect, Rules(tail=policy))
+        for name, dialect in DIALECTS.items()
+        for policy in POLICIES
     }
     for number, read in enumerate(reads):
         if not isinstance(read.value, EVENTS):
@@ -143,7 +145,7 @@ def _assembles(state: Session, assemblers: dict[Any, Assembler]) -> None:
     for (name, policy), old in assemblers.items():
         dialect = DIALECTS[name]
         for chain in state.chains.values():
-            prompt = Assembler(dialect, policy).assemble(state, chain).prompt
+            prompt = Assembler(dialect, Rules(tail=policy)).assemble(state, chain).prompt
             body = dialect.write(prompt)
             _is_json(body, f"{name} with the tail as {policy}")
             if chain.id == state.main().id:

@@ -25,7 +25,10 @@ from lore.prompt.dialects import DIALECTS
 from lore.prompt.planning import Planner
 from strategies import any_events, events_of, lore_logs
 
-shapes = st.tuples(st.sampled_from(list(DIALECTS.values())), st.sampled_from(POLICIES))
+RULES = Rules(tail="user")
+shapes = st.tuples(
+    st.sampled_from(list(DIALECTS.values())), st.sampled_from([Rules(tail=policy) for policy in POLICIES])
+)
 _OTHERWISE = (e.CompactApplied, e.Remove, e.CacheReset, e.SessionChanged, e.ToolResultCleared, e.SessionStarted)
 
 
@@ -56,7 +59,7 @@ class _Witness:
                 pass
 
 
-def _prompts(events, dialect, policy, format="lore", watch=True):
+def _prompts(events, dialect, rules, format="lore", watch=True):
     """Yield, for each turn, its prompt, the one before it in its chain, and whether it may differ."""
     folding, witness = Folding(Session(format=format)), _Witness()
     planners, assemblers, last, numbers = {}, {}, {}, {}
@@ -64,7 +67,7 @@ def _prompts(events, dialect, policy, format="lore", watch=True):
         if watch:
             witness.see(folding.state(), event)
         if isinstance(event, e.TurnStarted):
-            planner = planners.setdefault(event.chain, Planner(Rules(tail=policy)))
+            planner = planners.setdefault(event.chain, Planner(rules))
             for planned in planner.plan(folding.session, folding.chain(event.chain), event):
                 if isinstance(planned, e.CacheReset):
                     witness.entitled.add(event.chain)
@@ -77,7 +80,7 @@ def _prompts(events, dialect, policy, format="lore", watch=True):
         if event.turn <= numbers.get(name, 0):  # a turn that starts again is damage, and said to be
             witness.entitled.add(name)
         numbers[name] = event.turn
-        assembler = assemblers.setdefault(name, Assembler(dialect, policy))
+        assembler = assemblers.setdefault(name, Assembler(dialect, rules))
         prompt = assembler.assemble(state, state.chain(name)).prompt
         yield state, name, last.get(name), prompt, name in witness.entitled
         witness.entitled.discard(name)
@@ -92,7 +95,7 @@ def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next(log, shape):
         size = before.stable
         assert [one.data for one in before][:size] == [one.data for one in prompt][:size], name
         assert overlap(before, prompt).covered
-        if shape[1] == "persist":  # then that is all of it
+        if shape[1].tail == "persist":  # then that is all of it
             assert not before.tail
 
 
@@ -189,5 +192,5 @@ def test_a_recorded_session_only_appends_unless_an_event_says_otherwise(recordin
     reader = recognise(data[: 1 << 18])
     if reader.yields != "events":
         pytest.skip("holds bodies, not events")
-    for _, chain, before, prompt, entitled in _prompts(events_of(data, reader), DIALECTS[name], "user", reader.name):
+    for _, chain, before, prompt, entitled in _prompts(events_of(data, reader), DIALECTS[name], RULES, reader.name):
         assert before is None or entitled or overlap(before, prompt).covered, chain

@@ -15,7 +15,7 @@ from lore.model.prompt import Prompt
 from lore.model.state import Session
 from lore.model.turn import Turn
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import Memo
+from lore.prompt.base import Memo, Rules
 from lore.prompt.dialects import DIALECTS
 from lore.testing import everything
 
@@ -119,7 +119,7 @@ def from_log(data: bytes) -> Fold:
 
 def assembled(state: Session, dialect: str = "anthropic", policy: str = "system", chain: str = "main") -> Prompt:
     """The prompt of a chain's latest turn, from a fresh assembler."""
-    made = Assembler(DIALECTS[dialect], policy)  # pyright: ignore[reportArgumentType]
+    made = Assembler(DIALECTS[dialect], Rules(tail=policy))  # pyright: ignore[reportArgumentType]
     return made.assemble(state, state.chain(chain)).prompt
 
 

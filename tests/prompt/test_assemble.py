@@ -10,6 +10,7 @@ import pytest
 from lore.fold.step import step
 from lore.model.state import Session
 from lore.prompt.assemble import Assembler
+from lore.prompt.base import Rules
 from lore.prompt.dialects import DIALECTS
 from model.making import Fold, append, assembled, bare, call, event, said, started, user
 
@@ -53,7 +54,7 @@ def states(events):
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("policy", ["system", "user"])
 def test_going_on_gives_what_a_fresh_assembler_gives(dialect, policy):
-    live = Assembler(DIALECTS[dialect], policy)
+    live = Assembler(DIALECTS[dialect], Rules(tail=policy))
     for _, state in states(EVENTS):
         prompt = live.assemble(state, state.main()).prompt
         fresh = assembled(state, dialect, policy)
@@ -128,7 +129,7 @@ def test_after_the_models_words_no_tail_poses_as_the_user(dialect):
     """It once stood there as a message of the user's, which models answer."""
     assert _body(dialect, "user", *AFTER_MODEL)["messages"][-1]["role"] == "assistant"
     fold = Fold(started(), *AFTER_MODEL)
-    made = Assembler(DIALECTS[dialect], "user").assemble(fold.state, fold.state.main())
+    made = Assembler(DIALECTS[dialect], Rules(tail="user")).assemble(fold.state, fold.state.main())
     assert [one.code for one in made.problems] == ["LORE219"]
 
 

@@ -162,7 +162,7 @@ def test_the_context_of_a_turn_is_the_users_as_a_text_dialect_answers(dialect, m
     assert not dialect.capabilities["system messages in mid-conversation"].expressed
     fold = Fold(started(model=model), append(user("u")), event("turn_started", turn=1, context={"extra": "now"}))
     assert not takes_system_messages(model, dialect.name)
-    prompt = Assembler(dialect, "system").assemble(fold.state, fold.state.main()).prompt
+    prompt = Assembler(dialect).assemble(fold.state, fold.state.main()).prompt
     body = dialect.write(prompt)
     assert body.rindex(b"user") > body.rindex(b"system")
     assert b"now" in body[body.rindex(b"user") :]

@@ -29,7 +29,7 @@ from lore.model.prompt import Prompt, Segment
 from lore.model.state import Chain, Entry, Session
 from lore.model.vector import Vector
 from lore.prompt import layout
-from lore.prompt.base import Dialect, Finishing, Place, Policy, Rendered, Rules, Unit
+from lore.prompt.base import Dialect, Finishing, Place, Rendered, Rules, Unit
 from lore.prompt.layout import is_from_user, is_real, tail_of, takes_system_messages
 
 VOLATILE = "context of this turn"
@@ -65,11 +65,10 @@ class _End(Struct, frozen=True, gc=False):
 class Assembler:
     """Assemble one chain's turns, in any order; cheapest in the order they came."""
 
-    def __init__(self, dialect: Dialect, policy: Policy | None = None, rules: Rules | None = None) -> None:
+    def __init__(self, dialect: Dialect, rules: Rules | None = None) -> None:
         self.dialect = dialect
         self._finishing = dialect if isinstance(dialect, Finishing) else None
         self.rules = rules or Rules()
-        self.policy: Policy = policy or self.rules.tail
         self._entries: Vector[Entry] = Vector()
         self._inserts: list[Insert] = []
         self._placed = _Placed({}, (Vector(), Vector()))
@@ -222,11 +221,11 @@ class Assembler:
         context = chain.turn.context if chain.turn is not None else NULL
         if not session.is_own or (is_absent(context) and not session.turn_layers):
             return (), ()
-        own = self.policy == "system" and takes_system_messages(chain.model, self.dialect.name)
+        own = self.rules.tail == "system" and takes_system_messages(chain.model, self.dialect.name)
         text, problems = tail_of(session, context, authority=own)
         written = chain.persisted.last()
         in_history = chain.turn is not None and written is not None and written.number == chain.turn.turn
-        if not text or self.policy == "persist" or in_history:
+        if not text or self.rules.tail == "persist" or in_history:
             return (), problems
         if self._end.model and not own:
             left_out = Problem(Code.CONTEXT_LEFT_OUT, "no message of the user's is last: its context is left out")
