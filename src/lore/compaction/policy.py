@@ -126,9 +126,7 @@ def silence(inputs: PolicyInput) -> float | None:
 
 def window(tracked: Tracked, settings: Compaction, now: float) -> Window:
     """Return the time to ask outside sources about: since they were last asked, or the last compaction, at most the
-    look-back.
-
-    It is empty, and never reversed, where the clock went back.
+    look-back. It is empty, and never reversed, where the clock went back.
     """
     earliest = now - settings.gap_max_lookback_secs
     since = earliest if tracked.compacted_at is None else max(tracked.compacted_at, earliest)

@@ -80,11 +80,8 @@ class Stopping:
 
 
 class _InterruptibleSummarizer:
-    """A summariser that is waited for."""
-
     def __init__(self, inner: Summarizer, waiting: Waiting) -> None:
-        self.name = inner.name
-        self._inner, self._waiting = inner, waiting
+        self.name, self._inner, self._waiting = inner.name, inner, waiting
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         with self._waiting():
@@ -228,8 +225,8 @@ class Watch:
                 self._hands.tell(f"{summary.session_id}: {error.message}")
             self._seen.setdefault(summary.session_id, _Seen()).head = summary.head
         now, gap = self._hands.clock(), self._idle.sessions.gap_secs
-        new = [(name, seen.last) for name, seen in self._seen.items() if (seen.moves or 0) > seen.learnt_moves]
-        for name, _ in [(name, last) for name, last in new if is_idle(gap, last, now)]:
+        moved = {name: seen.last for name, seen in self._seen.items() if (seen.moves or 0) > seen.learnt_moves}
+        for name in [name for name, last in moved.items() if is_idle(gap, last, now)]:
             if self._hands.is_ended():
                 break
             try:
