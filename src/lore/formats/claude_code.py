@@ -38,7 +38,7 @@ from lore.formats.claude_records import (
     source_of,
     type_of,
 )  # fmt: skip
-from lore.formats.claude_timeline import ChainMemory, HeldEvent, Memory
+from lore.formats.claude_timeline import ChainMemory, Memory
 from lore.formats.lines import Line, LineReader, each, problem
 from lore.model import events as e
 from lore.model.codes import Code
@@ -100,13 +100,12 @@ class ClaudeCode(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         self._line = line
         try:
-            record = decode_record(line.data)
+            record, odd = decode_record(line.data), ""
         except OddContentError as error:
-            self._take(error.record, str(error))
-            return self._taken()
+            record, odd = error.record, str(error)
         if record is None:
             return None
-        self._take(record)
+        self._take(record, odd)
         return self._taken()
 
     def _odd(self, line: Line) -> list[Read]:
@@ -151,16 +150,12 @@ class ClaudeCode(LineReader):
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
-            self._opaque(Code.MALFORMED_RECORD, f"{record.type} record: {odd or _first_line(error)}; kept as opaque")
+            reason = odd or str(error).partition("\n")[0][:120]
+            self._opaque(Code.MALFORMED_RECORD, f"{record.type} record: {reason}; kept as opaque")
 
     def _observe(self, seen: Sequence[Sign], record: Record, name: str) -> None:
         for sign in seen:
-            self._emit(
-                e.Observed(
-                    name=sign.name, names=sign.names, removed=sign.removed, before=sign.before, after=sign.after,
-                    chain=name, at=record.timestamp,
-                )
-            )  # fmt: skip
+            self._emit(e.Observed(**msgspec.structs.asdict(sign), chain=name, at=record.timestamp))
 
     def _side_of(self, record: Record) -> str:
         """Name the chain of a sidechain's line."""
@@ -252,8 +247,7 @@ class ClaudeCode(LineReader):
         parts = parts_in(message)
         assert message is not None
         uuid = record.uuid or _line_name(record, line)
-        if chain.boundary is not None:
-            self._flush_boundary(name, chain)
+        self._flush_boundary(name, chain)
         if message.model == _SYNTHETIC:  # an error or interrupt shown to the user; never a request
             self._pass_by(record, name, chain)
             self._append(record, name, OpaqueItem(uuid, Raw(line.data)))
@@ -352,7 +346,7 @@ class ClaudeCode(LineReader):
             self._emit(e.CompactStarted(trigger=chain.boundary.trigger, chain=name))
             self._emit(chain.boundary)
             chain.boundary = None
-            self._found.extend(Read(one.event, one.line, one.byte) for one in chain.held)
+            self._found.extend(Read(event, line, byte) for line, byte, event in chain.held)
             chain.held = []
 
     def _attachment(self, record: Record, name: str, chain: ChainMemory) -> None:
@@ -362,7 +356,7 @@ class ClaudeCode(LineReader):
             chain.order[record.uuid] = None
         if chain.boundary is not None:
             read = self._found.pop()
-            chain.held.append(HeldEvent(read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
+            chain.held.append((read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
         self._observe(timeline.signs_of_attachment(self._line.data), record, name)
 
     def _append(self, record: Record, name: str, item: Item) -> None:
@@ -385,8 +379,3 @@ def _line_name(record: Record, line: Line) -> str:
 def _block_name(uuid: str, number: int) -> str:
     """Name the item of a line's content block."""
     return f"{uuid}:{number}" if number else uuid
-
-
-def _first_line(error: BaseException) -> str:
-    """Return the beginning of what an error says."""
-    return str(error).partition("\n")[0][:120]

@@ -56,21 +56,14 @@ from lore.model.state import LONGEST, Sign, bounded
 WALKS = 16  # how often each line may be walked over, on average, for compactions that name a first and a last one
 
 
-class HeldEvent(Struct, frozen=True):
-    """An event that waits, with the place where it was read."""
-
-    line: int
-    byte: int
-    event: e.Append
-
-
 class ChainMemory(Struct):
     """What the reader remembers of one chain.
 
     `seen` has every response and its turn; `order` the lines since the last compaction (and those that it
     kept) that make items or may lead to some, each with its response; `calls` the item of each of their
     calls; `prompts` the user's message under each parent; `boundary` a compaction that waits for its
-    summary, `held` what came between the two. `version`, `effort` and `permission_mode` are the latest that it said.
+    summary, `held` what came between the two, with line and byte. `version`, `effort` and `permission_mode` are the
+    latest that it said.
     """
 
     response: str | None = None
@@ -82,7 +75,7 @@ class ChainMemory(Struct):
     asked_at: str | None = None
     seen: dict[str, int] = {}
     boundary: e.CompactApplied | None = None
-    held: list[HeldEvent] = []
+    held: list[tuple[int, int, e.Append]] = []
     order: dict[str, str | None] = {}
     calls: dict[str, str] = {}
     prompts: dict[str, str] = {}
@@ -263,6 +256,7 @@ _ATTACHED = {
     "mcp_instructions_delta": "instructions-delta",
     "hook_additional_context": "hook-context",
 }
+_ATTACHMENT_MARKS = (RESUMED, *(f'"{kind}"'.encode() for kind in _ATTACHED))
 
 
 def signs_of_change(record: Record, chain: ChainMemory, field: str) -> Sequence[Sign]:
@@ -327,7 +321,9 @@ SYSTEM_SIGNS = {"api_error": (Sign("api-error"),), "microcompact_boundary": (Sig
 
 
 def signs_of_attachment(line: bytes) -> Sequence[Sign]:
-    """Return the sign of a line that is an attachment."""
+    """Return the sign of a line that is an attachment; most are none, and are not sliced."""
+    if not any(mark in line for mark in _ATTACHMENT_MARKS):
+        return ()
     attached = table((table(line) or {}).get("attachment", b"")) or {}
     name = _ATTACHED.get(text_of(attached.get("type", b"")))
     hook = _names(attached, "hookName")

@@ -69,7 +69,10 @@ class Lines:
     def feed(self, data: bytes) -> list[Line]:
         """Return the lines that these bytes complete; blank ones are counted and left out."""
         if self.skipping:
-            data = self._skip(data)
+            end = data.find(b"\n") + 1
+            self.skipping = not end
+            self.byte += end or len(data)
+            data = data[end:] if end else b""
         found: list[Line] = []
         at = 0
         end = data.find(b"\n")
@@ -84,8 +87,11 @@ class Lines:
         if at < len(data):
             self._pending.append(data[at:] if at else data)
             self._size += len(data) - at
-        if self._size > self.limit:
-            found.append(self._give_up())
+        if self._size > self.limit:  # what comes of it is passed over
+            self.number += 1
+            found.append(Line(self.number, self.byte, b""))
+            self.byte += self._size
+            self._pending, self._size, self.skipping = [], 0, True
         return found
 
     def finish(self) -> list[Line]:
@@ -113,21 +119,6 @@ class Lines:
         if start == 0 and piece.startswith(BOM):
             piece, start = piece[3:], 3
         return Line(self.number, start, piece) if piece.strip(SPACE) else None
-
-    def _give_up(self) -> Line:
-        """Pass over the line that is pending: it is too long."""
-        line = Line(self.number + 1, self.byte, b"")
-        self.number += 1
-        self.byte += self._size
-        self._pending, self._size, self.skipping = [], 0, True
-        return line
-
-    def _skip(self, data: bytes) -> bytes:
-        """Return what comes after the line that is passed over."""
-        end = data.find(b"\n") + 1
-        self.skipping = not end
-        self.byte += end or len(data)
-        return data[end:] if end else b""
 
 
 def each(head: bytes) -> Iterator[bytes]:

@@ -38,7 +38,7 @@ from lore.model.items import (
 )  # fmt: skip
 from lore.model.jsonslice import array, spans, table
 from lore.model.prompt import Fidelity, Prompt, Segment
-from lore.model.results import AssembledSegment, AssembledTurn, changes_of
+from lore.model.results import AssembledTurn, changes_of
 from lore.model.turn import Turn
 from lore.model.vector import Vector
 
@@ -202,6 +202,10 @@ class _ChainPrompt(Struct, frozen=True):
     prompt: Prompt
     sums: list[int]
 
+    def saved(self) -> _Saved:
+        prompt = self.prompt
+        return _Saved(prompt.dialect, prompt.fidelity, prompt.head, list(prompt.messages), prompt.params)
+
 
 class _RefusedError(Exception):
     """A line that contradicts itself."""
@@ -227,7 +231,7 @@ class Assembled(LineReader):
         return (table(next(each(head), b"")) or {}).keys() >= _OPENING
 
     def _save(self) -> bytes:
-        chains = {name: _saved(held.prompt) for name, held in self._chains.items()}
+        chains = {name: held.saved() for name, held in self._chains.items()}
         return msgspec.msgpack.encode(_State(self._lost, chains))
 
     def _load(self, saved: bytes) -> None:
@@ -295,7 +299,11 @@ def _continued(told: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt:
         raise _RefusedError(f"has {told.tail_segments} segments in its tail and {len(told.append)} in all that is new")
     if kept and told.dialect != before.dialect:
         raise _RefusedError(f"keeps segments of another dialect ({printable(before.dialect[:60])})")
-    new = [_segment(one) for one in told.append]
+    new = [
+        Segment(one.section, one.path, one.data.encode(), one.kind,
+                None if one.breakpoint is UNSET else bytes(one.breakpoint), one.origin)
+        for one in told.append
+    ]  # fmt: skip
     fixed = len(new) - told.tail_segments
     tail = tuple(new[fixed:])
     if sum(len(one.data) for one in tail) != told.tail_bytes:
@@ -327,15 +335,6 @@ def _extended(
         total += len(one.data)
         sums.append(total)
     return _ChainPrompt(prompt, sums)
-
-
-def _segment(told: AssembledSegment) -> Segment:
-    breakpoint = None if told.breakpoint is UNSET else bytes(told.breakpoint)
-    return Segment(told.section, told.path, told.data.encode(), told.kind, breakpoint, told.origin)
-
-
-def _saved(prompt: Prompt) -> _Saved:
-    return _Saved(prompt.dialect, prompt.fidelity, prompt.head, list(prompt.messages), prompt.params)
 
 
 def _held(saved: _Saved) -> _ChainPrompt:

@@ -37,7 +37,6 @@ from lore.model.turn import Exchange
 class _State(Struct, frozen=True):
     held: bytes | None
     whole: bool
-    own: bytes
 
 
 class RecordReader(LineReader):
@@ -54,21 +53,13 @@ class RecordReader(LineReader):
 
     def _save(self) -> bytes:
         held = None if self._held is None else b"".join(self._held)
-        return msgspec.msgpack.encode(_State(held, self._whole, self._own()))
+        return msgspec.msgpack.encode(_State(held, self._whole))
 
     def _load(self, saved: bytes) -> None:
         state = msgspec.msgpack.decode(saved, type=_State)
         self._held = None if state.held is None else [state.held]
         self._size, self._whole = len(state.held or b""), state.whole
         self._probe.feed(state.held or b"")
-        self._remember(state.own)
-
-    def _own(self) -> bytes:
-        """Return what the format itself remembers from record to record."""
-        return b""
-
-    def _remember(self, saved: bytes) -> None:
-        """Take what `_own` returned."""
 
     def feed(self, data: bytes) -> list[Read]:
         if self._held is None:

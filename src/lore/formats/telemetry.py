@@ -336,14 +336,15 @@ class ClaudeEvents(RecordReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._asked: list[_Pending] = []
+        self._pending: list[_Pending] = []
         self._cut = False
 
-    def _own(self) -> bytes:
-        return msgspec.msgpack.encode((self._cut, self._asked))
+    def _save(self) -> bytes:
+        return msgspec.msgpack.encode((super()._save(), self._cut, self._pending))
 
-    def _remember(self, saved: bytes) -> None:
-        self._cut, self._asked = msgspec.msgpack.decode(saved, type=tuple[bool, list[_Pending]])
+    def _load(self, saved: bytes) -> None:
+        held, self._cut, self._pending = msgspec.msgpack.decode(saved, type=tuple[bytes, bool, list[_Pending]])
+        super()._load(held)
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -362,7 +363,7 @@ class ClaudeEvents(RecordReader):
         return found
 
     def _rest(self) -> list[Read]:
-        left, self._asked = self._asked, []
+        left, self._pending = self._pending, []
         return [read for one in left for read in one.reads() if isinstance(read, Read)]
 
     def _request(self, span: SpanRecord, line: Line) -> list[Problem | Read]:
@@ -375,16 +376,16 @@ class ClaudeEvents(RecordReader):
             session, agent = span.text("session.id") or known.session, span.text("agent.id", "agent_id")
             call = msgspec.structs.replace(known, session=session, agent=agent, purpose=span.text("query_source"))
             asked = Exchange(body, "wire", span.at, call=call)
-        self._asked.append(_Pending(asked, _key(span), line.number, line.byte))
-        return [*said, *(self._asked.pop(0).reads() if len(self._asked) > WAITING else [])]
+        self._pending.append(_Pending(asked, _key(span), line.number, line.byte))
+        return [*said, *(self._pending.pop(0).reads() if len(self._pending) > WAITING else [])]
 
     def _response(self, span: SpanRecord) -> list[Problem | Read]:
         body = _body(span)
         said = self._cut_once(span) if body is None else []
-        place = next((n for n, asked in enumerate(self._asked) if asked.key == _key(span)), None)
+        place = next((n for n, asked in enumerate(self._pending) if asked.key == _key(span)), None)
         if place is None:
             return said or [Problem(Code.RESPONSE_WITHOUT_REQUEST, "a response whose request is not recorded")]
-        asked = self._asked.pop(place)
+        asked = self._pending.pop(place)
         if asked.exchange is not None:
             whole = answered(asked.exchange, body or b"{}", at=span.at)
             asked = msgspec.structs.replace(asked, exchange=whole)

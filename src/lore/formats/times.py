@@ -20,7 +20,9 @@ def seconds(raw: bytes) -> float | None:
         if isinstance(value, str) and value.isdigit():
             value = int(value)
         if isinstance(value, str):
-            return _written(value)
+            found = http_seconds(value)
+            parsed = datetime.fromisoformat(value) if found is None else None
+            return parsed.replace(tzinfo=parsed.tzinfo or UTC).timestamp() if parsed else found
     except (ValueError, OverflowError, RecursionError):
         return None
     if isinstance(value, list) and len(cast("list[object]", value)) == 2:
@@ -28,13 +30,6 @@ def seconds(raw: bytes) -> float | None:
         if isinstance(whole, int) and isinstance(part, int) and 0 <= part < 10**9:
             return _scaled(whole + part / 1e9)
     return _scaled(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _written(text: str) -> float | None:
-    if (found := http_seconds(text)) is not None:
-        return found
-    parsed = datetime.fromisoformat(text)
-    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
 
 def _scaled(value: float) -> float | None:
