@@ -12,7 +12,7 @@ signature, tool_use, tool_result, image, and blocks to come, kept verbatim), wha
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Raw, Struct
@@ -33,6 +33,7 @@ from lore.formats.claude_records import (
     Usage,
     is_text,
     parts_of,
+    spelled,
 )  # fmt: skip
 from lore.model import events as e
 from lore.model.canonical import encode, text_of
@@ -256,7 +257,15 @@ _ATTACHED = {
     "mcp_instructions_delta": "instructions-delta",
     "hook_additional_context": "hook-context",
 }
-_ATTACHMENT_MARKS = (RESUMED, *(f'"{kind}"'.encode() for kind in _ATTACHED))
+
+
+class _Attachment(Struct, frozen=True, gc=False):
+    """A line that is an attachment: nothing of it is copied."""
+
+    attachment: dict[str, Raw] = {}
+
+
+_ATTACHMENT = msgspec.json.Decoder(_Attachment)
 
 
 def signs_of_change(record: Record, chain: ChainMemory, field: str) -> Sequence[Sign]:
@@ -321,11 +330,12 @@ SYSTEM_SIGNS = {"api_error": (Sign("api-error"),), "microcompact_boundary": (Sig
 
 
 def signs_of_attachment(line: bytes) -> Sequence[Sign]:
-    """Return the sign of a line that is an attachment; most are none, and are not sliced."""
-    if not any(mark in line for mark in _ATTACHMENT_MARKS):
+    """Return the sign of a line that is an attachment."""
+    try:
+        attached = spelled(_ATTACHMENT, line).attachment
+    except (ValueError, RecursionError):  # of a shape to come: it says nothing that is known here
         return ()
-    attached = table((table(line) or {}).get("attachment", b"")) or {}
-    name = _ATTACHED.get(text_of(attached.get("type", b"")))
+    name = _ATTACHED.get(bytes(attached.get("type", b"")).strip(b'"').decode("utf-8", "replace"))
     hook = _names(attached, "hookName")
     if name is None:
         return (Sign("resume"),) if "SessionStart:resume" in hook else ()
@@ -335,7 +345,7 @@ def signs_of_attachment(line: bytes) -> Sequence[Sign]:
     return (Sign(name, bounded(added), bounded(_names(attached, "removedNames"))),)
 
 
-def _names(members: dict[str, bytes], *keys: str) -> list[str]:
+def _names(members: Mapping[str, bytes | Raw], *keys: str) -> list[str]:
     """Return the name or names that these members hold; none where they hold something else."""
     found: list[str] = []
     for raw in (members[key] for key in keys if key in members):
