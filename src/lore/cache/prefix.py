@@ -158,7 +158,7 @@ class DeepSeek(MeasuredCache):
         """Return the bytes of the longest unit that ends within a piece; 0: none does."""
         data = request.pieces[place].data
         parts = (one for one in self._parts.get(path.begins[place], ()) if one.size <= len(data) and one.ready <= at)
-        return max((one.size for one in parts if _digest(data[: one.size]) == one.digest), default=0)
+        return max((part.size for part in parts if _digest(data[: part.size]) == part.digest), default=0)
 
     def _steps(self, request: Request, path: Path, places: int) -> int:
         step = self._interval or int(self._look("block_tokens", request.model, request.at) or 0)

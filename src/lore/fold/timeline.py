@@ -281,7 +281,7 @@ def move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
     """Give every insert its new place, after entries came, went or moved; one without a place goes."""
 
     def moved(inserts: Iterable[Insert]) -> list[Insert]:
-        places = ((one, place_of(one.place)) for one in inserts)
+        places = ((insert, place_of(insert.place)) for insert in inserts)
         return [
             msgspec.structs.replace(one, place=at) if at != one.place else one for one, at in places if at is not None
         ]

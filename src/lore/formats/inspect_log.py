@@ -199,7 +199,9 @@ def _message(raw: bytes) -> bytes:
         return result_of(own.get("tool_call_id", b'""'), content)
     blocks = array(content) if content[:1] == b"[" else [text_block(content)]
     calls = [table(one) or {} for one in array(own.get("tool_calls", b"[]"))]
-    written = [call_of(one.get("id", b'""'), one.get("function", b'""'), one.get("arguments", b"{}")) for one in calls]
+    written = [
+        call_of(call.get("id", b'""'), call.get("function", b'""'), call.get("arguments", b"{}")) for call in calls
+    ]
     return message_of(role, blocks, written)
 
 

@@ -237,7 +237,7 @@ class Assembled(LineReader):
     def _load(self, saved: bytes) -> None:
         state = msgspec.msgpack.decode(saved, type=_State)
         self._lost = state.lost
-        self._chains = {name: _held(one) for name, one in state.chains.items()}
+        self._chains = {name: _held(chain) for name, chain in state.chains.items()}
 
     def _record(self, line: Line) -> list[Read] | None:
         told = _decoded(line.data)
@@ -306,7 +306,7 @@ def _continued(told: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt:
     ]  # fmt: skip
     fixed = len(new) - told.tail_segments
     tail = tuple(new[fixed:])
-    if sum(len(one.data) for one in tail) != told.tail_bytes:
+    if sum(len(segment.data) for segment in tail) != told.tail_bytes:
         raise _RefusedError("has a tail of another size than it says")
     return _extended(told, before, held.sums, new[:fixed], tail)
 
@@ -341,4 +341,4 @@ def _held(saved: _Saved) -> _ChainPrompt:
     prompt = Prompt(
         saved.dialect, saved.fidelity, head=saved.head, messages=Vector(saved.messages), params=saved.params
     )  # fmt: skip
-    return _ChainPrompt(prompt, list(accumulate((len(one.data) for one in prompt), initial=0)))
+    return _ChainPrompt(prompt, list(accumulate((len(segment.data) for segment in prompt), initial=0)))

@@ -104,7 +104,7 @@ class RecordReader(LineReader):
         if data[:1] not in (b"{", b"[") or not is_json(data):
             return None
         records = array(data) if data[:1] == b"[" else [data]
-        return [placed(value, line) for one in records for value in self._values(one, line)]
+        return [placed(value, line) for record in records for value in self._values(record, line)]
 
     def _values(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read]:
         """Return what one JSON object holds; what is no read is placed at its line."""

@@ -99,10 +99,10 @@ def _plain(raw: bytes, depth: int = 0) -> bytes:
             return value.strip(b'"') if value.strip(b'"').lstrip(b"-").isdigit() else value
         case "arrayValue":
             items = array((table(value) or {}).get("values", b"[]"))
-            return array_of(_plain(one, depth + 1) for one in items)
+            return array_of(_plain(item, depth + 1) for item in items)
         case "kvlistValue":
             pairs = _tables((table(value) or {}).get("values", b"[]"))
-            members = ((text_of(one.get("key", b'""')), one.get("value", b"null")) for one in pairs)
+            members = ((text_of(pair.get("key", b'""')), pair.get("value", b"null")) for pair in pairs)
             return b"{" + b",".join([encode(key) + b":" + _plain(value, depth + 1) for key, value in members]) + b"}"
         case _:
             return raw

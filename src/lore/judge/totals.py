@@ -127,7 +127,7 @@ class FileTotals:
         """Take what is known at the end of a file; `counts` are its problems by code and file, kept or not."""
         result = self.result
         result.session = session
-        result.boundaries = [one for one in boundaries if not _STAND_IN.match(one[0])]
+        result.boundaries = [boundary for boundary in boundaries if not _STAND_IN.match(boundary[0])]
         result.summary.files += 1
         result.summary.compactions += len(boundaries)
         result.incomplete = any(code in UNJUDGED for code, _ in counts)
@@ -140,7 +140,7 @@ class FileTotals:
         self.result.problems.extend(problems)
         by_code = {code: number for (code, _), number in counts.items()}
         found = [*damage(list(problems), by_code, self.place)]
-        found += [one for rule in RULES.values() for one in rule.problems(list(problems), by_code, self.place)]
+        found += [problem for rule in RULES.values() for problem in rule.problems(list(problems), by_code, self.place)]
         return self.ended(found)
 
     def unreadable(self, reason: str) -> None:

@@ -55,7 +55,7 @@ def load(data: bytes) -> Session:
     try:
         saved = msgspec.msgpack.decode(data, type=_Saved)
         if saved.version == VERSION:
-            chains = [_chain(one) for one in saved.chains]
+            chains = [_chain(chain) for chain in saved.chains]
             session = _decoded(saved.session, _SESSION)
             return msgspec.structs.replace(session, chains={chain.id: chain for chain in chains})
     except (ValueError, RecursionError) as error:

@@ -218,7 +218,7 @@ def kind_of(annotation: object) -> str | None:
         raise TypeError("a text in evidence says whether it is content: see lore.model.differences")
     if str(getattr(annotation, "__origin__", "")) == "typing.Literal":
         return None
-    found = {kind for one in get_args(annotation) if one is not Ellipsis and (kind := kind_of(one)) is not None}
+    found = {kind for arg in get_args(annotation) if arg is not Ellipsis and (kind := kind_of(arg)) is not None}
     if len(found) > 1:
         raise TypeError(f"a field holds {' and '.join(sorted(found))}: split it")
     return next(iter(found), None)

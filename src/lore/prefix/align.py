@@ -93,18 +93,18 @@ class Group(NamedTuple):
     @property
     def bytes(self) -> tuple[bytes, ...]:
         """What a message is compared by as it stands."""
-        return tuple([one.data for one in self.segments])
+        return tuple([segment.data for segment in self.segments])
 
     @property
     def content(self) -> tuple[Hashable, ...]:
         """What it is compared by however it is spelled: long blocks by their outline, which is enough."""
-        outlines = ((one, outline(one) if len(one.data) > _LONG else None) for one in self.segments)
+        outlines = ((segment, outline(segment) if len(segment.data) > _LONG else None) for segment in self.segments)
         return tuple([canonical_of(one) if known is None else known for one, known in outlines])
 
     @property
     def calls(self) -> tuple[bytes, ...]:
         """The ids of its calls and results."""
-        known = (known_by(one, self.envelope) for one in self.segments)
+        known = (known_by(segment, self.envelope) for segment in self.segments)
         return tuple([one for one in known if one is not None])
 
 
@@ -147,10 +147,14 @@ def mismatches(left: Sequence[Group], right: Sequence[Group], *, grows: bool) ->
     found: list[Mismatch] = []
     for old, new in _paired(left, right, grows=grows):
         if old is None and new is not None:
-            blocks = [one for one in new.segments if one.kind != "envelope"] or new.segments
-            found += [Mismatch(None, one, new.position, new.envelope) for one in blocks]
+            blocks = [segment for segment in new.segments if segment.kind != "envelope"] or new.segments
+            found += [Mismatch(None, block, new.position, new.envelope) for block in blocks]
         elif new is None and old is not None:
-            gone = [(n, one) for n, one in enumerate(old.segments) if one.kind != "envelope" or len(old.segments) == 1]
+            gone = [
+                (n, segment)
+                for n, segment in enumerate(old.segments)
+                if segment.kind != "envelope" or len(old.segments) == 1
+            ]
             found += [Mismatch(one, None, old.position + n, old.envelope) for n, one in gone]
         elif old is not None and new is not None:
             found += _inside(old, new, last=grows and old is left[-1])
@@ -208,7 +212,7 @@ def _guessed(left: Sequence[Group], right: Sequence[Group], end: int, *, grows: 
 
 def _alike(old: Group, new: Group, words: dict[bytes, frozenset[bytes]]) -> bool:
     """Tell whether a message may have become another: of one role, some of its content or most of its text the same."""
-    before, after = ([one.data for one in side.segments if one.kind != "envelope"] for side in (old, new))
+    before, after = ([segment.data for segment in side.segments if segment.kind != "envelope"] for side in (old, new))
     if not before or not after or by_model(old.envelope) != by_model(new.envelope):
         return old.envelope == new.envelope
     if any(part in after for part in before):

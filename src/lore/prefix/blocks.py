@@ -207,14 +207,18 @@ def _kept(value: Any, *, blocks: bool = False) -> Any:
                 key: one if one == {} or (key in _AS_WRITTEN and one) else _kept(one, blocks=blocks)
                 for key, one in cast("dict[str, Any]", value).items()
             }
-            kept = {key: one for key, one in members.items() if one is not None and not _is_default(key, one, members)}
+            kept = {
+                key: member
+                for key, member in members.items()
+                if member is not None and not _is_default(key, member, members)
+            }
             if blocks and any(one != {} for one in kept.values()):
                 kept = {key: one for key, one in kept.items() if one != {}}
             lost_its_text = kept.keys() <= {"type", "role"} and kept.get("type") in _TEXTS
             return None if lost_its_text or kept.keys() <= {"role"} else kept
         case list():
             parts = [_kept(one, blocks=blocks) for one in cast("list[Any]", value)]
-            return [one for one in parts if one is not None] or None
+            return [part for part in parts if part is not None] or None
         case "":
             return None
         case _:

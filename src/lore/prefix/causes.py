@@ -215,13 +215,13 @@ def _of_section(
 
 def _relocated(left: Prompt, right: Prompt) -> frozenset[bytes]:
     """Return the blocks that one side has in its system prompt, and the other in its messages."""
-    before, after = ({one.data for one in side.head if one.kind != "envelope"} for side in (left, right))
+    before, after = ({segment.data for segment in side.head if segment.kind != "envelope"} for side in (left, right))
     went, came = before - after, after - before
     if not went and not came:
         return frozenset()
     return frozenset((
-        *(one.data for one in right.messages if one.data in went),
-        *(one.data for one in left.messages if one.data in came),
+        *(segment.data for segment in right.messages if segment.data in went),
+        *(segment.data for segment in left.messages if segment.data in came),
     ))  # fmt: skip
 
 
@@ -231,9 +231,9 @@ _REFERENCE = re.compile(rb'"tool_name"\s*:\s*"([^"\\]{1,200})"')
 def _discovered(prompt: Prompt) -> frozenset[str]:
     """Name the tools that searches in the history have found."""
     names: set[str] = set()
-    for one in prompt.messages:
-        if b'"tool_reference"' in one.data:
-            names.update(name.decode("utf-8", "replace") for name in _REFERENCE.findall(one.data))
+    for segment in prompt.messages:
+        if b'"tool_reference"' in segment.data:
+            names.update(name.decode("utf-8", "replace") for name in _REFERENCE.findall(segment.data))
     return frozenset(names)
 
 
@@ -281,7 +281,7 @@ def _first_message(cause: Cause, causes: list[Cause], left: Prompt) -> Cause:
     second = _second_message(left)
     if second == len(left.messages) or cause.position >= len(left.head) + second:
         return cause
-    changed = {one.position for one in causes}
+    changed = {cause.position for cause in causes}
     rest = enumerate(islice(left.messages, second, None), len(left.head) + second)
     if any(at not in changed and one.kind != "envelope" for at, one in rest):
         return replace(cause, code=Code.FIRST_MESSAGE_REWRITTEN)

@@ -160,7 +160,7 @@ class Chains:
         if answer is not None:
             chain.answer = hash(answer)
             self._answers[chain.answer] = chain
-        size = sum(len(one.data) for one in request.prompt) + OVERHEAD * (len(request.prompt) + ANY)
+        size = sum(len(segment.data) for segment in request.prompt) + OVERHEAD * (len(request.prompt) + ANY)
         self._room += chain.size - size
         chain.size = size
         if exchange is not None and exchange.response_id:
@@ -254,7 +254,7 @@ class Chains:
     @staticmethod
     def _rewritten(before: Prompt, prompt: Prompt, shared: int) -> bool:
         """Tell whether a history was rewritten, or summed up, and no other conversation begins alike."""
-        near_by = any(is_summary(one) for one in islice(prompt.messages.since(shared), OPENING))
+        near_by = any(is_summary(segment) for segment in islice(prompt.messages.since(shared), OPENING))
         summed = near_by or any(is_summary(one) for one in before_answer(prompt.messages.since(shared)))
         return summed or not is_another_run(before, prompt, shared)
 
@@ -290,7 +290,9 @@ class Chains:
             if sure or (headed is not None and retells(headed, before.messages)):
                 found.append(chain)
         kept = {one.data for one in before_answer(prompt.messages) if one.kind != "envelope"}
-        return max(found, key=lambda chain: len(kept & {one.data for one in chain.prompt.messages}), default=None)
+        return max(
+            found, key=lambda chain: len(kept & {segment.data for segment in chain.prompt.messages}), default=None
+        )
 
     def _shortened(self, request: _Request) -> _Chain | None:
         """Return the conversation whose latest answer stands in a request that lacks something before it."""

@@ -80,14 +80,14 @@ def _session(prompt: Prompt) -> str:
 
 
 def _previous(prompt: Prompt) -> str:
-    first = prompt.dropped or next((one.data for one in prompt.head if one.section == "system"), b"")
+    first = prompt.dropped or next((segment.data for segment in prompt.head if segment.section == "system"), b"")
     found = _PREVIOUS.search(first) if _QUOTED in first[:_WITHIN] else None
     return "" if found is None else found[1].decode()
 
 
 def without_dropped(prompt: Prompt, endpoint: str) -> Prompt:
     """Return the prompt without the header that its provider drops; `dropped` then holds that text."""
-    at = next((n for n, one in enumerate(prompt.head) if one.section == "system"), None)
+    at = next((n for n, segment in enumerate(prompt.head) if segment.section == "system"), None)
     if at is None or not is_header(prompt.head[at]):
         return prompt
     if provider_of(endpoint, prompt.model, prompt.dialect) != "anthropic":
@@ -120,7 +120,8 @@ def is_another_run(left: Prompt, right: Prompt, shared: int) -> bool:
     if not is_models(envelope):
         return False
     before, after = (
-        Counter(one.data for one in side.messages.since(shared) if one.kind != "envelope") for side in (left, right)
+        Counter(segment.data for segment in side.messages.since(shared) if segment.kind != "envelope")
+        for side in (left, right)
     )
     return 2 * (before & after).total() < before.total()  # wherever it stands: a dropped block moves the others
 
@@ -166,11 +167,13 @@ def keeps_system(left: Prompt, right: Prompt) -> bool:
     """
     if same_system(left, right):
         return True
-    tools = [[one for one in side.head if one.section == "tools"] for side in (left, right)]
+    tools = [[segment for segment in side.head if segment.section == "tools"] for side in (left, right)]
     if tools[0] != tools[1]:
         return False
     before, after = ({one.data for one in _system(side) if one.kind != "envelope"} for side in (left, right))
-    return after <= before and before - after <= {one.data for one in right.messages if one.kind != "envelope"}
+    return after <= before and before - after <= {
+        segment.data for segment in right.messages if segment.kind != "envelope"
+    }
 
 
 def same_head(left: Prompt, right: Prompt) -> bool:
@@ -183,4 +186,4 @@ def _system(prompt: Prompt) -> list[Segment]:
 
 
 def _without_header(head: Iterable[Segment]) -> list[Segment]:
-    return [one for one in head if one.section != "system" or _QUOTED not in one.data[:_FIRST]]
+    return [segment for segment in head if segment.section != "system" or _QUOTED not in segment.data[:_FIRST]]

@@ -144,7 +144,7 @@ def _shares_message(left: Prompt, right: Prompt) -> bool:
         return left.head == right.head
     if left.messages[0] == right.messages[0] and left.messages.common(right.messages) > 1:
         return True
-    before, after = ([one for one in side.messages if one.kind != "envelope"] for side in (left, right))
+    before, after = ([segment for segment in side.messages if segment.kind != "envelope"] for side in (left, right))
     contents = {segment.data for segment in before}
     if any(segment.data in contents for segment in after):
         return True

@@ -127,8 +127,8 @@ def _changes(left: dict[str, bytes], right: dict[str, bytes]) -> list[FieldChang
         if name in _NESTED:
             old, new = table(before or b"") or {}, table(after or b"") or {}
             fields = [FieldChange(f"{name}.{key}", old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))]
-        found += [one for one in fields if (name in _FIELDS or one.field in _FIELDS)
-                  and _plain(one.field, one.left) != _plain(one.field, one.right)]  # fmt: skip
+        found += [field for field in fields if (name in _FIELDS or field.field in _FIELDS)
+                  and _plain(field.field, field.left) != _plain(field.field, field.right)]  # fmt: skip
     return found
 
 

@@ -70,10 +70,12 @@ def _asks_for_little(prompt: Prompt) -> bool:
 
 def _is_about(prompt: Prompt) -> bool:
     """Tell whether a request without tools and with one message asks for something about a conversation."""
-    if has_tools(prompt) or sum(one.kind == "envelope" for one in islice(prompt.messages, MOST_BLOCKS)) > 1:
+    if has_tools(prompt) or sum(segment.kind == "envelope" for segment in islice(prompt.messages, MOST_BLOCKS)) > 1:
         return False
-    system = any(_ASKED_OF_IT.search(one.data[:LOOKED_AT]) for one in prompt.head if one.section == "system")
-    return system or any(_TITLE.search(one.data[:LOOKED_AT]) for one in islice(prompt.messages, MOST_BLOCKS))
+    system = any(
+        _ASKED_OF_IT.search(segment.data[:LOOKED_AT]) for segment in prompt.head if segment.section == "system"
+    )
+    return system or any(_TITLE.search(segment.data[:LOOKED_AT]) for segment in islice(prompt.messages, MOST_BLOCKS))
 
 
 def asks_to_compact(prompt: Prompt) -> bool:
@@ -81,7 +83,7 @@ def asks_to_compact(prompt: Prompt) -> bool:
     texts = last_user_texts(prompt)
     if not texts or len(prompt.messages) <= len(texts) + 1:
         return False
-    lows = [one.data[:LOOKED_AT].lower() for one in texts]
+    lows = [text.data[:LOOKED_AT].lower() for text in texts]
     return any(any(stem in low for stem in _COMPACT_STEMS) and _COMPACT.search(low) is not None for low in lows)
 
 
@@ -197,10 +199,10 @@ def opening(prompt: Prompt) -> Iterator[Segment]:
 
 def before_answer(segments: Iterable[Segment]) -> Iterator[Segment]:
     """Iterate over what stands before the model's first answer."""
-    for one in islice(segments, KEPT):
-        if one.kind == "envelope" and is_models(one) and b'"compaction' not in one.data:
+    for segment in islice(segments, KEPT):
+        if segment.kind == "envelope" and is_models(segment) and b'"compaction' not in segment.data:
             return
-        yield one
+        yield segment
 
 
 def is_headed(segment: Segment) -> bool:

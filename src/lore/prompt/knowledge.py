@@ -93,7 +93,7 @@ def delta_text(session_id: str, news: News, names: Iterable[str], budget: int) -
 
 
 def _in_order(facts: Iterable[Fact]) -> list[Fact]:
-    return sorted(facts, key=lambda one: (one.category, one.title, one.content, one.id))
+    return sorted(facts, key=lambda fact: (fact.category, fact.title, fact.content, fact.id))
 
 
 def _layer_text(layer: Layer) -> str:

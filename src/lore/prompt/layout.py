@@ -121,7 +121,7 @@ def _units_of(group: list[Item]) -> tuple[Unit, ...]:
 
 
 def _said(role: Role, blocks: tuple[Block, ...], origin: str) -> tuple[Unit, ...]:
-    kept = tuple([one for one in blocks if type(one) is not TextBlock or not is_blank(one.text)])
+    kept = tuple([block for block in blocks if type(block) is not TextBlock or not is_blank(block.text)])
     return (Unit(role, kept, origin=origin),) if kept else ()
 
 

@@ -276,7 +276,7 @@ def companions(path: str) -> list[str]:
         names = []
     session = _session_of(path) if names else None
     if session is not None:
-        beside = (os.path.join(folder, one) for one in names)
+        beside = (os.path.join(folder, name) for name in names)
         found.extend(one for one in beside if os.path.isfile(one) and _session_of(one) == session)
     return found
 

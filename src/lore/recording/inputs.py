@@ -81,7 +81,7 @@ def _stored(url: str) -> Iterator[Input]:
         sessions = of_users(store.list())
     if said:
         yield Input(url, named=False, error=LoreError("; ".join(said)))
-    yield from (Input(f"{url}#{one.session_id}", named=False, size=one.size) for one in sessions)
+    yield from (Input(f"{url}#{session.session_id}", named=False, size=session.size) for session in sessions)
 
 
 def _below(path: str, *, named: bool) -> Iterator[Input]:

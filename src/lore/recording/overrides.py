@@ -154,8 +154,8 @@ def _tools(path: str, data: bytes) -> tuple[bytes, ...]:
     if listed[:1] != b"[":
         raise LoreError(f"{shown} holds no tools", hint=HINT_TOOLS, where=Where(shown))
     tools = tuple(array(listed))
-    for number, one in enumerate(tools):
-        if one[:1] != b"{":
+    for number, tool in enumerate(tools):
+        if tool[:1] != b"{":
             raise LoreError(f"{shown}: element {number} of the tools is no object", hint=HINT_TOOLS, where=Where(shown))
     return tools
 

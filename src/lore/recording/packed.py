@@ -138,7 +138,7 @@ def ordered(folder: str, names: list[str]) -> list[Header]:
         headers.append(Header("body-pairs", one.name, at=at, awaits=bool(one.response), place=True))
         if one.response:
             headers.append(Header("body-pairs", one.response, place=True))
-    answering = {one.response for one in requests}
+    answering = {request.response for request in requests}
     orphans = (name for name in responses.values() if name not in answering)
     return headers + [Header("body-pairs", name, orphan=True, place=True) for name in orphans]
 
@@ -184,16 +184,16 @@ def _request(folder: str, name: str, at: float) -> PairedRequest:
 def _answer(requests: list[PairedRequest], responses: dict[str, str], times: dict[str, float]) -> None:
     """Find the request of each response: by its name, by a link, by the time."""
     free = dict(responses)
-    for one in requests:
-        one.response = free.pop(one.name.removesuffix(REQUEST), "")
+    for request in requests:
+        request.response = free.pop(request.name.removesuffix(REQUEST), "")
     alike: dict[tuple[str, bytes], list[PairedRequest]] = defaultdict(list)
-    for one in requests:
-        alike[one.session, one.first].append(one)
-    for one in requests:
-        named = free.get(one.previous)
-        before = None if named is None else _before(one, alike[one.session, one.first], times[named])
+    for request in requests:
+        alike[request.session, request.first].append(request)
+    for request in requests:
+        named = free.get(request.previous)
+        before = None if named is None else _before(request, alike[request.session, request.first], times[named])
         if before is not None:
-            before.response = free.pop(one.previous)
+            before.response = free.pop(request.previous)
     waiting, later = list[PairedRequest](), iter(requests)
     upcoming = next(later, None)
     for name in sorted(free.values(), key=lambda name: (times[name], name)):
@@ -220,8 +220,10 @@ def _is_live(requests: list[PairedRequest]) -> bool:
 
 def _linked(requests: list[PairedRequest]) -> list[PairedRequest]:
     """Put each request behind the one that it follows, and else keep the order; a ring of links is cut."""
-    answered = {one.response.removesuffix(RESPONSE): place for place, one in enumerate(requests) if one.response}
-    follows = [answered.get(one.previous) if one.previous else None for one in requests]
+    answered = {
+        request.response.removesuffix(RESPONSE): place for place, request in enumerate(requests) if request.response
+    }
+    follows = [answered.get(request.previous) if request.previous else None for request in requests]
     after: dict[int, list[int]] = {}
     ready: list[int] = []
     for place, before in enumerate(follows):

@@ -53,7 +53,7 @@ def _places(environment: Mapping[str, str], home: str, folder: str) -> Iterator[
     if home:
         bases += [os.path.join(home, ".claude"), os.path.join(home, ".config", "claude")]
     projects = list(dict.fromkeys(os.path.join(base, "projects") for base in bases))
-    yield from (os.path.join(one, project_name(folder)) for one in projects)
+    yield from (os.path.join(project, project_name(folder)) for project in projects)
     yield from projects
 
 
@@ -66,7 +66,7 @@ def _holds_logs(folder: str) -> bool:
     if not os.path.isdir(folder):
         return False
     files = corpus.files_below(folder, _passed_over)
-    return any(one.endswith(".jsonl") for one in islice(files, LOGS_LOOKED_AT))
+    return any(file.endswith(".jsonl") for file in islice(files, LOGS_LOOKED_AT))
 
 
 def _passed_over(place: str, error: LoreError) -> None:
@@ -103,12 +103,12 @@ def newest(paths: list[str], format: str | None) -> str:
     each file, and the beginning of the newest.
     """
     files = [one for one in inputs(paths) if not one.stream and one.error is None]
-    subagents = {one.path: _session(one.path) for one in files}
+    subagents = {file.path: _session(file.path) for file in files}
     times: dict[str, float] = {}
-    for one in files:
-        session = subagents[one.path] or one.path
-        times[session] = max(times.get(session, 0.0), _written(one.path) or 0.0)
-    for path in sorted(times, key=lambda one: (-times[one], one)):
+    for file in files:
+        session = subagents[file.path] or file.path
+        times[session] = max(times.get(session, 0.0), _written(file.path) or 0.0)
+    for path in sorted(times, key=lambda time: (-times[time], time)):
         if os.path.isfile(path) and kind_of(corpus.open_head(path).head, format) is not None:
             return path
     where = ", ".join(corpus.show(path) for path in paths)

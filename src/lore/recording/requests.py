@@ -214,13 +214,13 @@ class Continuations:
         return Whole(made, missing)
 
     def _remember(self, name: str, prompt: Prompt, items: int, exchange: Exchange, shared: int) -> None:
-        system = tuple(one for one in prompt.head if _ITEM.match(one.path))
+        system = tuple(segment for segment in prompt.head if _ITEM.match(segment.path))
         heads = len(prompt.head)
         breakpoints = tuple(
             (place - heads, breakpoint)
             for place, breakpoint in zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
         )
-        new = sum(len(one.data) + OVERHEAD for one in prompt.messages.since(max(0, shared)))
+        new = sum(len(segment.data) + OVERHEAD for segment in prompt.messages.since(max(0, shared)))
         output = output_items(exchange.output)
         size = new + len(output) + OVERHEAD
         gone = self._said.pop(name, None)
@@ -236,8 +236,8 @@ def _joined(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[Prompt
     answer = dialect.parse(b'{"input":' + (before.output or b"[]") + b"}", prompt.fidelity, Memo())
     said = _renumbered(answer.messages, before.items)
     items = before.items + _items(answer)
-    own = [one for one in prompt.head if not _ITEM.match(one.path)]
-    lead = list(_renumbered((one for one in prompt.head if _ITEM.match(one.path)), items))
+    own = [segment for segment in prompt.head if not _ITEM.match(segment.path)]
+    lead = list(_renumbered((segment for segment in prompt.head if _ITEM.match(segment.path)), items))
     system = before.system
     if not before.messages and not len(answer.messages):
         system, lead = (*system, *lead), []
@@ -259,17 +259,19 @@ def _joined(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[Prompt
 
 
 def _breakpoints(segments: Iterable[Segment], start: int) -> Iterator[tuple[int, bytes]]:
-    return ((place, one.breakpoint) for place, one in enumerate(segments, start) if one.breakpoint is not None)
+    return (
+        (place, segment.breakpoint) for place, segment in enumerate(segments, start) if segment.breakpoint is not None
+    )
 
 
 def _renumbered(segments: Iterable[Segment], by: int) -> Iterator[Segment]:
     """Copy segments with paths that count on from the items before; a text that is all of the input is an item."""
-    for one in segments:
-        match = _ITEM.match(one.path)
-        rest = one.path[match.end() :] if match else ".content" if one.path == "input" else None
+    for segment in segments:
+        match = _ITEM.match(segment.path)
+        rest = segment.path[match.end() :] if match else ".content" if segment.path == "input" else None
         number = int(match[1]) if match else 0
-        path = one.path if rest is None else f"input[{number + by}]{rest}"
-        yield Segment(one.section, path, one.data, one.kind, one.breakpoint, one.origin)
+        path = segment.path if rest is None else f"input[{number + by}]{rest}"
+        yield Segment(segment.section, path, segment.data, segment.kind, segment.breakpoint, segment.origin)
 
 
 def _items(prompt: Prompt) -> int:

@@ -206,14 +206,14 @@ class Live:
     def _next(self) -> bytes | Change | None:
         """Return the next bytes (none: all was read), or a change to another log; None where waiting ended."""
         try:
-            for one in self._tail:
-                if not isinstance(one, Change):
-                    return one or b""
-                what = "; it is read from its beginning" if one.anew else ""
-                self._say(f"{self.shown} {one.said}{what}")
-                if one.anew:
+            for segment in self._tail:
+                if not isinstance(segment, Change):
+                    return segment or b""
+                what = "; it is read from its beginning" if segment.anew else ""
+                self._say(f"{self.shown} {segment.said}{what}")
+                if segment.anew:
                     self._held = []
-                    return one
+                    return segment
         except OSError as error:
             raise corpus.unreadable(self._path, error) from None
         self.over = True

@@ -46,7 +46,7 @@ def prompt_notes(prompt: Prompt, omitted: Iterable[str], dialect_notes: Iterable
     notes += dialect_notes
     if prompt.dialect == "anthropic" and "max_tokens" not in prompt.params:
         notes.append("the session has no params.max_tokens, which Anthropic's API requires")
-    if prompt.fidelity != "rendered" and not any(one.section == "messages" for one in prompt):
+    if prompt.fidelity != "rendered" and not any(segment.section == "messages" for segment in prompt):
         notes.append("the prompt holds no message: providers refuse such a request")
     return notes
 

@@ -134,7 +134,9 @@ def _totals(result: Simulated, out: Console) -> None:
     if unexplained:
         paid = "" if cost.unexplained is None else f", {money_of(cost.unexplained)}"
         reasons = (reason for turn in unexplained if turn.cause is not None for reason in turn.cause.ruled_out)
-        most = ", ".join(text for text, _ in Counter(one.reason for one in reasons if one.out).most_common(_RULED_OUT))
+        most = ", ".join(
+            text for text, _ in Counter(reason.reason for reason in reasons if reason.out).most_common(_RULED_OUT)
+        )
         found = f"{totals.unexplained_tokens:,} tokens in {counted(len(unexplained), 'turn')}{paid}"
         out.print(line((f"unexplained: {found}{f'; ruled out: {most}' if most else ''}", "yellow")))
 

@@ -242,17 +242,17 @@ def explained(made: Assembly, policy: str) -> Explained:
     breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
     segments = [
         SegmentResult(
-            number=place, section=one.section, path=one.path, bytes=size(one), stable=place < prompt.stable,
-            breakpoint=breakpoints.get(place), origin=one.origin or None,
+            number=place, section=segment.section, path=segment.path, bytes=size(segment), stable=place < prompt.stable,
+            breakpoint=breakpoints.get(place), origin=segment.origin or None,
         )
-        for place, one in enumerate(prompt)
+        for place, segment in enumerate(prompt)
     ]  # fmt: skip
     tail_bytes = sum(map(size, prompt.tail))
     return Explained(
         session=made.shown, chain=made.chain, turn=made.turn, dialect=prompt.dialect, model=prompt.model,
-        fidelity=prompt.fidelity, tail=policy, stable_bytes=sum(one.bytes for one in segments) - tail_bytes,
+        fidelity=prompt.fidelity, tail=policy, stable_bytes=sum(segment.bytes for segment in segments) - tail_bytes,
         tail_bytes=tail_bytes, segments=segments,
         omitted=[OmittedResult(what, count) for what, count in sorted(made.omitted.items())],
-        capabilities=[CapabilityResult(name, *one) for name, one in made.capabilities.items()],
+        capabilities=[CapabilityResult(name, *capability) for name, capability in made.capabilities.items()],
         problems=made.problems.kept,
     )  # fmt: skip

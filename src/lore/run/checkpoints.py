@@ -119,7 +119,9 @@ def _resume(path: str, options: Options, checkpoint: str, known: LogCheckpoint, 
             folding = LogFold(replace(options, format=name).open(path, Problems(), subagents=True, opened=opened))
             recording = folding.recording
             recording.resume(reader, session)
-            recording.problems.kept = [msgspec.structs.replace(one, file=recording.shown) for one in known.problems]
+            recording.problems.kept = [
+                msgspec.structs.replace(problem, file=recording.shown) for problem in known.problems
+            ]
             recording.problems.counts.update({(code, recording.shown): many for code, many in known.counts.items()})
             folding.pruned = dict.fromkeys(known.pruned)
             options.log(f"{recording.shown}: {known.log.size:,} bytes known from {corpus.show(checkpoint)}")

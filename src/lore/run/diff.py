@@ -255,7 +255,7 @@ def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
 def _with(diff: Diff, findings: Iterable[Finding], how: Comparison) -> Diff:
     """Add to a pair what was found in its whole chain, where that is about its right turn."""
     shown = redacted_finding if how.redact else worded
-    more = [cause_result(shown(one)) for one in findings]
+    more = [cause_result(shown(finding)) for finding in findings]
     return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff
 
 

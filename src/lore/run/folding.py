@@ -82,9 +82,9 @@ class LogFold:
         if not only_pruned:
             shown = [entry.item for entry in main.entries]
         raws = [Raw(msgspec.json.encode(item)) for item in shown]
-        chains = [ChainResult(one.id, one.kind, one.turns, len(one.entries)) for one in state.chains.values()]
+        chains = [ChainResult(chain.id, chain.kind, chain.turns, len(chain.entries)) for chain in state.chains.values()]
         session = SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
-        usage = _sum([one.totals for one in state.chains.values()])
+        usage = _sum([chain.totals for chain in state.chains.values()])
         kept = list(recording.problems.kept)
         result = FoldResult(session=session, timeline=raws, pruned=list(self.pruned), usage=usage, problems=kept)
         return Folded(result, shown)
@@ -115,6 +115,6 @@ def main_name(state: Session) -> str:
 def _sum(totals: list[Totals]) -> UsageResult:
     sums: dict[str, int | None] = {}
     for name in ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens"):
-        known = [count for one in totals if (count := getattr(one, name)) is not None]
+        known = [count for total in totals if (count := getattr(total, name)) is not None]
         sums[name] = sum(known) if known else None
-    return UsageResult(sum(one.turns for one in totals), **sums)
+    return UsageResult(sum(total.turns for total in totals), **sums)

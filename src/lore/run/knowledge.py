@@ -125,7 +125,9 @@ def listed(path: str, options: Options) -> KnowledgeResult:
     main = state.main()
     told = Planner(Rules()).stated(main).changed
     facts = sorted(state.knowledge.values(), key=lambda one: (one.category, one.title, one.content, one.id))
-    found = [KnownFact(one.id, one.category, one.title, one.content, _state(state, main, one, told)) for one in facts]
+    found = [
+        KnownFact(fact.id, fact.category, fact.title, fact.content, _state(state, main, fact, told)) for fact in facts
+    ]
     return KnowledgeResult(session=state.id, knowledge=found, problems=problems.kept)
 
 

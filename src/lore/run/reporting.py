@@ -93,7 +93,7 @@ def text(kind: str, result: Checked, *, verbose: bool) -> bytes:
 def _write(path: str, data: bytes, paths: Iterable[str]) -> None:
     if not corpus.is_stream(path):
         spare_recordings(path)
-        with written(path, force=True, inputs=[one for one in paths if one != corpus.STDIN]) as file:
+        with written(path, force=True, inputs=[path for path in paths if path != corpus.STDIN]) as file:
             file.write(data)
         return
     try:  # a pipe or a device keeps its name

@@ -72,7 +72,7 @@ _SAID = (
 def _assert_read_back(dialect: Dialect, prompt: Prompt) -> None:
     parsed = dialect.parse(dialect.write(prompt), prompt.fidelity, Memo())
     assert list(parsed) == list(prompt)
-    assert [one.path for one in parsed] == [one.path for one in prompt]
+    assert [one.path for one in parsed] == [segment.path for segment in prompt]
     assert (parsed.model, parsed.breakpoints, parsed.breakpoint_values) == (
         prompt.model,
         prompt.breakpoints,
@@ -113,7 +113,7 @@ class DialectContract:
 
     def test_it_answers_every_feature(self) -> None:
         assert set(self.dialect.capabilities) == set(FEATURES)
-        assert all(one.answer for one in self.dialect.capabilities.values())
+        assert all(capability.answer for capability in self.dialect.capabilities.values())
 
     def test_it_recognises_what_it_writes(self) -> None:
         for prompt in self.prompts:

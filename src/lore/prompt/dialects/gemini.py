@@ -89,13 +89,13 @@ class Gemini(Body):
 
     def write(self, prompt: Prompt) -> bytes:
         members = self.opening(prompt)
-        entries = [one for one in prompt.head if one.section == "tools"]
+        entries = [segment for segment in prompt.head if segment.section == "tools"]
         if entries and entries[0].path == "tools":
             members.append(("tools", entries[0].data))
         elif entries:
             written = [_whole(list(some), _DECLARED) for _, some in groupby(entries, _root)]
             members.append(("tools", b"[" + b",".join(written) + b"]"))
-        for key, some in groupby((one for one in prompt.head if one.section == "system"), _root):
+        for key, some in groupby((segment for segment in prompt.head if segment.section == "system"), _root):
             members.append((key, _whole(list(some), self.lists)))
         return write_body([*members, (self.root, self.write_messages([*prompt.messages, *prompt.tail]))])
 
