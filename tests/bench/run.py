@@ -228,7 +228,7 @@ def extended(_: Path, __: Sizes) -> Row:
 
 def predicting(_: Path, sizes: Sizes) -> Row:
     """Predicting real sessions against judging them."""
-    return Row(*levels.simulate(sizes.judged, sizes.file))
+    return Row(*levels.simulate(sizes.judged, sizes.file, lore()))
 
 
 def compacted(folder: Path, sizes: Sizes) -> Row:

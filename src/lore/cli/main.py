@@ -29,6 +29,13 @@ def main(arguments: list[str] | None = None) -> int:
 
             print(f"lore {__version__}", flush=True)
             return 0
+        from lore.cli.quick import bytes_only
+
+        answer = bytes_only(args)
+        if answer is not None:
+            sys.stdout.write(answer)
+            sys.stdout.flush()
+            return 0
         from lore.cli.app import command
 
         code = command()(args, standalone_mode=False, prog_name="lore")

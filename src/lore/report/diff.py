@@ -9,9 +9,8 @@ from lore.model.codes import Code
 from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.model.vector import common_prefix
 from lore.report.console import line
-from lore.report.plain import visible
+from lore.report.plain import file_line, no_prompt_line, visible
 from lore.report.sentences import lost_of
-from lore.report.terminal import counted
 
 BAR = 40
 _SPELLING = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED)
@@ -35,13 +34,10 @@ def write(diff: Diff, out: Console) -> None:
         out.print(line(f"  cache     {_foreseen(cache)}"))
     if diff.file is not None:
         file = diff.file
-        common = counted(file.common_prefix_bytes, "byte")
-        sizes = f"of {file.left_bytes:,} and {file.right_bytes:,}"
-        out.print(line(f"  files     {common} in common at the start, {sizes}"))
+        out.print(line(file_line(file.left_bytes, file.right_bytes, file.common_prefix_bytes)))
     if diff.prompt is None:
         names = [side.name for side in (diff.left, diff.right) if side.dialect is None]
-        how = "nothing was compared" if diff.file is None else "only the bytes were compared"
-        out.print(line(f"  no prompt in {' and '.join(names)}: {how}"))
+        out.print(line(no_prompt_line(names, compared=diff.file is not None)))
     for problem in diff.problems:
         place = f"{problem.file}:{problem.line}" if problem.line is not None else problem.file or ""
         out.print(line((f"  {problem.code}  {place}  {problem.message}", "yellow")))
