@@ -12,8 +12,8 @@ from lore.session import Session, event
 from lore.store.base import StoreError
 from lore.store.deltas import save_delta
 from lore.store.session import StoredSession
-from lore.testing.stores.harness import HEADER, Faulty, say
 from lore.testing.stores.scenarios import Hiding, add, begun, events, header, line, said
+from store.harness import HEADER, Faulty, say
 from storing import embedded, opened
 
 pytestmark = embedded

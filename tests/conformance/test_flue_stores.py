@@ -18,8 +18,9 @@ from lore.session import event
 from lore.store.base import ConflictError, FormatError, Head, SessionDelta, StoreError
 from lore.store.deltas import save_delta
 from lore.store.session import StoredSession
-from lore.testing.stores.harness import HEADER, at_once, items, say
+from lore.testing.stores.deltas import at_once
 from lore.testing.stores.scenarios import add, begun, events, header, said
+from store.harness import HEADER, items, say
 from storing import STAMPS, embedded, opened
 
 pytestmark = embedded

@@ -23,8 +23,8 @@ from lore.store.base import ConflictError, StoreError
 from lore.store.deltas import lines_of
 from lore.store.lines import NOTHING, follow
 from lore.store.session import StoredSession
-from lore.testing.stores.harness import Faulty
 from lore.testing.stores.scenarios import add, said
+from store.harness import Faulty
 from storing import WITHOUT, opened
 from strategies import any_events
 

@@ -6,17 +6,18 @@ import pytest
 
 from lore.store import registry
 from lore.testing import StoreContract
+from store.harness import HarnessScenarios
 from storing import WITHOUT, opened
 
 
-class TestMemory(StoreContract):
+class TestMemory(StoreContract, HarnessScenarios):
     restarts = False
 
     def make(self, place):
         return opened("memory", place)
 
 
-class TestMemoryWithoutDeltas(StoreContract):
+class TestMemoryWithoutDeltas(StoreContract, HarnessScenarios):
     """Every scenario again where each delta is saved in full by `saving.save_delta`."""
 
     restarts = False
@@ -28,4 +29,4 @@ class TestMemoryWithoutDeltas(StoreContract):
 @pytest.mark.parametrize("place", sorted({name for _, name in registry._PLACES.values()}))
 def test_every_store_is_run_through_the_contract(place):
     files = Path(__file__).parent.glob("test_*.py")
-    assert any(f"class Test{place}(StoreContract)" in one.read_text(encoding="utf-8") for one in files)
+    assert any(f"class Test{place}(StoreContract, " in one.read_text(encoding="utf-8") for one in files)

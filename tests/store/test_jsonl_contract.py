@@ -4,9 +4,10 @@ import json
 
 from lore.store.jsonl import Jsonl
 from lore.testing import StoreContract
+from store.harness import HarnessScenarios
 
 
-class TestJsonl(StoreContract):
+class TestJsonl(StoreContract, HarnessScenarios):
     def make(self, place):
         folder = place / "store"
         folder.mkdir(exist_ok=True)

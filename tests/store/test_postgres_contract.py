@@ -7,9 +7,10 @@ import pytest
 from lore.store.postgres import Postgres
 from lore.store.registry import silent
 from lore.testing import StoreContract
+from store.harness import HarnessScenarios
 
 
-class TestPostgres(StoreContract):
+class TestPostgres(StoreContract, HarnessScenarios):
     @pytest.fixture(autouse=True)
     def _in_databases(self, databases, postgres):
         self.databases, self.server, self.urls = databases, postgres, {}

@@ -12,11 +12,12 @@ from lore.store.registry import open_store
 from lore.store.sqlite import Sqlite
 from lore.testing import StoreContract
 from lore.testing.stores.scenarios import add, begun, header, said
+from store.harness import HarnessScenarios
 from store.old_schemas import make
 from store.sqlite_files import half_done, locked_down, opened, picture
 
 
-class TestSqlite(StoreContract):
+class TestSqlite(StoreContract, HarnessScenarios):
     def make(self, place):
         return Sqlite(str(place / "sessions.db"))
 

@@ -11,6 +11,7 @@ from lore.session import event
 from lore.store import base
 from lore.store.session import StoredSession
 from lore.testing import StoreContract
+from store.harness import HarnessScenarios
 
 PAGE = Path(lore.store.__file__).with_name("WRITING.md")
 
@@ -26,7 +27,7 @@ def said():
 NAMES = said()
 
 
-class TestThePagesStore(NAMES["TestOneFile"]):
+class TestThePagesStore(NAMES["TestOneFile"], HarnessScenarios):
     """The class of the page, collected by its own name."""
 
 

@@ -10,13 +10,12 @@
 from __future__ import annotations
 
 from lore.testing.stores.deltas import DeltaScenarios
-from lore.testing.stores.harness import HarnessScenarios
 from lore.testing.stores.notes import NoteScenarios
 from lore.testing.stores.odd import OddScenarios
 from lore.testing.stores.sessions import SessionScenarios
 
 
-class StoreContract(SessionScenarios, DeltaScenarios, NoteScenarios, OddScenarios, HarnessScenarios):
+class StoreContract(SessionScenarios, DeltaScenarios, NoteScenarios, OddScenarios):
     """What every store must do; `make` opens one, `restarts` and `stamp` say what yours can."""
 
 

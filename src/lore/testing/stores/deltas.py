@@ -1,8 +1,13 @@
-"""What is new is added: in order, whole or not at all, once; nothing is ever deleted from a log."""
+"""What is new is added: in order, whole or not at all, once, whoever else writes; nothing leaves a log."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import msgspec
@@ -168,6 +173,15 @@ class DeltaScenarios(Scenarios):
         assert events(store) == (header(), said("u1"), said("u2"), said("u3"))
         assert store.load("s").head == head
 
+    def test_a_note_that_comes_with_a_retry_is_stored(self, store: Store) -> None:
+        """The events are there already, the note is not: to take it all for a retry lost the note, acknowledged."""
+        base = begun(store)
+        add(store, said("u1"), base=base)
+        head = add(store, said("u1"), base=base, metadata=b'{"a":1}', leaf_id="u1")
+        data = store.load("s")
+        assert (data.metadata, data.leaf_id, data.head) == (b'{"a":1}', "u1", head)
+        assert data.events == (header(), said("u1"))
+
     def test_a_retry_in_another_spelling_is_the_same(self, store: Store) -> None:
         other = said("u1").replace(b":", b" : ", 1)
         base = begun(store)
@@ -205,6 +219,100 @@ class DeltaScenarios(Scenarios):
         with self.opened(tmp_path) as store:
             assert add(store, said("u1"), base=base) == first
             assert add(store, said("u1"), said("u2"), base=base).number == 3
+
+    # writers at the same time
+
+    def test_two_that_create_the_same_session_both_have_it(self, tmp_path: Path) -> None:
+        with self.several(tmp_path, 2) as stores:
+            for number in range(5):
+                name = f"s{number}"
+                heads = at_once(_create, stores, [header(name)] * 2)
+                assert heads == [stores[0].load(name).head] * 2
+                assert events(stores[1], name) == (header(name),)
+
+    def test_of_two_that_create_different_sessions_of_one_id_one_wins(self, tmp_path: Path) -> None:
+        with self.several(tmp_path, 2) as stores:
+            for number in range(5):
+                name = f"s{number}"
+                headers = [header(name, model=model) for model in ("m", "n")]
+                answers = at_once(_create, stores, headers)
+                assert {type(answer) for answer in answers} == {Head, ConflictError}
+                winner = next(at for at, answer in enumerate(answers) if isinstance(answer, Head))
+                assert [events(store, name) for store in stores] == [(headers[winner],)] * 2
+
+    def test_of_two_deltas_on_one_base_one_wins_and_the_other_can_be_tried_again(self, tmp_path: Path) -> None:
+        with self.several(tmp_path, 2) as stores:
+            base = begun(stores[0])
+            for number in range(5):
+                lines = [said(f"u{number}-{writer}") for writer in range(2)]
+                answers = at_once(partial(add, base=base), stores, lines)
+                assert {type(answer) for answer in answers} == {Head, ConflictError}
+                loser = next(at for at, answer in enumerate(answers) if isinstance(answer, ConflictError))
+                base = add(stores[loser], lines[loser])
+                assert events(stores[0])[-2:] == (lines[1 - loser], lines[loser])
+            assert base.number == 11
+
+    def test_eight_writers_of_one_session_lose_and_double_nothing(self, tmp_path: Path) -> None:
+        with self.several(tmp_path, _WRITERS) as stores:
+            begun(stores[0])
+            answers = at_once(_write, stores, range(_WRITERS))
+            assert [answer for answer in answers if isinstance(answer, StoreError)] == []
+            stored = events(stores[0])
+            every = {said(f"u{writer}-{number}") for writer in range(_WRITERS) for number in range(_EACH)}
+            assert set(stored[1:]) == every
+            assert len(stored) == len(every) + 1
+            for writer in range(_WRITERS):
+                own = [text for text in stored if b'"u%d-' % writer in text]
+                assert own == [said(f"u{writer}-{number}") for number in range(_EACH)]
+
+    def test_writers_of_different_sessions_do_not_hinder_each_other(self, tmp_path: Path) -> None:
+        with self.several(tmp_path, 4) as stores:
+            for at, store in enumerate(stores):
+                begun(store, session_id=f"s{at}")
+            answers = at_once(_fill, stores, [f"s{at}" for at in range(4)])
+            assert [answer for answer in answers if isinstance(answer, StoreError)] == []
+            assert [summary.head.number for summary in stores[0].list()] == [_EACH + 1] * 4
+
+
+_WRITERS = 8
+_EACH = 4
+_TRIES = 500  # each refusal means that another writer got on, so this many are never needed
+
+
+def at_once(call: Callable[..., object], *each: Sequence[Any]) -> list[object]:
+    """Make a call for each of these at the same moment, in threads of their own; return answers or StoreErrors."""
+    gate = Barrier(len(each[0]))
+
+    def answer(*arguments: object) -> object:
+        gate.wait()
+        try:
+            return call(*arguments)
+        except StoreError as error:
+            return error
+
+    with ThreadPoolExecutor(len(each[0])) as pool:
+        return list(pool.map(answer, *each))
+
+
+def _create(store: Store, text: bytes) -> Head:
+    return store.create(text)
+
+
+def _write(store: Store, writer: int) -> None:
+    """Add events one by one, each behind what is stored, as often as that was another writer's turn."""
+    for number in range(_EACH):
+        for _ in range(_TRIES):
+            with suppress(ConflictError):
+                add(store, said(f"u{writer}-{number}"))
+                break
+        else:
+            raise AssertionError("refused each time")
+
+
+def _fill(store: Store, session_id: str) -> None:
+    head = store.load(session_id).head
+    for number in range(_EACH):
+        head = add(store, said(f"u{number}"), session_id=session_id, base=head)
 
 
 def played(store: Store) -> list[object]:

@@ -23,8 +23,6 @@ class NoteScenarios(Scenarios):
 
     # leaf and metadata
 
-    # leaf and metadata
-
     def test_keys_of_metadata_replace_those_of_the_same_name(self, store: Store) -> None:
         begun(store)
         add(store, metadata=b'{"a":1,"b":{"c":[1, 2]}}')
@@ -90,8 +88,10 @@ class NoteScenarios(Scenarios):
     def test_a_checkpoint_comes_back_and_is_superseded(self, store: Store) -> None:
         head = begun(store, said("u1"))
         assert store.checkpoint("s") is None
-        for data in (bytes(range(256)), b"", b"later" * 1000):
-            mark = Checkpoint(head.number, head.digest, "fold-1", data)
+        for mark in (
+            *(Checkpoint(head.number, head.digest, "fold-1", data) for data in (bytes(range(256)), b"", b"x" * 5000)),
+            Checkpoint(head.number + 7, "0" * 64, "another reader", b"x"), Checkpoint(0, "no digest", "", b"x"),
+        ):  # fmt: skip
             store.save_checkpoint("s", mark)
             assert store.checkpoint("s") == mark
         assert store.load("s").head == head

@@ -1,13 +1,8 @@
-"""A harness that keeps its session in the store, and writers at the same time."""
+"""A harness that keeps its session in a store: what a `StoredSession` is promised, over every store that lore has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from threading import Barrier
 from typing import Any, cast
 
 from msgspec import Raw
@@ -17,10 +12,10 @@ from lore.model import checkpoint
 from lore.model.events import Append
 from lore.model.items import UserMessage
 from lore.session import Session, event
-from lore.store.base import ConflictError, Head, SessionDelta, Store, StoreError
+from lore.store.base import Head, SessionDelta, Store, StoreError
 from lore.store.deltas import save_delta
 from lore.store.session import StoredSession
-from lore.testing.stores.scenarios import Scenarios, add, begun, events, header, raised, said
+from lore.testing.stores.scenarios import Scenarios, raised
 
 HEADER = event("session_started", session_id="s", system="You help.", tools=[])
 
@@ -79,30 +74,8 @@ def assert_stored(stored: StoredSession) -> None:
     assert checkpoint.dump(folded.state) == checkpoint.dump(stored.session.state)
 
 
-_WRITERS = 8
-_EACH = 4
-_TRIES = 500  # each refusal means that another writer got on, so this many are never needed
-
-
-def at_once(call: Callable[..., object], *each: Sequence[Any]) -> list[object]:
-    """Make a call for each of these at the same moment, in threads of their own; return answers or StoreErrors."""
-    gate = Barrier(len(each[0]))
-
-    def answer(*arguments: object) -> object:
-        gate.wait()
-        try:
-            return call(*arguments)
-        except StoreError as error:
-            return error
-
-    with ThreadPoolExecutor(len(each[0])) as pool:
-        return list(pool.map(answer, *each))
-
-
 class HarnessScenarios(Scenarios):
-    """What a `StoredSession` is promised, and what writers at the same time are."""
-
-    # a harness
+    """What a `StoredSession` is promised."""
 
     def test_a_harness_sends_only_what_is_new(self, store: Store) -> None:
         faulty, stored = _harness(store)
@@ -239,77 +212,3 @@ class HarnessScenarios(Scenarios):
             again = StoredSession.open(store, "s", tell=told.append)
             assert (items(again.session), len(told)) == (["u1", "a1"], 1), wrong
             assert_stored(again)
-
-    # writers at the same time
-
-    def test_two_that_create_the_same_session_both_have_it(self, tmp_path: Path) -> None:
-        with self.several(tmp_path, 2) as stores:
-            for number in range(5):
-                name = f"s{number}"
-                heads = at_once(_create, stores, [header(name)] * 2)
-                assert heads == [stores[0].load(name).head] * 2
-                assert events(stores[1], name) == (header(name),)
-
-    def test_of_two_that_create_different_sessions_of_one_id_one_wins(self, tmp_path: Path) -> None:
-        with self.several(tmp_path, 2) as stores:
-            for number in range(5):
-                name = f"s{number}"
-                headers = [header(name, model=model) for model in ("m", "n")]
-                answers = at_once(_create, stores, headers)
-                assert {type(answer) for answer in answers} == {Head, ConflictError}
-                winner = next(at for at, answer in enumerate(answers) if isinstance(answer, Head))
-                assert [events(store, name) for store in stores] == [(headers[winner],)] * 2
-
-    def test_of_two_deltas_on_one_base_one_wins_and_the_other_can_be_tried_again(self, tmp_path: Path) -> None:
-        with self.several(tmp_path, 2) as stores:
-            base = begun(stores[0])
-            for number in range(5):
-                lines = [said(f"u{number}-{writer}") for writer in range(2)]
-                answers = at_once(partial(add, base=base), stores, lines)
-                assert {type(answer) for answer in answers} == {Head, ConflictError}
-                loser = next(at for at, answer in enumerate(answers) if isinstance(answer, ConflictError))
-                base = add(stores[loser], lines[loser])
-                assert events(stores[0])[-2:] == (lines[1 - loser], lines[loser])
-            assert base.number == 11
-
-    def test_eight_writers_of_one_session_lose_and_double_nothing(self, tmp_path: Path) -> None:
-        with self.several(tmp_path, _WRITERS) as stores:
-            begun(stores[0])
-            answers = at_once(_write, stores, range(_WRITERS))
-            assert [answer for answer in answers if isinstance(answer, StoreError)] == []
-            stored = events(stores[0])
-            every = {said(f"u{writer}-{number}") for writer in range(_WRITERS) for number in range(_EACH)}
-            assert set(stored[1:]) == every
-            assert len(stored) == len(every) + 1
-            for writer in range(_WRITERS):
-                own = [text for text in stored if b'"u%d-' % writer in text]
-                assert own == [said(f"u{writer}-{number}") for number in range(_EACH)]
-
-    def test_writers_of_different_sessions_do_not_hinder_each_other(self, tmp_path: Path) -> None:
-        with self.several(tmp_path, 4) as stores:
-            for at, store in enumerate(stores):
-                begun(store, session_id=f"s{at}")
-            answers = at_once(_fill, stores, [f"s{at}" for at in range(4)])
-            assert [answer for answer in answers if isinstance(answer, StoreError)] == []
-            assert [summary.head.number for summary in stores[0].list()] == [_EACH + 1] * 4
-
-
-def _create(store: Store, text: bytes) -> Head:
-    return store.create(text)
-
-
-def _write(store: Store, writer: int) -> None:
-    """Add events one by one, each behind what is stored, as often as that was another writer's turn."""
-    for number in range(_EACH):
-        for _ in range(_TRIES):
-            with suppress(ConflictError):
-                add(store, said(f"u{writer}-{number}"))
-                break
-        else:
-            raise AssertionError("refused each time")
-
-
-def _fill(store: Store, session_id: str) -> None:
-    head = store.load(session_id).head
-    for number in range(_EACH):
-        head = add(store, said(f"u{number}"), session_id=session_id, base=head)
