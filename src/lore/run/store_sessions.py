@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from lore.compaction.memory.identities import of_users, refuse_header, refuse_reserved
 from lore.errors import LoreError, Where
@@ -89,10 +90,7 @@ def verified(store: Store, session_ids: Sequence[str]) -> StoreVerified:
     return StoreVerified(
         store=store.url, sessions=sum(result.sessions for result in results),
         events=sum(result.events for result in results),
-        damage=[
-            StoredDamage(damage.session_id, damage.number, damage.place, damage.message, damage.recoverable)
-            for result in results for damage in result.damage
-        ],
+        damage=[StoredDamage(*astuple(damage)) for result in results for damage in result.damage],
         notes=list(dict.fromkeys(note for result in results for note in result.notes)),
     )  # fmt: skip
 
