@@ -60,7 +60,7 @@ from lore.store.jsonl_files import (
 from lore.store.jsonl_folder import CHECKPOINT, TORN, Folder, remove_left
 from lore.store.jsonl_log import MOST, Log, LogState, extended, stamp_of, verify_log, whole_bytes
 from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, on_one_line, read_checkpoint
-from lore.store.lines import NOTHING, Header, good_id, note, put_together, read_header, rows_of
+from lore.store.lines import NOTHING, good_id, note, put_together, read_header, rows_of
 
 _REMEMBERED = 1000  # logs whose state is kept
 _T = TypeVar("_T")
@@ -96,40 +96,31 @@ class Jsonl:
         found = read_header(header)
         self._ready()
         self._folder.prepare()
-        path = self._folder.log(found.session_id)
-        digests = digests_of((found.line,))
         data = SessionData(session_id=found.session_id, head=NOTHING, events=(found.line,), project_id=found.project_id,
                            created_at=found.at)  # fmt: skip
         while True:
-            if os.path.lexists(path):
-                with suppress(UnknownSessionError):  # deleted meanwhile
-                    return self._created(found)
             try:
-                whole = whole_bytes(data.events, digests, data)
-                write_whole(self._folder.path, os.path.basename(path), whole, replace=False)
-            except FileExistsError:  # created meanwhile
-                continue
-            return Head(1, digests[0].hex(), NOTHING.note)
-
-    def _created(self, header: Header) -> Head:
-        with self._opened(header.session_id) as log:
-            head = same_header(log.header().line, header, log.head)
-            synchronise(log.descriptor, log.path)
-            synchronise_folder(self._folder.path)  # who created it may have died before the name was durable
-            return head
+                with self._opened(found.session_id) as log:
+                    head = same_header(log.header().line, found, log.head)
+                    synchronise(log.descriptor, log.path)
+                    synchronise_folder(self._folder.path)  # who created it may have died before the name was durable
+                    return head
+            except UnknownSessionError:
+                with suppress(FileExistsError):  # else it was created meanwhile
+                    return self._save(data, None)
 
     def load(self, session_id: str, *, after: int = 0) -> SessionData:
         after = max(0, after)
         with self._opened(session_id) as log:
             part = log.part(after)
             state = self._known(log)
-        if state.is_torn:
+        if state.torn:
             self._tell(
-                f"{log.path}: the last {state.size - state.end:,} bytes are a delta that was never acknowledged; they "
+                f"{log.path}: the last {state.torn:,} bytes are a delta that was never acknowledged; they "
                 "are left out, and put aside when the session is saved next"
             )
         events = tuple(part.lines[max(0, after + 1 - part.first) :])
-        return state.summary.data(events, after + 1, state.metadata)
+        return state.data(events, after + 1, state.metadata)
 
     def save(self, data: SessionData) -> Head:
         self._ready()
@@ -334,9 +325,9 @@ class Jsonl:
     def _mend(self, log: Log) -> None:
         """Put a torn tail aside before something is written."""
         state = log.state
-        if state.is_torn:
+        if state.torn:
             aside = self._folder.beside(log.path, TORN)
-            self._tell(put_aside(log.descriptor, state.end, state.size, log.path, aside, self._patience))
+            self._tell(put_aside(log.descriptor, state.end, state.end + state.torn, log.path, aside, self._patience))
 
     def _each(self, ask: Callable[[Log], _T]) -> Sequence[_T]:
         """Apply a function to each log; damaged ones are told and left out. Raises StoreError without a folder."""

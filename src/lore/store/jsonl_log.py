@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.errors import Where
@@ -28,36 +28,19 @@ _PIECE = 64 * 1024
 _ALL = 1 << 62
 
 
-class LogState(Struct, frozen=True, kw_only=True):
-    """What is known of a session; `log` is its size without records, `end` where what is whole ends in the file."""
+class LogState(Summary, frozen=True, kw_only=True):
+    """What is known of a session; `torn` counts the bytes of its file behind `end`, where what is whole ends."""
 
-    session_id: str
-    head: Head
-    log: int
     end: int
-    size: int
+    torn: int
     is_ended: bool
-    parent_session_id: str | None
-    project_id: str | None
-    leaf_id: str | None
     metadata: bytes  # on one line
     metadata_at: int | None  # the byte of the record that has it
-    created_at: str | None
-    updated_at: str | None
-
-    @property
-    def is_torn(self) -> bool:
-        """Whether bytes stand behind what is whole."""
-        return self.end < self.size
 
     @property
     def summary(self) -> Summary:
         """What a list says of it."""
-        return Summary(
-            session_id=self.session_id, head=self.head, size=self.log, project_id=self.project_id,
-            parent_session_id=self.parent_session_id, leaf_id=self.leaf_id, created_at=self.created_at,
-            updated_at=self.updated_at,
-        )  # fmt: skip
+        return Summary(**{name: getattr(self, name) for name in Summary.__struct_fields__})
 
 
 Notes: TypeAlias = SessionData | LogState  # which have what a record says of its session beside the events
@@ -188,9 +171,9 @@ class Log:
             created_at, updated_at = record.created_at, record.updated_at
         return LogState(
             session_id=header.session_id, head=Head(part.number, part.digest.hex(), note(leaf_id, metadata)),
-            log=part.log, end=part.end, size=self.size, is_ended=part.is_ended, metadata=metadata, metadata_at=at,
-            parent_session_id=header.parent_session_id, leaf_id=leaf_id, project_id=project_id, created_at=created_at,
-            updated_at=updated_at,
+            size=part.log, end=part.end, torn=self.size - part.end, is_ended=part.is_ended, metadata=metadata,
+            metadata_at=at, parent_session_id=header.parent_session_id, leaf_id=leaf_id, project_id=project_id,
+            created_at=created_at, updated_at=updated_at,
         )  # fmt: skip
 
     def _metadata(self, record: Saved | None) -> tuple[bytes, int | None]:
@@ -222,13 +205,13 @@ def extended(
     is_said = notes.metadata == state.metadata and len(notes.metadata) > REPEATED
     at = state.metadata_at if is_said else None
     byte, head = state.end + (not state.is_ended), state.head
-    record = _record(byte, head.number, head.digest, state.log, lines, digests, notes, at)
+    record = _record(byte, head.number, head.digest, state.size, lines, digests, notes, at)
     data = (b"" if state.is_ended else b"\n") + with_lines(record, lines)
     digest = digests[-1].hex() if digests else head.digest
     end = state.end + len(data)
     return data, replace(
         notes, head=Head(head.number + len(lines), digest, note(notes.leaf_id, notes.metadata)),
-        log=state.log + record.size, end=end, size=end, is_ended=True, metadata_at=byte if at is None else at,
+        size=state.size + record.size, end=end, torn=0, is_ended=True, metadata_at=byte if at is None else at,
     )  # fmt: skip
 
 
