@@ -18,7 +18,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from lore.files import make_folder, synchronise_folder
@@ -156,28 +156,21 @@ def _began_empty(path: str) -> bool:
 
 def _first_page(path: str) -> bytes | None:
     """Return the header in the newest first page that a write-ahead log holds; None where it holds none."""
-    try:
-        with open(path, "rb") as file:
-            return _last_committed(file)
-    except OSError:
-        return None
-
-
-def _last_committed(file: BinaryIO) -> bytes | None:
-    header = file.read(32)
-    if len(header) < 32 or header[:4] not in _LOGS:
-        return None
-    size, salts = int.from_bytes(header[8:12], "big"), header[16:24]
     page: bytes | None = None
     committed: bytes | None = None
-    at = 32
-    while len(frame := file.read(24)) == 24 and frame[8:16] == salts:
-        if frame[:4] == b"\0\0\0\1":
-            page = file.read(_HEADER)
-        if frame[4:8] != b"\0\0\0\0":
-            committed = page
-        at += 24 + size
-        file.seek(at)
+    try:
+        with open(path, "rb") as file:
+            header = file.read(32)
+            size, salts, at = int.from_bytes(header[8:12], "big"), header[16:24], 32
+            while header[:4] in _LOGS and len(frame := file.read(24)) == 24 and frame[8:16] == salts:
+                if frame[:4] == b"\0\0\0\1":
+                    page = file.read(_HEADER)
+                if frame[4:8] != b"\0\0\0\0":
+                    committed = page
+                at += 24 + size
+                file.seek(at)
+    except OSError:
+        return None
     return committed
 
 
