@@ -87,17 +87,16 @@ class Levels:
 
     def __init__(self) -> None:
         self._chains: dict[str, ChainLevels] = {}
-        self._now: tuple[ChainLevels, Lane, Situation, Prediction] | None = None
+        self._now: tuple[ChainLevels, Lane, Situation] | None = None
 
-    def predict(self, turn: Turn) -> Prediction:
-        """Say what the cache would do with a turn."""
+    def predict(self, turn: Turn, *, wanted: bool = True) -> Prediction:
+        """Say what the cache would do with a turn; without `wanted` the turn is only followed, and that is unknown."""
         chain = self._chains.get(turn.chain)
         if chain is None:
             chain = self._chains[turn.chain] = ChainLevels()
         lane, situation = _situation(chain, turn)
-        prediction = _prediction(chain, lane, situation)
-        self._now = chain, lane, situation, prediction
-        return prediction
+        self._now = chain, lane, situation
+        return _prediction(chain, lane, situation) if wanted else UNKNOWN
 
     @property
     def situation(self) -> Situation:
@@ -108,14 +107,14 @@ class Levels:
     def learn(self, turn: Turn) -> str:
         """Take the bill of the turn that was predicted last; say why it is not believed, where that is so."""
         assert self._now is not None, "nothing was predicted yet"
-        chain, lane, situation, prediction = self._now
+        chain, lane, situation = self._now
         usage = turn.usage
         odd = "" if usage is None else unbelievable(usage)
         at = turn.answered_at if turn.answered_at is not None else turn.at
         lane.used = at if at is not None else lane.used
         chain.begun, chain.model = True, turn.model
         if usage is None or odd or usage.read_tokens is None:
-            _go_on_blind(chain, lane, situation, prediction)
+            _go_on_blind(chain, lane, situation)
             return odd
         _learn(chain, lane, situation, usage)
         chain.lives = lifetime(turn, chain.lives)
@@ -129,8 +128,11 @@ class Transcripts:
     def __init__(self) -> None:
         self._levels: dict[Served, Levels] = {}
 
-    def turn(self, turn: Turn) -> Predicted | None:
-        """Predict a turn, then take its bill; None for a turn that levels say nothing of."""
+    def turn(self, turn: Turn, *, wanted: bool = True) -> Predicted | None:
+        """Predict a turn, then take its bill; None for a turn that levels say nothing of.
+
+        Without `wanted` it is only followed: its prediction stays unknown.
+        """
         if not is_transcript(turn) or turn.failed:
             return None
         where = served_by(turn)
@@ -140,7 +142,7 @@ class Transcripts:
         levels = self._levels.get(where)
         if levels is None:
             levels = self._levels[where] = Levels()
-        prediction = levels.predict(turn)
+        prediction = levels.predict(turn, wanted=wanted)
         return Predicted(name, prediction, levels.learn(turn), levels.situation)
 
 
@@ -303,8 +305,9 @@ def _prediction(chain: ChainLevels, lane: Lane, situation: Situation) -> Predict
 # learning
 
 
-def _go_on_blind(chain: ChainLevels, lane: Lane, situation: Situation, prediction: Prediction) -> None:
+def _go_on_blind(chain: ChainLevels, lane: Lane, situation: Situation) -> None:
     """Go on after a bill that says nothing: where the turn ended is estimated, what the next one finds unknown."""
+    prediction = _prediction(chain, lane, situation)
     chain.stood, chain.output = None, None
     lane.at(situation.same)
     if prediction.total is None or prediction.uncached is None:

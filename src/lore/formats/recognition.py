@@ -48,7 +48,7 @@ def _is_list(head: bytes) -> bool:
 def array_at(data: bytes, paths: tuple[str, ...]) -> int:
     """Return where the content of the first array at one of these paths begins; -1 where there is none."""
     keys = {path.rpartition(".")[2].encode() for path in paths if path}
-    if not any(b'"' + key + b'"' in data[:BEGINNING] for key in keys):
+    if not any(data.find(b'"' + key + b'"', 0, BEGINNING) >= 0 for key in keys):
         return -1
     looks = re.compile(rb'"(?:' + b"|".join(sorted(keys)) + rb')"[ \t\r\n]*:[ \t\r\n]*\[')
     for number, match in enumerate(looks.finditer(data, 0, BEGINNING)):

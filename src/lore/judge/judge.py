@@ -82,7 +82,7 @@ class _Levels:
 
     def _follow(self) -> None:
         for turn in self._waiting:
-            self.seen = self._transcripts.turn(turn)
+            self.seen = self._transcripts.turn(turn, wanted=turn is self._waiting[-1])
         self._waiting.clear()
 
 

@@ -196,9 +196,9 @@ class Pairs:
     def _context(
         self, left: Turn, right: Turn, found: Overlap, fell: int | None, look: Look
     ) -> PairContext:  # fmt: skip
-        return PairContext(
-            left, right, found, fell, self._lives, self._positions, self._billed, look() if fell else None
-        )
+        asked_for = fell and not any(change.cause == Code.COMPACTION for change in right.changes)  # that explains it
+        situation = look() if asked_for else None
+        return PairContext(left, right, found, fell, self._lives, self._positions, self._billed, situation)
 
     def _measure(self, left: Turn) -> None:
         """Measure the left turn, if turns passed since the last one that was measured."""

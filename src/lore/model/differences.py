@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Annotated, Literal, TypeAlias, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
@@ -224,6 +225,7 @@ def kind_of(annotation: object) -> str | None:
     return next(iter(found), None)
 
 
+@cache  # a class is asked once for each finding
 def texts_of(evidence: type[Struct]) -> dict[str, str]:
     """Return the fields of a struct that hold text, with what they hold."""
     hints = get_type_hints(evidence, include_extras=True)
