@@ -207,7 +207,7 @@ def test_the_first_turn_pins_what_is_known_and_no_later_one_rewrites_the_prefix(
     continuous, prompts = hooks(kept, tmp_path, gap=0), []
     for number in (1, 2, 3):
         if number != 2:
-            other.extract(entries(f"words {number}"))
+            other.learn(entries(f"words {number}"), again=True)
             other.consolidate()
         continuous.before_turn(NOW + number)
         prompts.append(spoken(kept, number, number))

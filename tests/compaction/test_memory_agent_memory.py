@@ -30,8 +30,8 @@ def ops(store):
 
 def test_what_was_said_is_remembered_once_with_its_source(store, tmp_path):
     mine = memory(store, tmp_path)
-    assert mine.extract(entries(SAID)).added == {"facts": 1, "preferences": 1, "tasks": 1}
-    assert mine.extract(entries(SAID)).added == {}
+    assert mine.learn(entries(SAID), again=True).added == {"facts": 1, "preferences": 1, "tasks": 1}
+    assert mine.learn(entries(SAID), again=True).added == {}
     one = read(store, ANN).entries["facts", "My name is Ann."]
     assert (one.at, one.session_id) == (AT, "s1")
     assert ops(store) == [("extract", False)]
@@ -39,8 +39,8 @@ def test_what_was_said_is_remembered_once_with_its_source(store, tmp_path):
 
 def test_the_audit_log_has_counts_and_never_words(store, tmp_path):
     mine = memory(store, tmp_path)
-    mine.extract(entries(SAID))
-    mine.extract(entries("My name is Bob."))
+    mine.learn(entries(SAID), again=True)
+    mine.learn(entries("My name is Bob."), again=True)
     first, second = audit_log(store, "ann").entries
     assert (first.added, first.removed, first.session_id) == ({"facts": 1, "preferences": 1, "tasks": 1}, {}, "s1")
     assert (second.added, second.removed) == ({"facts": 1}, {"facts": 1})
@@ -49,14 +49,19 @@ def test_the_audit_log_has_counts_and_never_words(store, tmp_path):
 
 def test_where_nobody_said_anything_nothing_is_stored_and_nobody_asked(store, tmp_path):
     model = Model(SummaryError("asked"))
-    assert memory(store, tmp_path, ask=model).extract(entries("[SCHEDULED TICK] x", ["Let's do it."])).added == {}
+    assert (
+        memory(store, tmp_path, ask=model).learn(entries("[SCHEDULED TICK] x", ["Let's do it."]), again=True).added
+        == {}
+    )
     assert (store.list(), model.asked) == ([], [])
 
 
 def test_a_failure_leaves_what_is_known_and_is_told_and_audited(store, tmp_path):
-    memory(store, tmp_path).extract(entries(SAID))
+    memory(store, tmp_path).learn(entries(SAID), again=True)
     before, heard = read(store, ANN), []
-    failed = memory(store, tmp_path, ask=Model("no JSON"), tell=heard.append).extract(entries("My name is Bob."))
+    failed = memory(store, tmp_path, ask=Model("no JSON"), tell=heard.append).learn(
+        entries("My name is Bob."), again=True
+    )
     assert failed.failure == "the answer is no JSON object"
     assert read(store, ANN) == before
     assert heard == [
@@ -85,7 +90,7 @@ def test_a_broken_store_fails_no_turn_and_is_told(tmp_path):
     assert mine.events(None) == ()
     assert [one.rpartition(": ")[2] for one in heard] == ["the disk is full"] * 5
     with pytest.raises(StoreError):
-        mine.extract(entries(SAID))
+        mine.learn(entries(SAID), again=True)
 
 
 def test_what_is_about_to_be_dropped_is_remembered_first(store, tmp_path):
@@ -102,7 +107,7 @@ def test_an_extraction_that_another_writer_overtakes_is_made_again_on_top_of_the
             return super().__call__(prompt, data, tokens)
 
     model = Overtaken({"facts": ["lost"]}, {"facts": ["mine"], "tasks": ["theirs"]})
-    assert memory(store, tmp_path, ask=model).extract(entries("hi")).added == {"facts": 1}
+    assert memory(store, tmp_path, ask=model).learn(entries("hi"), again=True).added == {"facts": 1}
     assert '"tasks":["theirs"]' in model.asked[1][1]
     assert read(store, ANN).structure.facts == ("mine",)
 
@@ -110,7 +115,7 @@ def test_an_extraction_that_another_writer_overtakes_is_made_again_on_top_of_the
 def test_a_dream_is_skipped_without_news_and_while_another_is_under_way(store, tmp_path):
     mine = memory(store, tmp_path)
     assert mine.consolidate().skipped == QUIET
-    mine.extract(entries(SAID))
+    mine.learn(entries(SAID), again=True)
     with trylock(f"memory:{id(store)}", "dream/main", "ann", folder=tmp_path / "locks"):
         assert mine.consolidate().skipped == BUSY
     assert mine.consolidate().topics == ("known_facts", "open_tasks", "user_preferences")
@@ -136,11 +141,11 @@ def test_a_pass_that_can_take_no_lock_is_told_and_raises_nothing(store, tmp_path
 
 def test_a_dream_of_what_is_not_all_that_is_known_any_more_is_given_up(store, tmp_path):
     """What was extracted while a model dreamt would count as dreamt over."""
-    memory(store, tmp_path).extract(entries(SAID))
+    memory(store, tmp_path).learn(entries(SAID), again=True)
     model = Model(topics("one", "two", "three"))
 
     def asked(*args):
-        memory(store, tmp_path, session_id="s2").extract(entries("I live in Oslo."))
+        memory(store, tmp_path, session_id="s2").learn(entries("I live in Oslo."), again=True)
         return model(*args)
 
     with pytest.raises(StoreError, match="something else was extracted meanwhile"):
@@ -152,7 +157,7 @@ def test_a_dream_of_what_is_not_all_that_is_known_any_more_is_given_up(store, tm
 
 def test_a_dream_that_fell_back_is_visible_and_dreamt_again(store, tmp_path):
     heard = []
-    memory(store, tmp_path).extract(entries(SAID))
+    memory(store, tmp_path).learn(entries(SAID), again=True)
     fell = memory(store, tmp_path, ask=Model(""), tell=heard.append).consolidate()
     assert (fell.topics, fell.failure) == ((GENERAL,), "the answer is empty")
     assert heard == ["agent main of user ann dreamt without a model: the answer is empty"]
@@ -165,7 +170,7 @@ def test_a_new_topic_takes_the_place_of_what_it_supersedes(store, tmp_path):
     mine = memory(store, tmp_path, ask=Model({"facts": ["x"]}, topics("one", "two"), {"facts": ["y"]},
                                              topics("two", "three", supersedes=["one", "three"])))  # fmt: skip
     for words in ("hi", "ho"):
-        mine.extract(entries(words))
+        mine.learn(entries(words), again=True)
         last = mine.consolidate()
     assert (last.topics, last.superseded) == (("three", "two"), ("one",))
     assert [one.topic for one in read(store, ANN).visible(AT)] == ["three", "two"]

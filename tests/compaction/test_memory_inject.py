@@ -86,7 +86,7 @@ def test_remembering_never_rewrites_the_prefix():
 def test_a_memory_tells_a_session_what_it_dreamt_and_takes_back_what_was_wiped(tmp_path):
     with_store = opened("sqlite", tmp_path)
     mine = memory(with_store, tmp_path)
-    mine.extract(entries(SAID))
+    mine.learn(entries(SAID), again=True)
     assert mine.events(session().state) == ()  # nothing is a topic before a dream
     mine.consolidate()
     one = session()

@@ -27,7 +27,7 @@ def test_memory_is_kept_changed_by_several_and_wiped(database, tmp_path):
         one.join()
     assert set(read(stores[0], ANN).structure.facts) == {f"{one}.{turn}" for one in range(2) for turn in range(3)}
     mine = memory(stores[1], tmp_path)
-    mine.extract(entries(SAID))
+    mine.learn(entries(SAID), again=True)
     assert mine.consolidate().topics == ("known_facts", "open_tasks", "user_preferences")
     change(stores[0], ANN, lambda _: [Forgotten(section="facts", text="My name is Ann.")], at=AT, purge=True)
     assert not any(b'"text":"My name is Ann."' in one for one in contents(stores[1]))

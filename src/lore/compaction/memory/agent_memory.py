@@ -38,7 +38,7 @@ from lore.formats.times import seconds
 from lore.model.canonical import encode
 from lore.model.events import Event, Knowledge, SessionStarted
 from lore.model.items import CompactDivider
-from lore.model.state import Entry, Session
+from lore.model.state import Session
 from lore.store.base import Store, StoreError, Tell
 from lore.store.registry import silent
 
@@ -119,34 +119,21 @@ class AgentMemory:
         self._who = f"agent {bucket.agent} of user {bucket.user}"
         self._mark: Mark | None = None  # as it was made last, for where a wipe took it: what was wiped stays so
 
-    def extract(self, entries: Iterable[Entry]) -> ExtractionResult:
-        """Learn from what was said in these entries, which may be iterated more than once; raises StoreError.
-
-        Costs O(their text), and with a model a question for each window of it. Marks nothing.
-        """
-        return self._extracted(lambda known: Given(entries), ())
-
     def learn(self, entries: Entries, stop: int | None = None, *, again: bool = False) -> ExtractionResult:
         """Learn from what is new in a session's timeline, up to a place where it is given; raises StoreError.
 
-        With `again` from all of it. What is new is told by the mark that this leaves.
+        With `again` from all of it. What is new is told by the mark that this leaves. Costs O(the text of what is
+        new), and with a model a question for each window of it; anew where another writer changes what is known.
         """
-        mark = mark_of(entries, stop)
-        done = self._extracted(lambda known: to_learn(entries, None if again else self._mark_in(known), stop), mark)
-        if not (done.failure or done.skipped):
-            self._mark = mark
-        if not done.skipped or to_learn(entries, None, stop) is not NOTHING:
-            return done
-        is_left = any(isinstance(entry.item, CompactDivider) for entry in entries)
-        return done._replace(skipped=LEFT if is_left else UNSPOKEN)
-
-    def _extracted(self, pick: Callable[[Known], Given], mark: Mark) -> ExtractionResult:
-        """Learn on top of what is known, anew where another writer changes that; `pick` says from which entries."""
-        at, name = self._clock(), self._session_id
+        at, name, mark = self._clock(), self._session_id, mark_of(entries, stop)
         learnt = [] if name is None or not mark else [Learnt(session_id=name, mark=mark, at=at)]
-        before = read(self.store, self.bucket)
-        given, found = self._found(before, pick)
         tries = 0
+
+        def found_in(known: Known) -> tuple[Known, Given, Extraction]:
+            given = to_learn(entries, None if again else self._mark_in(known), stop)
+            return known, given, self._extracted(known.structure, given)
+
+        before, given, found = found_in(read(self.store, self.bucket))
 
         def make(known: Known) -> tuple[Record, ...]:
             nonlocal before, given, found, tries
@@ -154,8 +141,7 @@ class AgentMemory:
                 tries += 1
                 if tries > ASKED:
                     raise StoreError("gave up after repeated write conflicts", hint="extract again")
-                before = known
-                given, found = self._found(known, pick)
+                before, given, found = found_in(known)
             if given is NOTHING or found.failure:
                 return ()
             return (*replaced(known, found.structure, at=at, session_id=name), *learnt)
@@ -166,20 +152,26 @@ class AgentMemory:
             self._tell(f"nothing was remembered by {self._who}: {found.failure}; what was known stays")
             self._note("extract", at, failure=found.failure)
             return ExtractionResult(failure=found.failure)
+        skipped = ""
+        if given is not NOTHING:
+            self._mark = mark
+        elif to_learn(entries, None, stop) is not NOTHING:
+            skipped = LEARNT
+        else:
+            skipped = LEFT if any(isinstance(entry.item, CompactDivider) for entry in entries) else UNSPOKEN
         old, new = before.structure, found.structure
-        done = ExtractionResult(_more(old, new), _more(new, old), skipped=LEARNT if given is NOTHING else "")
+        done = ExtractionResult(_more(old, new), _more(new, old), skipped=skipped)
         if done.removed or done.added:
             self._note("extract", at, done.removed, done.added)
         return done
 
-    def _found(self, known: Known, pick: Callable[[Known], Given]) -> tuple[Given, Extraction]:
-        given, structure = pick(known), known.structure
+    def _extracted(self, known: Structure, given: Given) -> Extraction:
         if given is NOTHING:
-            return given, Extraction(structure)
+            return Extraction(known)
         messages = transcript_of(*given)
         if self.ask is None:
-            return given, Extraction(noticed(messages, structure))
-        return given, extract(self.ask, messages, structure, window=self._window)
+            return Extraction(noticed(messages, known))
+        return extract(self.ask, messages, known, window=self._window)
 
     def _mark_in(self, known: Known) -> Mark | None:
         found = None if self._session_id is None else known.learnt.get(self._session_id)
