@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from lore.compaction.base import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest, Window
 from lore.compaction.settings import Compaction, ContextSource
@@ -47,7 +47,6 @@ NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: whoever sees
 MOST_BYTES = 1024 * 1024  # of an answer; a summary or a context has thousands
 _MOST_STDERR = 64 * 1024  # of standard error: its end, where the reason stands
 _SLICE = 0.05  # seconds between two looks at a process that is silent
-_MOMENT = 0.002
 _PIECE = 64 * 1024
 _SECRET = re.compile(r"(?:\A|_)(?:KEY|PASS)(?:_|\Z)|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _LEAST_SECRET = 8  # characters of a secret: shorter values are words
@@ -110,11 +109,10 @@ def run(
     except LoreError as error:
         raise CommandError(error.message, lasting=True) from None
     try:
-        talk = _Talk(process, given, most)
-        talk.until(time.monotonic() + seconds, seconds, stop)
+        output, stderr = _talk(process, given, seconds=seconds, most=most, stop=stop)
     finally:
         _end(process)
-    last = harmless(talk.stderr.decode("utf-8", "replace")).strip().split("\n")[-1]
+    last = harmless(stderr.decode("utf-8", "replace")).strip().split("\n")[-1]
     secrets = {value for name, value in environ.items() if len(value) >= _LEAST_SECRET and _SECRET.search(name)}
     for value in sorted(secrets, key=len, reverse=True):
         last = last.replace(value, "***")
@@ -123,76 +121,66 @@ def run(
     if code:
         reason = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
         raise CommandError(f"{reason}: {why}" if why else reason)
-    return Ran(bytes(talk.output), why)
+    return Ran(bytes(output), why)
 
 
-class _Talk:
-    """Feed a process and listen to it, without ever waiting for one of the two alone."""
+def _talk(
+    process: subprocess.Popen[bytes], given: bytes, *, seconds: float, most: int, stop: threading.Event | None
+) -> tuple[bytearray, bytearray]:  # fmt: skip
+    """Feed a process and read its output and standard error until it has ended, never waiting for one of them alone.
 
-    def __init__(self, process: subprocess.Popen[bytes], given: bytes, most: int) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self._process, self._given, self._most = process, memoryview(given), most
-        self.output, self.stderr = bytearray(), bytearray()
-        self._into = {process.stdout.fileno(): self.output, process.stderr.fileno(): self.stderr}
-        self._input: IO[bytes] = process.stdin
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            os.set_blocking(pipe.fileno(), False)
+    What those that it forked still say is not waited for.
+    """
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    output, stderr, unsent = bytearray(), bytearray(), memoryview(given)
+    heard = {process.stdout.fileno(): output, process.stderr.fileno(): stderr}
 
-    def until(self, deadline: float, seconds: float, stop: threading.Event | None) -> None:
-        """Go on until the process has ended; what those that it forked still say is not waited for."""
-        with selectors.DefaultSelector() as selector:
-            for number in self._into:
-                selector.register(number, selectors.EVENT_READ)
-            selector.register(self._input.fileno(), selectors.EVENT_WRITE)
-            while not _has_ended(self._process):
-                if stop is not None and stop.is_set():
-                    raise CommandError("it was stopped", lasting=True)
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise CommandError(f"no end after {seconds:g} s", lasting=True)
-                self._once(selector, min(left, _SLICE))
-        _kill(self._process)
-        for number in self._into:
-            for _ in range(_PIPES):
-                if not self._hear(number):
-                    break
-
-    def _once(self, selector: selectors.BaseSelector, seconds: float) -> None:
-        if not selector.get_map():  # it closed its ends: as a rule it ends in a moment
-            time.sleep(min(seconds, _MOMENT))
-        for key, _ in selector.select(seconds):
-            is_input = key.fd not in self._into
-            if not (self._feed() if is_input else self._hear(key.fd)):
-                selector.unregister(key.fd)
-                if is_input:
-                    self._input.close()
-
-    def _hear(self, number: int) -> bool:
+    def hear(number: int) -> bool:
         """Read what is available; False at the end, or, of an ended process, when nothing is available."""
         try:
             piece = os.read(number, _PIECE)
         except BlockingIOError:
             return False
-        into = self._into[number]
-        into += piece
-        if into is self.stderr:
-            del into[:-_MOST_STDERR]
-        elif len(into) > self._most:
-            raise CommandError(f"it wrote more than {self._most:,} bytes")
+        heard[number].extend(piece)
+        del stderr[:-_MOST_STDERR]
+        if len(output) > most:
+            raise CommandError(f"it wrote more than {most:,} bytes")
         return bool(piece)
 
-    def _feed(self) -> bool:
+    def feed(number: int) -> bool:
         """Write what the pipe takes; False when all is written, or the reader is gone."""
-        try:
-            written = os.write(self._input.fileno(), self._given[:_PIECE]) if self._given else 0
-        except BlockingIOError:
-            return True
-        except BrokenPipeError:
-            return False
-        self._given = self._given[written:]
-        return bool(self._given)
+        nonlocal unsent
+        with suppress(BlockingIOError):
+            try:
+                unsent = unsent[os.write(number, unsent[:_PIECE]) if unsent else 0 :]
+            except BrokenPipeError:
+                return False
+        return bool(unsent)
+
+    deadline = time.monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            os.set_blocking(pipe.fileno(), False)
+            selector.register(pipe, selectors.EVENT_WRITE if pipe is process.stdin else selectors.EVENT_READ)
+        while not _has_ended(process):
+            if stop is not None and stop.is_set():
+                raise CommandError("it was stopped", lasting=True)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise CommandError(f"no end after {seconds:g} s", lasting=True)
+            for key, _ in selector.select(min(left, _SLICE)):
+                if not (hear(key.fd) if key.fd in heard else feed(key.fd)):
+                    selector.unregister(key.fd)
+                    if key.fd not in heard:
+                        process.stdin.close()
+    _kill(process)
+    for number in heard:
+        for _ in range(_PIPES):
+            if not hear(number):
+                break
+    return output, stderr
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
