@@ -1,9 +1,7 @@
 """What a timeline holds: which messages are a person's, how many calls, how much in tokens.
 
-In: entries. Out: places and counts. Rules: a message is an item that says something (a user's, the model's, a tool
-call with its result); dividers and opaque items are none. It is real when a person said it: source `user`, not blank,
-and not one that begins as a scheduler's does. Tokens are estimates: UTF-8 bytes of content through four, an image or
-a document at a fixed count, since its base64 says nothing of what it costs.
+A message is a user's, the model's, or a tool call with its result; dividers and opaque items are none. Tokens are
+estimates: UTF-8 bytes of content through four, an image or a document at a fixed count.
 """
 
 from __future__ import annotations

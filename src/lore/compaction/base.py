@@ -1,12 +1,7 @@
 """Words of continuous compaction, and what its parts hand to each other.
 
-A user exchange is a real user message and all turns up to the next. A message is an item of the timeline (a tool call
-with its result is one). A message is real when a person said it: role user, source `user`, and not one that begins
-with `[AUTONOMOUS TICK]` or `[SCHEDULED TICK]`.
-
-Flow: `tracker` follows a session's events (how many exchanges, when the last message came); `policy` says which trigger
-is due; `cuts` which items stay; `executor` has sources asked (`commands`, made harmless by `untrusted`) and the summary
-made (a `Summarizer`), and makes the events. Only `commands` and `summarizers` touch the outside world; the others are
+A user exchange is a real user message (`layout.is_real`) and all turns up to the next; a message is an item of the
+timeline (a tool call with its result is one). Only `commands` and `summarizers` touch the outside world; the others are
 pure: clock, tokens and texts are arguments.
 """
 

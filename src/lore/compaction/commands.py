@@ -1,20 +1,12 @@
 """Commands of the configuration: sources of outside context and summarisers. They may hang, flood, crash, fork.
 
-`run` gives a command (no shell) its input and an environment, and returns what it wrote, bounded in size and time. The
-command has a process group of its own, and at the end (also an error's, also when lore is interrupted) that group is
-killed with whatever it forked; a process that left the group is out of reach, but nothing waits for it. POSIX only.
-
-`outside_context` asks the allowed sources what happened in a window of time, which was fixed before the compaction
-began: all at once, each with 30 seconds of its own and a clean environment (`PATH`, `HOME`, the language, the window,
-and the mark under which nothing compacts), no credentials; one that fails, says nothing or writes what is no UTF-8 is
-told and skipped. The answers come in the order of the configuration, harmless, cut to the cap (escapes count), and as
-untrusted as they were. A source reads one JSON object: `{"prompt", "from", "to", "session_id", "agent", "user"}`;
-times are RFC 3339 in UTC, as in `LORE_FROM` and `LORE_TO`.
-
-`Command` is a summariser. It reads `{"v": 1, "prompt", "transcript", "previous", "opening", "tokens"}`: what to do in
-words, the messages as text (`transcripts`), the summary that is replaced, how the exchange began whose end stays, how
-many tokens the answer may have. It writes the summary as UTF-8; an exit code other than 0 is a failure. It gets lore's
-environment (it may need a key) and the same mark.
+A command runs without a shell, in a process group of its own that is killed at the end with whatever it forked; output
+and time are bounded. POSIX only. A source has a clean environment (`PATH`, `HOME`, the language, the window, the mark
+under which nothing compacts) and reads one JSON object, `{"prompt", "from", "to", "session_id", "agent", "user"}`;
+times are RFC 3339 in UTC, as in `LORE_FROM` and `LORE_TO`. A summariser has lore's environment (it may need a key) and
+the mark, and reads `{"v": 1, "prompt", "transcript", "previous", "opening", "tokens"}`: what to do in words, the
+messages as text (`transcripts`), the summary that is replaced, how the exchange began whose end stays, how many tokens
+the answer may have. Both write UTF-8; an exit code other than 0 is a failure.
 """
 
 from __future__ import annotations

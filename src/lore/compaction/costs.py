@@ -1,10 +1,8 @@
-"""What compacting now costs and saves, under the prices and the cache of the session.
+"""What compacting now costs and saves, in US dollars, exact; what is not known is None.
 
-In: tokens before and after, dated rules, bills, whether the cache is warm. Out: US dollars, exact; what is not known is
-None. The model: a prompt that stands in the cache is read, what is new is written; compacting keeps the head (tools,
-system prompt) and writes the rest anew; what is older than its lifetime is gone, whether it was compacted or not. So
-compacting while the cache is warm costs a write of what stays, and after a pause it saves one. All of it is estimated:
-the next turns are taken to be like the ones before. Output costs the same both ways and is left out. Costs O(1).
+The model: a prompt that stands in the cache is read, what is new is written; compacting keeps the head (tools, system
+prompt) and writes the rest anew; what is older than its lifetime is gone either way. The next turns are taken to be
+like the ones before. Output costs the same both ways and is left out.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """Where a compaction cuts: which entries stay, and what an overflow takes away.
 
-In: entries, how many messages are to stay. Out: a cut. Rules: what stays are the last messages (dividers and opaque
-items are counted as none: they say nothing, and stay or go with their neighbours); one response stays together, its
-text and its parallel calls, however many messages that is; a call that is still running is held with its response;
-what no model has answered yet stays, whoever said it. A cut that takes no message away is none.
+What stays are the last messages; one response stays together, its text and its parallel calls; a call that is still
+running is held with its response; what no model has answered yet stays. A cut that takes no message away is none.
 
-An overflow (`stages`) drops, drops more, cuts results, gives up: above 70 % of the window, but not above 90 %, the last
-10 messages stay, if that brings it to 70 %; else the last 4, if that brings it to 90 %; else results of more than 2,000
-characters are cut to 1,920 as well; else it is final. Limits and texts: openfang's overflow recovery. Unlike there,
-what is at most 90 % full is never final. What would free less than 5 % waits until 90 % are full: where the head alone
-is long, each turn would drop a message, and the cache with it.
+An overflow (`stages`): above 70 % of the window, but not above 90 %, the last 10 messages stay, if that brings it to 70
+%; else the last 4, if that brings it to 90 %; else results of more than 2,000 characters are cut to 1,920 as well; else
+it is final. Limits and texts: openfang's overflow recovery. Unlike there, what is at most 90 % full is never final.
+What would free less than 5 % waits until 90 % are full: where the head alone is long, each turn would drop a message,
+and the cache with it.
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
-"""Execute a firing: ask outside sources, have a summary made, make the events.
+"""Execute a firing: learn from what goes, ask outside sources, have a summary made, make the events.
 
-In: a session, a firing, dependencies. Out: events to apply and to store, and what was pruned. Rules: nothing is changed
-here; a summary that fails raises, and the caller prunes nothing, except in an overflow above 90 %, which has to make
-room: its marker and the built-in summary are used instead, and `tell` receives the reason. Sources are asked before
-the summary is, about the window that the firing fixed; their text is wrapped as untrusted. Memory learns from what
-goes first (`learn`), in all stages of an overflow: after the pruning it could not. It never learns from outside
-context. Takes as long as the slowest source (30 s at most), the learning and the summary; may run in another thread
-than the session's, since states are immutable.
-
-The events of a compaction, in order: `compact_started`, `compact_applied`, the results that an overflow cuts, and
-outside context as `context_persisted`, directly before the next real user message. The same session, firing and texts
-give the same bytes. The summary becomes the divider's text; in an overflow without one the marker does.
+A summary that fails raises, and the caller prunes nothing, except in an overflow above 90 %, which has to make room:
+its marker and the built-in summary are used instead, and `tell` hears why. May run in another thread than the
+session's: states are immutable. The same session, firing and texts give the same events: `compact_started`,
+`compact_applied`, the results that an overflow cuts, and outside context as `context_persisted`, directly before the
+next real user message.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The built-in summariser: no model, no network, the same entries give the same bytes.
 
-In: a request. Out: what the user asked, what was decided, done, changed and read, what is open, how the exchange
-began whose end stays, the exchange before it; within `request.tokens` (estimated: UTF-8 bytes / 4). Rules: it repeats
-and never judges; what does not fit is counted; the summary that is replaced is carried on: one of its own line by
-line, each section with its share of the room, so that it never grows; another summariser's as a shortened text.
+It repeats and never judges; what does not fit is counted; the summary that is replaced is carried on, one of its own
+line by line, another summariser's as a shortened text. Each section has its share of the room, so it never grows.
 """
 
 from __future__ import annotations

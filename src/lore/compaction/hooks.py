@@ -12,20 +12,16 @@
 
 Gaps are judged by times: `stored.begin_turn(…, at=stamp())`, or those of messages (`event("append", at=stamp(), …)`).
 
-`before_turn` compacts after a pause (gap) or where the window is full, at once, so that outside context is there for
-the first answer: it takes as long as the slowest source (30 s at most) and the summary; where nothing is due, O(what is
-new). `after_turn` begins a cadence's (or an overflow's) work in a thread of its own and returns; what comes of it is
-applied by the next call, in the caller's thread: nobody else touches the session. What came meanwhile stays.
+`before_turn` compacts after a pause (gap) or where the window is full, at once: it takes as long as the slowest source
+(30 s at most) and the summary; where nothing is due, O(what is new). `after_turn` begins a cadence's (or an overflow's)
+work in a thread of its own; what comes of it is applied by the next call, in the caller's thread.
 
-With a `memory` (`memory.agent_memory.remembering_of`: None where an agent is not opted in, and for subagents) what a
-compaction prunes is learnt from first; `before_turn` tells the session what is remembered, as knowledge: the first turn
-pins it, what changes later arrives as durable deltas; `after_turn` learns in the background where enough is new
-(`activity.needs_extraction`); and where nobody has spoken for `[sessions] gap_secs`, what is left is learnt and dreamt
-over, once for each such time: seen by `before_turn`, or by `while_idle(now)` from a timer of the harness.
+With a `memory` what a compaction prunes is learnt from first; `before_turn` tells the session what is remembered;
+`after_turn` learns in the background where enough is new (`activity.needs_extraction`); and where nobody has spoken for
+`[sessions] gap_secs`, what is left is learnt and dreamt over: seen by `before_turn`, or by `while_idle(now)`.
 
-Rules: what was compacted is saved before the call returns, under the lock of the agent and its user, and only where the
-store holds what `stored` knows: of two processes on one session one compacts, the other skips. A summary that cannot be
-had is told, and nothing is pruned; the next trigger tries again. Inside a source or a summariser nothing compacts.
+What was compacted is saved before the call returns, under the lock of the agent and its user, and only where the store
+holds what `stored` knows. A summary that cannot be had is told, and nothing is pruned; the next trigger tries again.
 Not safe between threads; for asyncio: `await asyncio.to_thread(continuous.before_turn, now)`.
 """
 

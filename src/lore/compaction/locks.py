@@ -1,10 +1,9 @@
-"""One compaction at a time for an agent and its user: try the lock, and skip if it is held.
+"""One compaction at a time for an agent and its user, and the secrets of this user.
 
-A lock is an exclusive `flock` on an empty file, so that it ends with its process, however that ends. The file's name is
-a digest of store, agent and user: no name and no password can be read from it. The files lie in a folder of this user
-alone (`locks` in `$LORE_STATE`, else in `$XDG_STATE_HOME/lore`, else in `~/.local/state/lore`), and stay: taking one
-away while another process opens it would give both the lock. Where the system has no `flock` (Windows), threads of one
-process are kept apart by the process itself, and processes by the store, which refuses the second writer.
+A lock is an exclusive `flock` on an empty file named by a digest, in `locks` in `$LORE_STATE`, else in
+`$XDG_STATE_HOME/lore`, else in `~/.local/state/lore`. The files stay: taking one away while another process opens it
+would give both the lock. Without `flock` (Windows) threads of one process are kept apart here, and processes by the
+store, which refuses the second writer.
 """
 
 from __future__ import annotations

@@ -1,18 +1,13 @@
 """Have a summary made by any summariser: in parts where the history is too long for it, again where it fails.
 
-In: a summariser, a request, the settings. Out: the text of the summary, or SummaryError: then the caller prunes
-nothing. Rules (numbers: openfang's compactor):
+Rules (numbers: openfang's compactor):
 - a history that does not fit `summarizer_window` (estimates, times 1.2) is cut between messages into parts of at
   least five; the parts' summaries are summed up again, with the summary that is replaced;
-- one message has at most a twelfth of a part: a longer one is shortened in the middle, and says so, before it is sent;
-- what fails is asked for again, three times in all, unless it says that this would not help; an answer that was cut
-  off is asked for with twice the room, up to 16,384 tokens and half the window: what is asked leaves room for so much;
-  an empty answer is a failure; one that is twice as long as it may be is cut, and says so;
-- what a summariser wrote stands in prompts from then on: nothing that cannot be seen is left in it;
+- one message has at most a twelfth of a part: a longer one is shortened in the middle, and says so;
+- what fails is asked for three times in all, unless that would not help; an answer that was cut off is asked for with
+  twice the room, up to 16,384 tokens and half the window; one that is twice as long as it may be is cut, and says so;
 - three parts in a row that are given up end it all: the key is wrong, or nobody is there, and each part would wait;
-- a part without a summary is said so in the text that comes out, behind what the model wrote, so that it cannot be
-  summed up away; where no part has one, or the last pass fails, there is no summary;
-- `Extractive` is no model: it takes any length at once and nothing is retried.
+- a part without a summary is said so behind what the model wrote, so that it cannot be summed up away.
 """
 
 from __future__ import annotations

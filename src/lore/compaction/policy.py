@@ -1,14 +1,10 @@
-"""Decide whether a session is compacted now.
+"""Decide whether a session is compacted now: pure, each trigger a function of its own, `due` asks them in order.
 
-In: what was tracked of a chain, its entries, settings, the clock. Out: a firing, or None. Pure; each trigger is a
-function of its own, `due` asks them in order. Rules:
-
-- strict opt-in: without settings nothing fires, and nothing is looked at;
-- cadence and gap are for sessions in which a person speaks: one of ticks, injected context and the model's own
-  messages alone never fires them. An overflow is judged there too, or an agent that runs by itself would stop;
-- cadence fires between exchanges, never in the middle of a tool loop, and once for each exchange that ends;
-- the first message ever is no gap (an earlier draft took it for an endless one): there is nothing to compact;
-- the window of outside context is fixed here, before compaction begins. Overflows ask for none: they make room.
+- Cadence and gap are for sessions in which a person speaks; an overflow is judged in others too, or an agent that runs
+  by itself would stop.
+- Cadence fires between exchanges, never in the middle of a tool loop, and once for each exchange that ends.
+- The first message ever is no gap: there is nothing to compact.
+- The window of outside context is fixed here, before compaction begins. Overflows ask for none: they make room.
 """
 
 from __future__ import annotations

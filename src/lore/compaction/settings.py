@@ -1,7 +1,6 @@
 """Settings of continuous compaction: `[compaction]`, `[sessions]`, `[memory]` of lore.toml, or a policy file.
 
-Without a `[compaction]` table nothing is probed, read or spent: its absence is None in the settings, not a default.
-Names and defaults: openfang's continuous compaction.
+Without a `[compaction]` table nothing is probed, read or spent. Names and defaults: openfang's continuous compaction.
 """
 
 from __future__ import annotations

@@ -1,16 +1,9 @@
 """Watch a store: compact its sessions when it is due, and remember them once they are idle, until stopped.
 
-In: a store, a policy, a clock, a wait. Out: a line for each firing. Rules: each look lists the heads, and reads only
-what is new of a session; a session is compacted between turns, never while a request is out; what is made is saved by
-delta, and a session that another writer changes or compacts meanwhile is left for the next look; without a summary
-nothing is pruned: that is told, and tried again when the session has changed. A signal (`Stopping`) ends the wait for a
-model or a command at once, elsewhere the watch once a save is done.
-
-Where `[memory]` says so it learns from what is pruned, and from a session each time that nobody has spoken in it for
-`[sessions] gap_secs` since a person did. What was learnt from is marked in the store, so that a watch that begins anew
-does not pay for it again. Sessions that keep memory themselves are passed over.
-
-Memory: the folded states of the sessions seen last (`MOST`); others are read again when they change.
+Each look lists the heads, and reads only what is new of a session. A session is compacted between turns, never while a
+request is out; one that another writer changes or compacts meanwhile is left for the next look. A signal (`Stopping`)
+ends the wait for a model or a command at once, elsewhere the watch once a save is done. Where `[memory]` says so it
+learns from what is pruned, and from a session each time that nobody has spoken in it for `[sessions] gap_secs`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The summariser that a configuration names, and the one that asks a model behind any OpenAI-compatible endpoint.
 
-In: a request. Out: what the model answers to one `POST {endpoint}/chat/completions`. Needs the extra
-`lore-cache[http]` (httpx). Rules: the key comes from the environment variable that the configuration names, goes to
-that endpoint alone and is never shown; a redirect is refused, never followed; an answer is bounded in size and time;
-429, 5xx and lost connections are tried again, with pauses that grow; nothing here is deterministic.
+One `POST {endpoint}/chat/completions` a try, with httpx (the extra `lore-cache[http]`). The key comes from the
+environment variable that the configuration names, goes to that endpoint alone and is never shown; a redirect is
+refused; 429, 5xx and lost connections are tried again, with pauses that grow.
 
 Source of the shapes: OpenAI's API reference, "Chat completions" (2025-06); Ollama's and llama.cpp's servers speak it.
 """

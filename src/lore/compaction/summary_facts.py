@@ -1,9 +1,8 @@
 """What entries say by themselves: requests, decisions, commits, files, what is open. By rule, without a model.
 
-In: entries. Out: `SummaryFacts`. Rules: pure, one pass, linear; nothing is tuned to one agent: paths are looked for
-under the names that agents' tools use (Claude Code, Codex, Gemini CLI, opencode, pi, Copilot, OpenHands), in patches
-and in simple shell commands, and what is not surely a path is left out; a tool changes files if its name or its command
-says so. Sentences are recognised in English; where they are not, the section is shorter.
+Nothing is tuned to one agent: paths are looked for under the names that agents' tools use (Claude Code, Codex, Gemini
+CLI, opencode, pi, Copilot, OpenHands), in patches and in simple shell commands; what is not surely a path is left out.
+Sentences are recognised in English.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Follow a session's events: how many exchanges its chains had, when who spoke last, how often requests go out.
 
-In: the events of one session, in order. Out: by chain, what a policy asks for. Rules: O(1) an event; an exchange is
-counted when its message comes, a compaction takes none away, and a message that was taken back (or comes again under
-its uuid) is counted once at most. Times are seconds since 1970, of the event itself, else of the turn that it was
-first sent with; None is unknown. A session without times cannot be judged for gaps, and says so (`is_timed`).
+O(1) an event. An exchange is counted when its message comes; a compaction takes none away, and a message that was taken
+back (or comes again under its uuid) is counted once at most. Times are seconds since 1970, of the event itself, else of
+the turn that it was first sent with; None is unknown.
 """
 
 from __future__ import annotations

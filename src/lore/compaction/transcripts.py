@@ -1,10 +1,7 @@
-"""Entries of a timeline -> the plain text that a summariser reads.
+"""Entries of a timeline -> the plain text that a summariser reads: `[role]` and its words, a blank line behind.
 
-Out: one piece a message, `[role]` on its first line, ending with a blank line. Rules: pure, deterministic, streamed: a
-piece is made when it is asked for and nothing is held longer. Inputs and results of calls are cut to 2,000
-characters, images are a note, reasoning is left out (it was never part of what is sent on), text that a harness put
-in (`context_injection`) is left out or, where it is asked for, marked. A line of content that looks like one of these
-first lines gets a backslash: nobody can speak in another's name.
+Inputs and results of calls are cut to 2,000 characters, images are a note, reasoning is left out. A line of content
+that looks like the first line of a message gets a backslash: nobody can speak in another's name.
 """
 
 from __future__ import annotations

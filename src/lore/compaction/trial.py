@@ -1,13 +1,8 @@
 """What a policy would have done to a recorded session: where it fires, what that costs and saves, in a sentence.
 
-In: the recorded events, the recorded session, a policy. Out: a `DryRun`. Rules: the policy is asked where a harness
-would ask it (after each finished turn; when a person speaks; before each turn), and each firing is applied before the
-next is sought; recorded compactions stay; the summary is the extractive one, whichever is configured; sources are not
-asked, and counted with the most that they may say. Only the main chain is compacted, and counted. Costs one pass, a
-fold for each plan (`trial_plan`), and O(what is pruned) for each firing; `trial_accounts` has the sums.
-
-Some logs (Claude Code's) write how a turn ended, and what it was billed, once the next one begins: a message between
-the two would seem to come while a request is out. `ended_first` puts the end before the message.
+The policy is asked where a harness would ask it (after each finished turn; when a person speaks; before each turn), and
+each firing is applied before the next is sought. Recorded compactions stay; the summary is the extractive one; sources
+are not asked, and counted with the most that they may say. Only the main chain is compacted, and counted.
 """
 
 from __future__ import annotations

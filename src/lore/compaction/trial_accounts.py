@@ -1,12 +1,8 @@
 """What a session cost as it was recorded, and what it would have cost under each plan, turn by turn.
 
-Rules: the recorded side is what was billed; where a turn has no bill it is foreseen from times and lifetimes, and said
-to be estimated. The other sides are those bills without what was pruned (`rebilled`). The head (tools, system prompt)
-is what the first bill has beyond the timeline; a token of the timeline is as many bytes as the latest bill says.
-
-A bill without what was pruned (`rebilled`): the prompt is head, pruned part, rest; the recorded bill says up to where
-the cache was read, and so whether the pruned part was read (then it is not) or written (then it is not). The first turn
-after a compaction reads the head at most; the output stays the same. A count that is not known stays unknown.
+The recorded side is what was billed; where a turn has no bill it is foreseen from times and lifetimes, and said to be
+estimated. The other sides are those bills without what was pruned (`rebilled`). The head (tools, system prompt) is what
+the first bill has beyond the timeline; a token of the timeline is as many bytes as the latest bill says.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """A policy at work on a counterfactual session, which is folded beside the recorded one with compactions of its own.
 
-In: the recorded events. Out: the timeline with the policy's compactions applied, its size in tokens, and what each
-firing cost. Rules: what a recorded event says of items that the policy has pruned already is left out, and is no
-problem of the recording; a recorded compaction stays, and keeps what of its items is still there. `moment` says when a
-cadence compacts: at once, or (`later`) at the first pause that is longer than entries live. Gaps and overflows never
-wait. Costs O(1) an event, O(items) a compaction.
+What a recorded event says of items that the policy has pruned already is left out; a recorded compaction stays, and
+keeps what of its items is still there. `moment` says when a cadence compacts: at once, or (`later`) at the first pause
+that is longer than entries live. Costs O(1) an event, O(items) a compaction.
 """
 
 from __future__ import annotations

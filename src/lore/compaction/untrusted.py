@@ -1,10 +1,8 @@
 """Make text from outside harmless, cut it, and put it between boundary lines that it can neither guess nor close.
 
-In: text that anybody may have written. Out: text for a prompt. Rules: pure; the same text, session and key give the
-same bytes; no control character, terminal sequence or invisible character is left (they become visible escapes, or
-go); a run of `<` that could begin a boundary, or a chat template's own mark (`<|`), is broken by a backslash, so that
-no line inside is a boundary whatever its digest. What is bad in a text is named in ranges, not asked of Unicode's
-tables: those differ between versions of Python.
+Control characters, terminal sequences and invisible characters become visible escapes, or go; a run of `<` that could
+begin a boundary, or a chat template's own mark (`<|`), is broken by a backslash. What is bad in a text is named in
+ranges, not asked of Unicode's tables: those differ between versions of Python.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """`lore compact`: compact a session, try a policy on a recording, or watch a store.
 
-Compacting appends the events of one compaction to a lore log or a stored session, or writes another log. Rules: only
-lore's own logs and stores are written to; the log is locked, or the stored head noted, before it is read; everything is
-decided and made before the first byte is written, so that a summary which cannot be had, or an error anywhere, leaves
-all as it was; one compaction at a time by agent and user, and whoever finds another at it is told and does nothing.
-What goes from a stored session is learnt from first, where `[memory]` says so: memory lies in the same store. A log has
-none. Trying (`dry_run`) writes and runs nothing.
+Only lore's own logs and stores are written to. The log is locked, or the stored head noted, before it is read;
+everything is decided and made before the first byte is written, so that an error anywhere leaves all as it was. What
+goes from a stored session is learnt from first, where `[memory]` says so; a log has no memory.
 """
 
 from __future__ import annotations

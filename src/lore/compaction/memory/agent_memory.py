@@ -6,15 +6,11 @@
     memory.consolidate()                   topics of what is known; skipped where another pass is under way
     kept.apply(*memory.events(session.state))                              before the turn begins
 
-Rules: what is extracted replaces what was known, in one transaction; a failure changes nothing, is told and audited;
-a change is stored even if its audit entry cannot be, and that is told. Without a model (`ask`) all of it is
-deterministic. One consolidation at a time for an agent and its user, over all processes: a second one is skipped. Up to
-where the session was learnt from is marked in the same transaction, so that nothing is learnt from twice: by who comes
-next, after a restart, or where what is left was learnt from by another process meanwhile.
+What is extracted replaces what was known, and up to where the session was learnt from is marked in the same
+transaction; a failure changes nothing, is told and audited. Without a model (`ask`) all of it is deterministic.
 
 Topics reach a session as `knowledge` events, entries `memory.TOPIC`: only what changed becomes an event. Before the
-first turn they are pinned with what else is known; later changes arrive as durable deltas, so that remembering never
-rewrites the prefix. A topic that was superseded, wiped or has expired is removed.
+first turn they are pinned; later changes arrive as durable deltas, so that remembering never rewrites the prefix.
 """
 
 from __future__ import annotations

@@ -1,19 +1,15 @@
 """Memory in a store of sessions, of any kind: no tables of its own, only what every store promises.
 
 A user's anchor is a session; each agent's anchor is forked from it, and notes the number of the volume, forked from
-that, which holds the records. So `store.delete` of an anchor takes all below it along, and a user's memory goes in one
-call. Rules:
-- a change is one delta, so one transaction; it builds on what it was made from, and is made again where another writer
-  came between: nothing is silently overwritten;
+that, which holds the records. So `store.delete` of an anchor takes all below it along. Rules:
+- a change is one delta, so one transaction, and is made again where another writer came between;
 - a log is never shortened, and memory has to be: where something is to be gone, or a volume is mostly of the past, it
   is sealed with the change, its image becomes the next volume, the anchor's note moves there (that decides), and the
   old one is deleted. A writer that finds a sealed volume, or an old one, finishes that first; what a process that died
   in between left behind is never read, and goes with the next move or wipe;
 - a wipe is noted on the anchor first: from then on nothing below it is read, however its deletion ends;
-- who changed what and when is in a session of its own for each user, the audit log, which no wipe takes away: what was
-  done, for which agent, from which session, how many of each kind; never what was remembered.
-
-Costs of reading: three look-ups and a volume.
+- the audit log is a session of its own for each user, which no wipe takes away: what was done, for which agent, from
+  which session, how many of each kind; never what was remembered.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Consolidate what was extracted into a few topics, which sessions are told.
 
-Rules: 3 to 7 topics where there is matter for them, each named in snake_case; a new topic takes the place of the one
-of its name, and of those that it supersedes; without a model a topic is a kind of what is known; what a model answers
-and nobody can read becomes one topic, `general`, and supersedes nothing: nothing is lost by it, and it is said.
+A new topic takes the place of the one of its name, and of those that it supersedes; without a model a topic is a kind
+of what is known; an answer that nobody can read becomes one topic, `general`, and supersedes nothing.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
 """What of a timeline is learnt from: what people and the model said to each other, behind the mark of the last time.
 
-In: entries. Out: those that are new, and their words. Pure. Rules: only exchanges that a person began count, so an
-agent that runs by itself is never learnt from: 96.9 % of what one system remembered came from its scheduler. What is
-new is learnt from with the beginning of its exchange, since what an answer means depends on the question. Context from
-outside, reasoning, calls, their results and summaries of compactions are passed over, and what a harness wrote into a
-user's message between tags whose names have a hyphen (`<system-reminder>`, `<command-name>`): no person said it.
+Only exchanges that a person began count: 96.9 % of what one system remembered came from its scheduler. What is new is
+learnt from with the beginning of its exchange, since what an answer means depends on the question. What a harness wrote
+into a user's message between tags whose names have a hyphen (`<system-reminder>`) is passed over.
 
-A mark says up to where a session was learnt from: digests of a few of its entries, kept with what was remembered. It is
-small however long the session is, and holds for these entries alone, so that another session of the same name is new
-as a whole. A rewind takes the last entries away: the others still stand for what was learnt before them.
+A mark says up to where a session was learnt from: digests of a few of its entries. It is small however long the session
+is; another session of the same name is new as a whole; after a rewind the entries that are left still stand for it.
 """
 
 from __future__ import annotations

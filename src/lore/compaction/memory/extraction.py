@@ -1,16 +1,13 @@
 """What is known after some words: by rule, or by asking a model.
 
-In: words, and what is known. Out: what is known then, or why there is none. By rule (`noticed`): deterministic, line by
-line, and modest. A sentence is remembered as it was said, in the first section whose pattern it fits; only a user says
-facts and preferences; code, quotations, questions and headings are passed over; a sentence that says of a subject what
-another said before takes its place ("my editor is …"), what is done is closed, and what a user asks to forget goes.
-English patterns: in another language nothing is learnt, and nothing invented.
+By rule (`noticed`), line by line: a sentence is remembered as it was said, in the first section whose pattern it fits;
+code, quotations, questions and headings are passed over; a sentence that says of a subject what another said before
+takes its place ("my editor is …"), what is done is closed, and what a user asks to forget goes. English patterns: in
+another language nothing is learnt, and nothing invented.
 
-By a model (`extract`): the answer replaces what is known, so the model is given all of it; words are asked about a
-piece at a time, each within the window; an answer that is cut off is asked for again with twice the room, up to a
-bound, another one never, since the same question has the same answer; what cannot be read leaves what is known as it
-is, and says so. The schedule (4,096, doubled to 16,384) is openfang's, whose 1,024 cut every answer and switched the
-feature off in silence.
+By a model (`extract`): the answer replaces what is known, so the model is given all of it, a window at a time. An
+answer that is cut off is asked for again with twice the room, another one never. The schedule (4,096, doubled to
+16,384) is openfang's, whose 1,024 cut every answer and switched the feature off in silence.
 """
 
 from __future__ import annotations

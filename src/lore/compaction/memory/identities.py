@@ -1,13 +1,12 @@
 """Whose memory it is: users, agents, and the sessions of the store that keep it.
 
-Rules: a user's memory is kept in sessions whose ids begin with `lore.memory/`, the audit log in one that begins with
-`lore.memory.audit/`; both parts are percent-encoded byte for byte, so that no id names a place in another's bucket:
-ids that differ by case or by Unicode form are different users. Such sessions are made here alone. What is no name is
-refused: an empty one, the nil UUID in any spelling, and the words that programs put where they have no user.
+A user's memory is kept in sessions whose ids begin with `lore.memory/`, the audit log in one that begins with
+`lore.memory.audit/`; both parts are percent-encoded byte for byte: ids that differ by case or by Unicode form are
+different users. Refused as a name: an empty one, the nil UUID, and the words that programs put where they have no user.
 
 `lore store list`, and a whole store that is read as input, leave such sessions out; none is made, appended to or
-written in full by hand, and no user's session is forked from one, since a wipe would take it along. A command that is
-given the id of one reads, moves or deletes it.
+written in full by hand, and no user's session is forked from one. A command given the id of one reads, moves or
+deletes it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What is remembered, and the records that a bucket keeps of it.
 
-In: lines of a session of the store. Out: what they make together, and the lines of a change. Rules: total: a line
-that is none of these records is counted, and changes nothing; the latest record of a name holds; a change takes away
-before it adds. What a bucket holds is a delta to what it held: nothing is written twice.
+A line that is none of these records is counted, and changes nothing; the latest record of a name holds; a change takes
+away before it adds.
 """
 
 from __future__ import annotations
