@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lore.compaction.activity import tokens_of
-from lore.compaction.cuts import RESULT_KEPT, shortened, stages
+from lore.compaction.activity import messages, tokens_of
+from lore.compaction.cuts import RESULT_KEPT, pruned, shortened, stages
 from strategies.compacting import Compacted
 
 
@@ -62,9 +62,10 @@ def test_room_is_kept_for_a_summary(reserve):
     for _ in range(15):
         agent.user("x" * 400)
         agent.answer("y" * 40)
-    plan = stages(agent.entries(), 2_000, reserve=reserve)
+    entries = agent.entries()
+    plan = stages(entries, 2_000, reserve=reserve)
     assert plan.tokens == 550 + max(reserve, 37)
-    assert len(plan.drained) == 20
+    assert messages(pruned(entries, plan.cut)) == 20
 
 
 @pytest.mark.parametrize(("overhead", "fires"), [(9_000, False), (10_500, True)])
@@ -87,4 +88,4 @@ def test_what_frees_less_than_a_twentieth_of_the_window_stays_until_it_is_full(s
         agent.answer("y" * size)
     entries = agent.entries()
     plan = stages(entries, 12_000, overhead=8_500 - tokens_of(entries))  # 71 %, and below 70 % without two messages
-    assert (None if plan is None else len(entries) - len(plan.drained)) == stay
+    assert (None if plan is None else len(entries) - messages(pruned(entries, plan.cut))) == stay

@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 
 from lore import event
-from lore.compaction.activity import has_real_activity, needs_extraction, tokens_of, tool_calls
+from lore.compaction.activity import has_real_activity, messages, needs_extraction, tokens_of, tool_calls
 from lore.compaction.base import Cut, Firing, Window
-from lore.compaction.cuts import cut, kept, stages
+from lore.compaction.cuts import cut, kept, pruned, stages
 from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, due, needs_continuous
 from lore.compaction.settings import Compaction, ContextSource, Sessions
@@ -199,6 +199,11 @@ def filled(count, size, *, output=0):
     return made.entries()
 
 
+def drained(entries, plan):
+    """How many messages an overflow takes away."""
+    return messages(pruned(entries, plan.cut))
+
+
 def test_up_to_70_percent_nothing_happens():
     assert stages(filled(14, 50), 1_000) is None
     assert stages(filled(14, 50), 999) is not None
@@ -206,13 +211,13 @@ def test_up_to_70_percent_nothing_happens():
 
 def test_stage_1_keeps_the_last_10_where_that_is_enough():
     plan = stages(filled(16, 50), 1_000)
-    assert (len(plan.drained), plan.cut, plan.shortened, plan.final) == (6, Cut(6), (), False)
+    assert (drained(filled(16, 50), plan), plan.cut, plan.shortened, plan.final) == (6, Cut(6), (), False)
     assert plan.tokens <= 700
 
 
 def test_stage_2_keeps_the_last_4_with_a_marker():
     plan = stages(filled(12, 70), 1_000)
-    assert (len(plan.drained), plan.cut) == (8, Cut(8))
+    assert (drained(filled(12, 70), plan), plan.cut) == (8, Cut(8))
     assert plan.marker == (
         "[System: 8 earlier messages were removed due to context overflow. The conversation continues from here. "
         "Use /compact for smarter summarization.]"
@@ -220,7 +225,7 @@ def test_stage_2_keeps_the_last_4_with_a_marker():
 
 
 def test_above_90_percent_stage_1_is_passed_over():
-    assert len(stages(filled(20, 46), 1_000).drained) == 16
+    assert drained(filled(20, 46), stages(filled(20, 46), 1_000)) == 16
 
 
 def test_stage_3_cuts_long_results():
@@ -246,7 +251,7 @@ def test_what_stage_2_drops_is_counted_as_drained():
     entries = filled(12, 70)
     plan = stages(entries, 1_000)
     stay = {entry.item.uuid for entry in kept(entries, plan.cut)}
-    assert len(plan.drained) == sum(one.item.uuid not in stay for one in entries) == 8
+    assert drained(entries, plan) == sum(one.item.uuid not in stay for one in entries) == 8
 
 
 def test_the_marker_counts_all_that_was_removed():

@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lore.compaction.activity import TimelineSizes, is_message, tokens_of
-from lore.compaction.base import Cut, Firing
 from lore.compaction.cuts import cut, kept, opening, pruned, stages
 from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, TRIGGERS, due
@@ -172,14 +171,14 @@ def test_an_overflows_plan_is_what_happens(script, window, overhead):
     if plan is None:
         assert overhead + tokens_of(entries) <= window * 0.9
         return
-    firing = Firing("overflow", plan.cut or Cut(0), None, plan.marker, plan.shortened, plan.final)
-    agent.take(compacted(agent.session.state, "main", firing, ""))
+    agent.take(compacted(agent.session.state, "main", plan, ""))
     after = agent.entries()
     assert overhead + tokens_of(after) == plan.tokens
     assert plan.final == (plan.tokens > window * 0.9)
     left = {entry.item.uuid for entry in after}
-    assert plan.drained == tuple(one.item.uuid for one in entries if is_message(one.item) and one.item.uuid not in left)
-    assert not plan.drained or f"{len(plan.drained)} earlier messages" in plan.marker
+    drained = [entry.item.uuid for entry in pruned(entries, plan.cut) if is_message(entry.item)]
+    assert drained == [entry.item.uuid for entry in entries if is_message(entry.item) and entry.item.uuid not in left]
+    assert not drained or f"{len(drained)} earlier messages" in plan.marker
 
 
 @given(scripts(), st.floats(0, 1e10))

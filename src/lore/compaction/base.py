@@ -46,9 +46,9 @@ class Shortened(NamedTuple):
 class Firing(NamedTuple):
     """A trigger that is due, and the cut that it makes. `window` where outside context is asked for.
 
-    The rest is of an overflow (`cuts.Stages`): the `marker` that stands in for a summary that could not be had
-    (empty where there is room to wait for one), the results that are `shortened`, and whether it is too full even then
-    (`final`).
+    The rest is of an overflow (`cuts.stages`; its `cut` is at 0 where no message goes): the `marker` that stands in for
+    a summary that could not be had, the results that are `shortened`, whether it is too `full` to wait for a summary
+    (more than 90 % were used) and even then (`final`), and the estimate of the prompt afterwards, in `tokens`.
     """
 
     trigger: Trigger
@@ -57,6 +57,8 @@ class Firing(NamedTuple):
     marker: str = ""
     shortened: tuple[Shortened, ...] = ()
     final: bool = False
+    full: bool = False
+    tokens: int = 0
 
 
 class SummaryRequest(NamedTuple):

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import NamedTuple
 
 from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.compaction.activity import Entries, bytes_of, calls_tools, in_tokens, is_message, tokens_of
-from lore.compaction.base import Cut, Shortened
+from lore.compaction.base import Cut, Firing, Shortened
 from lore.model.canonical import encode, text_of
 from lore.model.items import (
     NULL,
@@ -112,24 +111,9 @@ MARKER = (
 TRUNCATED = "[OVERFLOW RECOVERY: truncated from {} to {} chars]"
 
 
-class Stages(NamedTuple):
-    """A plan. `cut` is None where no message goes; `drained` are the uuids of the messages that do; `marker` stands in
-    their place where they are not summed up; `tokens` is the estimate afterwards, with what comes before messages.
-    `full`: more than 90 % were used, so that room has to be made even where no summary can be had.
-    """
-
-    cut: Cut | None
-    drained: tuple[str, ...]
-    marker: str
-    shortened: tuple[Shortened, ...]
-    tokens: int
-    final: bool
-    full: bool = False
-
-
 def stages(
     entries: Entries, window: int, *, overhead: int = 0, tokens: int | None = None, reserve: int = 0
-) -> Stages | None:
+) -> Firing | None:
     """Return what an overflow does; None below 70 %, and where it is calm enough and nothing can go.
 
     `tokens` estimates the entries where that is known, `overhead` what stands before them; `reserve` is kept free
@@ -142,14 +126,14 @@ def stages(
         first = _drop(entries, FIRST, overhead, reserve)
         if first is not None and _share(first.tokens, window) <= CALM:
             return first if _share(before - first.tokens, window) >= LEAST else None
-    second = _drop(entries, SECOND, overhead, reserve) or Stages(None, (), "", (), before, final=False)
+    second = _drop(entries, SECOND, overhead, reserve) or Firing("overflow", Cut(0), tokens=before)
     second = second._replace(full=_share(before, window) > FULL)
     if _share(second.tokens, window) <= FULL:
         gains = second.full or _share(before - second.tokens, window) >= LEAST
-        return second if second.cut is not None and gains else None
-    stay = entries if second.cut is None else kept(entries, second.cut)
+        return second if second.cut.place and gains else None
+    stay = kept(entries, second.cut)
     cuts = [Shortened(name, text) for name, call in latest(stay).items() if (text := shortened(call)) is not None]
-    reserve = 0 if second.cut is None else reserve
+    reserve = reserve if second.cut.place else 0
     after = overhead + _with_summary(with_results(stay, cuts), second.marker, reserve)
     return second._replace(shortened=tuple(cuts), tokens=after, final=_share(after, window) > FULL)
 
@@ -158,14 +142,13 @@ def _share(tokens: int, window: int) -> float:
     return 100 * tokens / window if window > 0 else 0
 
 
-def _drop(entries: Entries, keep: int, overhead: int, reserve: int) -> Stages | None:
+def _drop(entries: Entries, keep: int, overhead: int, reserve: int) -> Firing | None:
     made = cut(entries, keep)
     if made is None:
         return None
-    drained = tuple([entry.item.uuid for entry in pruned(entries, made) if is_message(entry.item)])
-    marker = MARKER.format(len(drained))
+    marker = MARKER.format(sum(is_message(entry.item) for entry in pruned(entries, made)))
     after = overhead + _with_summary(kept(entries, made), marker, reserve)
-    return Stages(made, drained, marker, (), after, final=False)
+    return Firing("overflow", made, marker=marker, tokens=after)
 
 
 def _with_summary(entries: Entries, marker: str, reserve: int) -> int:

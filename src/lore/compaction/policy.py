@@ -62,10 +62,9 @@ def overflow(inputs: PolicyInput) -> Firing | None:
     plan = stages(
         inputs.entries, settings.window, overhead=inputs.overhead, tokens=inputs.tokens, reserve=settings.summary_tokens
     )
-    if plan is None or (plan.cut is None and not plan.shortened):
+    if plan is None or not (plan.cut.place or plan.shortened):
         return None
-    marker = plan.marker if plan.full else ""
-    return Firing("overflow", plan.cut or Cut(0), None, marker, plan.shortened, plan.final)
+    return plan if plan.full else plan._replace(marker="")
 
 
 def gap(inputs: PolicyInput) -> Firing | None:
