@@ -10,9 +10,9 @@ import pytest
 from compaction.programs import program
 from lore.compaction.locks import trylock
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.store_watch import Hands
+from lore.compaction.store_watch import Hands, Watch
 from lore.model.items import CompactDivider
-from lore.run.compaction import watch, watch_of
+from lore.run.compaction import watch
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.base import ConflictError, StoreError
@@ -71,7 +71,7 @@ def exchange(kept, number, *, answered=True):
 
 def watched(store, *actions, settings=CADENCE, now=BEGUN + 60):
     said_, told = [], []
-    watch_of(store, settings, packaged(), Hands(Script(*actions), said_.append, told.append, lambda: now)).run()
+    Watch(store, settings, packaged(), Hands(Script(*actions), said_.append, told.append, lambda: now)).run()
     return said_, told
 
 

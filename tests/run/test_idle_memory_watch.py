@@ -10,9 +10,9 @@ from lore.compaction.memory.buckets import audit_log, read
 from lore.compaction.memory.identities import bucket
 from lore.compaction.memory.views import wiped
 from lore.compaction.settings import Compaction, MemorySettings, Sessions
-from lore.compaction.store_watch import Hands, IdleSettings
+from lore.compaction.store_watch import Hands, IdleSettings, Watch
 from lore.errors import LoreError
-from lore.run.compaction import watch, watch_of
+from lore.run.compaction import watch
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.session import StoredSession
@@ -59,7 +59,7 @@ class Clock:
 def watched(store, *steps, settings=None, remembered=ON, clock=None):
     said_, told = [], []
     hands = Hands(Script(*steps), said_.append, told.append, clock or Clock())
-    watch_of(store, settings, packaged(), hands, remembered).run()
+    Watch(store, settings, packaged(), hands, remembered).run()
     return said_, told
 
 
@@ -118,7 +118,7 @@ def test_a_watch_that_is_to_end_begins_no_other_session():
         exchange(begun(store, name, name), 1, SAID)
     clock.now = 400
     hands = Hands(Script(), said_.append, said_.append, clock, lambda: len(said_) == 2)
-    watch_of(store, None, packaged(), hands, ON).run()
+    Watch(store, None, packaged(), hands, ON).run()
     assert said_ == [f"s1: {IDLE}", f"s2: {IDLE}"]
 
 

@@ -18,7 +18,7 @@ from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.buckets import audit_log, read
 from lore.compaction.memory.identities import bucket
-from lore.compaction.store_watch import StoppedError, Stopping, interruptible, interruptible_dependencies
+from lore.compaction.store_watch import StoppedError, Stopping, interruptible
 from run.test_idle_memory_watch import begun, exchange
 from storing import opened
 
@@ -70,12 +70,12 @@ def test_a_summariser_and_sources_are_waited_for_and_the_built_in_one_is_not():
         entered.append("in")
         return nullcontext()
 
-    assert interruptible(Slow(), waiting).summarize(None).text == "a summary"
+    dependencies = interruptible(Dependencies(Slow(), lambda window: "context"), waiting)
+    assert dependencies.summarizer.summarize(None).text == "a summary"
     entered.clear()
-    dependencies = interruptible_dependencies(Dependencies(Slow(), lambda window: "context"), waiting)
     assert (dependencies.summarizer.name, dependencies.ask(None), entered) == ("slow", "context", ["in"])
     built_in = Extractive()
-    assert interruptible_dependencies(Dependencies(built_in), waiting)[:2] == (built_in, None)
+    assert interruptible(Dependencies(built_in), waiting)[:2] == (built_in, None)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -120,7 +120,9 @@ def stretch(size: int, stands: int, grown: int, turns: int, cache: Cache) -> Dec
 def weigh(sizes: PromptSizes, cache: Cache, turns: int, *, warm: bool, summary: Decimal | None = FREE) -> Weighed:
     """Weigh compacting now, with a summary of this price, against not compacting, over the next requests."""
     without = stretch(sizes.before, sizes.before if warm else 0, sizes.grown, turns, cache)
-    compacted = stretch(sizes.after, _kept(sizes) if warm else 0, sizes.grown, turns, cache)
+    compacted = stretch(
+        sizes.after, min(sizes.head, sizes.before, sizes.after) if warm else 0, sizes.grown, turns, cache
+    )
     if without is None or compacted is None or summary is None:
         return Weighed(without, compacted, None)
     return Weighed(without, compacted, without - compacted - summary)
@@ -158,22 +160,10 @@ def summary_cost(price: Price | None, read: int, answered: int) -> Decimal | Non
     return None if price is None else price.of(Billed(read, 0, 0, answered))
 
 
-def _kept(sizes: PromptSizes) -> int:
-    return min(sizes.head, sizes.before, sizes.after)
-
-
 def known_sum(*parts: Decimal | None) -> Decimal | None:
     """Add amounts; None where one is not known."""
     known = [part for part in parts if part is not None]
     return sum(known, start=FREE) if len(known) == len(parts) else None
-
-
-class ModelCall(NamedTuple):
-    """Whose model a turn asked for, in which dialect, and when."""
-
-    model: str | None
-    dialect: str
-    at: float | None
 
 
 def summary_price(rules: Rules, settings: Compaction, read: int, at: float | None) -> Decimal | None:
@@ -195,13 +185,13 @@ class Prices:
         self._rules = rules
         self._lives: float | None = None
 
-    def cache(self, call: ModelCall, size: int) -> Cache:
+    def cache(self, model: str | None, at: float | None, size: int, dialect: str = "") -> Cache:
         """Return the prices of a prompt of this size, and the lifetime: as billed before, else as the rules say."""
-        where = served("", call.model, call.dialect)
-        price = self._rules.price(where.provider, call.model, where.platform, call.at, prompt_tokens=size)
+        where = served("", model, dialect)
+        price = self._rules.price(where.provider, model, where.platform, at, prompt_tokens=size)
         lives = self._lives
         if lives is None:
-            listed = self._rules.number("lifetime", where.provider, call.model, where.platform, call.at)
+            listed = self._rules.number("lifetime", where.provider, model, where.platform, at)
             lives = None if listed is None else float(listed)
         return Cache(price, lives)
 
@@ -233,7 +223,7 @@ def cache_of(session: Session, chain: Chain, rules: Rules, now: float, size: int
     prices = Prices(rules)
     if chain.last is not None and chain.last.usage is not None:
         prices.learn(chain.last.usage)
-    return prices.cache(ModelCall(chain.model or session.model, session.dialect or "", now), size)
+    return prices.cache(chain.model or session.model, now, size, session.dialect or "")
 
 
 def fired_of(

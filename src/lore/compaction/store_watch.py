@@ -8,6 +8,7 @@ learns from what is pruned, and from a session each time that nobody has spoken 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -18,16 +19,17 @@ from itertools import islice
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
-from lore.compaction.base import Firing, Summarizer, SummaryAnswer, SummaryRequest, Window
+from lore.compaction.base import Firing, SummaryAnswer, SummaryRequest, Window
 from lore.compaction.costs import cache_of
 from lore.compaction.executor import Dependencies, execute, judged, timestamp, waits
 from lore.compaction.extractive import Extractive
 from lore.compaction.locks import trylock
 from lore.compaction.memory.agent_memory import WINDOW, AgentMemory, is_idle, remembering_of
-from lore.compaction.memory.extraction import Ask
+from lore.compaction.memory.extraction import Ask, asking
 from lore.compaction.memory.identities import is_reserved
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC
 from lore.compaction.settings import Compaction, MemorySettings, Sessions
+from lore.compaction.summarizers import dependencies_of, summarizer_of
 from lore.compaction.tracker import UNTIMED, Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, SessionStarted, encode
@@ -72,31 +74,29 @@ class Stopping:
             self._waits = False
 
 
-class _InterruptibleSummarizer:
-    def __init__(self, inner: Summarizer, waiting: Waiting) -> None:
-        self.name, self._inner, self._waiting = inner.name, inner, waiting
+class Interruptible:
+    """A summariser, and sources, that a signal interrupts."""
+
+    def __init__(self, dependencies: Dependencies, waiting: Waiting) -> None:
+        self.name, self._inner, self._waiting = dependencies.summarizer.name, dependencies, waiting
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
+        """Do as the summariser does."""
         with self._waiting():
-            return self._inner.summarize(request)
+            return self._inner.summarizer.summarize(request)
+
+    def ask(self, window: Window) -> str:
+        """Do as the sources do."""
+        assert self._inner.ask is not None
+        with self._waiting():
+            return self._inner.ask(window)
 
 
-def interruptible(summarizer: Summarizer, waiting: Waiting) -> Summarizer:
-    """Return a summariser that a signal interrupts; the extractive one never waits."""
-    return summarizer if isinstance(summarizer, Extractive) else _InterruptibleSummarizer(summarizer, waiting)
-
-
-def interruptible_dependencies(dependencies: Dependencies, waiting: Waiting) -> Dependencies:
-    """Return dependencies whose summariser and sources a signal interrupts."""
-    ask = dependencies.ask
-
-    def wait(window: Window) -> str:
-        assert ask is not None
-        with waiting():
-            return ask(window)
-
-    summarizer = interruptible(dependencies.summarizer, waiting)
-    return dependencies._replace(summarizer=summarizer, ask=None if ask is None else wait)
+def interruptible(dependencies: Dependencies, waiting: Waiting) -> Dependencies:
+    """Return dependencies whose summariser and sources a signal interrupts; the extractive summariser never waits."""
+    slow, summarizer = Interruptible(dependencies, waiting), dependencies.summarizer
+    ask = None if dependencies.ask is None else slow.ask
+    return dependencies._replace(summarizer=summarizer if isinstance(summarizer, Extractive) else slow, ask=ask)
 
 
 MOST = 64  # sessions whose state is held
@@ -129,6 +129,9 @@ class IdleSettings(NamedTuple):
     def is_on(self) -> bool:
         """Whether idle sessions are learnt from at all."""
         return self.memory.system == "structured" and self.sessions.gap_secs > 0
+
+
+_NOTHING = IdleSettings()
 
 
 class _Log:
@@ -172,14 +175,16 @@ class _Seen:
 
 
 class Watch:
-    """Looks at one store again and again; not safe between threads. `ask` is the model that memory asks."""
+    """Looks at one store again and again, with this process' environment; not safe between threads."""
 
     def __init__(
-        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, idle: IdleSettings,
-        dependencies_of: Callable[[Compaction, Tell, str, str, str], Dependencies], ask: Ask | None = None,
-    ) -> None:  # fmt: skip
+        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, idle: IdleSettings = _NOTHING
+    ) -> None:
         self._store, self._settings, self._rules, self._hands = store, settings, rules, hands
-        self._idle, self._ask, self._dependencies_of = idle, ask, dependencies_of
+        self._idle, self._ask = idle, None
+        if settings is not None and idle.memory.system == "structured":
+            model = Dependencies(summarizer_of(settings, os.environ, tell=hands.tell))
+            self._ask: Ask | None = asking(interruptible(model, hands.waiting).summarizer)
         self._seen: dict[str, _Seen] = {}
         self._memories: dict[str, AgentMemory | None] = {}
         self._held: OrderedDict[str, _Log] = OrderedDict()
@@ -321,8 +326,8 @@ class Watch:
                 hands.tell(f"{session_id}: another compaction is at work, skipped")
                 self._seen[session_id].waits = True  # whoever is at work may end without having done it
                 return False
-            dependencies = self._dependencies_of(settings, hands.tell, session_id, agent, user)
-            dependencies = interruptible_dependencies(dependencies, hands.waiting)
+            dependencies = dependencies_of(settings, hands.tell, session_id, agent, user)
+            dependencies = interruptible(dependencies, hands.waiting)
             memory = self._memory_of(log.header)
             dependencies = dependencies if memory is None else dependencies._replace(learn=memory.before_drop)
             done = execute(state, chain.id, firing, settings, dependencies, at=now)

@@ -16,7 +16,7 @@ from lore.cache.bills import Price, total, unbelievable
 from lore.cache.reach import ONE_HOUR
 from lore.cache.rules import Rules
 from lore.compaction.activity import TimelineSizes, overhead
-from lore.compaction.costs import BillScale, Cache, ModelCall, Prices, dollars, known_sum
+from lore.compaction.costs import BillScale, Cache, Prices, dollars, known_sum
 from lore.compaction.cuts import FULL
 from lore.compaction.settings import Compaction
 from lore.compaction.trial_plan import Ledger, Plan, RecordedState
@@ -148,7 +148,7 @@ class Accounts:
         opened, self._open = self._open, None
         if opened is None:
             return
-        call = ModelCall(opened.model or chain.model, "", opened.at)
+        model = opened.model or chain.model
         self._turns += 1
         last = chain.last
         bill = last.usage if last is not None and last.turn == opened.number else None
@@ -157,17 +157,17 @@ class Accounts:
             self._unbilled += 1
             self._scale = self._scale if self._billed else BillScale(overhead(chain))
             whole = self._scale.prompt(opened.tokens)
-            bill = foreseen(whole, self._previous, opened.pause, self._prices.cache(call, whole).lives)
+            bill = foreseen(whole, self._previous, opened.pause, self._prices.cache(model, opened.at, whole).lives)
         else:
             self._scale = BillScale.of(whole, opened.tokens, self._scale.head if self._billed else None)
             self._billed += 1
             self._prices.learn(bill)
-        self._add(opened, whole, bill, call)
+        self._add(opened, whole, bill, model)
         self._grown += max(0, whole - (self._previous or whole))
         self._previous = whole
 
-    def _add(self, opened: _Open, whole: int, bill: Billed | None, call: ModelCall) -> None:
-        self._cache = self._prices.cache(call, whole)
+    def _add(self, opened: _Open, whole: int, bill: Billed | None, model: str | None) -> None:
+        self._cache = self._prices.cache(model, opened.at, whole)
         price, cost = self._cache.price, _cost(bill, self._cache.price)
         self._overfull += self._is_overfull(whole)
         self._unpriced += cost is None
@@ -180,7 +180,7 @@ class Accounts:
                 size = max(0, whole - removed + added)
                 change = PromptChange(self._scale.head, removed, added, seen.rewritten, new)
                 plan_bill = None if bill is None else rebilled(bill, change)
-                plan_price = self._prices.cache(call, size).price
+                plan_price = self._prices.cache(model, opened.at, size).price
                 plan_cost = None if cost is None else _cost(plan_bill, plan_price)
                 plan.firings[-1].follow(cost, plan_cost)
             plan.overfull += self._is_overfull(size)

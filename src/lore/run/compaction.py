@@ -23,7 +23,7 @@ from lore.compaction.locks import trylock
 from lore.compaction.memory.agent_memory import remembering_of
 from lore.compaction.memory.extraction import asking
 from lore.compaction.settings import Compaction, MemorySettings
-from lore.compaction.store_watch import Hands, IdleSettings, Watch, interruptible
+from lore.compaction.store_watch import Hands, IdleSettings, Watch
 from lore.compaction.summarizers import dependencies_of, refuse_nested, summarizer_of
 from lore.compaction.tracker import UNTIMED, Tracker
 from lore.compaction.trial import UNCONFIGURED, Trial, ended_first
@@ -36,7 +36,7 @@ from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log
 from lore.recording.opening import Options
 from lore.run.writing import HINT_CONVERT, appending, written
-from lore.store.base import Store, Tell
+from lore.store.base import Tell
 from lore.store.registry import address_of, open_there, scheme_of
 from lore.store.registry import shown as shown_url
 
@@ -228,14 +228,4 @@ def watch(
         raise LoreError("nothing is configured: no session would ever be compacted", hint="give --policy FILE")
     with closing(open_there(url, lru_cache(1_024)(hands.tell))) as store:  # a damaged session is told once
         hands.tell(f"watching {shown_url(url)}")
-        return watch_of(store, settings, rules, hands, remembered).run()
-
-
-def watch_of(
-    store: Store, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING
-) -> Watch:  # fmt: skip
-    """Return a watch of an open store, with this process' environment."""
-    ask = None
-    if settings is not None and remembered.memory.system == "structured":
-        ask = asking(interruptible(summarizer_of(settings, os.environ, tell=hands.tell), hands.waiting))
-    return Watch(store, settings, rules, hands, remembered, dependencies_of, ask)
+        return Watch(store, settings, rules, hands, remembered).run()
