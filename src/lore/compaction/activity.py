@@ -96,10 +96,7 @@ def in_tokens(size: int) -> int:
 
 
 class TimelineSizes:
-    """The estimates of one chain, carried from version to version: each call costs O(what changed).
-
-    Not safe between threads.
-    """
+    """The estimates of one chain, carried from version to version: O(what changed). Not safe between threads."""
 
     __slots__ = ("_entries", "_sums")
 

@@ -100,10 +100,7 @@ class Summarizer(Protocol):
 
 
 class Done(NamedTuple):
-    """The events of a compaction, and how many messages go and stay; `context_tokens` of what sources said.
-
-    There are none where a gap had nothing to prune, and no source had anything to say.
-    """
+    """The events of a compaction (none: nothing was to be done), how many messages go and stay, tokens of context."""
 
     trigger: Trigger
     events: tuple[Event, ...]

@@ -119,10 +119,7 @@ def run(
 def _talk(
     process: subprocess.Popen[bytes], given: bytes, *, seconds: float, most: int, stop: threading.Event | None
 ) -> tuple[bytearray, bytearray]:  # fmt: skip
-    """Feed a process and read its output and standard error until it has ended, never waiting for one of them alone.
-
-    What those that it forked still say is not waited for.
-    """
+    """Feed a process and read what it writes until it has ended; those that it forked are not waited for."""
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None

@@ -84,9 +84,7 @@ class BillScale(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """What the input of the next requests costs `without` compacting now and `compacted`, and what is `saved`:
-    negative if it costs more. None is unknown.
-    """
+    """What the next requests cost `without` compacting and `compacted`; `saved` may be negative. None is unknown."""
 
     without: Decimal | None
     compacted: Decimal | None
@@ -106,10 +104,7 @@ class Choice(NamedTuple):
 
 
 def stretch(size: int, stands: int, grown: int, turns: int, cache: Cache) -> Decimal | None:
-    """Return what `turns` requests cost that begin with `size` tokens, `stands` of them in the cache.
-
-    Each adds `grown` tokens and reads all that the one before left.
-    """
+    """Return what `turns` requests cost of `size` tokens, `stands` of them cached, each `grown` tokens longer."""
     if turns <= 0:
         return FREE
     rest = turns - 1
@@ -142,10 +137,7 @@ def pays_after(sizes: PromptSizes, cache: Cache, *, warm: bool, summary: Decimal
 def cheapest(
     sizes: PromptSizes, cache: Cache, turns: int, until: int, *, warm: bool, summary: Decimal | None = FREE
 ) -> Choice:  # fmt: skip
-    """Choose between compacting now and when the cache has gone cold anyway, `until` requests from here.
-
-    In a cache that is cold already, now is that moment.
-    """
+    """Choose between compacting now and when the cache has gone cold anyway, `until` requests from here."""
     until, grown = min(until, turns), sizes.grown
     cold, now = turns - until, weigh(sizes, cache, until, warm=warm)
     begun = known_sum(now.compacted, stretch(sizes.after + grown * until, 0, grown, cold, cache), summary)

@@ -175,10 +175,7 @@ def with_results(entries: Entries, cuts: Iterable[Shortened]) -> list[Entry]:
 
 
 def shortened(call: ToolCall) -> str | None:
-    """Return a call's result as it is cut; None where it is short, still to come, or more than text.
-
-    Of calls that share an id only the most recent can be named.
-    """
+    """Return a call's result as it is cut; None where it is short, still to come, or more than text."""
     text = None if call.status == "running" else _text(call)
     if text is None or len(text) <= RESULT_LIMIT:
         return None

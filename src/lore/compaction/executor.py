@@ -170,10 +170,7 @@ def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, 
 
 
 def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None) -> Done | None:
-    """Make the events of what was prepared, on the session as it is by now: what came since stays.
-
-    None where what was to go is not there any more, or was changed: another compaction, a rewind.
-    """
+    """Make the events of what was prepared, on the session as it is by now; None where what was to go has changed."""
     held, firing = settled(session.chain(chain)), prepared.firing
     if len(held.entries) < firing.cut.place or _ids(held, firing) != prepared.ids:
         return None

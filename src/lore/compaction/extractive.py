@@ -175,10 +175,7 @@ def _size(name: str, section: _Lines) -> int:
 
 
 def _written(name: str, section: _Lines, room: int) -> str:
-    """Write a section in `room` bytes: the newest lines, and of requests the first; the others are counted.
-
-    Short requests before the first that says something go: `/model`, "hello".
-    """
+    """Write a section in `room` bytes: the newest lines, and of requests the first that says more than a greeting."""
     chosen, title = list(section.lines), f"{_SECTIONS[name].title}:"
     if _size(name, section) > room:
         lines = section.lines

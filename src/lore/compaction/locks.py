@@ -32,10 +32,7 @@ _KEY = "boundary.key"
 
 @contextmanager
 def trylock(store_url: str, agent: str, user: str, *, folder: Path | None = None) -> Generator[bool]:
-    """Try to hold the lock of an agent and its user, without waiting; yields whether it is held.
-
-    From any thread. Raises LoreError where the folder of locks cannot be made, or belongs to somebody else.
-    """
+    """Try to hold the lock of an agent and its user, without waiting; yields whether it is held. Raises LoreError."""
     path = (folder or state_folder() / "locks") / lock_name(store_url, agent, user)
     with _guard:
         free = str(path) not in _held

@@ -63,9 +63,7 @@ def summarized(summarizer: Summarizer, request: SummaryRequest, settings: Compac
 
 
 class _Passes:
-    """Asks one summariser. `_whole` bytes fit one pass, `_part` a part where one pass is not enough; a window of 0 is
-    no limit.
-    """
+    """Asks one summariser: `_whole` bytes fit one pass, `_part` one of several; a window of 0 is no limit."""
 
     def __init__(self, summarizer: Summarizer, window: int, tokens: int, tell: Tell) -> None:
         self._summarizer, self._tell = summarizer, tell

@@ -68,10 +68,7 @@ def overflow(inputs: PolicyInput) -> Firing | None:
 
 
 def gap(inputs: PolicyInput) -> Firing | None:
-    """Compact when the user returns after a pause of `gap_secs`; never where times are unknown.
-
-    Where nothing is to go yet, the sources are asked alone: who comes back is told what happened meanwhile.
-    """
+    """Compact after a pause of `gap_secs`, or ask the sources alone: who comes back is told what happened meanwhile."""
     silent = silence(inputs)
     if not inputs.settings.gap_secs or silent is None or silent < inputs.settings.gap_secs:
         return None
@@ -97,10 +94,7 @@ TRIGGERS: dict[Trigger, Callable[[PolicyInput], Firing | None]] = {
 
 
 def needs_continuous(exchanges: int, size: int, settings: Compaction) -> bool:
-    """Tell whether a cadence is met: it is on, there are more messages than are kept, and it is a multiple of it.
-
-    `exchanges` counts the one that has just ended.
-    """
+    """Tell whether a cadence is met by so many exchanges, the one that has just ended among them."""
     interval = settings.continuous_interval
     return interval > 0 and size > settings.keep_recent and exchanges % interval == 0
 
@@ -120,9 +114,7 @@ def silence(inputs: PolicyInput) -> float | None:
 
 
 def window(tracked: Tracked, settings: Compaction, now: float) -> Window:
-    """Return the time to ask outside sources about: since they were last asked, or the last compaction, at most the
-    look-back. It is empty, and never reversed, where the clock went back.
-    """
+    """Return the time since sources were last asked, at most the look-back; empty where the clock went back."""
     earliest = now - settings.gap_max_lookback_secs
     since = earliest if tracked.compacted_at is None else max(tracked.compacted_at, earliest)
     return Window(min(since, now), now)

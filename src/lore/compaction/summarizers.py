@@ -63,10 +63,7 @@ class _LostError(Exception):
 
 
 class _Deadline(threading.Timer):
-    """Hangs up when a try has taken too long as a whole: each piece of an answer, or of its headers, may come in time.
-
-    httpx' own time-outs begin anew with each piece. `note` is what its extension `trace` calls.
-    """
+    """Hangs up when a try has taken too long as a whole: httpx' time-outs begin anew with each piece of an answer."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds, self.hang_up)
@@ -174,10 +171,7 @@ class OpenAISummarizer:
         return reply
 
     def _exchange(self, body: bytes, deadline: _Deadline) -> _Reply:
-        """Ask once. An endpoint on this machine is asked past any proxy, and without TLS loads no certificates (25 ms).
-
-        The answer is read without unpacking: no compression was requested.
-        """
+        """Ask once: past any proxy on this machine, and there over HTTP without certificates (25 ms to load)."""
         headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"

@@ -68,10 +68,7 @@ class SummaryFacts(NamedTuple):
 
 
 def found_in(entries: Iterable[Entry], goes_on: int | None = None) -> SummaryFacts:
-    """Gather what a summary says; `goes_on` is the place where an exchange begins whose end is not among the entries.
-
-    Costs O(bytes of the entries).
-    """
+    """Gather what a summary says; at `goes_on` begins an exchange whose end is not there. Costs O(their bytes)."""
     gathered = _Gathered()
     for place, entry in enumerate(entries):
         if place == goes_on:

@@ -167,10 +167,7 @@ class Tracked:
 
 
 class Tracker:
-    """Follows all chains of one session, its `rhythm` and its `silence`; `user` and `agent` are its header's.
-
-    Not safe between threads.
-    """
+    """Follows all chains of one session; `user` and `agent` are its header's. Not safe between threads."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.user: str | None = None
@@ -232,10 +229,7 @@ class Rhythm:
 
 
 class Silence:
-    """Follows the events of one session: how often a person's exchange has moved, and when last.
-
-    `last` is in seconds since 1970, None where no event says when it was.
-    """
+    """Follows how often a person's exchange has moved, and when last: seconds since 1970, None if not known."""
 
     def __init__(self) -> None:
         self.moves = 0

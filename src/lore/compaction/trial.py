@@ -194,9 +194,7 @@ def _verdict(totals: CompactedTotals) -> str:
 
 
 class TrialFacts(NamedTuple):
-    """What a dry run saw of a session: has it times, how many user exchanges, its longest pause before one of them in
-    seconds, and how many moments were tried.
-    """
+    """What a dry run saw: has it times, exchanges, the longest pause in seconds, how many moments were tried."""
 
     timed: bool
     exchanges: int

@@ -40,10 +40,7 @@ class PromptChange(NamedTuple):
 
 
 def rebilled(bill: Billed, change: PromptChange) -> Billed | None:
-    """Return what the turn would have been billed; None where the bill does not say how long its prompt was.
-
-    What is not written is uncached, as recorded.
-    """
+    """Return what the turn would have been billed; None where the bill does not say how long its prompt was."""
     whole = total(bill)
     if whole is None:
         return None

@@ -240,10 +240,7 @@ _COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
 class Ledger:
-    """Sums over the turns of a session: prompts in tokens, bills, money by kind of price, exact until it is shown.
-
-    What is unknown of a turn is left out of its sum, and counted by who adds.
-    """
+    """Sums over turns: prompts in tokens, bills, money by kind of price. What is unknown of a turn is left out."""
 
     def __init__(self) -> None:
         self.prompts = self.largest = 0

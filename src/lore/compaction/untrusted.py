@@ -58,10 +58,7 @@ def cut_bytes(text: str, most: int) -> str:
 
 
 def truncated(text: str, cap_tokens: int) -> str:
-    """Cut a text to a number of tokens (estimated: UTF-8 bytes / 4) at a code point, and say so at its end.
-
-    The words that say so come on top of the cap; of a text that is cut to 0 tokens they are all that is left.
-    """
+    """Cut a text to so many tokens (UTF-8 bytes / 4) at a code point, and say so behind them."""
     most = max(0, cap_tokens) * BYTES_PER_TOKEN
     kept = cut_bytes(text, most)
     return text if len(kept) == len(text) else kept + TRUNCATED

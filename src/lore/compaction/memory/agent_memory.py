@@ -43,10 +43,7 @@ NO_COUNTS: Mapping[str, int] = {}
 
 
 def topics_events(topics: Iterable[Topic], state: Session, *, at: str | None = None) -> tuple[Event, ...]:
-    """Return what a session is to be told, in the order of the topics' names: apply it before the turn begins.
-
-    `topics` are those that are visible now (`Known.visible`). Costs O(topics and entries known).
-    """
+    """Return what a session is to be told of visible topics, in the order of their names: apply it before the turn."""
     wanted = {PREFIX + topic.topic: topic for topic in topics}
     events: list[Event] = []
     for name in sorted(wanted):
@@ -72,10 +69,7 @@ LEFT = "in what compactions left of it no person says anything"
 
 
 class ExtractionResult(NamedTuple):
-    """What an extraction changed, by kind; `failure` says why what was known stays as it was.
-
-    `skipped` says why there was nothing to learn from.
-    """
+    """What an extraction changed, by kind; `failure`: why it failed, `skipped`: why there was nothing to learn from."""
 
     removed: Mapping[str, int] = {}
     added: Mapping[str, int] = {}
@@ -181,10 +175,7 @@ class AgentMemory:
             return self._mark
 
     def before_drop(self, entries: Entries, stop: int | None = None) -> ExtractionResult:
-        """Learn from what a compaction is about to drop, all of its stages' entries; never raises.
-
-        It goes on where memory fails: that is told, and audited where the store can.
-        """
+        """Learn from what a compaction is about to drop; never raises: a failure is told, and audited."""
         return self._safely(lambda: self.learn(entries, stop))
 
     def _safely(self, learn: Callable[[], ExtractionResult]) -> ExtractionResult:

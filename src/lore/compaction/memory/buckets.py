@@ -177,10 +177,7 @@ def _finish(store: Store, bucket: Bucket) -> None:
 
 
 def _move(store: Store, bucket: Bucket, place: _Place, known: Known) -> None:
-    """Write a sealed volume's image as the next one, point there, and delete the sealed one.
-
-    Raises ConflictError, UnknownSessionError where others went on, or wiped it.
-    """
+    """Write a sealed volume's image as the next one, point there, delete the sealed one. ConflictError: others did."""
     assert place.notes.volume is not None
     sealed = bucket.volume(place.notes.volume)
     there = {summary.session_id for summary in store.list()}

@@ -28,10 +28,7 @@ MOST = 20_000  # characters of one message: a pasted file is no memory
 
 
 class Message(NamedTuple):
-    """One message's words; credentials in them are masked, for they are not to be remembered.
-
-    What is not new was learnt from before, and only says what the rest answers.
-    """
+    """One message's words, credentials masked. What is not new only says what the rest answers."""
 
     role: Role
     text: str
@@ -109,10 +106,7 @@ NOTHING = Given()
 
 
 def to_learn(entries: Entries, mark: Mark | None, stop: int | None = None) -> Given:
-    """Return what is to be learnt from: what is new before a place, with the beginning of the exchange that goes on.
-
-    `NOTHING` where no person began any of it. Costs O(what is returned).
-    """
+    """Return what is new before a place, with the beginning of its exchange; `NOTHING` if no person began any."""
     place, end = behind(entries, mark), len(entries) if stop is None else stop
     if place >= end:
         return NOTHING

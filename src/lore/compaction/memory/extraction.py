@@ -208,10 +208,7 @@ class JsonObject(NamedTuple):
 
 
 def extract(ask: Ask, messages: Iterable[Message], known: Structure, *, window: int) -> Extraction:
-    """Return what a model says is known after these messages; what was known before where it cannot.
-
-    Never raises. Where a piece fails, those before it are given up, too: the whole is asked for again next time.
-    """
+    """Return what a model says is known after these messages; where a piece fails, what was known before them all."""
     before = known
     for piece in _pieces(messages, window):
         data = _DATA.format(known=encode({section: known.of(section) for section in SECTIONS}).decode(), messages=piece)
@@ -228,10 +225,7 @@ def extract(ask: Ask, messages: Iterable[Message], known: Structure, *, window: 
 
 
 def ask_for_object(ask: Ask, prompt: str, data: str) -> JsonObject:
-    """Ask for a JSON object, with more room where the answer was cut off: not every server says that it was.
-
-    Models put fences, and words, around it.
-    """
+    """Ask for a JSON object, with more room where the answer was cut off; models put fences, and words, around it."""
     for limit in LIMITS:
         try:
             answer = ask(prompt, data, limit)

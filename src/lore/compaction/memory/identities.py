@@ -51,10 +51,7 @@ class Bucket(NamedTuple):
 
 
 def bucket(user: str | None, agent: str | None = None) -> Bucket:
-    """Return the bucket of a user and an agent; by default the default user and the main agent.
-
-    Raises LoreError for an invalid name.
-    """
+    """Return the bucket of a user and an agent, by default the default ones; raises LoreError for an invalid name."""
     return Bucket(good_user(user), good_agent(agent))
 
 
@@ -101,10 +98,7 @@ def is_reserved(session_id: str) -> bool:
 
 
 def owner_of(session_id: str) -> tuple[str, str | None] | None:
-    """Return the user that a session of the store keeps memory of, and the agent where it is one's.
-
-    None for a session that keeps none.
-    """
+    """Return the user that a session keeps memory of, and the agent where it is one's; None where it keeps none."""
     if not session_id.startswith(PREFIX):
         return None
     user, _, rest = session_id.removeprefix(PREFIX).partition("/")
@@ -113,10 +107,7 @@ def owner_of(session_id: str) -> tuple[str, str | None] | None:
 
 
 def refusal(memory: MemorySettings, agent: str, *, chain: str = MAIN, is_forked: bool = False) -> str:
-    """Say why nothing is remembered for an agent; empty where it is opted in, and at its own conversation.
-
-    A subagent's chain, and a session with a parent, are never remembered.
-    """
+    """Say why nothing is remembered for an agent, a subagent's chain or a forked session; empty if it is opted in."""
     if memory.system != "structured":
         return "memory is off"
     if agent not in (memory.agents or (MAIN,)):

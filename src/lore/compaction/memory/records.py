@@ -213,10 +213,7 @@ def replaced(known: Known, new: Structure, *, at: str, session_id: str | None) -
 def consolidated(
     known: Known, topics: Mapping[str, Topic], supersedes: Iterable[str], *, at: str, is_whole: bool = True
 ) -> tuple[Record, ...]:
-    """Return the change of a dream: superseded topics go first, then the new ones are written; a new one wins.
-
-    One that is not whole fell back: what was extracted waits for the next dream.
-    """
+    """Return the change of a dream; after one that is not whole, what was extracted waits for the next one."""
     gone = [name for name in known.topics if name in set(supersedes) and name not in topics]
     old = {name: replace(topic, at=topics[name].at) for name, topic in known.topics.items() if name in topics}
     return (

@@ -208,10 +208,7 @@ def extracted(
     store: Store, session_id: str, whose: MemoryOwner, memory: MemorySettings, compaction: Compaction | None, *,
     tell: Tell, clock: Clock = now_utc, again: bool = False,
 ) -> MemoryExtracted:  # fmt: skip
-    """Learn from what is new in a stored session, with `again` from all of it. Costs O(its events).
-
-    Raises LoreError where its user or agent is another, or not opted in.
-    """
+    """Learn from what is new in a stored session, `again` from all of it; raises LoreError where it is another's."""
     if is_reserved(session_id):
         raise LoreError(f"{session_id!r} keeps memory itself", hint="name a session of a user")
     events = Session.events_of(store.load(session_id).log)
@@ -251,10 +248,7 @@ def _memory(
     store: Store, owner: Bucket, memory: MemorySettings, compaction: Compaction | None, session_id: str | None,
     tell: Tell, clock: Clock, is_forked: bool = False,
 ) -> AgentMemory:  # fmt: skip
-    """Return an agent's memory with the configured model. Settings hold for hands, too: LoreError without opt-in.
-
-    Raises it too inside a source or a summariser, which would ask itself without end.
-    """
+    """Return an agent's memory with the configured model; LoreError without opt-in, or inside a summariser."""
     reason = refusal(memory, owner.agent, is_forked=is_forked)
     if reason:
         hint = '[memory] system = "structured" in lore.toml switches it on, agents = ["NAME"] names others than main'
