@@ -102,3 +102,11 @@ def test_counts_that_are_no_counts_are_unknown(count):
     assert found is not None
     assert (found.uncached_tokens, found.output_tokens) == (None, 2)
     assert isinstance(found, OddBill) == (count == -1)
+
+
+@pytest.mark.parametrize("count", [10**9 + 1, 2**53 + 1, 10**20])
+def test_a_count_that_no_request_has_is_odd(count):
+    found = billed_of(dumps({"input_tokens": count, "output_tokens": 10**9}))
+    assert isinstance(found, OddBill)
+    assert (found.uncached_tokens, found.output_tokens) == (None, 10**9)
+    assert found.odd == f"input_tokens is {count if count < 10**17 else 'beyond any count'}"

@@ -67,6 +67,11 @@ def test_a_parsed_body_keeps_the_order_of_its_keys():
     assert read(cassette(PARSED))[0].body == json.dumps(ASKED, separators=(",", ":")).encode()
 
 
+def test_numbers_as_keys_stay_numbers():
+    """`1` was spelled `true`, for the two are equal in Python."""
+    assert vcr.load(b"{true: a, 1: b, false: c, 0: d}", {}) == {"true": "a", "1": "b", "false": "c", "0": "d"}
+
+
 def test_rubys_way_is_read_too():
     body = {"encoding": "UTF-8", "string": json.dumps(ASKED)}
     packed = {"encoding": "ASCII-8BIT", "base64_string": base64.b64encode(json.dumps(SAID).encode()).decode()}

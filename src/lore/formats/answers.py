@@ -196,7 +196,8 @@ def _line(text: bytes, at: int) -> tuple[int, int]:
     return text.rfind(b"\n", 0, at) + 1, len(text) if end < 0 else end
 
 
-MOST = 2**53  # what JSON's numbers hold exactly
+MOST = 10**9  # tokens: no request is billed for as many
+_SHOWN = 10**17  # a longer number is not repeated
 
 
 class _Family(NamedTuple):
@@ -286,7 +287,7 @@ def _odd(usage: dict[str, Any]) -> str:
     for counters in (usage, *inner):
         for name, value in counters.items():
             if type(value) is int and not 0 <= value <= MOST and "token" in name.lower():
-                return f"{name[:60]} is {value if abs(value) <= 10 * MOST else 'beyond any count'}"
+                return f"{name[:60]} is {value if abs(value) < _SHOWN else 'beyond any count'}"
     return ""
 
 
