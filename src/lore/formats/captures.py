@@ -10,10 +10,7 @@ it calls something goes into the tuples of names.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
-
-import msgspec
-from msgspec import Raw, Struct
+from typing import ClassVar
 
 from lore.formats.base import Read
 from lore.formats.contents import NO_CONTENT, Content, content_of
@@ -23,7 +20,7 @@ from lore.formats.lines import Line, LineReader, each, is_crowded, problem, too_
 from lore.formats.times import seconds
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code
-from lore.model.jsonslice import check_text, parts, table
+from lore.model.jsonslice import parts, table
 
 _URL = ("url", "uri", "path")
 _BODY = ("body", "parsed_body", "body_raw", "rawBody", "postData")
@@ -34,70 +31,9 @@ _PHASES = ("blocked", "dns", "connect", "send", "wait")  # of HAR's timings, unt
 _LOOKED_AT = 64  # lines of a beginning: what a proxy notes besides its calls
 
 
-class _Members(Struct, frozen=True, gc=False):
-    """What is read of an object, in one pass; a member of another type sends it through `parts`."""
-
-    request: dict[str, Raw] = {}
-    response: dict[str, Raw] | None = None
-    url: Raw = Raw(b"")
-    uri: Raw = Raw(b"")
-    path: Raw = Raw(b"")
-    method: Raw = Raw(b"")
-    headers: Raw = Raw(b"")
-    status: Raw = Raw(b"")
-    status_code: Raw = Raw(b"")
-    http_status: Raw = Raw(b"")
-    statusCode: Raw = Raw(b"")  # noqa: N815 - as recorders spell it, like the others below
-    timestamp: Raw = Raw(b"")
-    recordedAt: Raw = Raw(b"")  # noqa: N815
-    recorded_at: Raw = Raw(b"")
-    logged_at: Raw = Raw(b"")
-    startedDateTime: Raw = Raw(b"")  # noqa: N815
-    timings: Raw = Raw(b"")
-
-
-_MEMBERS = msgspec.json.Decoder(_Members)
-_BESIDE = tuple(name for name in _Members.__struct_fields__ if name not in ("request", "response"))
-
-
-class _Pair(NamedTuple):
-    """The members of a request and of its response, and those that stand beside them."""
-
-    request: dict[str, bytes]
-    response: dict[str, bytes]
-    beside: dict[str, bytes]
-
-
-def call_at(data: bytes) -> Http | None:
-    """Read the text of an object; None where it is none."""
-    pair = _pair_at(data)
-    return None if pair is None else _call(pair)
-
-
-def call_in(members: dict[str, bytes]) -> Http:
-    """Read an object that is sliced already; what is missing or of another type is unknown."""
-    return _call(_pair_in(members))
-
-
-def _pair_at(data: bytes) -> _Pair | None:
-    try:
-        found = _MEMBERS.decode(data)
-        check_text(data)
-    except (ValueError, RecursionError):
-        members = table(data)
-        return None if members is None else _pair_in(members)
-    request, response = (
-        {key: bytes(raw) for key, raw in (side or {}).items()} for side in (found.request, found.response)
-    )
-    return _Pair(request, response, {name: raw for name in _BESIDE if (raw := bytes(getattr(found, name)))})
-
-
-def _pair_in(members: dict[str, bytes]) -> _Pair:
-    return _Pair(parts(members.get("request", b"")), parts(members.get("response", b"")), members)
-
-
-def _call(pair: _Pair) -> Http:
-    request, response, beside = pair
+def call_in(beside: dict[str, bytes]) -> Http:
+    """Read the members of an object; what is missing or of another type is unknown."""
+    request, response = parts(beside.get("request", b"")), parts(beside.get("response", b""))
     began = ((request, "timestamp"), (beside, "timestamp"), (beside, "recordedAt"), (beside, "recorded_at"))
     answered, logged = seconds(response.get("timestamp", b"null")), seconds(beside.get("logged_at", b"null"))
     if answered is not None and (logged is None or answered > logged - _BEFORE_END):
@@ -134,7 +70,8 @@ class Captures(Documents):
     """A document that lists such objects."""
 
     def call(self, data: bytes) -> Http | None:
-        return call_at(data)
+        members = table(data)
+        return None if members is None else call_in(members)
 
 
 class Cassette(Captures):
@@ -189,8 +126,10 @@ class Proxy(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
             return [problem(Code.CAPTURE_TOO_LARGE, f"a call is passed over: {too_many()}", line)]
-        call = call_at(line.data)
-        return None if call is None else [Read(found, line.number, line.byte) for found in exchanges_of(call)]
+        members = table(line.data)
+        if members is None:
+            return None
+        return [Read(found, line.number, line.byte) for found in exchanges_of(call_in(members))]
 
 
 def _holds_call(members: dict[str, bytes]) -> bool:
@@ -212,10 +151,10 @@ class Har(Documents):
     words: ClassVar[tuple[bytes, ...]] = (b'"log"', b'"entries"')
 
     def call(self, data: bytes) -> Http | None:
-        pair = _pair_at(data)
-        if pair is None:
+        beside = table(data)
+        if beside is None:
             return None
-        request, response, beside = pair
+        request, response = parts(beside.get("request", b"")), parts(beside.get("response", b""))
         at, waited = seconds(beside.get("startedDateTime", b"")), _waited(beside.get("timings", b""))
         return Http(
             url=_text(("url",), request),
