@@ -19,30 +19,16 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw
 
+from lore.formats import claude_records as records
 from lore.formats import claude_timeline as timeline
+from lore.formats.answers import verdict_of
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.claude_records import (
-    MARKERS,
-    METADATA,
-    MODELLED,
-    Compact,
-    Message,
-    OddContentError,
-    Part,
-    Record,
-    ToolResult,
-    ToolUse,
-    compact_of,
-    decode_record,
-    parts_in,
-    source_of,
-    type_of,
-)  # fmt: skip
+from lore.formats.claude_records import Message, Part, Record
 from lore.formats.claude_timeline import ChainMemory, Memory
 from lore.formats.lines import Line, LineReader, each, problem
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import Item, OpaqueItem
+from lore.model.items import NULL, Item, OpaqueItem
 from lore.model.state import Sign
 
 _SYNTHETIC = "<synthetic>"
@@ -63,9 +49,9 @@ class ClaudeCode(LineReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return any(
-            any(marker in line for marker in MARKERS) and type_of(line) in METADATA | MODELLED for line in each(head)
-        )
+        known = records.METADATA | records.MODELLED
+        marked = (line for line in each(head) if any(marker in line for marker in records.MARKERS))
+        return any(records.type_of(line) in known for line in marked)
 
     def _save(self) -> bytes:
         self._state.last = (self._line.number, self._line.byte)
@@ -100,8 +86,8 @@ class ClaudeCode(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         self._line = line
         try:
-            record, odd = decode_record(line.data), ""
-        except OddContentError as error:
+            record, odd = records.decode_record(line.data), ""
+        except records.OddContentError as error:
             record, odd = error.record, str(error)
         if record is None:
             return None
@@ -132,7 +118,7 @@ class ClaudeCode(LineReader):
         if handle is None:
             if record.type == "progress" and name in state.chains and timeline.RESUMED in self._line.data:
                 self._observe((Sign("resume"),), record, name)
-            if record.type not in METADATA:
+            if record.type not in records.METADATA:
                 self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
             return
         if state.session is None:
@@ -173,7 +159,7 @@ class ClaudeCode(LineReader):
     # lines, by type
 
     def _user(self, record: Record, name: str, chain: ChainMemory) -> None:
-        parts = parts_in(record.message)
+        parts = records.parts_in(record.message)
         if chain.boundary is not None:
             if record.is_compact_summary:
                 chain.boundary = msgspec.structs.replace(chain.boundary, summary=timeline.summary_of(parts))
@@ -188,7 +174,7 @@ class ClaudeCode(LineReader):
         answered: list[str] = []
         others: list[Part] = []
         for part in parts:
-            if type(part) is ToolResult:
+            if type(part) is records.ToolResult:
                 self._result(record, name, part)
                 answered.append(chain.calls.get(part.tool_use_id, ""))
             else:
@@ -208,7 +194,7 @@ class ClaudeCode(LineReader):
             chain.order[record.uuid] = None
             self._state.items[record.uuid] = items
 
-    def _result(self, record: Record, name: str, part: ToolResult) -> None:
+    def _result(self, record: Record, name: str, part: records.ToolResult) -> None:
         status, output = "failed" if part.is_error else "completed", timeline.output_of(part.content)
         self._emit(
             e.PatchToolCall(call_id=part.tool_use_id, status=status, chain=name, at=record.timestamp, output=output)
@@ -224,7 +210,7 @@ class ClaudeCode(LineReader):
             if before is not None and before != uuid:
                 self._rewind(name, chain, before, uuid)
             chain.prompts[parent] = uuid
-        self._append(record, name, timeline.prompt_of(uuid, parts, source_of(record)))
+        self._append(record, name, timeline.prompt_of(uuid, parts, records.source_of(record)))
 
     def _pass_by(self, record: Record, name: str, chain: ChainMemory) -> None:
         """Take a prompt back that something else was said in place of: both have one parent."""
@@ -244,7 +230,7 @@ class ClaudeCode(LineReader):
 
     def _assistant(self, record: Record, name: str, chain: ChainMemory) -> None:
         message, line = record.message, self._line
-        parts = parts_in(message)
+        parts = records.parts_in(message)
         assert message is not None
         uuid = record.uuid or _line_name(record, line)
         self._flush_boundary(name, chain)
@@ -263,7 +249,7 @@ class ClaudeCode(LineReader):
                 self._state.items[uuid] = tuple(_block_name(uuid, number) for number in range(len(parts)))
         for number, part in enumerate(parts):
             own = _block_name(uuid, number) if number else uuid
-            if type(part) is ToolUse:
+            if type(part) is records.ToolUse:
                 chain.calls[part.id] = own
                 if part.name == "Skill":
                     self._observe(timeline.signs_of_skill(part.input), record, name)
@@ -291,8 +277,8 @@ class ClaudeCode(LineReader):
             self._emit(e.TurnCompleted(turn=late, chain=name, usage=usage, response_id=response))
         if chain.response == response:
             chain.usage = message.usage or chain.usage
-            if message.diagnostics is not None:
-                chain.verdict = timeline.verdict_of(message.diagnostics) or chain.verdict
+            if message.diagnostics is not NULL:
+                chain.verdict = verdict_of(bytes(message.diagnostics)) or chain.verdict
 
     def _close(self, name: str, chain: ChainMemory) -> None:
         if chain.response is None:
@@ -307,7 +293,7 @@ class ClaudeCode(LineReader):
 
     def _system(self, record: Record, name: str, chain: ChainMemory) -> None:
         if record.subtype == "compact_boundary":
-            meta = compact_of(bytes(record.compact_metadata))
+            meta = records.compact_of(bytes(record.compact_metadata))
             self._flush_boundary(name, chain)
             self._close(name, chain)
             chain.boundary = self._boundary(record, name, chain, meta)
@@ -315,7 +301,7 @@ class ClaudeCode(LineReader):
             return
         cleared: tuple[str, ...] | None = None
         if record.subtype == "microcompact_boundary":
-            cleared = compact_of(bytes(record.microcompact_metadata)).compacted_tool_ids
+            cleared = records.compact_of(bytes(record.microcompact_metadata)).compacted_tool_ids
             self._flush_boundary(name, chain)
         if cleared:
             self._close(name, chain)
@@ -324,7 +310,7 @@ class ClaudeCode(LineReader):
             self._observe(timeline.SYSTEM_SIGNS.get(record.subtype or "", ()), record, name)
         self._silent(record, chain)
 
-    def _boundary(self, record: Record, name: str, chain: ChainMemory, meta: Compact) -> e.CompactApplied:
+    def _boundary(self, record: Record, name: str, chain: ChainMemory, meta: records.Compact) -> e.CompactApplied:
         """Make the compaction, and forget what it prunes."""
         state = self._state
         kept = timeline.preserved(state, chain, meta)

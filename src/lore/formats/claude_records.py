@@ -101,25 +101,12 @@ class Usage(Struct, frozen=True, gc=False):
     cache_creation: Creation | None = None
 
 
-class Miss(Struct, frozen=True, gc=False):
-    """Why the provider says that its cache was missed."""
-
-    type: str | None = None
-    cache_missed_input_tokens: int | None = None
-
-
-class Diagnostics(Struct, frozen=True, gc=False):
-    """`message.diagnostics`: the provider's own verdict on a cache miss."""
-
-    cache_miss_reason: Miss | str | None = None
-
-
 class _MessageFields(Struct, frozen=True, gc=False):
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
     usage: Usage | None = None
-    diagnostics: Diagnostics | None = None
+    diagnostics: Raw = NULL
 
 
 class Message(_MessageFields, frozen=True, gc=False, kw_only=True):
@@ -287,8 +274,8 @@ def _loosely(data: bytes, *, snake: bool) -> Record | None:
         data.decode("utf-8")
     except (ValueError, RecursionError):
         return None
-    fields = {name: getattr(loose, name) for name in _Envelope.__struct_fields__}
-    raw = bytes(loose.message)
+    fields = msgspec.structs.asdict(loose)
+    raw = bytes(fields.pop("message"))
     if raw == b"null":
         return Record(**fields)
     try:
@@ -316,8 +303,7 @@ def _message(raw: bytes) -> Message:
         parts = parts_of(content)
     else:
         raise ValueError("content is neither text nor blocks")
-    fields = {name: getattr(message, name) for name in _MessageFields.__struct_fields__}
-    return Message(content=cast("list[Known]", parts), **fields)
+    return Message(**msgspec.structs.asdict(message) | {"content": cast("list[Known]", parts)})
 
 
 def parts_of(content: bytes) -> list[Part]:
@@ -333,19 +319,16 @@ def parts_of(content: bytes) -> list[Part]:
 
 def _part(raw: bytes) -> Part:
     try:
-        part: Known | None = _PART.decode(raw)
+        part = _PART.decode(raw)
     except msgspec.ValidationError:
         return Other(Raw(raw))
     except (ValueError, RecursionError):  # lone surrogates
-        part = _spelled_oddly(raw)
-    return part if part is not None and _are_sound((part,)) else Other(Raw(raw))
-
-
-def _spelled_oddly(raw: bytes) -> Known | None:
-    try:
-        part: Known = lenient.convert(raw, Known)
-    except (ValueError, RecursionError):
-        return None
-    strict = type(part).__struct_config__.forbid_unknown_fields  # which the slow lane does not heed
-    known = {"type", *type(part).__struct_fields__}
-    return None if strict and any(member.key not in known for member in members(raw)) else part
+        try:
+            part = cast("Known", lenient.convert(raw, Known))
+        except (ValueError, RecursionError):
+            return Other(Raw(raw))
+        known = {"type", *type(part).__struct_fields__}
+        strict = type(part).__struct_config__.forbid_unknown_fields  # which the slow lane does not heed
+        if strict and any(member.key not in known for member in members(raw)):
+            return Other(Raw(raw))
+    return part if _are_sound((part,)) else Other(Raw(raw))

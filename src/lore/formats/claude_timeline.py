@@ -17,40 +17,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.claude_records import (
-    Compact,
-    Creation,
-    Diagnostics,
-    Image,
-    Other,
-    Part,
-    Plain,
-    Record,
-    Segment,
-    Thinking,
-    ToolResult,
-    ToolUse,
-    Usage,
-    is_text,
-    parts_of,
-    spelled,
-)  # fmt: skip
+from lore.formats import claude_records as records
 from lore.model import events as e
+from lore.model import items
 from lore.model.canonical import encode, text_of
-from lore.model.events import Billed, Verdict
-from lore.model.items import (
-    NULL,
-    AssistantMessage,
-    Block,
-    ImageBlock,
-    Item,
-    RawBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    UserMessage,
-    is_absent,
-)  # fmt: skip
+from lore.model.events import Billed
 from lore.model.jsonslice import array, table
 from lore.model.state import LONGEST, Sign, bounded
 
@@ -70,7 +41,7 @@ class ChainMemory(Struct):
     response: str | None = None
     turn: int = 0
     model: str | None = None
-    usage: Usage | None = None
+    usage: records.Usage | None = None
     verdict: e.Verdict | None = None
     answered_at: str | None = None
     asked_at: str | None = None
@@ -80,9 +51,9 @@ class ChainMemory(Struct):
     order: dict[str, str | None] = {}
     calls: dict[str, str] = {}
     prompts: dict[str, str] = {}
-    version: Raw = NULL
-    effort: Raw = NULL
-    permission_mode: Raw = NULL
+    version: Raw = items.NULL
+    effort: Raw = items.NULL
+    permission_mode: Raw = items.NULL
 
 
 class Memory(Struct):
@@ -109,7 +80,7 @@ class Memory(Struct):
         return self.items.get(uuid, (uuid,) if uuid in chain.order else ())
 
 
-def preserved(memory: Memory, chain: ChainMemory, meta: Compact) -> list[str] | None:
+def preserved(memory: Memory, chain: ChainMemory, meta: records.Compact) -> list[str] | None:
     """Return the lines that a compaction kept; None where it says nothing of it.
 
     A list supersedes a segment. A segment whose tail does not lead to its head gives one name that no
@@ -128,7 +99,7 @@ def preserved(memory: Memory, chain: ChainMemory, meta: Compact) -> list[str] | 
     return kept
 
 
-def _path(memory: Memory, segment: Segment) -> set[str] | None:
+def _path(memory: Memory, segment: records.Segment) -> set[str] | None:
     """Walk from a segment's tail to its head; None where the way ends before it.
 
     Work stays linear in the lines: where too many were walked over already, the way ends too.
@@ -178,74 +149,66 @@ def _settle(memory: Memory, uuid: str, gone: set[str], stay: set[str]) -> None:
     (gone if at in gone else stay).update(path)
 
 
-def prompt_of(uuid: str, parts: Sequence[Part], source: str) -> UserMessage:
+def prompt_of(uuid: str, parts: Sequence[records.Part], source: str) -> items.UserMessage:
     """Convert a user's message, which is one text or several parts."""
     whole = parts[0] if len(parts) == 1 else None
-    if type(whole) is Plain:
-        return UserMessage(uuid, text=whole.text, source=source)
-    return UserMessage(uuid, blocks=tuple(map(block_of, parts)), source=source)
+    if type(whole) is records.Plain:
+        return items.UserMessage(uuid, text=whole.text, source=source)
+    return items.UserMessage(uuid, blocks=tuple(map(block_of, parts)), source=source)
 
 
-def block_of(part: Part) -> Block:
+def block_of(part: records.Part) -> items.Block:
     """Convert a block; a call or result in a place where none belongs is kept as the block that it is."""
     match part:
-        case TextBlock():
+        case items.TextBlock():
             return part
-        case Plain(text=text):
-            return TextBlock(text)
-        case Thinking(thinking=text, signature=signature):
-            return ThinkingBlock(text, signature)
-        case Image(source=source):
-            return ImageBlock(source.media_type, source.data)
-        case Other(json=raw):
-            return RawBlock(raw)
-        case ToolUse() | ToolResult():
-            return RawBlock(Raw(msgspec.json.encode(part)))
+        case records.Plain(text=text):
+            return items.TextBlock(text)
+        case records.Thinking(thinking=text, signature=signature):
+            return items.ThinkingBlock(text, signature)
+        case records.Image(source=source):
+            return items.ImageBlock(source.media_type, source.data)
+        case records.Other(json=raw):
+            return items.RawBlock(raw)
+        case records.ToolUse() | records.ToolResult():
+            return items.RawBlock(Raw(msgspec.json.encode(part)))
 
 
-def spoken(uuid: str, part: Part, stop_reason: str | None, response: str) -> Item:
+def spoken(uuid: str, part: records.Part, stop_reason: str | None, response: str) -> items.Item:
     """Convert a part of a response: a call, or something said."""
-    if type(part) is ToolUse:
-        return ToolCall(uuid, part.id, part.name, part.input, response_id=response)
-    if type(part) is Plain:
-        return AssistantMessage(uuid, text=part.text, response_id=response)
-    return AssistantMessage(uuid, blocks=(block_of(part),), stop_reason=stop_reason, response_id=response)
+    if type(part) is records.ToolUse:
+        return items.ToolCall(uuid, part.id, part.name, part.input, response_id=response)
+    if type(part) is records.Plain:
+        return items.AssistantMessage(uuid, text=part.text, response_id=response)
+    return items.AssistantMessage(uuid, blocks=(block_of(part),), stop_reason=stop_reason, response_id=response)
 
 
 def output_of(content: Raw) -> Raw:
     """Convert a result's content: a text stays, a list becomes lore's blocks, nothing an empty text."""
-    if is_text(content):
+    if records.is_text(content):
         return content
     text = bytes(content)
     if text[:1] == b"[":
-        return Raw(b"[" + b",".join([msgspec.json.encode(block_of(part)) for part in parts_of(text)]) + b"]")
+        return Raw(b"[" + b",".join([msgspec.json.encode(block_of(part)) for part in records.parts_of(text)]) + b"]")
     return Raw(b'""') if text == b"null" else Raw(b'[{"type":"raw","json":' + text + b"}]")
 
 
-def summary_of(parts: Sequence[Part]) -> Raw:
+def summary_of(parts: Sequence[records.Part]) -> Raw:
     """Return a summary's text, from a text or from the text blocks of a list."""
-    if len(parts) == 1 and isinstance(parts[0], Plain):
+    if len(parts) == 1 and isinstance(parts[0], records.Plain):
         return parts[0].text
-    return Raw(encode("\n\n".join([text_of(bytes(part.text)) for part in parts if isinstance(part, TextBlock)])))
+    return Raw(encode("\n\n".join([text_of(bytes(part.text)) for part in parts if isinstance(part, items.TextBlock)])))
 
 
-def billed(usage: Usage | None) -> Billed | None:
+def billed(usage: records.Usage | None) -> Billed | None:
     """Read usage in lore's counts."""
     if usage is None:
         return None
-    split = usage.cache_creation or Creation()
+    written = usage.cache_creation or records.Creation()
     return Billed(
         usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens, usage.output_tokens,
-        split.ephemeral_5m_input_tokens, split.ephemeral_1h_input_tokens,
+        written.ephemeral_5m_input_tokens, written.ephemeral_1h_input_tokens,
     )  # fmt: skip
-
-
-def verdict_of(diagnostics: Diagnostics | None) -> Verdict | None:
-    """Read the provider's verdict."""
-    reason = None if diagnostics is None else diagnostics.cache_miss_reason
-    if reason is None or isinstance(reason, str):
-        return Verdict(reason, source="diagnostics") if reason else None
-    return None if reason.type is None else Verdict(reason.type, reason.cache_missed_input_tokens, "diagnostics")
 
 
 RESUMED = b'"SessionStart:resume"'
@@ -268,14 +231,14 @@ class _Attachment(Struct, frozen=True, gc=False):
 _ATTACHMENT = msgspec.json.Decoder(_Attachment)
 
 
-def signs_of_change(record: Record, chain: ChainMemory, field: str) -> Sequence[Sign]:
+def signs_of_change(record: records.Record, chain: ChainMemory, field: str) -> Sequence[Sign]:
     """Return that a standing field says another thing than on the lines before; remember what it says."""
     said: Raw = getattr(record, field)
-    if is_absent(said):
+    if items.is_absent(said):
         return ()
     known: Raw = getattr(chain, field)
     setattr(chain, field, said.copy())
-    if known == NULL or said == known:
+    if known == items.NULL or said == known:
         return ()
     return (Sign(_STANDING[field], before=_shown(known), after=_shown(said)),)
 
@@ -301,13 +264,13 @@ def signs_of_skill(given: Raw) -> Sequence[Sign]:
     return (Sign("skill", bounded(_names(call, "skill") or _names(call, "command"))),)
 
 
-def signs_of_prompt(record: Record, chain: ChainMemory, parts: Sequence[Part]) -> Sequence[Sign]:
+def signs_of_prompt(record: records.Record, chain: ChainMemory, parts: Sequence[records.Part]) -> Sequence[Sign]:
     """Return the signs of a user's message."""
     found = list(signs_of_change(record, chain, "permission_mode"))
     for part in parts:
-        if type(part) is Image:
+        if type(part) is records.Image:
             found.append(_IMAGE)
-        elif type(part) is Plain or type(part) is TextBlock:
+        elif type(part) is records.Plain or type(part) is items.TextBlock:
             found += _signs_of_text(part.text)
     return found
 
@@ -332,7 +295,7 @@ SYSTEM_SIGNS = {"api_error": (Sign("api-error"),), "microcompact_boundary": (Sig
 def signs_of_attachment(line: bytes) -> Sequence[Sign]:
     """Return the sign of a line that is an attachment."""
     try:
-        attached = spelled(_ATTACHMENT, line).attachment
+        attached = records.spelled(_ATTACHMENT, line).attachment
     except (ValueError, RecursionError):  # of a shape to come: it says nothing that is known here
         return ()
     name = _ATTACHED.get(bytes(attached.get("type", b"")).strip(b'"').decode("utf-8", "replace"))

@@ -21,21 +21,9 @@ from msgspec import UNSET, Raw, Struct
 from lore.formats.base import Read, Yields
 from lore.formats.lines import Line, LineReader, each, problem
 from lore.model import events as e
-from lore.model import lenient
+from lore.model import items, lenient
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
-from lore.model.items import (
-    AssistantMessage,
-    CompactDivider,
-    ImageBlock,
-    Item,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    UserMessage,
-    blocks_of,
-    is_absent,
-)  # fmt: skip
 from lore.model.jsonslice import array, spans, table
 from lore.model.prompt import Fidelity, Prompt, Segment
 from lore.model.results import AssembledTurn, changes_of
@@ -123,7 +111,7 @@ def _slow(data: bytes) -> e.Event | None:
 
 def is_string(raw: Raw) -> bool:
     """Tell whether content is a JSON string (or absent)."""
-    return bytes(raw)[:1] == b'"' or is_absent(raw)
+    return bytes(raw)[:1] == b'"' or items.is_absent(raw)
 
 
 def _well_formed(event: e.Event) -> bool:
@@ -138,18 +126,18 @@ def _well_formed(event: e.Event) -> bool:
         case e.ToolResultCleared(placeholder=text) | e.CompactApplied(summary=text) | e.Layer(text=text):
             return is_string(text)
         case e.SessionStarted(system=system, params=params) | e.SessionChanged(system=system, params=params):
-            return _good_system(system) and (bytes(params)[:1] == b"{" or is_absent(params))
+            return _good_system(system) and (bytes(params)[:1] == b"{" or items.is_absent(params))
         case _:
             return True
 
 
-def _good_item(item: Item) -> bool:
+def _good_item(item: items.Item) -> bool:
     match item:
-        case UserMessage(text=text, blocks=blocks) | AssistantMessage(text=text, blocks=blocks):
+        case items.UserMessage(text=text, blocks=blocks) | items.AssistantMessage(text=text, blocks=blocks):
             return is_string(text) and (blocks is None or all(_good_block(block) for block in blocks))
-        case ToolCall(output=output, error=error):
+        case items.ToolCall(output=output, error=error):
             return _good_output(output) and is_string(error)
-        case CompactDivider(summary=summary):
+        case items.CompactDivider(summary=summary):
             return is_string(summary)
         case _:
             return True
@@ -157,7 +145,7 @@ def _good_item(item: Item) -> bool:
 
 def _good_block(block: object) -> bool:
     match block:
-        case TextBlock(text=text) | ThinkingBlock(text=text) | ImageBlock(data=text):
+        case items.TextBlock(text=text) | items.ThinkingBlock(text=text) | items.ImageBlock(data=text):
             return bytes(text)[:1] == b'"'
         case _:
             return True
@@ -167,7 +155,7 @@ def _good_output(output: Raw) -> bool:
     if is_string(output):
         return True
     try:
-        return all(_good_block(block) for block in blocks_of(bytes(output)))
+        return all(_good_block(block) for block in items.blocks_of(bytes(output)))
     except (ValueError, RecursionError):
         return False
 
@@ -202,10 +190,6 @@ class _ChainPrompt(Struct, frozen=True):
     prompt: Prompt
     sums: list[int]
 
-    def saved(self) -> _Saved:
-        prompt = self.prompt
-        return _Saved(prompt.dialect, prompt.fidelity, prompt.head, list(prompt.messages), prompt.params)
-
 
 class _RefusedError(Exception):
     """A line that contradicts itself."""
@@ -231,13 +215,22 @@ class Assembled(LineReader):
         return (table(next(each(head), b"")) or {}).keys() >= _OPENING
 
     def _save(self) -> bytes:
-        chains = {name: held.saved() for name, held in self._chains.items()}
+        prompts = ((name, held.prompt) for name, held in self._chains.items())
+        chains = {
+            name: _Saved(prompt.dialect, prompt.fidelity, prompt.head, list(prompt.messages), prompt.params)
+            for name, prompt in prompts
+        }
         return msgspec.msgpack.encode(_State(self._lost, chains))
 
     def _load(self, saved: bytes) -> None:
         state = msgspec.msgpack.decode(saved, type=_State)
         self._lost = state.lost
-        self._chains = {name: _held(chain) for name, chain in state.chains.items()}
+        for name, chain in state.chains.items():
+            prompt = Prompt(
+                chain.dialect, chain.fidelity, head=chain.head, messages=Vector(chain.messages), params=chain.params
+            )  # fmt: skip
+            sums = list(accumulate((len(segment.data) for segment in prompt), initial=0))
+            self._chains[name] = _ChainPrompt(prompt, sums)
 
     def _record(self, line: Line) -> list[Read] | None:
         told = _decoded(line.data)
@@ -269,19 +262,14 @@ def _decoded(data: bytes) -> AssembledTurn | None:
         told = _TURN.decode(data)
         if not data.isascii():
             data.decode("utf-8")  # msgspec's Raw does not look inside strings
-    except (ValueError, RecursionError):
-        return _slow_turn(data)
+    except (ValueError, RecursionError):  # deep nesting, lone surrogates in parameters and breakpoints
+        try:
+            told = lenient.convert(data, AssembledTurn)
+        except (ValueError, RecursionError):
+            return None
+        counts = (told.keep_segments, told.keep_bytes, told.tail_segments, told.tail_bytes)
+        return told if min(counts) >= 0 and all(place >= 0 for place, _ in told.breakpoints) else None
     return told
-
-
-def _slow_turn(data: bytes) -> AssembledTurn | None:
-    """Decode what the fast lane refuses: deep nesting, lone surrogates in parameters and breakpoints."""
-    try:
-        told: AssembledTurn = lenient.convert(data, AssembledTurn)
-    except (ValueError, RecursionError):
-        return None
-    counts = (told.keep_segments, told.keep_bytes, told.tail_segments, told.tail_bytes)
-    return told if min(counts) >= 0 and all(place >= 0 for place, _ in told.breakpoints) else None
 
 
 def _continued(told: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt:
@@ -335,10 +323,3 @@ def _extended(
         total += len(one.data)
         sums.append(total)
     return _ChainPrompt(prompt, sums)
-
-
-def _held(saved: _Saved) -> _ChainPrompt:
-    prompt = Prompt(
-        saved.dialect, saved.fidelity, head=saved.head, messages=Vector(saved.messages), params=saved.params
-    )  # fmt: skip
-    return _ChainPrompt(prompt, list(accumulate((len(segment.data) for segment in prompt), initial=0)))

@@ -13,22 +13,9 @@ from typing import ClassVar
 import msgspec
 from msgspec import Struct
 
+from lore.formats import lines
 from lore.formats.base import Read
-from lore.formats.lines import (
-    BOM,
-    LONGEST,
-    SPACE,
-    Line,
-    LineReader,
-    Lines,
-    each,
-    is_crowded,
-    placed,
-    problem,
-    split_joined,
-    too_many,
-    too_much,
-)  # fmt: skip
+from lore.formats.lines import BOM, SPACE, Line, LineReader, Lines
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import array, is_json
 from lore.model.turn import Exchange
@@ -42,7 +29,7 @@ class _State(Struct, frozen=True):
 class RecordReader(LineReader):
     """A reader of records; a format says in `_values` what one holds."""
 
-    largest: ClassVar[int] = LONGEST  # bytes of a record
+    largest: ClassVar[int] = lines.LONGEST  # bytes of a record
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +74,7 @@ class RecordReader(LineReader):
     def _stands_alone(self, line: Line) -> bool:
         """Tell whether a line that is whole shows that the file is read line by line: here the first one decides."""
         piece = line.data.strip(SPACE)
-        alone = not self._whole and (not piece or is_json(piece) or split_joined(piece) is not None)
+        alone = not self._whole and (not piece or is_json(piece) or lines.split_joined(piece) is not None)
         self._whole = not alone
         return alone
 
@@ -98,13 +85,15 @@ class RecordReader(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         data = line.data.strip(SPACE)
         if len(data) > self.largest:
-            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_much(self.largest)}", line)]
-        if is_crowded(data):
-            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line)]
-        if data[:1] not in (b"{", b"[") or not is_json(data):
+            reason = lines.too_much(self.largest)
+        elif lines.is_crowded(data):
+            reason = lines.too_many()
+        elif data[:1] not in (b"{", b"[") or not is_json(data):
             return None
-        records = array(data) if data[:1] == b"[" else [data]
-        return [placed(value, line) for record in records for value in self._values(record, line)]
+        else:
+            values = array(data) if data[:1] == b"[" else [data]
+            return [lines.placed(value, line) for record in values for value in self._values(record, line)]
+        return [lines.problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {reason}", line)]
 
     def _values(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read]:
         """Return what one JSON object holds; what is no read is placed at its line."""
@@ -117,7 +106,7 @@ def first_records(head: bytes) -> list[bytes]:
     if is_json(text):
         return array(text)[:8] if text[:1] == b"[" else [text]
     found: list[bytes] = []
-    for line in each(head):
+    for line in lines.each(head):
         piece = line.strip(SPACE)
         if piece[:1] in (b"{", b"[") and is_json(piece):
             found += array(piece)[:8] if piece[:1] == b"[" else [piece]

@@ -18,16 +18,8 @@ from lore.formats.base import HOLDS, Clock, Read, Reader
 from lore.formats.lines import Lines
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
+from lore.model import events as e
 from lore.model.codes import Code, Problem
-from lore.model.events import (
-    Append,
-    CompactApplied,
-    Event,
-    PatchToolCall,
-    SessionStarted,
-    TurnCompleted,
-    TurnStarted,
-)  # fmt: skip
 from lore.model.items import is_absent
 from lore.model.state import Chain, Session
 from lore.model.turn import Basis, Turn, TurnPrompt
@@ -40,7 +32,7 @@ from lore.recording.base import Problems, Recording
 from lore.recording.overrides import Completion, completed
 from lore.recording.subagents import Family
 
-_PLAIN = (Append, PatchToolCall, TurnCompleted)
+_PLAIN = (e.Append, e.PatchToolCall, e.TurnCompleted)
 
 
 class Template(NamedTuple):
@@ -117,13 +109,13 @@ class EventRecording(Recording):
         """The session after what was read so far."""
         return self._folding.state()
 
-    def apply(self, read: Read, event: Event) -> None:
+    def apply(self, read: Read, event: e.Event) -> None:
         """Fold one event into the state, before a turn's start also what lore derives."""
-        start = isinstance(event, TurnStarted)
+        start = isinstance(event, e.TurnStarted)
         self._odd(self.begin(event) if start else self._folding.apply(event), read)
-        if isinstance(event, CompactApplied):
+        if isinstance(event, e.CompactApplied):
             self.boundaries.append((event.uuid, event.at))
-        elif isinstance(event, SessionStarted) and event.dialect not in (None, *dialect_names()):
+        elif isinstance(event, e.SessionStarted) and event.dialect not in (None, *dialect_names()):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic stands in for it"
             self.problems.add(Problem(Code.DIALECT_NOT_WRITTEN, shown), self.reading, read.line, read.byte)
 
@@ -136,9 +128,9 @@ class EventRecording(Recording):
         waiting: dict[str, Turn] = {}
         fold, odd = self._folding.apply, self._odd
         for read in self._every_read():
-            event: Event = read.value  # pyright: ignore[reportAssignmentType]
+            event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
             kind = type(event)
-            if kind is TurnStarted:
+            if kind is e.TurnStarted:
                 before = waiting.pop(event.chain, None)
                 if before is not None:
                     yield self._billed(before)
@@ -157,7 +149,7 @@ class EventRecording(Recording):
         for turn in waiting.values():
             yield self._billed(turn)
 
-    def begin(self, event: TurnStarted) -> Sequence[Problem]:
+    def begin(self, event: e.TurnStarted) -> Sequence[Problem]:
         """Fold a turn's start, and before it what lore derives and the log does not hold."""
         session = self._folding.session
         if not session.is_own:
