@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lore.formats.documents import Elements
+from lore.formats.documents import LONGEST, Elements
 from lore.formats.recognition import array_at, is_document
 
 DOCUMENT = json.dumps(
@@ -15,8 +15,8 @@ DOCUMENT = json.dumps(
 PATHS = (".log.entries",)
 
 
-def cut(data, paths=PATHS, size=10**9):
-    elements = Elements(paths)
+def cut(data, paths=PATHS, size=10**9, limit=LONGEST):
+    elements = Elements(paths, limit)
     found = [line for at in range(0, len(data), size) for line in elements.feed(data[at : at + size])]
     return [*found, *elements.finish()], elements
 
@@ -59,19 +59,17 @@ def test_an_odd_element_hides_none_that_follow(odd, size):
 
 
 @pytest.mark.parametrize("size", [1, 9, 64, 10**6])
-def test_an_element_that_is_too_long_is_given_without_its_bytes(size, monkeypatch):
-    monkeypatch.setattr("lore.formats.documents.LONGEST", 40)
+def test_an_element_that_is_too_long_is_given_without_its_bytes(size):
     long = b'{"a":"' + b'x\\"]}' * 30 + b'\\\\"}'
     data = b'{"entries":[{"n":1},' + long + b',\n{"n":2}]}'
-    found, elements = cut(data, (".entries",), size)
+    found, elements = cut(data, (".entries",), size, limit=40)
     assert [line.data for line in found] == [b'{"n":1}', b"", b'{"n":2}']
     assert [(line.number, line.byte) for line in found] == [(1, 12), (1, 20), (2, data.index(b'{"n":2}'))]
     assert elements.phase == "over"
 
 
-def test_no_more_is_held_than_one_element_needs(monkeypatch):
-    monkeypatch.setattr("lore.formats.documents.LONGEST", 1000)
-    elements = Elements((".entries",))
+def test_no_more_is_held_than_one_element_needs():
+    elements = Elements((".entries",), limit=1000)
     elements.feed(b'{"entries":[{"a":"')
     for _ in range(1000):
         elements.feed(b"x" * 100)

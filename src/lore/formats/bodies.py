@@ -15,12 +15,12 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from lore.formats.answers import Answer, answer_of, answer_of_events, answer_of_stream, answered, billed_of, is_stream
+from lore.formats.answers import Answer, answered, billed_of
 from lore.formats.base import Read
 from lore.formats.chat import kept
-from lore.formats.contents import events_in, unescaped
+from lore.formats.contents import Content, unescaped
 from lore.formats.folders import Header, Member, PackReader, placed
-from lore.formats.http import call_of, endpoint_of, headers_of, status_of
+from lore.formats.http import call_of, content_answer, endpoint_of, headers_of, status_of
 from lore.formats.lines import BOM, SPACE, Line, Lines, fault, is_crowded, problem, split_joined, too_many
 from lore.formats.recognition import ASKED, is_body
 from lore.formats.records import RecordReader
@@ -28,7 +28,7 @@ from lore.formats.times import seconds
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import Sliced, parts, table
-from lore.model.turn import Exchange, Form, Streamed
+from lore.model.turn import Exchange, Form
 
 
 class Bodies(RecordReader):
@@ -174,21 +174,11 @@ def _answer(record: dict[str, bytes]) -> Answer:
     response = record.get("response", record.get("response_body", b"null"))
     if response in _NONE:
         response = record.get("response_sse", b"null")
-    if response[:1] == b'"':
-        text = unescaped(response).strip()
-        found = _streamed(answer_of_stream(text), response, "text") if is_stream(text) else answer_of(text)
-    elif response[:1] == b"[":
-        events, text = events_in(response)
-        found = _streamed(answer_of_events(events) if events else answer_of_stream(text), response, "events")
-    else:
-        found = answer_of(response)
+    form: Form = "text" if response[:1] == b'"' else "events" if response[:1] == b"[" else "json"
+    found = content_answer(Content(response, form))
     beside = next((record[key] for key in _USAGE if record.get(key, b"null") != b"null"), b"null")
     usage = billed_of(beside)
     return found if usage is None else replace(found, usage=usage)
-
-
-def _streamed(answer: Answer, raw: bytes, form: Form) -> Answer:
-    return replace(answer, output=Streamed(raw, form))
 
 
 _NONE = (b"null", b'""')

@@ -76,55 +76,31 @@ class _Counter(Struct):
         return -1
 
 
-class _State(Struct):
-    """What a cutter remembers; `line` and `byte` are those of the first byte that is pending."""
+class Elements(Struct):
+    """Cut the elements of the first array that stands at one of these paths (`""`: the document itself).
 
+    `phase` says where it stands: before the array, inside it, behind it; `line` and `byte` are those of the first
+    byte that is pending; `wanted` bytes have to be there before it is worth looking again.
+    """
+
+    paths: tuple[str, ...]
+    limit: int = LONGEST
     phase: Phase = "before"
     line: int = 1
     byte: int = 0
-    pending: bytes = b""
-    wanted: int = 0  # bytes that have to be there before it is worth looking again
+    pending: list[bytes] = []
+    size: int = 0
+    wanted: int = 0
     skipping: bool = False
     counter: _Counter = msgspec.field(default_factory=_Counter)
-
-
-class Elements:
-    """Cut the elements of the first array that stands at one of these paths (`""`: the document itself)."""
-
-    def __init__(self, paths: tuple[str, ...], state: bytes = b"", *, limit: int | None = None) -> None:
-        self.limit = limit or LONGEST
-        self._paths = paths
-        self._state = msgspec.msgpack.decode(state, type=_State) if state else _State()
-        self._pending = [self._state.pending] if self._state.pending else []
-        self._size = len(self._state.pending)
-
-    @property
-    def state(self) -> bytes:
-        """All that it remembers."""
-        return msgspec.msgpack.encode(msgspec.structs.replace(self._state, pending=self.rest))
-
-    @property
-    def phase(self) -> Phase:
-        """Where it stands: before the array, inside it, behind it."""
-        return self._state.phase
-
-    @property
-    def line(self) -> int:
-        """The line of the first byte that is pending."""
-        return self._state.line
-
-    @property
-    def byte(self) -> int:
-        """The place of the first byte that is pending."""
-        return self._state.byte
 
     def feed(self, data: bytes) -> list[Line]:
         """Take the next bytes; return the elements that they complete."""
         if self.phase == "over":
             return []
-        self._pending.append(data)
-        self._size += len(data)
-        return self._look() if self._size >= self._state.wanted or self._state.skipping else []
+        self.pending.append(data)
+        self.size += len(data)
+        return self._look() if self.size >= self.wanted or self.skipping else []
 
     def finish(self) -> list[Line]:
         """Return what is left where no bytes come any more; `rest` says what could not be read."""
@@ -133,79 +109,79 @@ class Elements:
     @property
     def rest(self) -> bytes:
         """What is pending: after `finish`, the beginning of an element that has no end."""
-        if len(self._pending) > 1:
-            self._pending = [b"".join(self._pending)]
-        return self._pending[0] if self._pending else b""
+        if len(self.pending) > 1:
+            self.pending = [b"".join(self.pending)]
+        return self.pending[0] if self.pending else b""
 
     def _look(self) -> list[Line]:
         data = self.rest
         at = 0
-        if self._state.phase == "before":
+        if self.phase == "before":
             at = self._begin(data)
             if at < 0:
                 self._keep(b"" if self.phase == "over" else data, data, 0, wanted=2 * len(data))
                 return []
-            self._state.phase = "inside"
+            self.phase = "inside"
             self._pass(data, 0, at)
         return self._cut(data, at)
 
     def _keep(self, rest: bytes, data: bytes, at: int, *, wanted: int) -> None:
-        self._pending = [rest] if rest else []
-        self._size, self._state.wanted = len(rest), wanted
+        self.pending = [rest] if rest else []
+        self.size, self.wanted = len(rest), wanted
         if not rest:
             self._pass(data, at, len(data))
 
     def _pass(self, data: bytes, start: int, end: int) -> None:
         """Count what is behind."""
-        self._state.line += data.count(b"\n", start, end)
-        self._state.byte += end - start
+        self.line += data.count(b"\n", start, end)
+        self.byte += end - start
 
     def _begin(self, data: bytes) -> int:
         """Return where the array's first element may stand; -1 where it has not been met."""
-        if "" in self._paths:
+        if "" in self.paths:
             start = len(data) - len(data.removeprefix(BOM).lstrip(SPACE))
             if start < len(data):
                 if data[start] == 0x5B:
                     return start + 1
-                self._state.phase = "over" if len(self._paths) == 1 else self._state.phase
-        found = array_at(data, self._paths)
+                self.phase = "over" if len(self.paths) == 1 else self.phase
+        found = array_at(data, self.paths)
         if found < 0 and len(data) > BEGINNING:
-            self._state.phase = "over"
+            self.phase = "over"
         return found
 
     def _cut(self, data: bytes, at: int) -> list[Line]:
         found: list[Line] = []
         while True:
             start = at
-            if not self._state.skipping:
+            if not self.skipping:
                 at = _BETWEEN.match(data, at).end()  # pyright: ignore[reportOptionalMemberAccess]
                 self._pass(data, start, at)
                 start = at
                 if data[at : at + 1] == b"]":
-                    self._state.phase = "over"
-                if at == len(data) or self._state.phase == "over":
+                    self.phase = "over"
+                if at == len(data) or self.phase == "over":
                     self._keep(b"", data, at, wanted=0)
                     return found
-            end = self._state.counter.end(data, at) if self._state.skipping else _end(data, at)
+            end = self.counter.end(data, at) if self.skipping else _end(data, at)
             if end < 0:
                 return self._wait(data, at, found)
             end = max(end, start + 1)  # a bracket that closes nothing is an element of its own, damaged
             whole = data[start:end].rstrip(SPACE)
-            if not self._state.skipping:
+            if not self.skipping:
                 found.append(Line(self.line, self.byte, whole if len(whole) <= self.limit else b""))
-            self._state.skipping, self._state.counter = False, _Counter()
+            self.skipping, self.counter = False, _Counter()
             self._pass(data, start, end)
             at = end
 
     def _wait(self, data: bytes, at: int, found: list[Line]) -> list[Line]:
         """Keep an element that is not whole; one that is too long is given up."""
-        if self._state.skipping:
+        if self.skipping:
             self._keep(b"", data, at, wanted=0)
         elif len(data) - at > self.limit:
             found.append(Line(self.line, self.byte, b""))
-            self._state.skipping = True
-            self._state.counter = _Counter()
-            self._state.counter.end(data, at)
+            self.skipping = True
+            self.counter = _Counter()
+            self.counter.end(data, at)
             self._keep(b"", data, at, wanted=0)
         else:
             self._keep(data[at:], data, at, wanted=min(2 * (len(data) - at), self.limit + 1))
@@ -241,7 +217,7 @@ class Documents:
     longest: ClassVar[int] = LONGEST  # bytes of an element
 
     def __init__(self, state: bytes = b"") -> None:
-        self._elements = Elements(self.paths, state, limit=self.longest)
+        self._elements = msgspec.msgpack.decode(state, type=Elements) if state else Elements(self.paths, self.longest)
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -256,7 +232,7 @@ class Documents:
 
     @property
     def state(self) -> bytes:
-        return self._elements.state
+        return msgspec.msgpack.encode(self._elements)
 
     def feed(self, data: bytes) -> Iterable[Read]:
         return self._read_all(self._elements.feed(data))

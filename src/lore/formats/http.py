@@ -76,7 +76,7 @@ def exchanges_of(http: Http) -> list[Judged]:
     found: list[Judged] = []
     answer = NOTHING
     try:
-        answer = _answer(http)
+        answer = content_answer(http.response, http.response_headers.get("content-encoding", ""))
     except ContentError as error:
         found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = http_seconds(http.response_headers.get("date", "")) or answer.created  # to the second
@@ -94,25 +94,22 @@ def _unread(http: Http, endpoint: str, reason: str, *, large: bool = False) -> P
     return Problem(code, f"the body of a request to {endpoint} cannot be read: {reason}")
 
 
-def _answer(http: Http) -> Answer:
-    """Read the response in whatever form it was kept."""
-    content = http.response
+def content_answer(content: Content, encoding: str = "") -> Answer:
+    """Read a response in whatever form it was kept; raises ContentError. A stream stays as it was recorded."""
     if content.form == "events":
         events, text = events_in(content.raw)
-        return _streamed(answer_of_events(events) if events else answer_of_stream(text), content)
-    encoding = http.response_headers.get("content-encoding", "")
-    body = opened(content, encoding, binary=is_framed)
-    if is_framed(body):
-        return _streamed(answer_of_events(framed_events(body)), content, encoding)
-    if content.form != "json" and is_stream(body):
-        return _streamed(answer_of_stream(body), content, encoding)
-    found = answer_of(body)
-    return found if isinstance(found.output, bytes) else _streamed(found, content, encoding)
-
-
-def _streamed(answer: Answer, content: Content, encoding: str = "") -> Answer:
-    """Keep a stream as it was recorded: what is compressed there stays so."""
-    return replace(answer, output=Streamed(content.raw, content.form, encoding))
+        found, encoding = answer_of_events(events) if events else answer_of_stream(text), ""
+    else:
+        body = opened(content, encoding, binary=is_framed)
+        if is_framed(body):
+            found = answer_of_events(framed_events(body))
+        elif content.form != "json" and is_stream(body):
+            found = answer_of_stream(body)
+        else:
+            found = answer_of(body)
+            if isinstance(found.output, bytes):
+                return found
+    return replace(found, output=Streamed(content.raw, content.form, encoding))
 
 
 def headers_of(raw: bytes) -> Headers:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain as chained
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from lore.formats.answers import output_in
 from lore.formats.chat import array_of, object_of
@@ -172,14 +172,6 @@ class _Blocks:
     def all(self) -> list[dict[str, bytes]]:
         """Return the blocks in the order of their places."""
         return [self._blocks[place].members() for place in sorted(self._blocks)]
-
-
-class _StreamedMessage(Protocol):
-    """A message that grows by events, each as its members; empty where nothing of it came."""
-
-    def take(self, event: dict[str, bytes]) -> None: ...
-
-    def answer(self) -> bytes: ...
 
 
 class _Anthropic:
@@ -355,7 +347,7 @@ class _Converse:
         return text
 
 
-_DIALECTS: tuple[tuple[Callable[[dict[str, bytes]], bool], Callable[[], _StreamedMessage]], ...] = (
+_DIALECTS: tuple[tuple[Callable[[dict[str, bytes]], bool], type[_Anthropic | _Chat | _Gemini | _Converse]], ...] = (
     (lambda event: event.get("type", b"").startswith((b'"message_start"', b'"content_block_')), _Anthropic),
     (lambda event: "choices" in event, _Chat),
     (lambda event: "candidates" in event or b'"candidates"' in event.get("response", b""), _Gemini),

@@ -17,15 +17,15 @@ from msgspec import Raw
 from lore.errors import LoreError, Where
 from lore.fold.step import tool_name
 from lore.formats.base import Read, Reader
+from lore.formats.lines import BOM, SPACE
 from lore.model.canonical import decode, encode
 from lore.model.codes import Problem
 from lore.model.events import MAIN, OpaqueEvent, SessionChanged, SessionStarted
 from lore.model.items import NULL, is_absent
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, is_json, table
 from lore.model.turn import Exchange
 from lore.recording import corpus
 
-_SPACE = b" \t\r\n"
 _BREAKS = re.compile(rb"[ \t]*[\r\n][ \t\r\n]*")  # never inside a string, where line ends are escapes
 HINT_SYSTEM = "give text, or JSON: a string, a list of strings, a list of text blocks"
 HINT_TOOLS = "give a JSON array of tools, an object with `tools`, or one that has each tool under its name"
@@ -106,35 +106,34 @@ def read_completion(system: str | None, tools: str | None, *, strict: bool) -> C
 
 
 def _read(path: str) -> bytes:
-    return b"".join(corpus.pieces(path)).removeprefix(b"\xef\xbb\xbf")
+    return b"".join(corpus.pieces(path)).removeprefix(BOM)
 
 
 def _system(path: str, data: bytes) -> bytes:
     """Read a system prompt: JSON where the file holds a value of a fitting kind, else text as it is."""
-    start = data.lstrip(_SPACE)[:1]
-    if path.endswith(".json") or (start in (b'"', b"[", b"{") and _is_json(data)):
+    start = data.lstrip(SPACE)[:1]
+    if path.endswith(".json") or (start in (b'"', b"[", b"{") and is_json(data)):
         found = _value(path, data)
         held = table(found)
         return _texts(path, held["system"] if held is not None and "system" in held else found)
     try:
         return encode(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise _fault(path, data, error.start, "holds bytes that are not UTF-8", HINT_SYSTEM) from None
+        raise _fault(path, " holds bytes that are not UTF-8", HINT_SYSTEM, at=(data, error.start)) from None
 
 
 def _texts(path: str, raw: bytes) -> bytes:
     if raw[:1] == b'"':
         return raw
     if raw[:1] != b"[":
-        raise LoreError(f"{corpus.show(path)} holds no system prompt", hint=HINT_SYSTEM, where=Where(corpus.show(path)))
+        raise _fault(path, " holds no system prompt", HINT_SYSTEM)
     texts: list[bytes] = []
-    for number, one in enumerate(array(raw)):
-        block = table(one) or {}
-        text = block.get("text", b"") if block.get("type") == b'"text"' else one
+    for number, element in enumerate(array(raw)):
+        block = table(element) or {}
+        text = block.get("text", b"") if block.get("type") == b'"text"' else element
         if text[:1] != b'"':
-            shown = corpus.show(path)
-            said = f"{shown}: element {number} of the system prompt is neither a string nor a text block"
-            raise LoreError(said, hint=HINT_SYSTEM, where=Where(shown))
+            reason = f": element {number} of the system prompt is neither a string nor a text block"
+            raise _fault(path, reason, HINT_SYSTEM)
         texts.append(text)
     return b"[" + b",".join(texts) + b"]"
 
@@ -143,29 +142,20 @@ def _tools(path: str, data: bytes) -> tuple[bytes, ...]:
     """Read tools in the order given; a set, each tool under its name, has none: it is ordered by name."""
     found = _value(path, data)
     held = table(found)
-    shown = corpus.show(path)
     if (
         held
         and "tools" not in held
-        and all(one[:1] == b"{" and tool_name(Raw(one)) == name for name, one in held.items())
+        and all(tool[:1] == b"{" and tool_name(Raw(tool)) == name for name, tool in held.items())
     ):
         return tuple(held[name] for name in sorted(held))
     listed = found if held is None else held.get("tools", b"")
     if listed[:1] != b"[":
-        raise LoreError(f"{shown} holds no tools", hint=HINT_TOOLS, where=Where(shown))
+        raise _fault(path, " holds no tools", HINT_TOOLS)
     tools = tuple(array(listed))
     for number, tool in enumerate(tools):
         if tool[:1] != b"{":
-            raise LoreError(f"{shown}: element {number} of the tools is no object", hint=HINT_TOOLS, where=Where(shown))
+            raise _fault(path, f": element {number} of the tools is no object", HINT_TOOLS)
     return tools
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        decode(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _value(path: str, data: bytes) -> bytes:
@@ -174,15 +164,17 @@ def _value(path: str, data: bytes) -> bytes:
         data.decode("utf-8")
         decode(data)
     except UnicodeDecodeError as error:
-        raise _fault(path, data, error.start, "holds bytes that are not UTF-8") from None
+        raise _fault(path, " holds bytes that are not UTF-8", at=(data, error.start)) from None
     except ValueError as error:
         at = len(str(getattr(error, "doc", ""))[: getattr(error, "pos", 0)].encode("utf-8", "surrogatepass"))
-        raise _fault(path, data, at, f"is not JSON: {str(error).partition(': line')[0].lower()}") from None
+        raise _fault(path, f" is not JSON: {str(error).partition(': line')[0].lower()}", at=(data, at)) from None
     except RecursionError:
-        raise _fault(path, data, 0, "is nested too deeply") from None
-    return _BREAKS.sub(b"", data.strip(_SPACE))
+        raise _fault(path, " is nested too deeply", at=(data, 0)) from None
+    return _BREAKS.sub(b"", data.strip(SPACE))
 
 
-def _fault(path: str, data: bytes, at: int, said: str, hint: str = "") -> LoreError:
+def _fault(path: str, reason: str, hint: str = "", at: tuple[bytes, int] | None = None) -> LoreError:
+    """Say what is wrong with a file, and where in its bytes if that is known."""
     shown = corpus.show(path)
-    return LoreError(f"{shown} {said}", hint=hint, where=Where(shown, data.count(b"\n", 0, at) + 1, at))
+    where = Where(shown) if at is None else Where(shown, at[0].count(b"\n", 0, at[1]) + 1, at[1])
+    return LoreError(shown + reason, hint=hint, where=where)
