@@ -17,7 +17,6 @@ import heapq
 import os
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain as chained
 from itertools import count
 from typing import NamedTuple
 
@@ -139,27 +138,24 @@ def in_time(reads: Iterable[Read]) -> Iterator[Read]:
     Spans are written when they end, and exports list the latest first. What has no time stays behind what stood
     before it; equal times keep their order. What is held back is bounded: order is restored as far as that reaches.
     """
-    waiting: list[tuple[float, int, Read]] = []
-    numbers, size, latest = count(), 0, 0.0
+    waiting: list[tuple[float, int, int, Read]] = []
+    numbers, held, latest = count(), 0, 0.0
     for read in reads:
         exchange = read.value
         if not isinstance(exchange, Exchange):
             yield read
             continue
         latest = latest if exchange.at is None else exchange.at
-        heapq.heappush(waiting, (latest, next(numbers), read))
-        size += _size(exchange)
-        while size > HELD or len(waiting) > MOST:
-            first = heapq.heappop(waiting)[2]
-            size -= _size(first.value) if isinstance(first.value, Exchange) else 0
+        output = exchange.output
+        size = len(exchange.body) + len(output if isinstance(output, bytes) else output.raw)
+        heapq.heappush(waiting, (latest, next(numbers), size, read))
+        held += size
+        while held > HELD or len(waiting) > MOST:
+            *_, size, first = heapq.heappop(waiting)
+            held -= size
             yield first
     while waiting:
-        yield heapq.heappop(waiting)[2]
-
-
-def _size(exchange: Exchange) -> int:
-    output = exchange.output
-    return len(exchange.body) + len(output if isinstance(output, bytes) else output.raw)
+        yield heapq.heappop(waiting)[-1]
 
 
 REMEMBERED = 48 * 1024 * 1024
@@ -201,32 +197,31 @@ class Continuations:
         previous = exchange.call.previous or _text(prompt, "previous_response_id")
         talk = _conversation(prompt)
         before = self._said.get(previous or talk)
-        if before is None and not previous:
-            made, missing, items = prompt, "", _items(prompt)
-        elif before is None:
-            made, missing, items = msgspec.structs.replace(prompt, partial=True), previous, _items(prompt)
-        else:
+        made, missing = prompt, ""
+        if before is not None:
             made, items = _joined(before, prompt, dialect)
             missing = previous or talk if made.partial and not before.partial else ""
+        else:
+            items = _items(prompt)
+            if previous:
+                made, missing = msgspec.structs.replace(prompt, partial=True), previous
         for name in (exchange.response_id, talk):
             if name:
                 self._remember(name, made, items, exchange, len(made.messages) - len(prompt.messages))
         return Whole(made, missing)
 
     def _remember(self, name: str, prompt: Prompt, items: int, exchange: Exchange, shared: int) -> None:
-        system = tuple(segment for segment in prompt.head if _ITEM.match(segment.path))
-        heads = len(prompt.head)
-        breakpoints = tuple(
-            (place - heads, breakpoint)
-            for place, breakpoint in zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
-        )
+        heads, marked = len(prompt.head), zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
         new = sum(len(segment.data) + OVERHEAD for segment in prompt.messages.since(max(0, shared)))
         output = output_items(exchange.output)
         size = new + len(output) + OVERHEAD
         gone = self._said.pop(name, None)
         self._room += (gone.size if gone else 0) - size
-        breakpoints = tuple(one for one in breakpoints if one[0] >= 0)
-        self._said[name] = _Response(prompt.messages, items, system, breakpoints, output, prompt.partial, size)
+        self._said[name] = _Response(
+            prompt.messages, items, tuple(segment for segment in prompt.head if _ITEM.match(segment.path)),
+            tuple((place - heads, breakpoint) for place, breakpoint in marked if place >= heads),
+            output, prompt.partial, size,
+        )  # fmt: skip
         while self._room < 0 and len(self._said) > 1:
             self._room += self._said.pop(next(iter(self._said))).size
 
@@ -246,10 +241,10 @@ def _joined(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[Prompt
     new = [*said, *lead, *_renumbered(prompt.messages, items)]
     head = (*own, *system)
     breakpoints = [
+        *_breakpoints(head, 0),
         *((len(head) + place, breakpoint) for place, breakpoint in before.breakpoints),
         *_breakpoints(new, len(head) + len(before.messages)),
     ]
-    breakpoints = [*_breakpoints(head, 0), *breakpoints]
     made = msgspec.structs.replace(
         prompt, head=head, messages=before.messages.extend(new), partial=before.partial or not before.output,
         breakpoints=tuple(place for place, _ in breakpoints),
@@ -276,16 +271,10 @@ def _renumbered(segments: Iterable[Segment], by: int) -> Iterator[Segment]:
 
 def _items(prompt: Prompt) -> int:
     """Count the items of a prompt that was read from a body, from its last path."""
-    last = next(
-        (one for one in reversed(list(chained(prompt.head, _last(prompt.messages)))) if "input" in one.path), None
-    )
+    ends = (prompt.messages.last(), *reversed(prompt.head))
+    last = next((segment for segment in ends if segment is not None and "input" in segment.path), None)
     match = None if last is None else _ITEM.match(last.path)
     return int(match[1]) + 1 if match else int(last is not None)
-
-
-def _last(messages: Vector[Segment]) -> tuple[Segment, ...]:
-    last = messages.last()
-    return () if last is None else (last,)
 
 
 def _text(prompt: Prompt, name: str) -> str:

@@ -20,7 +20,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from io import FileIO
 from typing import NamedTuple, TypeAlias
 
 from lore.errors import LoreError
@@ -53,7 +52,9 @@ class Tail:
         self._gone = False
 
     def _open(self) -> None:
-        self._file = _regular(self._path)
+        if not stat.S_ISREG(os.stat(self._path).st_mode):
+            raise OSError(None, "not a regular file", self._path)
+        self._file = open(self._path, "rb", buffering=0)  # noqa: SIM115 - followed until the end
         self._offset = 0
         self._known = b""
         self._seen = (0, 0)
@@ -124,12 +125,6 @@ class Tail:
         if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
             return Change("was replaced by another file", anew=True)
         return Change("is back", anew=False) if gone else None
-
-
-def _regular(path: str) -> FileIO:
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(None, "not a regular file", path)
-    return open(path, "rb", buffering=0)
 
 
 def every(seconds: float = INTERVAL) -> bool:
