@@ -9,7 +9,8 @@ from hypothesis import given
 
 from lore.cli.main import main
 from lore.formats.bodies import Bodies
-from lore.formats.claude_code import METADATA, ClaudeCode
+from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude_records import METADATA
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import recognise
 from lore.model.codes import Problem

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -303,7 +303,9 @@ def _message(raw: bytes) -> Message:
         parts = parts_of(content)
     else:
         raise ValueError("content is neither text nor blocks")
-    return Message(**msgspec.structs.asdict(message) | {"content": cast("list[Known]", parts)})
+    fields: dict[str, Any] = msgspec.structs.asdict(message)
+    fields["content"] = parts
+    return Message(**fields)
 
 
 def parts_of(content: bytes) -> list[Part]:

@@ -119,13 +119,14 @@ class Elements(Struct):
         if self.phase == "before":
             at = self._begin(data)
             if at < 0:
-                self._keep(b"" if self.phase == "over" else data, data, 0, wanted=2 * len(data))
+                self._keep(data, data, 0, wanted=2 * len(data))
                 return []
             self.phase = "inside"
             self._pass(data, 0, at)
         return self._cut(data, at)
 
     def _keep(self, rest: bytes, data: bytes, at: int, *, wanted: int) -> None:
+        rest = b"" if self.phase == "over" else rest
         self.pending = [rest] if rest else []
         self.size, self.wanted = len(rest), wanted
         if not rest:
