@@ -19,12 +19,12 @@ What the URL may say is libpq's (its documentation, section 34.1.1): `connect_ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from lore.store.base import Damage, FormatError, StoreError, Tell  # fmt: skip
+from lore.store.base import FormatError, StoreError, Tell  # fmt: skip
 from lore.store.registry import shown
 from lore.store.sql import SqlStore
 from lore.store.sql_tables import LATEST, POSTGRES, STEPS, TABLES, Transaction, refuse_newer, take
@@ -163,10 +163,6 @@ class Postgres(SqlStore):
                 return gone
 
         return self.link.again(once)
-
-    def integrity(self) -> Sequence[Damage]:
-        """Return nothing: what the server cannot read is found where each session's events are read."""
-        return ()
 
     def notes(self) -> tuple[str, ...]:
         with self.transaction(write=False) as tx:

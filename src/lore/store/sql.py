@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from lore.store.base import (
     EMPTY,
     Checkpoint,
@@ -47,7 +49,7 @@ from lore.store.sql_tables import (
     put_rows,
     typed,
 )  # fmt: skip
-from lore.store.sql_verify import Seen, orphans, salvaged, verify_session
+from lore.store.sql_verify import orphans, salvaged, verify_session
 
 
 class SqlStore(ABC):
@@ -64,13 +66,13 @@ class SqlStore(ABC):
         leave it as StoreError or DamagedError.
         """
 
-    @abstractmethod
     def integrity(self) -> Sequence[Damage]:
-        """Return what the database itself finds damaged in its files."""
+        """Return what the database itself finds damaged in its files; else that is found where events are read."""
+        return ()
 
-    @abstractmethod
     def notes(self) -> tuple[str, ...]:
         """Return remarks about the store that are not damage."""
+        return ()
 
     @abstractmethod
     def vacuum(self) -> int:
@@ -112,8 +114,6 @@ class SqlStore(ABC):
 
     def save(self, data: SessionData) -> Head:
         digests = digests_of(data.events)
-        if data.project_id is not None:
-            good_id(data.project_id, "project id")
         with self.transaction(write=True) as tx:
             known = self._find(tx, data.session_id, write=True)
             header = checked(data, None if known is None else known.head, digests)
@@ -235,7 +235,7 @@ class SqlStore(ABC):
             verified = self._verify(session_id)
             if verified is None:
                 raise UnknownSessionError(session_id)
-            return Verified(1, verified.events, verified.damage, self.notes())
+            return replace(verified, notes=self.notes())
         damage, names = [*self.integrity()], list[str]()
         try:
             with self.transaction(write=False) as tx:
@@ -243,25 +243,23 @@ class SqlStore(ABC):
                 damage += orphans(tx)
         except DamagedError as error:
             damage.append(Damage(None, None, "tables", error.message, "the sessions that can be listed"))
-        seen = [
-            session for session in map(self._verify, names) if session is not None
-        ]  # None: deleted since it was listed
+        seen = list(filter(None, map(self._verify, names)))  # None: deleted since it was listed
         damage += [each for session in seen for each in session.damage]
         return Verified(len(seen), sum(session.events for session in seen), tuple(damage), self.notes())
 
-    def _verify(self, session_id: str) -> Seen | None:
+    def _verify(self, session_id: str) -> Verified | None:
         try:
             with self.transaction(write=False) as tx:
                 session = self._find(tx, session_id)
                 return None if session is None else verify_session(session)
         except DamagedError as error:
-            return Seen(0, (Damage(session_id, None, "sessions row", error.message, "nothing is known of it"),), ())
+            damage = Damage(session_id, None, "sessions row", error.message, "nothing is known of it")
+            return Verified(1, 0, (damage,))
 
     def salvage(self, session_id: str) -> Salvaged:
         """Return the events whose digest follows from the one before; none where its own row cannot be read."""
         with self.transaction(write=False) as tx:
-            session = self._found(tx, session_id)
-            return salvaged(session)
+            return salvaged(self._found(tx, session_id))
 
     # looking up
 

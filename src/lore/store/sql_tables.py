@@ -55,12 +55,13 @@ class Event(NamedTuple):
     digest: bytes
 
 
-def events_of(tx: Transaction, session: int, *, after: int = 0, at_once: int = AT_ONCE) -> Iterator[list[Event]]:
+def events_of(tx: Transaction, session: int) -> Iterator[list[Event]]:
     """Go through a session's events, some at a time, by number."""
+    after = 0
     while True:
         rows = tx.execute(
             "SELECT number, line, digest FROM events WHERE session = ? AND number > ? ORDER BY number LIMIT ?",
-            (session, after, at_once),
+            (session, after, AT_ONCE),
         )
         if not rows:
             return

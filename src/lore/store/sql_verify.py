@@ -9,21 +9,12 @@ the derived one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
-from lore.store.base import Damage, DeltaRow, Head, Salvaged, StoreError
+from lore.store.base import Damage, DeltaRow, Head, Salvaged, StoreError, Verified
 from lore.store.lines import SEED, follow, note, put_together, read_header, rows_of
 from lore.store.sql_tables import Event, SqlSession, Transaction, events_of, kept_rows
-
-
-class Seen(NamedTuple):
-    """What was looked at of a session, what is damaged, and the numbers of the events that are surely whole."""
-
-    events: int
-    damage: tuple[Damage, ...]
-    whole: tuple[int, ...]
 
 
 class _Found(NamedTuple):
@@ -32,8 +23,30 @@ class _Found(NamedTuple):
     message: str
 
 
-def verify_session(session: SqlSession) -> Seen:
+class _Read(NamedTuple):
+    """A session's events as far as the database can read them, which of them are surely whole, what is damaged."""
+
+    events: list[Event]
+    whole: list[int]
+    found: list[_Found]
+
+
+def verify_session(session: SqlSession) -> Verified:
     """Compare all that is stored of one session with what its events say. Costs O(bytes)."""
+    read = _read(session)
+    saved = _recoverable(read.whole)
+    return Verified(1, len(read.events), tuple(Damage(session.summary.session_id, *each, saved) for each in read.found))
+
+
+def salvaged(session: SqlSession) -> Salvaged:
+    """Return what is left of a session: up to a page that the database cannot read, where there is one."""
+    read = _read(session)
+    whole = frozenset(read.whole)
+    lines = tuple(event.line for event in read.events if event.number in whole)
+    return Salvaged(lines, max(0, session.head.number - len(lines)))
+
+
+def _read(session: SqlSession) -> _Read:
     summary, head, noted = session.summary, session.head, note(session.leaf_id, session.metadata)
     events, good, failure = list[Event](), list[int](), None
     try:
@@ -54,8 +67,7 @@ def verify_session(session: SqlSession) -> Seen:
         last = inside[-1].number if inside else 0
         message = f"the database cannot read them: {failure}"
         found.append(_Found(last + 1, f"events behind row {last}", message))
-    saved = _recoverable(good)
-    return Seen(len(inside), tuple(Damage(summary.session_id, *each, saved) for each in found), tuple(good))
+    return _Read(inside, good, found)
 
 
 def _compared(events: Iterable[Event], good: list[int]) -> list[_Found]:
@@ -98,16 +110,6 @@ def _ends(events: Sequence[Event], inside: Sequence[Event], head: Head) -> Itera
 
 def _span(first: int, last: int) -> str:
     return f"event {first} is" if first == last else f"events {first} to {last} are"
-
-
-def salvaged(session: SqlSession) -> Salvaged:
-    """Return what is left of a session: up to a page that the database cannot read, where there is one."""
-    whole = frozenset(verify_session(session).whole)
-    lines: list[bytes] = []
-    with suppress(StoreError):
-        for part in events_of(session.tx, session.key):
-            lines += [row.line for row in part if row.number in whole]
-    return Salvaged(tuple(lines), max(0, session.head.number - len(lines)))
 
 
 def _row(events: Sequence[Event], session: SqlSession, noted: str) -> Iterator[_Found]:

@@ -327,12 +327,6 @@ class Memory(SqlStore):
             tx.execute("BEGIN")
             yield tx
 
-    def integrity(self) -> Sequence[Damage]:
-        return ()
-
-    def notes(self) -> tuple[str, ...]:
-        return ()
-
     def vacuum(self) -> int:
         return 0
 
