@@ -125,21 +125,19 @@ def _import(importer: _Importer, file: Input, sums: _Imported, *, alone: bool) -
     sums.sessions.append(row)
 
 
+@dataclass(slots=True)
 class _Importer:
     """Import one input. `reading` until it goes to the store; `session_id` as soon as it is known."""
 
-    def __init__(
-        self, store: Store, request: ImportRequest, options: Options, clock: Clock, show: Callable[[int], None]
-    ) -> None:
-        self._store = store
-        self._request = request
-        self._options = options
-        self._clock = clock
-        self._show = show
-        self._read = 0
-        self.problems = Problems()
-        self.session_id: str | None = None
-        self.reading = True
+    _store: Store
+    _request: ImportRequest
+    _options: Options
+    _clock: Clock
+    _show: Callable[[int], None]
+    _read: int = 0
+    problems: Problems = field(default_factory=Problems)
+    session_id: str | None = None
+    reading: bool = True
 
     def take(self, file: Input) -> Synced:
         """Store what is new of a session; raises LoreError."""
