@@ -52,13 +52,14 @@ from lore.store.jsonl_files import (
     put_aside,
     read_small,
     reading,
+    stamp_of,
     synchronise,
     synchronise_folder,
     write_whole,
     writing,
 )  # fmt: skip
 from lore.store.jsonl_folder import CHECKPOINT, TORN, Folder, remove_left
-from lore.store.jsonl_log import MOST, Log, LogState, extended, stamp_of, verify_log, whole_bytes
+from lore.store.jsonl_log import MOST, Log, LogState, extended, verify_log, whole_bytes
 from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, on_one_line, read_checkpoint
 from lore.store.lines import NOTHING, good_id, note, put_together, read_header, rows_of
 
@@ -170,7 +171,7 @@ class Jsonl:
     ) -> None:
         data, now = extended(state, notes, lines, digests)
         append(log.descriptor, data, state.end, log.path)
-        stamp = stamp_of(log.descriptor)
+        stamp = stamp_of(os.fstat(log.descriptor))
         if stamp[0] == now.end:
             self._remember(log.path, stamp, now)
 
@@ -261,12 +262,8 @@ class Jsonl:
 
     def salvage(self, session_id: str) -> Salvaged:
         """Return the events that no damage was found in; behind a damaged record, those that are whole JSON."""
-        self._ready()
-        try:
-            with reading(path := self._folder.log(session_id), self._patience) as descriptor:
-                part = Log(descriptor, path).whole()
-        except FileNotFoundError:
-            raise self._unknown(session_id) from None
+        with self._opened(session_id) as log:
+            part = log.read()
         damaged = {found.number for found in part.faults}
         lines = [line for at, line in enumerate(part.lines, 1) if at not in damaged and line and not fault(line)]
         return Salvaged(tuple(lines), max(part.number, len(part.lines)) - len(lines))

@@ -16,7 +16,7 @@ import msgspec
 from lore.errors import Where
 from lore.model.canonical import encode
 from lore.store.base import Damage, DamagedError, StoreError, Tell
-from lore.store.jsonl_files import append, put_aside, read_range, reading, synchronise_folder, writing
+from lore.store.jsonl_files import append, put_aside, read_range, reading, stamp_of, synchronise_folder, writing
 from lore.store.jsonl_folder import BINDINGS, LOG, TORN, Folder
 from lore.store.jsonl_log import unread
 from lore.store.jsonl_records import is_sealed, sealed
@@ -72,9 +72,9 @@ class Clients:
         """Return what the file says."""
         with self._lock:
             try:
-                if _stamp(os.stat(self.path, follow_symlinks=False)) != self._stamp:
+                if stamp_of(os.stat(self.path, follow_symlinks=False)) != self._stamp:
                     with reading(self.path, self._patience) as descriptor:
-                        self._stamp, self._known = _stamp(os.fstat(descriptor)), _read(descriptor)
+                        self._stamp, self._known = stamp_of(os.fstat(descriptor)), _read(descriptor)
             except FileNotFoundError:
                 self._stamp, self._known = (), NOBODY
             return self._known
@@ -126,10 +126,6 @@ class Clients:
             if session_id is not None and self._folder.log(session_id) not in logs:
                 notes.append(f"client {key!r} is bound to session {session_id!r}, which is not there")
         return damage, notes
-
-
-def _stamp(found: os.stat_result) -> tuple[int, ...]:
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def _read(descriptor: int) -> Known:

@@ -93,6 +93,11 @@ def _is_named(descriptor: int, path: str) -> bool:
         return False
 
 
+def stamp_of(found: os.stat_result) -> tuple[int, ...]:
+    """Return what changes with a file, its size first."""
+    return (found.st_size, found.st_dev, found.st_ino, found.st_mtime_ns)
+
+
 def read_range(descriptor: int, start: int, end: int) -> bytes:
     """Return the bytes of a file from one place to another, or to where it ends; raises StoreError."""
     pieces: list[bytes] = []

@@ -18,7 +18,7 @@ from lore.formats.lines import BOM, LONGEST, fault
 from lore.model.events import Saved
 from lore.model.items import NULL
 from lore.store.base import EMPTY, Damage, DamagedError, Head, SessionData, StoreError, Summary, Verified
-from lore.store.jsonl_files import read_range, read_small, reading
+from lore.store.jsonl_files import read_range, read_small, reading, stamp_of
 from lore.store.jsonl_folder import LOG, name_of
 from lore.store.jsonl_records import BEGIN, Fault, Part, is_record, metadata_of, read, read_record, with_lines
 from lore.store.lines import NOTHING, Header, note, read_header
@@ -46,12 +46,6 @@ class LogState(Summary, frozen=True, kw_only=True):
 Notes: TypeAlias = SessionData | LogState  # which have what a record says of its session beside the events
 
 
-def stamp_of(descriptor: int) -> tuple[int, ...]:
-    """Return what changes with a file, its size first."""
-    found = os.fstat(descriptor)
-    return (found.st_size, found.st_dev, found.st_ino, found.st_mtime_ns)
-
-
 class Log:
     """A session's log that is open and locked, as it was when it was opened; what `settle` looks at."""
 
@@ -59,7 +53,7 @@ class Log:
         """Take an open file, and the state that it had at a stamp."""
         self.descriptor = descriptor
         self.path = path
-        self.stamp = stamp_of(descriptor)
+        self.stamp = stamp_of(os.fstat(descriptor))
         self.size = self.stamp[0]
         self._part: Part | None = None
         self._known = known[1] if known is not None and known[0] == self.stamp else None
@@ -101,23 +95,20 @@ class Log:
         """Return the events that came after a number, perhaps with some before; raises DamagedError."""
         if self._part is None or self._part.first > after + 1:
             record = next((record for record in self._records() if record.after <= after), None) if after else None
-            self._part = self._checked(self._read(record))
+            self._part = self._checked(self.read(record))
             if self._known is None:
                 self._known = self._state(self._part if self._part.record or not record else self._tail())
         return self._part
 
-    def whole(self) -> Part:
-        """Read all of it, damaged or not."""
-        return self._read(None)
-
     def _tail(self) -> Part:
         for record in self._records():
-            part = self._checked(self._read(record))
+            part = self._checked(self.read(record))
             if part.record is not None:  # else it is torn
                 return part
-        return self._checked(self._read(None))
+        return self._checked(self.read())
 
-    def _read(self, record: Saved | None) -> Part:
+    def read(self, record: Saved | None = None) -> Part:
+        """Read all of it, or from a record on, damaged or not."""
         return read(read_range(self.descriptor, record.byte if record else 0, self.size), record)
 
     def _records(self) -> Iterator[Saved]:
@@ -263,7 +254,7 @@ def verify_log(path: str, aside: str, patience: float) -> Verified | None:
     try:
         with reading(path, patience) as descriptor:
             log = Log(descriptor, path)
-            part = log.whole()
+            part = log.read()
             try:
                 session_id = log.header().session_id
             except DamagedError as error:
