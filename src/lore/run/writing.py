@@ -24,9 +24,9 @@ from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
 from lore.recording import corpus
 from lore.recording.opening import kind_of
-from lore.store.base import ConflictError, Head, SessionDelta, Store
+from lore.store.base import ConflictError, Head, SessionDelta, Store, UnknownSessionError
 from lore.store.deltas import save_delta
-from lore.store.registry import address_of, holds, noted, open_there, say_once, unknown
+from lore.store.registry import address_of, holds, noted, open_there, say_once, shown
 from lore.store.sync import now
 
 PATIENCE, PAUSE = 10.0, 0.02  # seconds to wait for another writer, and between two looks
@@ -169,7 +169,7 @@ def appending(path: str, *, patience: float = PATIENCE) -> Generator[Appender]:
         with closing(open_there(stored.url, say_once)) as store:
             data = noted(store, stored.session_id)
             if data is None:
-                raise unknown(stored)
+                raise UnknownSessionError(stored.session_id, shown(stored.url))
             yield StoredAppender(store, stored.session_id, data.head)
         return
     if path == corpus.STDIN:

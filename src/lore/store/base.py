@@ -171,10 +171,12 @@ class StoreError(LoreError):
 
 
 class UnknownSessionError(StoreError):
-    """The store has no such session."""
+    """The store has no such session; `url` is how the store may be shown."""
 
-    def __init__(self, session_id: str) -> None:
-        super().__init__(f"the store has no session {session_id!r}", hint="`lore store list` names those it has")
+    def __init__(self, session_id: str, url: str = "") -> None:
+        named = f" --store {url}" if url else ""
+        message = f"{url or 'the store'} has no session {session_id!r}"
+        super().__init__(message, hint=f"`lore store list{named}` names those it has")
 
 
 class ConflictError(StoreError):

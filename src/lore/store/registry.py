@@ -174,15 +174,6 @@ def exists(address: Address) -> bool:
         return False
 
 
-def unknown(address: Address) -> UnknownSessionError:
-    """Return the error for a session that a store has not, which names the store."""
-    error, url = UnknownSessionError(address.session_id), shown(address.url)
-    error.message = f"{url} has no session {address.session_id!r}"
-    error.hint = f"`lore store list --store {url}` names those it has"
-    error.args = (error.message,)
-    return error
-
-
 def log_of(address: Address, size: int, tell: Tell = say_once) -> Iterator[bytes]:
     """Yield the log of a stored session, in pieces of about `size` bytes that end with a line.
 
@@ -192,7 +183,7 @@ def log_of(address: Address, size: int, tell: Tell = say_once) -> Iterator[bytes
         try:
             events = deque(store.load(address.session_id).events)
         except UnknownSessionError:
-            raise unknown(address) from None
+            raise UnknownSessionError(address.session_id, shown(address.url)) from None
     while events:
         piece = bytearray()
         while events and len(piece) < size:
