@@ -254,7 +254,7 @@ class Jsonl:
             more, remarks = self._clients.verify()
             damage += more
             notes += remarks
-            if left := len(list(self._folder.leftovers())):
+            if left := len(self._folder.leftovers()):
                 notes.append(f"{left:,} files are being written, or were left by writers that died: `lore store "
                              "vacuum` removes these")  # fmt: skip
         notes += self._folder.readers()
@@ -271,7 +271,7 @@ class Jsonl:
     def vacuum(self) -> int:
         """Remove what writers that died had begun to write."""
         self._ready()
-        return sum(map(remove_left, list(self._folder.leftovers())))
+        return sum(map(remove_left, self._folder.leftovers()))
 
     def close(self) -> None:
         self._is_closed = True

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 from hashlib import sha256
 
 import msgspec
@@ -139,11 +138,9 @@ class Folder:
         """Return the path of a file that goes with a log."""
         return log.removesuffix(LOG) + ending
 
-    def leftovers(self) -> Iterator[str]:
-        """Yield the paths of files whose writers died."""
-        for name in self.names():
-            if name.startswith(".") and name.endswith(NEW):
-                yield self.file(name)
+    def leftovers(self) -> list[str]:
+        """Return the paths of files that are being written, or whose writers died; raises StoreError."""
+        return [self.file(name) for name in self.names() if name.startswith(".") and name.endswith(NEW)]
 
     def readers(self) -> list[str]:
         """Say who else may read what is stored, as far as the folder lets them in."""

@@ -129,12 +129,12 @@ def masked(text: str, password: str) -> str:
 
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
-# setting, the value that is not enough, ours
+# setting, the value that is not enough (in SQL), ours
 _WANTED = (
-    ("search_path", None, "lore, pg_temp"),
-    ("synchronous_commit", "off", "on"),  # what is acknowledged is on the server's disk
-    ("lock_timeout", "0", "30s"),  # who waits for another writer does not wait for ever
-    ("idle_in_transaction_session_timeout", "0", "60s"),  # nor does a client that is stopped hold up the others
+    ("search_path", "NULL", "lore, pg_temp"),
+    ("synchronous_commit", "'off'", "on"),  # what is acknowledged is on the server's disk
+    ("lock_timeout", "'0'", "30s"),  # who waits for another writer does not wait for ever
+    ("idle_in_transaction_session_timeout", "'0'", "60s"),  # nor does a client that is stopped hold up the others
 )
 _WAIT = "SELECT set_config('lock_timeout', '30s', false) WHERE current_setting('lock_timeout') = '0'"
 _DEFAULTS = {
@@ -362,12 +362,8 @@ def _spelled(sql: str) -> LiteralString:
 
 @lru_cache(maxsize=8)
 def _opening(begin: str) -> str:
-    rows = ", ".join(f"('{name}', {_text(weak)}, '{ours}')" for name, weak, ours in _WANTED)
+    rows = ", ".join(f"('{name}', {weak}, '{ours}')" for name, weak, ours in _WANTED)
     return (
         f"{begin}; SELECT pg_catalog.set_config(name, ours, true) FROM (VALUES {rows}) AS wanted (name, weak, ours) "  # noqa: S608
         "WHERE weak IS NULL OR pg_catalog.current_setting(name) = weak"
     )
-
-
-def _text(value: str | None) -> str:
-    return "NULL" if value is None else f"'{value}'"

@@ -245,12 +245,10 @@ class Sqlite(SqlStore):
             try:
                 kind = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
                 break
-            except sqlite3.OperationalError as error:
+            except sqlite3.Error as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                     raise self._in_words(error) from error
                 time.sleep(_PAUSE)
-            except sqlite3.Error as error:
-                raise self._in_words(error) from error
         if kind != "wal":
             self._tell(f"{self.url}: no write-ahead log is possible here, so readers and writers wait for each other")
 
