@@ -69,9 +69,8 @@ def _text(names: tuple[str, ...], *sides: dict[str, bytes]) -> str:
 class Captures(Documents):
     """A document that lists such objects."""
 
-    def call(self, data: bytes) -> Http | None:
-        members = table(data)
-        return None if members is None else call_in(members)
+    def call(self, members: dict[str, bytes]) -> Http:
+        return call_in(members)
 
 
 class Cassette(Captures):
@@ -150,12 +149,9 @@ class Har(Documents):
     paths: ClassVar[tuple[str, ...]] = (".log.entries",)
     words: ClassVar[tuple[bytes, ...]] = (b'"log"', b'"entries"')
 
-    def call(self, data: bytes) -> Http | None:
-        beside = table(data)
-        if beside is None:
-            return None
-        request, response = parts(beside.get("request", b"")), parts(beside.get("response", b""))
-        at, waited = seconds(beside.get("startedDateTime", b"")), _waited(beside.get("timings", b""))
+    def call(self, members: dict[str, bytes]) -> Http:
+        request, response = parts(members.get("request", b"")), parts(members.get("response", b""))
+        at, waited = seconds(members.get("startedDateTime", b"")), _waited(members.get("timings", b""))
         return Http(
             url=_text(("url",), request),
             method=_text(("method",), request),

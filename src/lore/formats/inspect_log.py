@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain as chained
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -38,6 +38,8 @@ _MODEL = re.compile(rb'"event"\s*:\s*"model"')
 
 
 class _Pools(Struct):
+    """What a sample keeps apart from its events: messages, and messages of requests."""
+
     messages: list[Raw] = []
     calls: list[Raw] = []
 
@@ -97,14 +99,6 @@ class InspectArchive(PackReader):
         return _sampled(member.data, member.header.name)
 
 
-class _SampleParts(NamedTuple):
-    """What a sample keeps apart from its events: long texts by name, messages, messages of requests."""
-
-    attachments: Mapping[str, Raw]
-    messages: Sequence[Raw]
-    calls: Sequence[Raw]
-
-
 def _sampled(data: bytes, name: str = "a sample") -> Iterator[Exchange | Problem]:
     """Read the model calls of one sample."""
     try:
@@ -113,12 +107,11 @@ def _sampled(data: bytes, name: str = "a sample") -> Iterator[Exchange | Problem
         yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {str(error).partition(' - at')[0]}")
         return
     pools = sample.events_data or _Pools(sample.message_pool, sample.call_pool)
-    held = _SampleParts(sample.attachments, pools.messages, pools.calls)
     session = _plain(sample.id) + ":" + (_plain(sample.epoch) or "1")
     for raw in sample.events:
         event = bytes(raw)
         if _MODEL.search(event):
-            found = _called(event, held, session)
+            found = _called(event, pools, sample.attachments, session)
             if found is not None:
                 yield found
 
@@ -127,24 +120,24 @@ def _plain(raw: Raw | UnsetType) -> str:
     return "" if raw is UNSET else text_of(bytes(raw))
 
 
-def _called(data: bytes, held: _SampleParts, session: str) -> Exchange | Problem | None:
+def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session: str) -> Exchange | Problem | None:
     """Read one event; None where it is no call, or one that a cache of Inspect's own answered."""
     event = table(data) or {}
     if event.get("event") != b'"model"' or event.get("cache") == b'"read"':
         return None
     call = table(event.get("call", b"null")) or {}
-    sent = _requested(call, held) or _asked(event, held)
+    sent = _requested(call, pools) or _asked(event, pools)
     if sent is None:
         return Problem(Code.CONTENT_NOT_RECORDED, "a model event that says nothing of the messages that were sent")
     response = table(call.get("response", b"null")) or {}
     usage = billed_of(response.get("usage", response.get("usageMetadata", b"null")))
     return Exchange(
-        _whole(sent.body, held.attachments), sent.fidelity, seconds(event.get("timestamp", b"null")),
+        _whole(sent.body, attachments), sent.fidelity, seconds(event.get("timestamp", b"null")),
         usage or _usage(event), response_id=text_of(response.get("id", b'""')), call=Call(session=session),
     )  # fmt: skip
 
 
-def _requested(call: dict[str, bytes], held: _SampleParts) -> RecordedBody | None:
+def _requested(call: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
     """Return the provider's body, its messages from the pool where they are kept there."""
     request = call.get("request", b"")
     own = table(request) or {}
@@ -152,7 +145,7 @@ def _requested(call: dict[str, bytes], held: _SampleParts) -> RecordedBody | Non
     if call.get("call_refs", b"null") != b"null":
         key = key if key != "null" else "messages"
         own.pop(key, None)
-        return RecordedBody(object_of({**own, key: array_of(_from(call["call_refs"], held.calls))}), "parsed")
+        return RecordedBody(object_of({**own, key: array_of(_from(call["call_refs"], pools.calls))}), "parsed")
     return RecordedBody(request, "parsed") if any(name in own for name in ("messages", "input", "contents")) else None
 
 
@@ -171,11 +164,11 @@ def _from(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
             yield text
 
 
-def _asked(event: dict[str, bytes], held: _SampleParts) -> RecordedBody | None:
+def _asked(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
     """Put together what Inspect handed to the provider's client."""
     given = event.get("input", b"")
     listed = array(given) if given[:1] == b"[" else []
-    listed = listed or list(_from(event.get("input_refs", b""), held.messages))
+    listed = listed or list(_from(event.get("input_refs", b""), pools.messages))
     messages = [_message(one) for one in listed]
     if not messages:
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from lore.formats.lines import BOM, SPACE
-from lore.model.jsonslice import Sliced, first_element, is_text, leaf_at, parts, table
+from lore.model.jsonslice import first_element, leaf_at, parts, table
 
 BEGINNING = 4 * 1024 * 1024  # bytes in which a document's array has to begin
 _CANDIDATES = 16  # places that look like the array and are none
@@ -79,18 +79,9 @@ _FIELDS = frozenset((
 ))  # fmt: skip
 
 
-def plain_request(head: bytes) -> bytes | None:
-    """Return the request that a file's beginning is, where it is a whole one on one line and nothing else.
-
-    Costs one look. The request comes sliced, unless it is huge or no UTF-8.
-    """
-    text = head.strip(SPACE)
-    if text[:1] != b"{" or b"\n" in text:
-        return None
-    members = parts(text)
-    if not members or not members.keys() <= _FIELDS or not is_body(members):
-        return None
-    return Sliced.of(text, members) if is_text(text) else text
+def is_plain_request(members: dict[str, bytes]) -> bool:
+    """Tell an object that is a request and nothing else."""
+    return bool(members) and members.keys() <= _FIELDS and is_body(members)
 
 
 def is_body(members: dict[str, bytes], *, sent: bool = False) -> bool:

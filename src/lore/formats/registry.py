@@ -7,13 +7,13 @@ from lore.formats.bodies import Bodies, BodyPairs
 from lore.formats.captures import Cassette, ClaudeTap, Har, Proxy, ProxyList
 from lore.formats.claude_code import ClaudeCode
 from lore.formats.inspect_log import InspectArchive, InspectLog
-from lore.formats.lines import each, is_crowded
+from lore.formats.lines import SPACE, each, is_crowded
 from lore.formats.litellm import Completions, LiteLLM
 from lore.formats.lore_log import Assembled, LoreLog
-from lore.formats.recognition import may_be_recording, plain_request
+from lore.formats.recognition import is_plain_request, may_be_recording
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.formats.vcr import Vcr
-from lore.model.jsonslice import table
+from lore.model.jsonslice import Sliced, table
 
 READERS: dict[str, type[Reader]] = {
     "lore": LoreLog,
@@ -49,11 +49,11 @@ def reader_of(head: bytes) -> Reader | None:
     """Make lore's own reader of a file that begins like this; what was sliced to recognise it is not sliced again."""
     if not may_be_recording(head) or is_crowded(head):
         return None
-    request = plain_request(head)
-    if request is not None:  # by far the most of what stands in folders of bodies: the others need not look through it
-        return Bodies(request)
-    opening = (table(next(each(head), b"")) or {}).keys()
+    line = next(each(head), b"").strip(SPACE)
+    opening = table(line) or {}
+    if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
+        return Bodies(Sliced.of(line, opening))  # by far the most in folders of bodies: the others need not look
     for name, kind in READERS.items():
-        if name in BUILT_IN and opening >= _OPENINGS.get(name, frozenset()) and kind.recognises(head):
+        if name in BUILT_IN and opening.keys() >= _OPENINGS.get(name, frozenset()) and kind.recognises(head):
             return kind()
     return None

@@ -142,7 +142,8 @@ class _Yaml(Struct):
             except YamlError as error:
                 found = [self._problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}")]
             else:
-                calls = [call_in(parts(encode(item))) for item in _tables(items)]
+                listed = cast("list[object]", items) if isinstance(items, list) else []
+                calls = [call_in(parts(encode(item))) for item in listed if isinstance(item, dict)]
                 found = [Read(judged, line, byte) for call in calls for judged in exchanges_of(call)]
         self.line += data.count(b"\n")
         self.byte += len(data)
@@ -150,11 +151,6 @@ class _Yaml(Struct):
 
     def _problem(self, code: Code, message: str) -> Read:
         return Read(Problem(code, message), self.line, self.byte)
-
-
-def _tables(value: Any) -> list[object]:
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return [item for item in items if isinstance(item, dict)]
 
 
 class _State(Struct):
