@@ -124,4 +124,4 @@ def test_what_stands_before_the_messages_is_estimated_too():
 
 def test_an_unknown_window_has_no_share_to_exceed():
     assert not needs_extraction(agent_of("x" * 4000).entries(), 0)
-    assert needs_extraction(agent_of().entries(), 100, tokens=31)
+    assert needs_extraction(agent_of("x" * 124).entries(), 100)

@@ -35,10 +35,9 @@ def test_a_long_message_is_whole():
     assert text(user("x" * 50_000)).count("x") == 50_000
 
 
-def test_injected_context_is_left_out_or_marked():
+def test_injected_context_is_left_out():
     entry = user("noise", source="context_injection")
     assert text(entry) == ""
-    assert text(entry, injected=True) == "[injected context]\nnoise\n\n"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +111,7 @@ def test_a_piece_of_every_real_message_can_be_encoded(recording):
     from strategies.recorded import entries_of  # noqa: PLC0415
 
     for entry in entries_of(recording):
-        piece_of(entry.item, injected=True).encode()
+        piece_of(entry.item).encode()
 
 
 def test_the_summary_before_speaks_in_nobodys_name_either():

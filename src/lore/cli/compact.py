@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,16 +18,15 @@ from lore.cli.common import (
     Verbose,
     found_settings,
     log,
-    out,
     quiet_pipe,
     tell,
 )  # fmt: skip
+from lore.cli.store import answer
 
 if TYPE_CHECKING:
     from lore.cache.rules import Rules
     from lore.compaction.settings import Compaction, MemorySettings
     from lore.config import Loaded
-    from lore.model.results_simulate import Compacted, DryRun
     from lore.recording.opening import Options
 
 INCOMPLETE = 3
@@ -84,7 +83,12 @@ def run(
     if dry_run and (watch or output is not None or trigger != "manual"):
         raise LoreError("--dry-run writes nothing and asks every trigger", hint="leave the other options out")
     if dry_run:
-        return _dry_run(session, options, wanted, rules, as_json=as_json, color=color, verbose=verbose)
+        from lore.report.compacted import write_dry_run
+        from lore.run import compaction
+
+        result = compaction.dry_run(session, options, wanted, rules)
+        answer(result, partial(write_dry_run, verbose=verbose), as_json=as_json, color=color)
+        return 0
     if watch:
         if output is not None or trigger != "manual" or as_json:
             raise LoreError("--watch compacts a store by its triggers", hint="leave -o, --trigger and --json out")
@@ -111,19 +115,6 @@ def _policy(name: str | None, settings: Loaded, summarizer: str | None) -> Compa
     return changed
 
 
-def _dry_run(
-    session: str, options: Options, policy: Compaction | None, rules: Rules, *, as_json: bool, color: bool | None,
-    verbose: bool,
-) -> int:  # fmt: skip
-    from lore.report.compacted import write_dry_run
-    from lore.run.compaction import dry_run
-
-    result = dry_run(session, options, policy, rules)
-    if not _write_json(result, as_json=as_json):
-        write_dry_run(result, out(color), verbose=verbose)
-    return 0
-
-
 def _compact(
     session: str, options: Options, policy: Compaction | None, rules: Rules, trigger: str, output: str | None, *,
     memory: MemorySettings, force: bool, as_json: bool, color: bool | None, verbose: bool,
@@ -146,17 +137,8 @@ def _compact(
         error.message = f"no summary could be had, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
         raise
-    if not _write_json(result, as_json=as_json):
-        write(result, out(color), verbose=verbose)
+    answer(result, partial(write, verbose=verbose), as_json=as_json, color=color)
     return 0
-
-
-def _write_json(result: Compacted | DryRun, *, as_json: bool) -> bool:
-    if as_json:
-        from lore.report.json_report import render
-
-        sys.stdout.write(render(result) + "\n")
-    return as_json
 
 
 @contextmanager

@@ -75,14 +75,9 @@ def calls_tools(entries: Entries, last: int) -> bool:
     return False
 
 
-def needs_extraction(entries: Entries, window: int, *, tokens: int | None = None) -> bool:
-    """Tell whether enough was said to remember some of it: more than 0.3 of the window, or 10 tool calls.
-
-    A `window` of 0 is unknown, and no share of it is exceeded. `tokens` of these entries, where they are known.
-    """
-    if tool_calls(entries) >= EXTRACT_CALLS:
-        return True
-    return window > 0 and (tokens_of(entries) if tokens is None else tokens) > EXTRACT_SHARE * window
+def needs_extraction(entries: Entries, window: int) -> bool:
+    """Tell whether enough was said to remember some of it: 0.3 of the window (0: unknown), or 10 tool calls."""
+    return tool_calls(entries) >= EXTRACT_CALLS or (window > 0 and tokens_of(entries) > EXTRACT_SHARE * window)
 
 
 def tokens_of(entries: Entries) -> int:

@@ -82,10 +82,10 @@ def program_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def run(
-    command: Sequence[str], *, given: bytes, environ: Mapping[str, str], seconds: float, most: int = MOST_BYTES,
+    command: Sequence[str], *, given: bytes, environ: Mapping[str, str], seconds: float,
     stop: threading.Event | None = None,
 ) -> Ran:  # fmt: skip
-    """Run a command to its end; raises CommandError where it fails, is too slow, or writes more than `most` bytes.
+    """Run a command to its end; raises CommandError where it fails, is too slow, or writes more than `MOST_BYTES`.
 
     Safe to call from several threads. `stop` ends it early, as a time-out does. Nothing that is secret by its name in
     the environment is in what it complains about.
@@ -101,7 +101,7 @@ def run(
     except LoreError as error:
         raise CommandError(error.message, lasting=True) from None
     try:
-        output, stderr = _talk(process, given, seconds=seconds, most=most, stop=stop)
+        output, stderr = _talk(process, given, seconds=seconds, stop=stop)
     finally:
         _end(process)
     last = harmless(stderr.decode("utf-8", "replace")).strip().split("\n")[-1]
@@ -117,7 +117,7 @@ def run(
 
 
 def _talk(
-    process: subprocess.Popen[bytes], given: bytes, *, seconds: float, most: int, stop: threading.Event | None
+    process: subprocess.Popen[bytes], given: bytes, *, seconds: float, stop: threading.Event | None
 ) -> tuple[bytearray, bytearray]:  # fmt: skip
     """Feed a process and read what it writes until it has ended; those that it forked are not waited for."""
     assert process.stdin is not None
@@ -134,8 +134,8 @@ def _talk(
             return False
         heard[number].extend(piece)
         del stderr[:-_MOST_STDERR]
-        if len(output) > most:
-            raise CommandError(f"it wrote more than {most:,} bytes")
+        if len(output) > MOST_BYTES:
+            raise CommandError(f"it wrote more than {MOST_BYTES:,} bytes")
         return bool(piece)
 
     def feed(number: int) -> bool:

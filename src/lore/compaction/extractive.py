@@ -109,9 +109,6 @@ def _exchange(talk: Talk) -> tuple[str, ...]:
     return tuple(f"{role}: {one_line(clipped(text, 900), 1_000)}" for role, text in texts if text)
 
 
-# The summary before
-
-
 def _before(request: SummaryRequest) -> tuple[int, dict[str, _Lines]]:
     """Read the summary that is replaced, the request's, else that of the last divider: its messages, its sections."""
     text = request.previous
@@ -152,9 +149,6 @@ def _still_open(old: _Lines, found: SummaryFacts) -> _Lines:
     lines = [line for line in old.lines[-MOST_OPEN:] if not line.startswith(over)]
     tried = tuple(f"- {FAILED}{call}: " for call in sorted(found.tried))
     return _Lines(tuple([line for line in lines if not line.startswith(tried)]), old.more)
-
-
-# The room
 
 
 def _fitted(sections: dict[str, _Lines], room: int) -> list[str]:

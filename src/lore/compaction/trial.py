@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
+from lore.compaction.costs import Moment
 from lore.compaction.cuts import CALM
 from lore.compaction.policy import AFTER_TURN
 from lore.compaction.settings import Compaction
-from lore.compaction.tracker import UNTIMED
+from lore.compaction.tracker import UNTIMED, Tracked
 from lore.compaction.trial_accounts import Accounts
-from lore.compaction.trial_plan import Moment, Plan
+from lore.compaction.trial_plan import Plan
 from lore.formats.base import Read
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
@@ -135,12 +136,11 @@ class Trial:
         self._accounts.close(self._chain())
         plan = self._accounts.cheapest()
         totals = self._accounts.totals(plan, self._compactions)
-        tracked = plan.session.tracker.chain(self._main or MAIN)
-        seen = TrialFacts(tracked.is_timed, tracked.exchanges, plan.pause, len(self._plans))
+        seen = plan.session.tracker.chain(self._main or MAIN)
         return DryRun(
             session=shown, configured=True, when=plan.moment, triggers=[firing.result() for firing in plan.firings],
             totals=totals, answer=verdict(totals, self._settings, plan.moment),
-            notes=list(notes(totals, self._settings, seen)), problems=list(problems),
+            notes=list(notes(totals, self._settings, plan, seen, len(self._plans))), problems=list(problems),
         )  # fmt: skip
 
 
@@ -193,30 +193,21 @@ def _verdict(totals: CompactedTotals) -> str:
     return f"No: {times} would have come too late to save anything{besides}."
 
 
-class TrialFacts(NamedTuple):
-    """What a dry run saw: has it times, exchanges, the longest pause in seconds, how many moments were tried."""
-
-    timed: bool
-    exchanges: int
-    pause: float | None
-    plans: int
-
-
-def notes(totals: CompactedTotals, settings: Compaction, seen: TrialFacts) -> Iterator[str]:
+def notes(totals: CompactedTotals, settings: Compaction, plan: Plan, seen: Tracked, plans: int) -> Iterator[str]:
     """Yield what has to be known to read the figures; where nothing fired, how far each trigger that is on was."""
     near: list[str] = []
     if settings.continuous_interval:
         many = "" if seen.exchanges == 1 else "s"
         near.append(f"{seen.exchanges:,} user exchange{many} (continuous_interval {settings.continuous_interval:,})")
-    if settings.gap_secs and seen.timed:
-        pause = "no pause" if seen.pause is None else f"longest pause {seen.pause:,.0f} s"
+    if settings.gap_secs and seen.is_timed:
+        pause = "no pause" if plan.pause is None else f"longest pause {plan.pause:,.0f} s"
         near.append(f"{pause} (gap_secs {settings.gap_secs:,})")
     if settings.window:
         most = settings.window * CALM // 100
         near.append(f"longest prompt {totals.without.largest_tokens:,} tokens (overflow above {most:,})")
     if near and totals.turns and not totals.fired:
         yield f"how near it came: {', '.join(near)}"
-    if settings.gap_secs and not seen.timed:
+    if settings.gap_secs and not seen.is_timed:
         yield UNTIMED
     if totals.fired:
         yield "the agent is taken to have gone on as it did: whether it would have missed what was pruned, no bill says"
@@ -229,7 +220,7 @@ def notes(totals: CompactedTotals, settings: Compaction, seen: TrialFacts) -> It
         yield f"{_turns(totals.unbilled)} without a bill: prompts and costs are estimated, without what was answered"
     if totals.unpriced:
         yield f"{_turns(totals.unpriced)} without a price, or whose cache nobody knows, are left out of the costs"
-    if seen.plans > 1 and totals.fired:
+    if plans > 1 and totals.fired:
         yield "the cheapest moment is chosen in hindsight, the same for all cadences of the session"
     if totals.overfull is not None and totals.overfull[1]:
         yield "what stays fills over 90 % of the window even so: shorten tools and system prompt, or raise window"

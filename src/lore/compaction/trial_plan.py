@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec import structs
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from lore.cache.bills import Price
 from lore.cache.rules import Rules
 from lore.compaction.activity import TimelineSizes, in_tokens, messages, overhead
 from lore.compaction.base import Firing, Trigger
-from lore.compaction.costs import FREE, BillScale, Cache, PromptSizes, cost_of, dollars, summary_price
+from lore.compaction.costs import FREE, BillScale, Cache, Moment, PromptSizes, cost_of, dollars, summary_price
 from lore.compaction.cuts import kept, pruned
 from lore.compaction.executor import compacted, in_estimates, request_of, timestamp
 from lore.compaction.extractive import Extractive
@@ -120,7 +120,6 @@ class Counterfactual:
                 return event
 
 
-Moment = Literal["now", "later"]
 EXTRACTIVE = Extractive()
 
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from lore.compaction.memory.identities import PREFIX, Bucket, anchor_of, audit_of, owner_of
+from lore.compaction.memory.identities import Bucket, anchor_of, audit_of, owner_of
 from lore.compaction.memory.records import KINDS, Known, Record, Sealed, applied, known_of, lines_of, whole
 from lore.errors import LoreError
 from lore.model.canonical import encode
@@ -158,9 +158,6 @@ def _header(
     )
 
 
-# moving on to the next volume
-
-
 def _finish(store: Store, bucket: Bucket) -> None:
     """Move on from a volume that this change sealed; if another writer interferes, the next change does it."""
     place = _place(store, bucket)
@@ -216,9 +213,6 @@ def _delete(store: Store, session_id: str) -> tuple[str, ...]:
         return ()
 
 
-# wiping
-
-
 class Wiped(NamedTuple):
     """What a wipe took away, by agent and kind."""
 
@@ -266,13 +260,11 @@ def owners(store: Store) -> dict[str, tuple[str, ...]]:
     """Return the agents that remember something of each user, both in order. Costs a list of the store's sessions."""
     found: dict[str, set[str]] = {}
     for summary in store.list():
-        owner = owner_of(summary.session_id) if summary.session_id.startswith(PREFIX) else None
+        owner = owner_of(summary.session_id)
         if owner is not None:
             found.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
     return {user: tuple(sorted(found[user])) for user in sorted(found)}
 
-
-# the audit log
 
 LONGEST_REASON = 200  # characters
 
