@@ -92,10 +92,7 @@ class Weighed(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The better moment, and what the next requests cost where it is compacted `now`, or `later`, in a cold cache.
-
-    `cost` is that of the moment chosen: never above the other. Where one is unknown, all that is known is `now`.
-    """
+    """The better moment, its `cost`, and what the next requests cost compacted `now`, or `later`, in a cold cache."""
 
     moment: Moment
     cost: Decimal | None

@@ -86,10 +86,7 @@ def _unanswered(entries: Entries) -> int:
 
 
 def _exchange(entries: Entries, place: int) -> int | None:
-    """Return where the exchange begins that a place falls into; None where it is the beginning of one, or of none.
-
-    Of one whose beginning an earlier compaction took, that is where the rest of it begins.
-    """
+    """Return where the exchange (or the rest of it) begins that a place falls into; None where it falls between two."""
     if place == len(entries) or is_real(entries[place].item):
         return None
     for at in range(place - 1, -1, -1):

@@ -115,10 +115,7 @@ Learn = Callable[[Entries, int], object]
 
 
 class Dependencies(NamedTuple):
-    """What a compaction works with: who sums up, who asks the sources about a window, the key of boundary lines.
-
-    `learn` remembers from what is about to go, and never raises (`memory.agent_memory.AgentMemory.before_drop`).
-    """
+    """What a compaction works with: who sums up, who asks the sources about a window, the key of boundary lines."""
 
     summarizer: Summarizer
     ask: Callable[[Window], str] | None = None

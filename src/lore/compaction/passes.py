@@ -50,11 +50,7 @@ class _Span(NamedTuple):
 
 
 def summarized(summarizer: Summarizer, request: SummaryRequest, settings: Compaction, *, tell: Tell = silent) -> str:
-    """Return a summary of `request`, in one pass or several; raises SummaryError where there is none.
-
-    `tell` hears of each failure that another try may mend, and of parts that stay without a summary. Costs a call
-    for each part and one to join them; memory for one part's text at a time.
-    """
+    """Return a summary of `request`, in one pass or several; raises SummaryError. Costs a call for each part."""
     if isinstance(summarizer, Extractive):
         return _checked_text(summarizer.summarize(request).text)
     request = request._replace(entries=fresh(request))

@@ -287,10 +287,7 @@ def _message(body: bytes) -> str:
 
 
 def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tell = silent) -> Summarizer:
-    """Return the summariser of `settings`; raises LoreError where it cannot be had. Sends no request yet.
-
-    `environ` is the environment that holds the key and the path; `tell` hears what a command complains about.
-    """
+    """Return the summariser of `settings`; raises LoreError where it cannot be had. Sends no request yet."""
     fault = settings.fault()
     if fault:
         raise LoreError(fault)

@@ -71,10 +71,7 @@ def rebilled(bill: Billed, change: PromptChange) -> Billed | None:
 
 
 def foreseen(size: int, stood: int | None, pause: float | None, lives: float | None) -> Billed | None:
-    """Return what a turn without a bill was probably billed: all that stood in the cache is read while it lives.
-
-    `stood` is None for a chain's first turn. None where nobody knows how long it lives, or how long the pause was.
-    """
+    """Return what a turn without a bill was probably billed; `stood` is None for a chain's first. None: not known."""
     read = 0
     if stood is not None:
         if pause is None or lives is None:
