@@ -69,16 +69,11 @@ class SummaryFacts(NamedTuple):
 
 def found_in(entries: Iterable[Entry], goes_on: int | None = None) -> SummaryFacts:
     """Gather what a summary says; at `goes_on` begins an exchange whose end is not there. Costs O(their bytes)."""
-    gathered = _Gathered()
-    for place, entry in enumerate(entries):
-        if place == goes_on:
-            gathered.go_on()
-        gathered.take(entry)
-    return gathered.found()
+    return _Gathered(entries, goes_on).found()
 
 
 class _Gathered:
-    def __init__(self) -> None:
+    def __init__(self, entries: Iterable[Entry], goes_on: int | None) -> None:
         self._messages = 0
         self._talks: list[Talk] = []
         self._ended: int | None = None
@@ -92,21 +87,17 @@ class _Gathered:
         self._todos: list[str] | None = None
         self._question = ""
         self._interrupted = False
-
-    def take(self, entry: Entry) -> None:
-        """Look at one message."""
-        item = entry.item
-        self._messages += is_message(item)
-        if isinstance(item, UserMessage):
-            self._user(item)
-        elif isinstance(item, AssistantMessage):
-            self._assistant(words(item))
-        elif isinstance(item, ToolCall):
-            self._call(item)
-
-    def go_on(self) -> None:
-        """Begin the exchange that goes on: what it says is no part of the one before, though no words begin it."""
-        self._ended = len(self._talks)
+        for place, entry in enumerate(entries):
+            if place == goes_on:  # what it says is no part of the exchange before, though no words begin it
+                self._ended = len(self._talks)
+            item = entry.item
+            self._messages += is_message(item)
+            if isinstance(item, UserMessage):
+                self._user(item)
+            elif isinstance(item, AssistantMessage):
+                self._assistant(words(item))
+            elif isinstance(item, ToolCall):
+                self._call(item)
 
     def found(self) -> SummaryFacts:
         """Return what was gathered."""
@@ -185,10 +176,7 @@ class _Gathered:
 
 
 def said_by_user(text: str) -> str:
-    """Return a person's words without what a harness wrapped around them (`<ide-selection>…`, `<system-reminder>…`).
-
-    Of a command that a harness spells out in such wrappers its name and arguments are left.
-    """
+    """Return a person's words without what a harness wrapped around them; of a wrapped command name and arguments."""
     begin, end = 0, len(text)
     command: dict[str, str] = {}
     while found := _WRAPPER.match(text, begin, end):
