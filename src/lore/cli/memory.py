@@ -182,14 +182,12 @@ def extract(
     Only for an agent that is opted in: [memory] system = "structured". Exit 3 where the summariser's answer could not
     be used; what was known then stays.
     """
-    from lore.compaction.memory.views import MemoryOwner, extracted
+    from lore.compaction.memory.views import extracted
     from lore.report.remembered import write_extracted
 
     loaded = settings(config)
     with opened(store) as memories:
-        found = extracted(
-            memories, session_id, MemoryOwner(user, agent), loaded.memory, loaded.compaction, tell=_note, again=again
-        )
+        found = extracted(memories, session_id, user, agent, loaded.memory, loaded.compaction, tell=_note, again=again)
     answer(found, write_extracted, as_json=as_json, color=color)
     return 0 if found.failure is None else 3
 
@@ -205,11 +203,11 @@ def dream(
     Skipped where nothing is new, or another pass is at it. Only for an agent that is opted in, as `extract`.
     Exit 3 where the summariser's answer could not be used, and one topic was made of all.
     """
-    from lore.compaction.memory.views import MemoryOwner, consolidated
+    from lore.compaction.memory.views import consolidated
     from lore.report.remembered import write_dreamt
 
     loaded = settings(config)
     with opened(store) as memories:
-        found = consolidated(memories, MemoryOwner(user, agent), loaded.memory, loaded.compaction, tell=_note)
+        found = consolidated(memories, user, agent, loaded.memory, loaded.compaction, tell=_note)
     answer(found, write_dreamt, as_json=as_json, color=color)
     return 0 if found.failure is None else 3

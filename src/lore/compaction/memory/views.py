@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -197,25 +196,18 @@ NO_MODEL = (
 )
 
 
-class MemoryOwner(NamedTuple):
-    """Whose memory is meant; None where it is not said."""
-
-    user: str | None = None
-    agent: str | None = None
-
-
 def extracted(
-    store: Store, session_id: str, whose: MemoryOwner, memory: MemorySettings, compaction: Compaction | None, *,
-    tell: Tell, clock: Clock = now_utc, again: bool = False,
+    store: Store, session_id: str, user: str | None, agent: str | None, memory: MemorySettings,
+    compaction: Compaction | None, *,    tell: Tell, clock: Clock = now_utc, again: bool = False,
 ) -> MemoryExtracted:  # fmt: skip
     """Learn from what is new in a stored session, `again` from all of it; raises LoreError where it is another's."""
     if is_reserved(session_id):
         raise LoreError(f"{session_id!r} keeps memory itself", hint="name a session of a user")
     events = Session.events_of(store.load(session_id).log)
     header = next(event for event in events if isinstance(event, SessionStarted))  # no store takes one without
-    if whose.user is not None and header.user_id not in (None, whose.user):
+    if user is not None and header.user_id not in (None, user):
         raise LoreError(f"session {session_id!r} is of user {header.user_id!r}", hint="leave --user out")
-    owner = bucket(whose.user or header.user_id, whose.agent or header.agent_id)
+    owner = bucket(user or header.user_id, agent or header.agent_id)
     kept = _memory(store, owner, memory, compaction, session_id, tell, clock, header.parent_session_id is not None)
     folding = Folding(State())
     for event in events:
@@ -232,11 +224,11 @@ def extracted(
 
 
 def consolidated(
-    store: Store, whose: MemoryOwner, memory: MemorySettings, compaction: Compaction | None, *, tell: Tell,
-    clock: Clock = now_utc,
+    store: Store, user: str | None, agent: str | None, memory: MemorySettings, compaction: Compaction | None, *,
+    tell: Tell, clock: Clock = now_utc,
 ) -> MemoryDreamt:  # fmt: skip
     """Make topics of what is known; raises LoreError where the agent is not opted in."""
-    owner = bucket(whose.user, whose.agent)
+    owner = bucket(user, agent)
     done = _memory(store, owner, memory, compaction, None, tell, clock).consolidate()
     return MemoryDreamt(
         store=store.url, user=owner.user, agent=owner.agent, topics=list(done.topics), superseded=list(done.superseded),
