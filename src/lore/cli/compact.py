@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -119,20 +119,21 @@ def _compact(
     session: str, options: Options, policy: Compaction | None, rules: Rules, trigger: str, output: str | None, *,
     memory: MemorySettings, force: bool, as_json: bool, color: bool | None, verbose: bool,
 ) -> int:  # fmt: skip
+    import signal
     import time
 
     from lore.compaction.base import SummaryError
     from lore.compaction.policy import TRIGGERS
     from lore.errors import LoreError
     from lore.report.compacted import write
-    from lore.run.compaction import CompactRequest, Output, compact
+    from lore.run.compaction import CompactRequest, compact
 
     if trigger not in TRIGGERS:
         raise LoreError(f"unknown trigger {trigger!r}", hint="triggers: " + ", ".join(TRIGGERS))
-    target = None if output is None else Output(output, force)
     try:
-        with _ending_all():
-            result = compact(session, options, policy, rules, CompactRequest(trigger, target, time.time, tell, memory))
+        with _signals(_end, signal.SIGTERM):
+            request = CompactRequest(trigger, output, time.time, tell, memory, force)
+            result = compact(session, options, policy, rules, request)
     except SummaryError as error:
         error.message = f"no summary could be had, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
@@ -142,18 +143,21 @@ def _compact(
 
 
 @contextmanager
-def _ending_all() -> Generator[None]:
-    """End by SIGTERM as by an interrupt: sources and summarisers in groups of their own would outlive lore."""
+def _signals(handler: Callable[[int, object], None], *signals: int) -> Generator[None]:
+    """Have signals handled meanwhile."""
     import signal
 
-    def ended(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, ended)
+    before = {number: signal.signal(number, handler) for number in signals}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+def _end(number: int, _: object) -> None:
+    """End as by an interrupt: sources and summarisers in groups of their own would outlive lore."""
+    raise SystemExit(128 + number)
 
 
 def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, interval: float) -> int:
@@ -168,16 +172,12 @@ def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, 
         raise LoreError("--interval is no number of seconds between 0 and a day", hint="the default is 10")
     stopping = Stopping()
     stop = stopping.asked
-    before = {name: signal.signal(name, stopping.hear) for name in (signal.SIGTERM, signal.SIGINT)}
 
     def say(text: str) -> None:
         print(visible(text), flush=True)
 
-    try:
+    with _signals(stopping.hear, signal.SIGTERM, signal.SIGINT):
         remembered = IdleSettings(settings.settings.memory, settings.settings.sessions)
         hands = Hands(lambda: not stop.wait(interval), say, tell, is_ended=stop.is_set, waiting=stopping.waiting)
         watch(url, policy, rules, hands, remembered)
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
     return 0

@@ -41,21 +41,15 @@ from lore.store.registry import address_of, open_there, scheme_of
 from lore.store.registry import shown as shown_url
 
 
-class Output(NamedTuple):
-    """A file to write the log to, instead of appending to it."""
-
-    path: str
-    force: bool = False
-
-
 class CompactRequest(NamedTuple):
-    """What to do: which trigger, where to write, by which clock, who is told, whose memory."""
+    """What to do: which trigger, which file to write the log to (None: append to it), by which clock, who is told."""
 
     trigger: Trigger
-    output: Output | None
+    output: str | None
     clock: Callable[[], float]
     tell: Tell
     memory: MemorySettings = MemorySettings()
+    force: bool = False
 
 
 class Compacting:
@@ -140,10 +134,7 @@ class Compacting:
 def compact(
     path: str, options: Options, settings: Compaction | None, rules: Rules, request: CompactRequest
 ) -> Compacted:
-    """Compact a session where the trigger is due.
-
-    Raises SummaryError where no summary can be had, LoreError for anything else; nothing was written then.
-    """
+    """Compact a session where the trigger is due; raises SummaryError without a summary, LoreError for all else."""
     if corpus.parse_name(path).turn is not None and address_of(path) is None:
         raise LoreError(f"{path} is one turn: a session is compacted as a whole", hint="leave #TURN out")
     if options.format not in (None, "lore"):
@@ -163,11 +154,11 @@ def compact(
 
 
 def _to_file(
-    path: str, options: Options, settings: Compaction, rules: Rules, request: CompactRequest, output: Output
+    path: str, options: Options, settings: Compaction, rules: Rules, request: CompactRequest, output: str
 ) -> Compacted:  # fmt: skip
     """Write the log with the events behind its own; what was read stays as it is."""
-    if output.path == corpus.STDIN or scheme_of(output.path) is not None:
-        raise LoreError(f"--output names a file, and {_shown(output.path)} is none", hint="name another one")
+    if output == corpus.STDIN or scheme_of(output) is not None:
+        raise LoreError(f"--output names a file, and {_shown(output)} is none", hint="name another one")
     data = b"".join(corpus.pieces(path))
     if not LoreLog.recognises(data[: corpus.HEAD]):
         raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
@@ -176,10 +167,10 @@ def _to_file(
         made = compacting.made()
         if isinstance(made, Done):
             inputs = () if address_of(path) is not None else (path,)
-            with written(output.path, force=output.force, inputs=inputs) as file:
+            with written(output, force=request.force, inputs=inputs) as file:
                 file.write(data if data.endswith(b"\n") or not data else data + b"\n")
                 file.writelines(encode(event) + b"\n" for event in made.events)
-    return compacting.result(made, output.path)
+    return compacting.result(made, output)
 
 
 def _result(path: str, answer: str, *, configured: bool = True, problems: Problems | None = None) -> Compacted:
