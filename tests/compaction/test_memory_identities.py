@@ -80,4 +80,5 @@ def test_only_agents_that_are_opted_in_are_remembered():
 
 
 def test_subagents_are_never_remembered():
+    assert "subagents" in refusal(ON, "main", chain="side")
     assert "subagents" in refusal(ON, "main", is_forked=True)

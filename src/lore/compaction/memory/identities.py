@@ -106,13 +106,13 @@ def owner_of(session_id: str) -> tuple[str, str | None] | None:
     return unquote(user), unquote(agent) or None
 
 
-def refusal(memory: MemorySettings, agent: str, *, is_forked: bool = False) -> str:
-    """Say why nothing is remembered for an agent, or a forked session of it; empty where it is opted in."""
+def refusal(memory: MemorySettings, agent: str, *, chain: str = MAIN, is_forked: bool = False) -> str:
+    """Say why nothing is remembered for an agent, a subagent's chain or a forked session; empty if it is opted in."""
     if memory.system != "structured":
         return "memory is off"
     if agent not in (memory.agents or (MAIN,)):
         return f"agent {printable(agent)!r} is not opted in"
-    if is_forked:
+    if chain != MAIN or is_forked:
         return "what subagents say is not remembered"
     return ""
 
