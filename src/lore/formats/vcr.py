@@ -143,7 +143,8 @@ class _Yaml(Struct):
                 found = [self._problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}")]
             else:
                 listed = cast("list[object]", items) if isinstance(items, list) else []
-                calls = [call_in(parts(encode(item))) for item in listed if isinstance(item, dict)]
+                tables: list[object] = [item for item in listed if isinstance(item, dict)]
+                calls = [call_in(parts(encode(item))) for item in tables]
                 found = [Read(judged, line, byte) for call in calls for judged in exchanges_of(call)]
         self.line += data.count(b"\n")
         self.byte += len(data)

@@ -124,12 +124,12 @@ class RequestRecording(Recording):
             parsed = msgspec.structs.replace(parsed, model=named)
         whole, missing = self._continuations.whole(parsed, exchange, dialect)
         if missing:
-            said = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
-            self._odd(read, Code.CONTINUATION, said)
+            text = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
+            self._odd(read, Code.CONTINUATION, text)
         return without_dropped(whole, exchange.call.endpoint)
 
-    def _odd(self, read: Read, code: str, said: str) -> None:
-        self.problems.add(Problem(code, said), self.shown, read.line, read.byte)
+    def _odd(self, read: Read, code: str, message: str) -> None:
+        self.problems.add(Problem(code, message), self.shown, read.line, read.byte)
 
 
 def in_time(reads: Iterable[Read]) -> Iterator[Read]:
@@ -187,7 +187,7 @@ class Continuations:
     """Follow what continues what in one recording."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
-        self._said: dict[str, _Response] = {}  # the latest last
+        self._responses: dict[str, _Response] = {}  # the latest last
         self._room = remembered
 
     def whole(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> Whole:
@@ -195,17 +195,17 @@ class Continuations:
         if prompt.dialect != CONTINUING:
             return Whole(prompt)
         previous = exchange.call.previous or _text(prompt, "previous_response_id")
-        talk = _conversation(prompt)
-        before = self._said.get(previous or talk)
+        conversation = _conversation(prompt)
+        before = self._responses.get(previous or conversation)
         made, missing = prompt, ""
         if before is not None:
             made, items = _joined(before, prompt, dialect)
-            missing = previous or talk if made.partial and not before.partial else ""
+            missing = previous or conversation if made.partial and not before.partial else ""
         else:
             items = _items(prompt)
             if previous:
                 made, missing = msgspec.structs.replace(prompt, partial=True), previous
-        for name in (exchange.response_id, talk):
+        for name in (exchange.response_id, conversation):
             if name:
                 self._remember(name, made, items, exchange, len(made.messages) - len(prompt.messages))
         return Whole(made, missing)
@@ -215,30 +215,30 @@ class Continuations:
         new = sum(len(segment.data) + OVERHEAD for segment in prompt.messages.since(max(0, shared)))
         output = output_items(exchange.output)
         size = new + len(output) + OVERHEAD
-        gone = self._said.pop(name, None)
+        gone = self._responses.pop(name, None)
         self._room += (gone.size if gone else 0) - size
-        self._said[name] = _Response(
+        self._responses[name] = _Response(
             prompt.messages, items, tuple(segment for segment in prompt.head if _ITEM.match(segment.path)),
             tuple((place - heads, breakpoint) for place, breakpoint in marked if place >= heads),
             output, prompt.partial, size,
         )  # fmt: skip
-        while self._room < 0 and len(self._said) > 1:
-            self._room += self._said.pop(next(iter(self._said))).size
+        while self._room < 0 and len(self._responses) > 1:
+            self._room += self._responses.pop(next(iter(self._responses))).size
 
 
 def _joined(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[Prompt, int]:
     """Put a request behind what it continues; also return how many items there are now."""
     answer = dialect.parse(b'{"input":' + (before.output or b"[]") + b"}", prompt.fidelity, Memo())
-    said = _renumbered(answer.messages, before.items)
+    answered = _renumbered(answer.messages, before.items)
     items = before.items + _items(answer)
     own = [segment for segment in prompt.head if not _ITEM.match(segment.path)]
     lead = list(_renumbered((segment for segment in prompt.head if _ITEM.match(segment.path)), items))
     system = before.system
     if not before.messages and not len(answer.messages):
         system, lead = (*system, *lead), []
-    for one in lead:  # what follows a conversation is no part of what stands before it
-        one.section = "messages"
-    new = [*said, *lead, *_renumbered(prompt.messages, items)]
+    for segment in lead:  # what follows a conversation is no part of what stands before it
+        segment.section = "messages"
+    new = [*answered, *lead, *_renumbered(prompt.messages, items)]
     head = (*own, *system)
     breakpoints = [
         *_breakpoints(head, 0),
