@@ -211,12 +211,8 @@ def open_head(path: str) -> Opened:
             yield taken.pop()
         yield from source
 
-    return Opened(_whole_lines(head), everything())
-
-
-def _whole_lines(head: bytes) -> bytes:
-    end = head.rfind(b"\n")
-    return head if end < 0 or len(head) < HEAD else head[: end + 1]
+    end = head.rfind(b"\n") + 1 if len(head) >= HEAD else 0
+    return Opened(head[:end] if end else head, everything())
 
 
 def _source(path: str) -> Iterator[bytes]:
