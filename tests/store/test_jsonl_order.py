@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lore.store.jsonl_files import reading, write_whole, writing
+from lore.store.jsonl_folder import reading, write_whole, writing
 from store.logs import Logs, begun, header
 
 NAMING = ("link", "replace", "unlink", "mkdir", "ftruncate")

@@ -5,7 +5,7 @@ A log holds the session's lines to the byte as they were given, and before each 
 is stored whole or not at all, since a record whose events are not all there is torn, and left out. `create` and a
 `save` in full write a new file and give it the name when it is whole.
 
-- Writers of one session wait for each other, in all processes (`jsonl_files` says how, and where that does not hold);
+- Writers of one session wait for each other, in all processes (`jsonl_folder` says how, and where that does not hold);
   the file is read again under the lock when somebody else wrote, so what is refused is refused for what is stored.
 - Whole lines that other programs appended are events of the session, without a digest until the next delta.
 - A torn tail is left out by those who read, and put aside into `NAME.torn` by the next who writes: both tell it.
@@ -45,20 +45,23 @@ from lore.store.base import (
 )  # fmt: skip
 from lore.store.deltas import checked, digests_of, same_header, settle, with_forks
 from lore.store.jsonl_clients import Clients
-from lore.store.jsonl_files import (
+from lore.store.jsonl_folder import (
+    CHECKPOINT,
     PATIENCE,
+    TORN,
+    Folder,
     append,
     failed,
     put_aside,
     read_small,
     reading,
+    remove_left,
     stamp_of,
     synchronise,
     synchronise_folder,
     write_whole,
     writing,
 )  # fmt: skip
-from lore.store.jsonl_folder import CHECKPOINT, TORN, Folder, remove_left
 from lore.store.jsonl_log import MOST, Log, LogState, extended, verify_log, whole_bytes
 from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, on_one_line, read_checkpoint
 from lore.store.lines import NOTHING, good_id, note, put_together, read_header, rows_of

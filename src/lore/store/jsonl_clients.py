@@ -16,8 +16,19 @@ import msgspec
 from lore.errors import Where
 from lore.model.canonical import encode
 from lore.store.base import Damage, DamagedError, StoreError, Tell
-from lore.store.jsonl_files import append, put_aside, read_range, reading, stamp_of, synchronise_folder, writing
-from lore.store.jsonl_folder import BINDINGS, LOG, TORN, Folder
+from lore.store.jsonl_folder import (
+    BINDINGS,
+    LOG,
+    TORN,
+    Folder,
+    append,
+    put_aside,
+    read_range,
+    reading,
+    stamp_of,
+    synchronise_folder,
+    writing,
+)  # fmt: skip
 from lore.store.jsonl_log import unread
 from lore.store.jsonl_records import is_sealed, sealed
 

@@ -18,8 +18,7 @@ from lore.formats.lines import BOM, LONGEST, fault
 from lore.model.events import Saved
 from lore.model.items import NULL
 from lore.store.base import EMPTY, Damage, DamagedError, Head, SessionData, StoreError, Summary, Verified
-from lore.store.jsonl_files import read_range, read_small, reading, stamp_of
-from lore.store.jsonl_folder import LOG, name_of
+from lore.store.jsonl_folder import LOG, name_of, read_range, read_small, reading, stamp_of
 from lore.store.jsonl_records import BEGIN, Fault, Part, is_record, metadata_of, read, read_record, with_lines
 from lore.store.lines import NOTHING, Header, note, read_header
 
