@@ -84,10 +84,9 @@ def write_imported(result: StoreImported, out: Console) -> None:
 def _came(session: ImportedSession) -> str:
     if session.message is not None:
         return f"{session.session_id or '-'}: {session.message}"
-    new = (
-        f"{counted(session.new_events or 0, 'new event')} of {session.events:,}" if session.state == "extended" else ""
-    )
-    return f"{session.session_id}: {new or counted(session.events or 0, 'event')}"
+    if session.state != "extended":
+        return f"{session.session_id}: {counted(session.events or 0, 'event')}"
+    return f"{session.session_id}: {counted(session.new_events or 0, 'new event')} of {session.events:,}"
 
 
 def write_written(result: StoreWritten, out: Console) -> None:

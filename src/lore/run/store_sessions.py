@@ -9,6 +9,7 @@ what was acknowledged before stays, and nothing of that line is stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from msgspec import Raw
@@ -178,13 +179,13 @@ def append_lines(
         yield appender.append(line, say)
 
 
+@dataclass(slots=True)
 class _Appender:
-    def __init__(self, store: Store, session_id: str, clock: Clock) -> None:
-        self._store = store
-        self._session_id = session_id
-        self._clock = clock
-        self._head: Head | None = None
-        self._known: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the events that are stored from it on
+    _store: Store
+    _session_id: str
+    _clock: Clock
+    _head: Head | None = None
+    _known: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the events that are stored from it on
 
     def append(self, line: Line, say: Callable[[str], None]) -> StoreAppended:
         """Store one event; raises LoreError with its place."""
