@@ -22,7 +22,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from threading import Lock
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -80,7 +79,6 @@ class Jsonl:
         self._tell = tell
         self._patience = patience
         self._clients = Clients(self._folder, patience, tell)
-        self._lock = Lock()
         self._states: dict[str, tuple[tuple[int, ...], LogState]] = {}
         self._is_closed = False
 
@@ -249,8 +247,8 @@ class Jsonl:
         paths = self._folder.logs() if session_id is None else [self._folder.log(session_id)]
         if session_id is not None and not os.path.lexists(paths[0]):
             raise self._unknown(session_id)
-        found = [verify_log(path, self._folder.beside(path, TORN), self._patience) for path in paths]
-        logs = [log for log in found if log is not None]
+        found = (verify_log(path, self._folder.beside(path, TORN), self._patience) for path in paths)
+        logs = list(filter(None, found))
         damage = [each for log in logs for each in log.damage]
         notes = [each for log in logs for each in log.notes]
         if session_id is None:
@@ -301,13 +299,9 @@ class Jsonl:
         path = self._folder.log(session_id)
         try:
             with (writing if write else reading)(path, self._patience) as descriptor:
-                yield self._log(descriptor, path)
+                yield Log(descriptor, path, self._states.get(path))
         except FileNotFoundError:
             raise self._unknown(session_id) from None
-
-    def _log(self, descriptor: int, path: str) -> Log:
-        with self._lock:
-            return Log(descriptor, path, self._states.get(path))
 
     def _known(self, log: Log) -> LogState:
         """Return the state of a log, and remember it."""
@@ -316,11 +310,9 @@ class Jsonl:
         return state
 
     def _remember(self, path: str, stamp: tuple[int, ...], state: LogState) -> None:
-        with self._lock:
-            self._states.pop(path, None)
-            self._states[path] = stamp, state
-            while len(self._states) > _REMEMBERED:
-                del self._states[next(iter(self._states))]
+        if len(self._states) >= _REMEMBERED:
+            self._states.clear()
+        self._states[path] = stamp, state
 
     def _mend(self, log: Log) -> None:
         """Put a torn tail aside before something is written."""
@@ -336,7 +328,7 @@ class Jsonl:
         for path in self._folder.logs():
             try:
                 with reading(path, self._patience) as descriptor:
-                    answers.append(ask(self._log(descriptor, path)))
+                    answers.append(ask(Log(descriptor, path, self._states.get(path))))
             except FileNotFoundError:  # deleted meanwhile
                 continue
             except DamagedError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from threading import Lock
 from typing import NamedTuple
 
 import msgspec
@@ -63,9 +62,7 @@ class Clients:
         self.path = folder.file(BINDINGS + LOG)
         self._patience = patience
         self._tell = tell
-        self._lock = Lock()
-        self._stamp: tuple[int, ...] = ()
-        self._known = NOBODY
+        self._seen: tuple[tuple[int, ...], Known] = (), NOBODY
 
     def session(self, client_key: str) -> str | None:
         """Return a client's session; raises DamagedError where a damaged line may have said another."""
@@ -81,14 +78,14 @@ class Clients:
 
     def known(self) -> Known:
         """Return what the file says."""
-        with self._lock:
-            try:
-                if stamp_of(os.stat(self.path, follow_symlinks=False)) != self._stamp:
-                    with reading(self.path, self._patience) as descriptor:
-                        self._stamp, self._known = stamp_of(os.fstat(descriptor)), _read(descriptor)
-            except FileNotFoundError:
-                self._stamp, self._known = (), NOBODY
-            return self._known
+        stamp, known = self._seen
+        try:
+            if stamp_of(os.stat(self.path, follow_symlinks=False)) != stamp:
+                with reading(self.path, self._patience) as descriptor:
+                    stamp, known = self._seen = stamp_of(os.fstat(descriptor)), _read(descriptor)
+        except FileNotFoundError:
+            return NOBODY
+        return known
 
     def change(self, wanted: Mapping[str, str | None], *, unless_other: bool = False) -> str | None:
         """Bind clients; with `unless_other` nothing is done where one has another session, which is returned."""
