@@ -36,31 +36,31 @@ def _size(session: SessionRow) -> str:
 
 
 def _parts(session: SessionRow) -> list[str]:
-    said = (
+    parts = (
         ("project", session.project_id), ("forked from", session.parent_session_id),
         ("updated", session.updated_at or session.created_at),
     )  # fmt: skip
-    return [f", {what} {value}" for what, value in said if value is not None]
+    return [f", {what} {value}" for what, value in parts if value is not None]
 
 
 def write_shown(result: StoreShown, out: Console) -> None:
     """Write what is known of a session, one thing a line."""
-    one, kept = result.session, result.checkpoint
-    said = (
-        ("session", one.session_id),
-        ("log", _size(one)),
-        ("head", f"event {one.head.number}, digest {one.head.digest}"),
-        ("project", one.project_id),
-        ("forked from", one.parent_session_id),
+    session, kept = result.session, result.checkpoint
+    rows = (
+        ("session", session.session_id),
+        ("log", _size(session)),
+        ("head", f"event {session.head.number}, digest {session.head.digest}"),
+        ("project", session.project_id),
+        ("forked from", session.parent_session_id),
         ("forks", ", ".join(result.forks) or None),
-        ("leaf", one.leaf_id),
-        ("created", one.created_at),
-        ("updated", one.updated_at),
+        ("leaf", session.leaf_id),
+        ("created", session.created_at),
+        ("updated", session.updated_at),
         ("deltas", f"{result.prompt_deltas:,}" if result.prompt_deltas else None),
         ("metadata", counted(len(bytes(result.metadata)), "byte") if bytes(result.metadata) != b"{}" else None),
         ("checkpoint", None if kept is None else f"event {kept.number}, {counted(kept.bytes, 'byte')}"),
     )
-    for what, value in said:
+    for what, value in rows:
         if value is not None:
             out.print(line((f"{what:<12}", "bold"), value))
 
@@ -76,7 +76,7 @@ def write_imported(result: StoreImported, out: Console) -> None:
         (result.requests, "file", "of requests passed over"),
         (result.skipped, "file", "passed over: no recordings"),
     )
-    out.print(line(sums, *(f", {counted(number, what)} {how}" for number, what, how in rest if number)))
+    out.print(line(sums, *(f", {counted(number, what)} {done}" for number, what, done in rest if number)))
     for problem in result.problems:
         write_problem(problem, out)
 
@@ -100,11 +100,11 @@ def write_written(result: StoreWritten, out: Console) -> None:
 
 def write_verified(result: StoreVerified, out: Console) -> None:
     """Write what is damaged, and what can be recovered of it."""
-    for one in result.damage:
-        number = "" if one.number is None else f", event {one.number}"
-        who = "the store" if one.session_id is None else f"session {one.session_id}{number}"
-        out.print(line(("damaged ", "bold red"), f"{who}: {one.message} ({one.place})"))
-        out.print(line(f"        can be recovered: {one.recoverable}"))
+    for damage in result.damage:
+        number = "" if damage.number is None else f", event {damage.number}"
+        who = "the store" if damage.session_id is None else f"session {damage.session_id}{number}"
+        out.print(line(("damaged ", "bold red"), f"{who}: {damage.message} ({damage.place})"))
+        out.print(line(f"        can be recovered: {damage.recoverable}"))
     for note in result.notes:
         out.print(line((f"note: {note}", "yellow")))
     looked = f"{counted(result.sessions, 'session')}, {counted(result.events, 'event')}"
