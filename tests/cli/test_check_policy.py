@@ -257,15 +257,16 @@ def test_the_costliest_causes_are_in_json_too():
     assert one["lost_tokens"] == lore("check", "r.jsonl", "--json").json["summary"]["lost_tokens"]
 
 
-def test_waste_that_lost_no_tokens_stands_among_the_costliest_causes():
-    """Where the bill read all that was sent before, waste had no line, and so no fix, at the end."""
+def test_what_the_bill_read_all_the_same_fails_nothing():
+    """Tools that came in mid-session were an error of 0 lost tokens, though the bill read all that was sent before."""
     read = {"input_tokens": 9, "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 0, "output_tokens": 1}
     tool = {"name": "ls", "description": "d", "input_schema": {"type": "object"}}
     asked = [body("hello", tools=tools, max_tokens=9) for tools in ([tool], [tool, {**tool, "name": "cat"}])]
     path = put("read.jsonl", *({"request": one, "usage": read} for one in asked))
-    ran = lore("check", path, "--json").json
-    assert ran["summary"]["lost_tokens"] == 0
-    assert [(one["code"], one["breaks"], one["lost_tokens"]) for one in ran["top"]] == [("LORE103", 1, 0)]
+    ran = lore("check", path, "--json")
+    assert (ran.code, ran.json["summary"]["lost_tokens"], ran.json["top"]) == (0, 0, [])
+    found = {one["code"]: one for one in ran.json["findings"]}
+    assert (found["LORE103"]["severity"], found["LORE103"]["qualifiers"]) == ("note", ["nothing-lost"])
 
 
 # following

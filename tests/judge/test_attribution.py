@@ -68,6 +68,15 @@ def beside(cause):
     return [one.code for one in cause.also]
 
 
+@pytest.mark.parametrize(("read", "code"), [(14_500, "LORE301"), (11_900, "LORE103")])
+def test_other_tools_leave_no_read_that_reaches_the_position_before_the_last(read, code):
+    talk = opened()
+    talk.turn(bill(12_000, 3_000))  # positions at 12,000 (opened) and 15,000
+    talk.turn(bill(15_000, 2_000))
+    talk.turn(bill(read, 5_000), signs=("tools-delta",))
+    assert talk.lead.code == code
+
+
 def test_every_sign_has_a_code_that_exists_and_every_sign_with_a_chance_is_one():
     assert set(SIGN_CODES.values()) <= set(CODES)
     assert set(CHANCES) <= set(SIGNS)

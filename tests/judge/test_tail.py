@@ -130,6 +130,24 @@ def test_a_request_that_is_sent_again_with_another_end_lost_that_end(left, right
     assert (tail.segments[0].path, tail.retried) == (path, True)
 
 
+def test_a_request_that_is_sent_again_with_the_same_end_lost_what_stands_before_it():
+    # the document behind the changed words was called the tail, and 9,807 lost tokens a note
+    assert (
+        found(
+            body("x", assistant("y"), user("first A", "same", LONG)),
+            body("x", assistant("y"), user("first B", "same", LONG)),
+        )
+        is None
+    )
+
+
+def test_a_tail_costs_no_more_than_the_prompt_was_billed():
+    # an image in the tail was weighed by its base64: 125,022 tokens of a prompt of 3,000
+    tail = found(body("a", LONG), body("a", assistant("b"), "c", OTHER))
+    assert tail is not None
+    assert (evidence_of(tail, 4.0).tokens > 3000, evidence_of(tail, 4.0, 3000).tokens) == (True, 3000)
+
+
 def test_a_tail_may_be_several_messages():
     # memory in one message, the time in the next: only the last message was looked at, the other was waste
     tail = found(body("a", "recalled: tea", CLOCK), body("a", assistant("b"), "c", "recalled: milk", OTHER))

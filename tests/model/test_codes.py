@@ -58,6 +58,14 @@ def test_a_code_says_who_can_act(code, actor):
     assert actor_of(code, "waste") == actor
 
 
+@pytest.mark.parametrize(
+    ("code", "actor"), [("LORE103", "user"), ("LORE105", "author"), ("LORE120", "user"), ("LORE301", "provider")]
+)
+def test_whoever_runs_an_agent_can_act_where_a_fix_is_theirs(code, actor):
+    # "can act: author" stood above "Connect MCP servers before the first message"
+    assert actor_of(code, "waste", "user") == actor
+
+
 def test_a_row_of_a_plug_in_has_the_authors_fix_for_everybody(monkeypatch):
     monkeypatch.setitem(CODES, "ACME1", About("acme", "waste", "Call Acme."))
     assert fix_of("ACME1", "user") == fix_of("ACME1", "author") == "Call Acme."

@@ -142,7 +142,7 @@ class SimulatedSums:
                 _known(bill.uncached_tokens for bill in billed), _known(bill.read_tokens for bill in billed),
                 _known(bill.write_tokens for bill in billed), _known(bill.output_tokens for bill in billed),
             ),
-            lost_tokens=sum(turn.lost_tokens or 0 for turn in turns),
+            lost_tokens=sum(turn.lost_tokens or 0 for turn in turns if turn.cause and turn.cause.kind != "expected"),
             waste_tokens=sum(turn.waste_tokens or 0 for turn in turns),
             unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns),
             cost=CostResult(

@@ -68,7 +68,7 @@ _Look: TypeAlias = Callable[[PairContext], "Cause | None"]
 
 def attribute(context: PairContext) -> Cause:
     """Return why the bill fell; what else was seen stands in its `also`."""
-    found = [cause for look in _LOOKS if (cause := look(context)) is not None]
+    found = [cause for look in _LOOKS if (cause := look(context)) is not None and not _read_behind_head(context, cause)]
     ranked = sorted(found, key=lambda cause: cause.strength == "weak")
     said = _provider(context)
     section = None if said is None else said.section
@@ -81,6 +81,18 @@ def attribute(context: PairContext) -> Cause:
     if not ranked:
         return unexplained(context)
     return replace(ranked[0], also=tuple(ranked[1:]))
+
+
+def _read_behind_head(context: PairContext, cause: Cause) -> bool:
+    """Tell whether the read rules a cause out: other tools or another system prompt leave nothing of the messages.
+
+    A read that reaches the last position but one found the head and the messages behind it as they were.
+    """
+    usage, situation = context.right.usage, context.situation
+    earlier = None if situation is None else situation.earlier
+    if earlier is None or usage is None or usage.read_tokens is None or cause.section not in ("tools", "system"):
+        return False
+    return usage.read_tokens >= earlier
 
 
 def fits(code: str, about: str | None, section: str | None) -> bool:

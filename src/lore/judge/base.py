@@ -114,7 +114,7 @@ def finding(
     kind = kind or known.kind
     made = Finding(
         code, known.name, kind, SEVERITY[kind], place.path, "", fix_of(code, place.reader), evidence=evidence,
-        actor=actor_of(code, kind), **fields,  # pyright: ignore[reportArgumentType]
+        actor=actor_of(code, kind, place.reader), **fields,  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
     digest = fingerprint(code, place.key or place.path, made.chain, made.json_path)
     return msgspec.structs.replace(made, fingerprint=digest)

@@ -75,7 +75,7 @@ def read_again(left: Turn, right: Turn) -> bool:
     if left.basis is None and runs_tools(left.prompt):
         return False
     wanted = there if bills_writes(left) else asked(usage)
-    return wanted > 0 and right.usage.read_tokens >= wanted - _LAST_BLOCK
+    return wanted > 0 and right.usage.read_tokens >= wanted - block_tokens(left)
 
 
 def bills_writes(turn: Turn) -> bool:
@@ -91,7 +91,6 @@ def never_cached(left: Turn) -> bool:
 
 
 _LEAST = 1024  # tokens: what OpenAI caches at least
-_LAST_BLOCK = 256  # tokens: OpenAI rounds down to 128, Kimi to 256
 
 
 def block_tokens(left: Turn) -> int:

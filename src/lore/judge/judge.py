@@ -41,10 +41,10 @@ WAITING = 512  # turns of a recording
 
 
 class _Pace(NamedTuple):
-    """When a chain's first turn was sent, in seconds since the epoch, and how many turns came behind it."""
+    """When a chain's first turn was sent, in seconds since the epoch, and how many tails were replaced behind it."""
 
     first: float
-    turns: int
+    tails: int
 
 
 def _costing(cause: Cause, daily: float) -> Cause:
@@ -127,21 +127,23 @@ class Judge:
     def _priced(self, verdict: Verdict) -> Verdict:
         """Add the prices of a turn that lost tokens, and what a replaced tail costs a day; rules are read only then."""
         turn, pair = verdict.turn, verdict.pair
-        lasted = turns = 0.0
+        lasted, tails = 0.0, 0
         if turn.basis is None and turn.at is not None:
-            pace = self._paces.get(turn.chain)
-            pace = self._paces[turn.chain] = _Pace(turn.at, 0) if pace is None else pace._replace(turns=pace.turns + 1)
-            lasted, turns = turn.at - pace.first, pace.turns
+            pace = self._paces.get(turn.chain, _Pace(turn.at, 0))
+            if pair is not None and any(cause.code == Code.TAIL_REPLACED for cause in pair.causes):
+                pace = pace._replace(tails=pace.tails + 1)
+                lasted, tails = turn.at - pace.first, pace.tails
+            self._paces[turn.chain] = pace
         if pair is None:
             return verdict
-        tails = lasted >= PACE and any(cause.code == Code.TAIL_REPLACED for cause in pair.causes)
-        price = price_of(self._dated(), turn) if tails or (turn.usage is not None and verdict.lost_tokens) else None
+        daily = tails / lasted * DAY if lasted >= PACE else 0.0
+        price = price_of(self._dated(), turn) if daily or (turn.usage is not None and verdict.lost_tokens) else None
         if price is None:
             return verdict
         causes = pair.causes
-        if tails and price.uncached is not None:
-            daily = turns / lasted * DAY * float(price.uncached / MILLION)
-            causes = tuple([_costing(cause, daily) for cause in causes])
+        if daily and price.uncached is not None:
+            each = daily * float(price.uncached / MILLION)
+            causes = tuple([_costing(cause, each) for cause in causes])
         return verdict._replace(pair=replace(pair, causes=causes, price=price))
 
     def forget(self, chains: Iterable[str], place: Place) -> list[Finding]:

@@ -227,6 +227,8 @@ class Pairs:
         sizes = Sizes(sums.left - tail_bytes, wanted, sums.common + found.inside, ratio)
         why = self._at_the_end(context, why, begins, sizes)
         why = (*why, *self._remarks(context, why, sums, sizes))
+        if short == 0 and read_again(left, right):
+            why = tuple(map(_read_all_the_same, why))
         if tail is not None:
             why = self._with_tail(context, why, tail, ratio)
         begins += [0] * (len(why) - len(begins))
@@ -263,7 +265,8 @@ class Pairs:
 
     def _with_tail(self, context: PairContext, why: tuple[Cause, ...], tail: Tail, ratio: float) -> tuple[Cause, ...]:
         """Add the replaced tail: a bill fell because of a breakpoint on it, or by what a cache held of it alone."""
-        left, evidence = context.left, evidence_of(tail, ratio)
+        left = context.left
+        evidence = evidence_of(tail, ratio, asked(left.usage))
         position = left.prompt.stable
         if context.fell and [cause.code for cause in why] == [Code.BILLED_READ_FELL]:
             if left.prompt.auto_breakpoint or self._marked(tail):
@@ -349,6 +352,13 @@ class Pairs:
             return []
         self._told.add(code)
         return [Cause(code, None, evidence)]
+
+
+def _read_all_the_same(cause: Cause) -> Cause:
+    """Say of what bytes show that it lost nothing, where the bill read all that was to be cached."""
+    if cause.kind == "expected" or cause.strength != "certain" or cause.code in BY_BILL or is_remark(cause):
+        return cause
+    return replace(cause, here="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
 
 
 def _within_a_block(cause: Cause, tokens: int, block: int) -> Cause:

@@ -69,6 +69,8 @@ def replaced_tail(left: Prompt, right: Prompt) -> Tail | None:
     if not blocks or any(segment.data in blocks for segment in new):
         return None
     repeated = any(segment.data in blocks for segment in right.messages.since(ends))
+    if repeated and place > end:  # sent again with the same end: what changed stands before it
+        return None
     role = (table(b"{" + envelope.data + b"}") or {}).get("role", b"")
     return Tail(begin, tail, text_of(role) if role[:1] == b'"' else "", repeated, place > end)
 
@@ -142,12 +144,13 @@ def without_tail(left: Prompt, tail: Tail) -> Prompt:
     )  # fmt: skip
 
 
-def evidence_of(tail: Tail, per_token: float) -> TailReplaced:
-    """Describe a tail; `per_token` is the bytes of a token."""
+def evidence_of(tail: Tail, per_token: float, billed: int = 0) -> TailReplaced:
+    """Describe a tail; `per_token` is the bytes of a token, `billed` the tokens of the whole prompt, 0: not known."""
     size = sum(len(segment.data) for segment in tail.segments)
+    tokens = round(size / per_token)
     role = tail.role or "user"
     return TailReplaced(
-        tail.segments[0].path, size, round(size / per_token), role if role in _ROLES else "",
+        tail.segments[0].path, size, min(tokens, billed) if billed else tokens, role if role in _ROLES else "",
         tuple(dict.fromkeys(_volatile(tail.segments))), tail.repeated, tail.retried,
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.judge.base import Place
-from lore.judge.money import summed
+from lore.judge.money import summed, within_bill
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.judge.policy import Out, Ruling, below_reuse
 from lore.judge.rules import RULES, findings_of
@@ -22,13 +22,14 @@ from lore.model.results import CostlyCause, Finding, Summary
 
 _WORSE = ("expected", "unattributable", "waste")
 TOP = 3
-UNEXPLAINED = Code.BILLED_READ_FELL  # a bucket of its own: it has no fix
+UNEXPLAINED = Code.BILLED_READ_FELL  # nothing was found: it has no fix
 
 
 class Found(NamedTuple):
     """What one finding adds: `kind` and `lost_tokens` of a cache break's cause, `is_break` False where it is none.
 
-    `place` is where it stands among the findings kept of its file, -1 where it is not kept.
+    `place` is where it stands among the findings kept of its file, -1 where it is not kept. `paid_tokens` are those of
+    the lost ones that were paid again.
     """
 
     code: str
@@ -40,6 +41,7 @@ class Found(NamedTuple):
     out: Out = ""
     place: int = -1
     lost_dollars: float | None = None
+    paid_tokens: int = 0
 
 
 class Judged(NamedTuple):
@@ -69,7 +71,7 @@ Costs = dict[tuple[str, CauseKind], Cost]
 
 def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
     """Count one pair's findings; return whether one that is left is an error."""
-    failed, worst, lost = False, -1, 0
+    failed, worst, lost, unexplained = False, -1, 0, 0
     for one in found:
         if one.out:
             setattr(summary, one.out, getattr(summary, one.out) + 1)
@@ -77,22 +79,23 @@ def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
         failed = failed or one.severity == "error"
         if one.is_break:
             worst, lost = max(worst, _WORSE.index(one.kind)), max(lost, one.lost_tokens)
-            if one.code == UNEXPLAINED:
-                summary.unexplained += 1
-                summary.unexplained_tokens += one.lost_tokens
+            unexplained = max(unexplained, one.paid_tokens if one.kind == "unattributable" else 0)
             key = (one.code, one.kind)
             costs[key] = costs.get(key, Cost()).plus(Cost(1, one.lost_tokens, one.lost_dollars))
     if worst >= 0:
         summary.breaks += 1
         setattr(summary, _WORSE[worst], getattr(summary, _WORSE[worst]) + 1)
         summary.lost_tokens += lost if worst else 0
+        if _WORSE[worst] == "unattributable":
+            summary.unexplained += 1
+            summary.unexplained_tokens += unexplained
     return failed
 
 
 def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
     """Return the causes that cost most, with what a reader can do: waste before what is expected.
 
-    Only waste may cost nothing; the unexplained is counted apart, since nothing mends it.
+    Only waste may cost nothing; what is not explained for sure is counted apart, since nothing surely mends it.
     """
     ranked = sorted(
         costs.items(), key=lambda item: (_WORSE[::-1].index(item[0][1]), -item[1].lost_tokens, -item[1].breaks, item[0])
@@ -100,7 +103,7 @@ def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
     return [
         CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, fix_of(code, reader), cost.dollars)
         for (code, kind), cost in ranked
-        if (cost.lost_tokens or kind == "waste") and code != UNEXPLAINED
+        if kind == "waste" or (cost.lost_tokens and kind == "expected")
     ][:TOP]
 
 
@@ -145,7 +148,9 @@ def _of_cause(pair: Pair, number: int, finding: Finding, ruling: Ruling) -> Deci
     decided = decide(finding, ruling)
     if is_remark(pair.causes[number]):
         return decided
+    lost = lost_tokens(pair, number)[0]
     found = decided.found._replace(
-        is_break=True, lost_tokens=lost_tokens(pair, number)[0], lost_dollars=finding.lost_dollars
-    )
+        is_break=True, lost_tokens=lost, lost_dollars=finding.lost_dollars,
+        paid_tokens=within_bill(pair.right.usage, lost),
+    )  # fmt: skip
     return decided._replace(found=found)

@@ -364,10 +364,26 @@ NOT_SHOWN: dict[str, str] = {
 }
 
 
-def actor_of(code: str, kind: CauseKind) -> Actor:
-    """Say who can act on a finding; nobody needs to where it is expected, or where the code is not in the table."""
+# What whoever runs the agent can do nothing about but report it.
+_REPORTED = frozenset(
+    (
+        Code.KEY_ORDER_CHANGED, Code.CONTENT_SHAPE_CHANGED, Code.TOOL_CHOICE_CHANGED, Code.OUTPUT_SCHEMA_CHANGED,
+        Code.BREAKPOINTS_FAR_APART, Code.DUPLICATE_UUID, Code.TURN_OUT_OF_ORDER, Code.UNREADABLE_DELTA,
+        Code.CONTEXT_LEFT_OUT, Code.PROMPT_UNDER_MINIMUM,
+    )
+)  # fmt: skip
+
+
+def actor_of(code: str, kind: CauseKind, reader: Reader = "author") -> Actor:
+    """Say who can act on a finding; nobody needs to where it is expected, or where the code is not in the table.
+
+    What its author can mend, whoever runs the agent can often avoid: where they read it, they are who can act.
+    """
     known = CODES.get(code)
-    return "nobody" if kind == "expected" or known is None else known.actor
+    if kind == "expected" or known is None:
+        return "nobody"
+    avoids = reader == "user" and known.actor == "author" and known.fix_user != known.fix and code not in _REPORTED
+    return "user" if avoids else known.actor
 
 
 def fix_of(code: str, reader: Reader) -> str:

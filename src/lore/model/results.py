@@ -239,8 +239,8 @@ class Summary(Struct):
     `copied`: turns that an earlier file had already, as a fork has its parent's; counted nowhere else.
     `ignored`, `exempted`, `known`: findings that settings, exemptions and the baseline take out; what they
     say of cache breaks and tokens is counted nowhere else, and against no budget. `problems` counts what is wrong
-    with recordings, whatever is taken out. `unexplained`: the cache breaks that nothing explains, and their tokens,
-    which are among `unattributable` and `lost_tokens`.
+    with recordings, whatever is taken out. `unexplained`: the cache breaks that nothing explains for sure;
+    `unexplained_tokens` were paid again by them.
     """
 
     files: int = 0

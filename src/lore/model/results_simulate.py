@@ -69,7 +69,11 @@ class SimulatedTurn(Struct, frozen=True, kw_only=True):
 
 
 class SimulatedTotals(Struct, frozen=True, kw_only=True):
-    """Sums over turns; what is unknown of a turn is left out of a sum and counted in `unpriced` or `unbilled`."""
+    """Sums over turns; what is unknown of a turn is left out of a sum and counted in `unpriced` or `unbilled`.
+
+    `lost_tokens` are those lost beyond what was expected, as in `lore check`; of them `waste_tokens` and
+    `unexplained_tokens` were paid again.
+    """
 
     turns: int
     unbilled: int

@@ -62,4 +62,6 @@ class Cause(Struct, frozen=True):
     @property
     def harmless(self) -> bool:
         """Whether nothing that was to be cached is lost by it."""
-        return self.code == Code.CHANGE_AFTER_LAST_BREAKPOINT or (self.code in _HARMLESS and self.here == "expected")
+        if self.here == "expected" and (self.code in _HARMLESS or "nothing-lost" in self.qualifiers):
+            return True
+        return self.code == Code.CHANGE_AFTER_LAST_BREAKPOINT

@@ -321,7 +321,7 @@ _LEADS: dict[str, str] = {
     Code.TAIL_REPLACED: "the end of the prompt was replaced, as expected",
     Code.CLIENT_CAUSE_UNKNOWN: "the billed read fell, and the recording does not show what changed",
     Code.BILLED_READ_FELL: "the billed read fell",
-    Code.VERDICT_DISAGREES: "bytes, bill and verdict contradict one another",
+    Code.VERDICT_DISAGREES: "bytes, bill or verdict contradict one another",
     Code.BILL_CONTRADICTS_BODY: "the bill does not belong to the recorded body",
     Code.WRITES_NEVER_READ: "writes are paid for and never read",
     Code.PROMPT_UNDER_MINIMUM: "cache breakpoints that do nothing",
@@ -367,13 +367,13 @@ def message(finding: Finding) -> str:
 
 def _lead(finding: Finding) -> str:
     if finding.code == Code.TAIL_REPLACED and finding.severity == "warning":
-        return "the end of the prompt is replaced each turn, and longer than check.max_tail_tokens allows"
+        return "what was replaced at the end of the prompt is longer than check.max_tail_tokens allows"
     if finding.code in _LEADS and not isinstance(finding.evidence, e.Damage):  # a reader's problem says it whole
         return _LEADS[finding.code]
     if finding.strength is None or finding.code[:5] not in ("LORE1", "LORE3"):
         return ""
     if finding.strength == "certain" or finding.evidence is None or type(finding.evidence) in DIFFERENCES:
-        return _KINDS[finding.kind]
+        return _KINDS["waste" if "nothing-lost" in finding.qualifiers else finding.kind]
     return _KINDS["expected"] if finding.kind == "expected" else _STRENGTHS[finding.strength]
 
 

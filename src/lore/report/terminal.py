@@ -77,8 +77,8 @@ def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
     )
     if sums.unexplained:
         yield (
-            f"of these {sums.unexplained:,} unexplained ({sums.unexplained_tokens:,} tokens): nothing that the "
-            "recordings show explains them"
+            f"unexplained: {sums.unexplained_tokens:,} tokens paid again in "
+            f"{counted(sums.unexplained, 'cache break')} that nothing in the recordings explains for sure"
         )
     left_out = [f"{count:,} {word}" for word, count in _left_out(sums) if count]
     if left_out:
