@@ -16,7 +16,7 @@ from cli.compacting import POLICY, at, compact, dry, talk
 from cli.running import lore, process, put, session
 from cli.storing import URLS, valid
 from formats.claude import answered, asked, joined, text
-from lore.run.writing import appending
+from lore.recording.writing import appending
 from model.making import log, record, user
 
 pytestmark = pytest.mark.usefixtures("desk", "state")
@@ -228,9 +228,9 @@ def test_of_two_compactions_at_once_one_is_told_and_does_nothing():
 @pytest.mark.skipif(os.name != "posix", reason="flock")
 def test_a_log_that_is_being_compacted_is_skipped_and_not_waited_for(monkeypatch):
     """The second of two compactions of one log waited up to ten seconds for the first, and then went on."""
-    from lore.run.writing import appending
+    from lore.recording.writing import appending
 
-    monkeypatch.setattr("lore.run.writing.time.sleep", lambda _: pytest.fail("it waited"))
+    monkeypatch.setattr("lore.recording.writing.time.sleep", lambda _: pytest.fail("it waited"))
     with appending("s.jsonl"):
         ran = compact()
     assert (ran.code, "another writer holds s.jsonl" in ran.err) == (2, True)

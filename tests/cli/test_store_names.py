@@ -16,7 +16,7 @@ from cli.storing import answered, appended, each_store, exported, valid
 from lore.errors import LoreError
 from lore.model.events import CacheReset
 from lore.recording.corpus import Name, parse_name
-from lore.run.writing import appending
+from lore.recording.writing import appending
 from lore.store.base import SessionDelta
 from lore.store.registry import open_store
 from model.making import header, log, record, user

@@ -10,8 +10,8 @@ import pytest
 from cli.running import compacted, session
 from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
+from lore.recording import checkpoint_file
 from lore.recording.opening import Options
-from lore.run import checkpoints
 from lore.run.checkpoints import fold_resumed
 from lore.run.folding import fold
 from model.making import dumps, record, user
@@ -101,7 +101,7 @@ def test_a_log_that_is_another_is_folded_anew_and_the_checkpoint_replaced(desk, 
 
 
 def test_a_change_in_the_middle_is_found_with_verify(desk, monkeypatch):
-    monkeypatch.setattr("lore.run.checkpoints.BLOCK", 64)
+    monkeypatch.setattr("lore.recording.checkpoint_file.BLOCK", 64)
     desk.resume(LOG)
     changed = LOG.replace(b"answer", b"ANSWER")
     desk.log.write_bytes(changed)
@@ -119,7 +119,7 @@ def test_another_format_is_refused(desk):
 def test_every_byte_that_is_damaged_is_noticed_or_does_no_harm(desk):
     desk.resume(session())
     good = desk.saved.read_bytes()
-    start = len(checkpoints.MAGIC)
+    start = len(checkpoint_file.MAGIC)
     for at in range(start, len(good), 7):
         desk.saved.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
         desk.resume()
@@ -198,7 +198,7 @@ def test_a_checkpoint_of_another_version_is_refused(desk, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("lore.run.checkpoints.__version__", "9.9")
         assert "of lore 0" in (desk.resume(LOG + MORE).refused or "")
-    desk.saved.write_bytes(checkpoints.MAGIC + b'"version":99}\n')
+    desk.saved.write_bytes(checkpoint_file.MAGIC + b'"version":99}\n')
     assert "of another version" in (desk.resume(LOG).refused or "")
 
 

@@ -14,8 +14,8 @@ import pytest
 from cli.running import put, session
 from lore.errors import LoreError
 from lore.model.events import CacheReset, Knowledge, encode
-from lore.run import writing as module
-from lore.run.writing import appending
+from lore.recording import writing as module
+from lore.recording.writing import appending
 
 EVENT = CacheReset(reason="asked for")
 LINE = encode(EVENT) + b"\n"

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from lore.model.events import Event
     from lore.recording.corpus import Name
     from lore.recording.opening import Options
+    from lore.recording.writing import Appender
     from lore.run.assembling import Assembly
-    from lore.run.writing import Appender
 
 MANY = 100_000_000  # bytes of an answer from which on they are many
 NO_JSON = "--json answers with --explain; a body is JSON already"
@@ -149,7 +149,7 @@ def _locked(path: str, options: Options, asked: _Asked) -> Generator[Appender | 
         yield None
         return
     from lore.errors import LoreError
-    from lore.run.writing import HINT_CONVERT, appending
+    from lore.recording.writing import HINT_CONVERT, appending
 
     if options.format not in (None, "lore"):
         raise LoreError(f"--persist appends to lore logs, not to {options.format!r}", hint=HINT_CONVERT)
@@ -219,7 +219,7 @@ def _warned(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
 def _destination(asked: _Asked, inputs: tuple[str, ...]) -> Generator[BinaryIO]:
     """Give what is written to: standard output, or a file that is written whole or not at all."""
     from lore.recording.corpus import STDIN
-    from lore.run.writing import written
+    from lore.recording.writing import written
 
     if asked.output in (None, STDIN):
         yield sys.stdout.buffer

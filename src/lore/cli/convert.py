@@ -32,8 +32,8 @@ def run(
     from lore.recording import corpus
     from lore.recording.base import Problems
     from lore.recording.opening import Options
+    from lore.recording.writing import written
     from lore.run.converting import convert
-    from lore.run.writing import written
 
     if to not in FORMATS:
         raise LoreError(f"lore does not write {to!r}", hint="formats: " + ", ".join(FORMATS))

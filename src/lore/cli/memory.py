@@ -137,7 +137,7 @@ def export(store: Url, user: User = None, agent: Agent = None, output: Output = 
 
     from lore.compaction.memory import views
     from lore.recording import corpus
-    from lore.run.writing import written
+    from lore.recording.writing import written
     from lore.store.sync import now
 
     with opened(store) as memories:

@@ -133,8 +133,8 @@ def export(
     Content is written as it was stored: credentials are not masked.
     """
     from lore.recording import corpus
+    from lore.recording.writing import written
     from lore.run.store_sessions import exported, salvaged
-    from lore.run.writing import written
 
     with opened(store) as kept:
         lines = salvaged(kept, session_id, tell) if salvage else exported(kept, session_id)

@@ -29,12 +29,12 @@ from lore.recording import corpus, plugins
 from lore.recording.inputs import Input, inputs, key_of, path_of, place_of
 from lore.recording.opening import Options, kind_of, reader_named
 from lore.recording.recent import nothing
+from lore.recording.writing import spare_recordings, written
 from lore.report.redacted import redacted, redacted_error, redacted_finding
 from lore.report.sentences import worded
 from lore.run import verdicts
 from lore.run.pool import Pool
 from lore.run.verdicts import PACKAGED, CheckConfig, Dated
-from lore.run.writing import spare_recordings, written
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 LOOKED_AT = 1000  # files that an exemption names are opened, to see whether they are recordings; with more, it stays

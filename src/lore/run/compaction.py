@@ -35,7 +35,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log
 from lore.recording.opening import Options
-from lore.run.writing import HINT_CONVERT, appending, written
+from lore.recording.writing import HINT_CONVERT, appending, written
 from lore.store.base import Tell
 from lore.store.registry import address_of, open_there, scheme_of
 from lore.store.registry import shown as shown_url

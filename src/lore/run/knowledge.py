@@ -23,7 +23,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems, Recording
 from lore.recording.events import session_log
 from lore.recording.opening import Options
-from lore.run.writing import HINT_CONVERT, appending
+from lore.recording.writing import HINT_CONVERT, appending
 
 
 class Written(NamedTuple):

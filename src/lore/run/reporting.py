@@ -18,9 +18,9 @@ from rich.console import Console
 from lore.errors import LoreError
 from lore.model.results import Checked
 from lore.recording import corpus, plugins
+from lore.recording.writing import spare_recordings, written
 from lore.report.console import console
 from lore.report.registry import REPORTS
-from lore.run.writing import spare_recordings, written
 
 SUMMARY_LIMIT = 1024 * 1024  # of a step summary: GitHub refuses one that is larger
 
