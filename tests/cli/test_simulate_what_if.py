@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,25 @@ def test_a_fix_speaks_to_whoever_reads_it():
     assert what_if(talk(hour=False, pause=30), code)[0][code]["fix"] == fix_of("LORE128", "user")
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
     assert what_if(path, code)[0][code]["fix"] == fix_of("LORE128", "author")
+
+
+def fixes_of(path: str, *args: str) -> list[set[str]]:
+    """The fixes that three commands give on one recording, and those that are ranked."""
+    checked = lore("check", path, "-v", "--json", *args).json["findings"]
+    pairs = [json.loads(line) for line in lore("diff-prefix", path, "--json", *args).out.splitlines()]
+    ran = lore("simulate", path, "--json", *args).json
+    causes = [one for pair in pairs for one in pair["causes"]], [one for turn in ran["turns"] for one in turn["causes"]]
+    return [{one["fix"] for one in found} for found in (checked, *causes, ran["what_if"])]
+
+
+@pytest.mark.parametrize("reader", ["author", "user"])
+@pytest.mark.parametrize("configured", [True, False])
+def test_the_commands_give_the_same_fixes(reader, configured):
+    """`simulate` knew no `--for`, and passed over `[check] reader`: it told an author what a user does."""
+    if configured:
+        put("lore.toml", f'[check]\nreader = "{reader}"\n'.encode())
+    args = () if configured else ("--for", reader)
+    assert fixes_of(moved(), *args) == [{fix_of("LORE102", reader)}] * 4
 
 
 def test_what_expired_is_played_without_the_pause():

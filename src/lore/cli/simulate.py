@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Config, Dialect, Format, Verbose, found_settings, log, out, quiet_pipe
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Config,
+    Dialect,
+    For,
+    Format,
+    Verbose,
+    found_settings,
+    log,
+    out,
+    quiet_pipe,
+    reader_named,
+)
 
 if TYPE_CHECKING:
     from lore.model.results_simulate import RulesResult
@@ -38,6 +51,7 @@ def run(
     as_json: AsJson = False,
     format: Format = None,
     dialect: Dialect = None,
+    reader: For = None,
     config: Config = None,
     color: Colour = None,
     verbose: Verbose = False,
@@ -69,7 +83,9 @@ def run(
     dated = dated_rules(settings)
     if rules_file is not None:
         dated = dated._replace(path=rules_file)
-    asked = Asked(paths, tuple(cache or settings.settings.simulate.caches), tuple(what_if or ()), dated)
+    caches = tuple(cache or settings.settings.simulate.caches)
+    who = reader_named(reader) or settings.settings.check.reader
+    asked = Asked(paths, caches, tuple(what_if or ()), dated, who)
     for number, result in enumerate(simulate(asked, options, table)):
         if as_json:
             from lore.report.json_report import render

@@ -33,7 +33,7 @@ from lore.judge.money import CURRENCY, paid_again, price_of
 from lore.judge.rules import findings_of
 from lore.judge.savings import NotedSaving, Paid, Run
 from lore.judge.verdict import Verdict
-from lore.model.codes import Code, Problem
+from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Billed, OddBill
 from lore.model.results import BilledResult, CauseResult, Finding, VerdictResult
 from lore.model.results_simulate import CostResult, PredictedResult, Saving, Simulated, SimulatedTurn
@@ -52,13 +52,14 @@ RANK = ""  # a change without a value: which fix saves most
 class Asked(NamedTuple):
     """What to simulate: `caches` (none: whoever served a turn), `changes` as `KEY=VALUE` or `RANK`.
 
-    `dated` says by which rules verdicts are made.
+    `dated` says by which rules verdicts are made, `reader` whom fixes speak to (None: as the format says).
     """
 
     paths: list[str]
     caches: Sequence[str] = ()
     changes: Sequence[str] = ()
     dated: Dated = PACKAGED
+    reader: Reader | None = None
 
 
 def simulate(asked: Asked, options: Options, rules: Rules) -> Iterator[Simulated]:
@@ -113,7 +114,7 @@ def _play(
 ) -> Run:  # fmt: skip
     sums, found, turns = SimulatedSums(), list[Problem](), list[Paid]()
     predictor = Predictor(rules, cache, change, None if options.counter is None else options.counter.count)
-    simulation = Simulation(predictor, dated=asked.dated)
+    simulation = Simulation(predictor, dated=asked.dated, reader=asked.reader)
     recordings = 0
     for file in files:
         problems, shown = Problems(), corpus.show(file.path)
@@ -180,12 +181,13 @@ class PlayedTurn(NamedTuple):
 class Simulation:
     """Predict recordings one after the other; what one leaves in a cache the next may find.
 
-    `dated` says by which rules verdicts are made.
+    `dated` says by which rules verdicts are made, `reader` whom fixes speak to (None: as the format says).
     """
 
-    def __init__(self, predictor: Predictor, *, dated: Dated = PACKAGED) -> None:
+    def __init__(self, predictor: Predictor, *, dated: Dated = PACKAGED, reader: Reader | None = None) -> None:
         self._predictor = predictor
         self._dated = dated
+        self._reader = reader
         self.problems = Problems()
         self._responses: set[str] = set()
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}
@@ -195,7 +197,7 @@ class Simulation:
     def recording(self, recording: Recording) -> Iterator[PlayedTurn]:
         """Yield every turn of a recording, but copies of those that an earlier one had."""
         self._predictor.begin()
-        place = Place(recording.shown, reader=reader_of(recording, None))
+        place = Place(recording.shown, reader=reader_of(recording, self._reader))
         stood: dict[str, int] = {}
         left_behind: dict[str, int | None] = {}
         for verdict, ended in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.turn):
