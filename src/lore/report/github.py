@@ -19,7 +19,7 @@ from lore.model.results import Checked, Finding
 from lore.report.console import shown, worst_first
 from lore.report.plain import visible
 from lore.report.sentences import lost_of
-from lore.report.terminal import counted
+from lore.report.terminal import counted, who_can_act
 
 SHOWN = 10
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -59,7 +59,10 @@ def _annotation(finding: Finding) -> str:
     given = ",".join(f"{name}={_property(text)}" for name, text in {**where, "title": title}.items())
     lost = f" Lost {lost_of(finding)}." if finding.lost_tokens else ""
     turn = "" if finding.turn is None else f"turn {finding.turn}: "
-    return f"::{_LEVELS[finding.severity]} {given}::{_data(f'{turn}{finding.message}.{lost} {finding.fix}')}"
+    said = f"{turn}{finding.message}.{lost} {finding.fix}"
+    if acting := who_can_act(finding):
+        said += f" ({acting})"
+    return f"::{_LEVELS[finding.severity]} {given}::{_data(said)}"
 
 
 def _data(text: str) -> str:

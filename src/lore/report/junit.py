@@ -19,7 +19,7 @@ from lore.model.results import Checked, Finding
 from lore.report.console import shown
 from lore.report.plain import visible
 from lore.report.sentences import lost_of
-from lore.report.terminal import sums_lines
+from lore.report.terminal import sums_lines, who_can_act
 
 
 class Junit:
@@ -80,6 +80,8 @@ def _body(finding: Finding) -> Iterable[str]:
     yield finding.message
     if finding.lost_tokens:
         yield f"lost {lost_of(finding)}"
+    if acting := who_can_act(finding):
+        yield acting
     yield f"fix: {finding.fix}"
     yield f"lore explain {finding.code}"
 

@@ -15,7 +15,7 @@ from lore.model.results import Checked, CostlyCause, Finding
 from lore.report.console import shown, worst_first
 from lore.report.plain import visible
 from lore.report.sentences import money_of
-from lore.report.terminal import counted, sums_lines, top_shown
+from lore.report.terminal import counted, sums_lines, top_shown, who_can_act
 
 ROWS, CELL = 200, 300
 _MARKS = {"error": "❌", "warning": "⚠️", "note": "·"}
@@ -69,8 +69,10 @@ def _row(one: Finding) -> str:
         where.append(_text(f"turn {one.turn}" + ("" if one.chain in (None, "main") else f" of {one.chain}")))
     if one.json_path:
         where.append(_text(one.json_path))
+    what = [_text(one.message), *filter(None, (who_can_act(one),))]
     lost = "" if one.lost_tokens is None else f"{one.lost_tokens:,}"
-    return f"| {_MARKS[one.severity]} | {one.code} {one.name} | {'<br>'.join(where)} | {_text(one.message)} | {lost} |"
+    cells = _MARKS[one.severity], f"{one.code} {one.name}", "<br>".join(where), "<br>".join(what), lost
+    return f"| {' | '.join(cells)} |"
 
 
 def _text(text: str) -> str:

@@ -44,10 +44,15 @@ def _finding(finding: Finding, out: Console) -> None:
     if finding.lost_tokens:
         size = f", {finding.lost_bytes:,} bytes" if finding.lost_bytes else ""
         out.print(line(f"    lost {lost_of(finding)}{size}"))
-    if finding.actor != "nobody":
-        out.print(line(f"    can act: {finding.actor}"))
+    if acting := who_can_act(finding):
+        out.print(line(f"    {acting}"))
     if finding.severity != "note":
         out.print(line("    fix: ", (finding.fix, "green")))
+
+
+def who_can_act(finding: Finding) -> str:
+    """Say who can act on a finding; empty where nobody can."""
+    return "" if finding.actor == "nobody" else f"can act: {finding.actor}"
 
 
 def _place(finding: Finding) -> str:
