@@ -207,3 +207,31 @@ def test_standard_input_says_what_it_could_not_simulate():
     ran = process("simulate", "-", "--what-if", "--json", stdin=Path(path).read_bytes())
     notes = "".join(ran.json["notes"])
     assert "not simulated: ttl=1h, since standard input and pipes can be read once only" in notes
+
+
+def unmarked(*bills: dict[str, int]) -> str:
+    """A capture of requests that go on and set no breakpoint."""
+    said = ["one", "1", "two", "2", "three", "3"]
+    turns = []
+    for number, bill in enumerate(bills):
+        whole = body(*said[: 2 * number + 1])
+        for block in (whole["system"][0], whole["messages"][-1]["content"][0]):
+            del block["cache_control"]
+        turns.append((whole, bill, 60 * number))
+    return capture(*turns)
+
+
+def test_bodies_without_a_breakpoint_are_told_what_breakpoints_save():
+    """The largest fix was left out: a bare what-if asked for breakpoints only where some stood already."""
+    saved, _ = what_if(unmarked(usage(0, 0, 4010), usage(0, 0, 4020), usage(0, 0, 4030)))
+    assert list(saved) == ["breakpoints=auto"]
+    assert (saved["breakpoints=auto"]["turns"], saved["breakpoints=auto"]["tokens"] > 7000) == (2, True)
+    assert saved["breakpoints=auto"]["saved"] > 0
+
+
+@pytest.mark.parametrize("changes", [(), ("breakpoints=auto",)])
+def test_nothing_is_saved_where_bills_contradict_their_bodies(changes):
+    """Bodies without breakpoints whose bills were cached: $0.0861 was said to be saved of $0.0346 that were paid."""
+    saved, notes = what_if(unmarked(usage(0, 4000, 10), usage(4000, 10, 10), usage(4010, 10, 10)), *changes)
+    assert not [one for one in saved.values() if one["tokens"] or one["saved"]]
+    assert "not simulated: breakpoints=auto in 3 turns whose bills contradict their bodies (LORE303)" in notes

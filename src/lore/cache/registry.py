@@ -73,6 +73,12 @@ def cache_named(name: str) -> CacheKind:
     return found
 
 
+def takes_breakpoints(name: str) -> bool:
+    """Tell whether a cache keeps entries at breakpoints that a body sets; false for a name that there is not."""
+    kind = CACHES.get(name)
+    return isinstance(kind, CacheRow) and kind.made is Breakpoints
+
+
 def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> CacheModel:
     """Make a model; raises LoreError for an option that it has not, or a value that cannot be."""
     kind = cache_named(name)

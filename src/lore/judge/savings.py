@@ -47,24 +47,28 @@ _Match: TypeAlias = Callable[[Break], bool]
 
 
 class Paid(NamedTuple):
-    """What is kept of a turn to play it again; `reader` is whom its fixes speak to."""
+    """What is kept of a turn to play it again; `reader` is whom its fixes speak to.
+
+    `contradicted`: its bill shows that another body was sent than the one recorded.
+    """
 
     played: Played
     price: Price | None
     reader: Reader
+    contradicted: bool = False
 
 
 class Run(NamedTuple):
     """One play of all recordings: the answer, its turns, and what a change touched of them.
 
-    `transcripts` counts turns that hold no breakpoints, `marked` those that do.
+    `transcripts` counts turns that hold no breakpoints, `bodies` those that could.
     """
 
     result: Simulated
     turns: list[Paid]
     touched: Touched
     transcripts: int
-    marked: int
+    bodies: int
 
     @property
     def breaks(self) -> list[Break]:
@@ -130,7 +134,8 @@ def compared(text: str, base: Run, other: Run) -> NotedSaving:
     if touched.already and not touched.changed:
         saving = Saving(change=text, turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="")
         return NotedSaving(saving, list(_notes(saving, touched)))
-    pairs = list(zip(base.result.turns, other.result.turns, strict=True))
+    turns = zip(base.turns, base.result.turns, other.result.turns, strict=True)
+    pairs = [(one, two) for paid, one, two in turns if not paid.contradicted]
     reads = [(one.predicted.read_tokens, two.predicted.read_tokens) for one, two in pairs]
     more = [now - was for was, now in reads if was is not None and now is not None and was != now]
     costs = [(_predicted_cost(one), _predicted_cost(two)) for one, two in pairs]
@@ -138,7 +143,12 @@ def compared(text: str, base: Run, other: Run) -> NotedSaving:
     before, after = summed(was for was, _ in known), summed(now for _, now in known)
     saved = None if before is None or after is None else round(before - after, 6)
     saving = Saving(change=text, turns=len(more), tokens=sum(more), currency=CURRENCY, saved=saved, fix="")
-    return NotedSaving(saving, list(_notes(saving, touched)))
+    notes = list(_notes(saving, touched))
+    contradicted = len(base.turns) - len(pairs)
+    if contradicted:
+        whose = "whose bills contradict their bodies"
+        notes.append(f"not simulated: {text} in {_turns(contradicted)} {whose} ({Code.BILL_CONTRADICTS_BODY})")
+    return NotedSaving(saving, notes)
 
 
 def _predicted_cost(turn: SimulatedTurn) -> float | None:

@@ -19,9 +19,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from lore.cache.base import Prediction
-from lore.cache.bills import Price
+from lore.cache.bills import Price, unbelievable
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
+from lore.cache.registry import takes_breakpoints
 from lore.cache.rules import Rules, is_transcript
 from lore.errors import LoreError
 from lore.judge import savings
@@ -99,7 +100,7 @@ def _saved(text: str, change: WhatIf | None, base: Run, play: _Play) -> NotedSav
 def _every_fix(base: Run, play: _Play, *, once: bool) -> tuple[list[Saving], list[str]]:
     """Rank every fix that can be simulated, and say what cannot."""
     found, notes = savings.ranked(base), list(savings.left_out(base))
-    for text, there in ((savings.TTL, base.expired), (savings.AUTO, bool(base.marked))):
+    for text, there in ((savings.TTL, base.expired), (savings.AUTO, bool(base.bodies))):
         if there and once:
             notes.append(f"not simulated: {text}, since standard input and pipes can be read once only")
         elif there:
@@ -142,7 +143,7 @@ def _play(
         raise LoreError(f"no recordings in {corpus.show(asked.paths[0])}", hint=hint)
     as_of = None if rules.as_of is None else rules.as_of.isoformat()
     result = sums.result(cache, as_of, _notes(sums.turns, rules, simulation.copied), found)
-    return Run(result, turns, predictor.touched, simulation.transcripts, simulation.marked)
+    return Run(result, turns, predictor.touched, simulation.transcripts, simulation.bodies)
 
 
 def _notes(turns: Sequence[SimulatedTurn], rules: Rules, copied: int) -> Iterator[str]:
@@ -192,7 +193,7 @@ class Simulation:
         self._responses: set[str] = set()
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}
         self.copied = 0
-        self.transcripts = self.marked = 0  # turns that hold no breakpoints, and those that do
+        self.transcripts = self.bodies = 0  # turns that hold no breakpoints, and those that could
 
     def recording(self, recording: Recording) -> Iterator[PlayedTurn]:
         """Yield every turn of a recording, but copies of those that an earlier one had."""
@@ -221,7 +222,8 @@ class Simulation:
             result = _result(verdict, predicted, price, place)
             self._turns[turn.chain, turn.number] = result
             parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
-            yield PlayedTurn(result, _row(turn, predicted, left), parts, Paid(again, price, place.reader))
+            paid = Paid(again, price, place.reader, _contradicted(turn, predicted))
+            yield PlayedTurn(result, _row(turn, predicted, left), parts, paid)
         self._turns.clear()
 
     def _late(self, finding: Finding) -> None:
@@ -234,8 +236,8 @@ class Simulation:
         """Count a turn by what it holds, and say that its bill is odd where it is."""
         if is_transcript(turn):
             self.transcripts += 1
-        elif turn.prompt.breakpoints or turn.prompt.auto_breakpoint:
-            self.marked += 1
+        elif takes_breakpoints(predicted.cache):
+            self.bodies += 1
         odd = turn.usage.odd if isinstance(turn.usage, OddBill) else predicted.odd
         if odd:
             text = f"turn {turn.number} of {turn.chain}: a bill that is not learned from: {odd}"
@@ -250,6 +252,12 @@ class Simulation:
         self._responses.add(name)
         self.copied += copied
         return copied
+
+
+def _contradicted(turn: Turn, predicted: Predicted) -> bool:
+    """Tell whether a bill that can be is not one of this body."""
+    usage = turn.usage
+    return bool(predicted.odd) and usage is not None and not isinstance(usage, OddBill) and not unbelievable(usage)
 
 
 def _result(verdict: Verdict, predicted: Predicted, price: Price | None, place: Place) -> SimulatedTurn:
