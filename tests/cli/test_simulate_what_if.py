@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, process, put
-from cli.test_simulate import body, capture, stable, usage
+from cli.test_simulate import LONG, body, capture, stable, usage
 from formats.claude import answered, asked, joined, text
 from lore.model.codes import fix_of
 
@@ -140,8 +140,8 @@ def test_a_bare_what_if_ranks_every_fix_that_can_be_simulated():
         (body("one", "1", "two", "2", "three", "3", "four", tools=TOOLS[::-1]), usage(5200, 90), 1010),
     )
     saved, _ = what_if(path)
-    assert list(saved)[:2] == ["cause=LORE102", "ttl=1h"] or list(saved)[:2] == ["ttl=1h", "cause=LORE102"]
-    assert saved["ttl=1h"]["tokens"] > 4000
+    assert list(saved) == ["cause=LORE102", "breakpoints=auto", "ttl=1h"]  # which costs more than it saves
+    assert saved["ttl=1h"]["tokens"] > 4000 > 0 > saved["ttl=1h"]["saved"]
 
 
 def test_without_the_option_no_file_is_read_twice():
@@ -235,3 +235,53 @@ def test_nothing_is_saved_where_bills_contradict_their_bodies(changes):
     saved, notes = what_if(unmarked(usage(0, 4000, 10), usage(4000, 10, 10), usage(4010, 10, 10)), *changes)
     assert not [one for one in saved.values() if one["tokens"] or one["saved"]]
     assert "not simulated: breakpoints=auto in 3 turns whose bills contradict their bodies (LORE303)" in notes
+
+
+def both() -> str:
+    """Two requests whose system prompt and tools changed at once."""
+    return capture(
+        (body("one", system=f"Today is 2026-09-01. {LONG}", tools=TOOLS), usage(0, 5000), 0),
+        (body("one", "1", "two", system=f"Today is 2026-09-02. {LONG}", tools=TOOLS[:1]), usage(0, 5100), 60),
+    )
+
+
+@pytest.mark.parametrize("changes", [(), ("cause=LORE101,LORE103",)])
+def test_causes_of_one_turn_that_save_only_together_are_ranked_together(changes):
+    """A date and a tool changed in one turn, neither saves anything alone: no fix was printed, and no note."""
+    saved, notes = what_if(both(), *changes)
+    one = saved["cause=LORE101,LORE103"]
+    assert (next(iter(saved)), one["turns"], one["tokens"]) == ("cause=LORE101,LORE103", 1, 5000)
+    assert one["saved"] == pytest.approx(5000 * (6.25 - 0.5) / 1e6)
+    assert one["fix"] == " ".join(sorted(fix_of(code, "author") for code in ("LORE101", "LORE103")))
+    told = [note for note in notes if "are saved only where all of these are taken away" in note]
+    assert changes or told[0].startswith("cause=LORE101,LORE103: 4,9")  # what stood, but the tools' own few
+    assert "cause=LORE101,LORE103: 5,000 tokens in 1 turn, $" in lore("simulate", both()).out
+
+
+def test_causes_that_save_as_much_alone_are_not_ranked_together():
+    assert not [change for change in what_if(moved())[0] if "," in change]
+
+
+def test_no_cause_is_no_value():
+    assert "names no cause" in lore("simulate", stable(), "--what-if", "cause=,").err
+
+
+def test_only_what_saves_is_ranked_and_the_rest_is_said_in_a_line():
+    """Among what would have saved most stood a fix that costs $0.0385 more, and one of 0 tokens in 0 turns."""
+    lines = lore("simulate", moved(), "--what-if").out.splitlines()
+    at = lines.index("what would have saved most:")
+    assert [line.split(":")[0].strip() for line in lines[at + 1 :]] == [
+        "cause=LORE102",
+        "fix",
+        "tried, and saves nothing",
+    ]
+    lines = lore("simulate", moved(), "--what-if", "ttl=1h", "--what-if", "breakpoints=auto").out.splitlines()
+    assert "what would have saved most:" not in lines
+    (tried,) = [line for line in lines if line.startswith("tried")]
+    assert tried.startswith("tried, and saves nothing: ttl=1h (costs $0.0")
+
+
+def test_what_cannot_be_compared_is_not_said_to_save_nothing():
+    ran = lore("simulate", unmarked(usage(0, 4000, 10), usage(4000, 10, 10)), "--what-if")
+    assert "not known what it saves: breakpoints=auto" in ran.out
+    assert "saves nothing" not in ran.out

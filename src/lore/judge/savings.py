@@ -7,6 +7,7 @@ the same turns and the same evidence; money is compared over turns that have a p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
@@ -25,8 +26,9 @@ from lore.model.codes import CODES, Code, Reader, fix_of
 from lore.model.results_simulate import Saving, Simulated, SimulatedTurn
 
 TTL, AUTO = "ttl=1h", "breakpoints=auto"
-KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, cause=CODE, or an option of the cache that --cache names"
+KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, cause=CODE[,CODE], or an option of the cache that --cache names"
 _TTL = {"5m": 300.0, "1h": 3600.0}
+_TOGETHER = 8  # sets of causes that are tried together: those that lost most
 _LIVING = {"anthropic", "bedrock"}  # caches at which a client can ask for a longer life
 _NO_FIX = {
     UNEXPLAINED: "that nothing explains",
@@ -97,7 +99,7 @@ def change_of(text: str, caches: Sequence[str]) -> WhatIf | None:
         raise LoreError(f"--what-if {text!r} is not KEY=VALUE", hint=KEYS)
     match key:
         case "cause":
-            Policy(select=(value,)).known("--what-if cause: ")
+            Policy(select=_codes(value)).known("--what-if cause: ")
             return None
         case "ttl":
             if value not in _TTL:
@@ -114,6 +116,13 @@ def change_of(text: str, caches: Sequence[str]) -> WhatIf | None:
             if not caches:
                 raise LoreError(f"--what-if {key} is an option of one cache", hint="name it with --cache, or: " + KEYS)
             return WhatIf(options=((key, _number(key, value)),))
+
+
+def _codes(text: str) -> tuple[str, ...]:
+    codes = tuple([code.strip() for code in text.split(",") if code.strip()])
+    if not codes:
+        raise LoreError(f"--what-if cause={text} names no cause", hint=KEYS)
+    return codes
 
 
 def _number(key: str, value: str) -> Option:
@@ -174,8 +183,8 @@ def _notes(saving: Saving, touched: Touched) -> Iterator[str]:
 
 
 def removed(base: Run, text: str) -> NotedSaving:
-    """Play the turns again without a cause (`cause=CODE`); it needs no second look at the files."""
-    ruling = Ruling(select=(text.partition("=")[2].strip(),))
+    """Play the turns again without a cause, or several (`cause=CODE,CODE`); it needs no second look at the files."""
+    ruling = Ruling(select=_codes(text.partition("=")[2]))
 
     def without(cause: Break) -> bool:
         return ruling.wants(cause.code, CODES[cause.code].name if cause.code in CODES else "")
@@ -227,16 +236,34 @@ def _notes_of_cause(base: Run, without: _Match, saving: Saving) -> Iterator[str]
         yield f"{saving.change}: the same prompts are played; a session without what is expected would ask others"
 
 
-def ranked(base: Run) -> list[Saving]:
-    """Rank the causes found by what their fixes would have saved; those that would have saved nothing are none."""
-    codes = {cause.code for cause in base.breaks if _has_fix(cause.code, cause)}
-    found = [_without(base, partial(_has_fix, code), f"cause={code}") for code in sorted(codes)]
-    return in_order(saving for saving in found if saving.turns)
+def of_causes(base: Run) -> Iterator[NotedSaving]:
+    """Yield what the fix of each cause found would have saved, then causes that save more together than each alone."""
+    codes = sorted({cause.code for cause in base.breaks if _has_fix((cause.code,), cause)})
+    alone = {code: _without(base, partial(_has_fix, (code,)), f"cause={code}") for code in codes}
+    yield from (NotedSaving(saving, []) for saving in alone.values())
+    for together in _together(base):
+        saving = _without(base, partial(_has_fix, together), f"cause={','.join(together)}")
+        more = saving.tokens - sum(alone[code].tokens for code in together)
+        if more > 0:
+            only = "are saved only where all of these are taken away, for each breaks the same prefixes"
+            yield NotedSaving(saving, [f"{saving.change}: {more:,} tokens {only}"])
 
 
-def _has_fix(code: str, cause: Break) -> bool:
-    """Tell whether it is a cause of this code that a fix would take away."""
-    return cause.code == code and cause.kind != "expected" and cause.strength != "weak" and code not in _NO_FIX
+def _together(base: Run) -> list[tuple[str, ...]]:
+    """Return causes that each broke most of what the same turn lost: taken away alone, none of them saves that."""
+    lost = Counter[tuple[str, ...]]()
+    for turn in base.turns:
+        breaks = turn.played.breaks
+        most = max((cause.loses for cause in breaks), default=0)
+        codes = {cause.code for cause in breaks if 2 * cause.loses > most and _has_fix((cause.code,), cause)}
+        if len(codes) > 1:
+            lost[tuple(sorted(codes))] += most
+    return sorted(lost, key=lambda codes: (-lost[codes], codes))[:_TOGETHER]
+
+
+def _has_fix(codes: Sequence[str], cause: Break) -> bool:
+    """Tell whether it is a cause of one of these codes that a fix would take away."""
+    return cause.code in codes and cause.kind != "expected" and cause.strength != "weak" and cause.code not in _NO_FIX
 
 
 def in_order(savings: Iterable[Saving]) -> list[Saving]:

@@ -133,6 +133,11 @@ class Saving(Struct, frozen=True, kw_only=True):
     saved: float | None
     fix: str
 
+    @property
+    def saves(self) -> bool:
+        """Whether it saves anything: money, or tokens where they have no price."""
+        return self.saved > 0 if self.saved else self.tokens > 0
+
 
 class Simulated(Result, frozen=True, kw_only=True):
     """`lore simulate --json`: one object a cache; `cache` is None where turns name different ones."""

@@ -174,16 +174,26 @@ def _groups(groups: Sequence[GroupResult], out: Console, *, verbose: bool) -> No
 
 
 def _changes(changes: Iterable[Saving], out: Console, *, verbose: bool) -> None:
-    shown = [change for change in changes if verbose or change.tokens or change.saved or not change.fix]
+    every = list(changes)
+    shown = [change for change in every if change.saves]
     for number, change in enumerate(shown if verbose else shown[: 3 * _TOP]):
         if not number:
             out.print(line(("what would have saved most:", "bold")))
         saved = "" if change.saved is None else f", {money_of(change.saved)}"
-        if change.saved is not None and change.saved < 0:
-            saved = f", and costs {money_of(-change.saved)} more"
         out.print(line(f"  {change.change}: {change.tokens:,} tokens in {counted(change.turns, 'turn')}{saved}"))
         if change.fix:
             out.print(line("     fix: ", (change.fix, "green")))
+    rest = [change for change in every if not change.saves]
+    unknown = [change for change in rest if change.saved is None and not change.turns]
+    idle = [f"{change.change}{_costs(change)}" for change in rest if change not in unknown]
+    if idle:
+        out.print(line((f"tried, and saves nothing: {', '.join(idle)}", "dim")))
+    if unknown:
+        out.print(line((f"not known what it saves: {', '.join(change.change for change in unknown)}", "dim")))
+
+
+def _costs(change: Saving) -> str:
+    return f" (costs {money_of(-change.saved)} more)" if change.saved is not None and change.saved < 0 else ""
 
 
 # the rules in force

@@ -80,11 +80,13 @@ def simulate(asked: Asked, options: Options, rules: Rules) -> Iterator[Simulated
             saved.append(saving)
             notes += remarks
         if RANK in asked.changes:
-            fixes, remarks = _every_fix(base, play, once=once)
-            saved += fixes
+            every, remarks = _every_fix(base, play, once=once)
+            saved += every
             notes += remarks
         elif not asked.changes:
-            saved += savings.ranked(base)
+            fixes = [noted for noted in savings.of_causes(base) if noted.saving.saves]
+            saved += savings.in_order(noted.saving for noted in fixes)
+            notes += [note for noted in fixes for note in noted.notes]
         if once or not asked.changes:
             notes += savings.longer_life(base.result)
         yield msgspec.structs.replace(base.result, what_if=saved, notes=notes)
@@ -98,14 +100,17 @@ def _saved(text: str, change: WhatIf | None, base: Run, play: _Play) -> NotedSav
 
 
 def _every_fix(base: Run, play: _Play, *, once: bool) -> tuple[list[Saving], list[str]]:
-    """Rank every fix that can be simulated, and say what cannot."""
-    found, notes = savings.ranked(base), list(savings.left_out(base))
+    """Rank every fix that can be simulated, those that save nothing last, and say what cannot."""
+    of_causes = list(savings.of_causes(base))
+    found = [noted.saving for noted in of_causes]
+    notes = [note for noted in of_causes for note in noted.notes]
+    notes += savings.left_out(base)
     for text, there in ((savings.TTL, base.expired), (savings.AUTO, bool(base.bodies))):
         if there and once:
             notes.append(f"not simulated: {text}, since standard input and pipes can be read once only")
         elif there:
             saving, remarks = _saved(text, savings.change_of(text, ()), base, play)
-            found += [saving] if saving.turns or saving.saved else []
+            found.append(saving)
             notes += remarks
     return savings.in_order(found), notes
 
@@ -188,7 +193,7 @@ class Simulation:
     def __init__(self, predictor: Predictor, *, dated: Dated = PACKAGED, reader: Reader | None = None) -> None:
         self._predictor = predictor
         self._dated = dated
-        self._reader = reader
+        self._reader: Reader | None = reader
         self.problems = Problems()
         self._responses: set[str] = set()
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}
