@@ -285,3 +285,18 @@ def test_what_cannot_be_compared_is_not_said_to_save_nothing():
     ran = lore("simulate", unmarked(usage(0, 4000, 10), usage(4000, 10, 10)), "--what-if")
     assert "not known what it saves: breakpoints=auto" in ran.out
     assert "saves nothing" not in ran.out
+
+
+def test_another_cache_is_not_contradicted_by_the_bills_of_the_one_that_served():
+    """What OpenAI cached without a breakpoint says nothing of what Anthropic would cache with some."""
+    said = [{"role": "system", "content": LONG}, *({"role": "user", "content": text} for text in ("one", "two"))]
+    bill = {
+        "prompt_tokens": 4010,
+        "completion_tokens": 9,
+        "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 4000},
+    }
+    turns = [({"model": "gpt-5.6", "messages": said[: 2 + number]}, bill, 60 * number) for number in range(2)]
+    args = ("--cache", "anthropic", "--what-if", "breakpoints=auto", "--json")
+    ran = lore("simulate", capture(*turns), *args).json
+    assert (ran["what_if"][0]["turns"], ran["what_if"][0]["tokens"] > 3000) == (1, True)
+    assert not [note for note in ran["notes"] if "LORE303" in note]

@@ -23,7 +23,7 @@ from lore.cache.bills import Price, unbelievable
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.registry import takes_breakpoints
-from lore.cache.rules import Rules, is_transcript
+from lore.cache.rules import Rules, cache_of, is_transcript, served_by
 from lore.errors import LoreError
 from lore.judge import savings
 from lore.judge.agreement import Row, SimulatedSums
@@ -260,9 +260,11 @@ class Simulation:
 
 
 def _contradicted(turn: Turn, predicted: Predicted) -> bool:
-    """Tell whether a bill that can be is not one of this body."""
+    """Tell whether a bill that can be, from the cache that is simulated, is not one of this body."""
     usage = turn.usage
-    return bool(predicted.odd) and usage is not None and not isinstance(usage, OddBill) and not unbelievable(usage)
+    if not predicted.odd or usage is None or isinstance(usage, OddBill) or unbelievable(usage):
+        return False
+    return predicted.cache == cache_of(turn, served_by(turn))
 
 
 def _result(verdict: Verdict, predicted: Predicted, price: Price | None, place: Place) -> SimulatedTurn:
