@@ -10,7 +10,7 @@ import pytest
 from cli.policies import settings, sums, update, waste
 from cli.pooled import pooled
 from cli.running import lore, put, session
-from model.making import body
+from model.making import assistant, body
 
 # select, ignore, exemptions
 
@@ -48,6 +48,28 @@ def test_an_expected_cause_can_count_as_waste():
     assert (code, codes) == (1, ["LORE125"])
     assert (summary["waste"], summary["expected"]) == (1, 0)
     assert summary["lost_tokens"] > 0
+
+
+def tailed(tokens: int) -> str:
+    """Two requests that end in a note of so many tokens, which is another one each time."""
+    first, second = (letter * (4 * tokens - len('"role":"user"""')) for letter in "xy")
+    return put("tail.jsonl", body("a", first), body("a", assistant("b"), "c", second))
+
+
+@pytest.mark.parametrize(
+    ("limit", "tokens", "severity"),
+    [
+        ("", 2_000, "note"), ("", 2_001, "warning"),
+        ("max_tail_tokens = 300", 300, "note"), ("max_tail_tokens = 300", 301, "warning"),
+        ("max_tail_tokens = 5000", 5_000, "note"),
+    ],
+)  # fmt: skip
+def test_a_tail_may_be_as_long_as_the_settings_say(limit, tokens, severity):
+    settings(f"[check]\n{limit}\n")
+    ran = lore("check", "-v", "--json", tailed(tokens))
+    (found,) = ran.json["findings"]
+    assert (ran.code, found["code"], found["evidence"]["tokens"], found["severity"]) == (0, "LORE156", tokens, severity)
+    assert ("longer than check.max_tail_tokens allows" in found["message"]) is (severity == "warning")
 
 
 def test_settings_of_a_path_hold_for_its_recordings():

@@ -206,6 +206,8 @@ def test_a_sign_without_a_fall_is_no_cause(sign):
     (Sign("tools-delta", ("a",), ("b",)), ToolsAnnounced(("a",), ("b",))),
     (Sign("tools-delta", ("mcp__x__a", "mcp__y__b", "c"), ("mcp__x__d",)),
      ToolsAnnounced(("mcp__x__a", "mcp__y__b", "c"), ("mcp__x__d",), ("x", "y"))),
+    (Sign("tools-delta", ("web__search__run", "mcp__x"), ("xmcp__y__z",)),  # a tool of nobody's server may be named so
+     ToolsAnnounced(("web__search__run", "mcp__x"), ("xmcp__y__z",))),
     (Sign("skill", ("a", "b", "c", "d", "e")), SignSeen("skill", ("a", "b", "c", "d", "e"))),
 ])  # fmt: skip
 def test_the_evidence_names_what_the_sign_names(sign, evidence):

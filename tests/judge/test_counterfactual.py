@@ -74,6 +74,13 @@ def test_no_more_is_read_than_was_asked():
     assert play((bill(0, 700, 18), 5000, broken()), (bill(700, 30), 700)) == {0: (700, 0, 18)}
 
 
+@pytest.mark.parametrize(("stood", "read"), [(0, 3), (2000, 2000), (5000, 5000), (None, 8000)])
+def test_no_more_is_read_than_stood_in_the_cache(stood, read):
+    """Bytes may say that more was lost than the bill before had left there; an entry of 3 tokens was read anyway."""
+    found = play((bill(3, 9000), stood, broken(loses=7997)))
+    assert found == ({0: (read, 9003 - read, 3)} if read > 3 else {})
+
+
 def test_what_was_not_written_again_is_read_by_the_turn_behind():
     """A turn under the minimum wrote nothing, so the next one wrote all: it would have stood there."""
     assert play((bill(0, 0, 5100), 5000, broken()), (bill(0, 6000), 0)) == {0: (5000, 0, 100), 1: (5000, 1000, 3)}

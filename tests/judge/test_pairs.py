@@ -273,6 +273,30 @@ def test_an_end_that_was_edited_within_one_block_of_the_cache_is_a_note(usages):
     assert lost_tokens(found, 0)[0] == 0
 
 
+# Who serves, by the model: the tokens of one block of its cache.
+BLOCKS = {"deepseek-chat": 64, "gpt-5.1": 128, "kimi-k2": 256, "own-model": 128}
+UNSHARED = len('0 "')  # of `"12:00 "` and `"12:01 "`
+
+
+@pytest.mark.parametrize(("model", "block"), BLOCKS.items())
+@pytest.mark.parametrize("over", [0, 1])
+def test_an_end_that_was_edited_is_a_note_up_to_one_block_of_the_cache_that_serves_it(model, block, over):
+    lost = int(block * BYTES_PER_TOKEN) + over
+    bodies = [{"model": model, "messages": one} for one in edited_at_the_end("x" * (lost - UNSHARED))]
+    found = pair(*(turn(parsed(one, "openai-chat"), number) for number, one in enumerate(bodies, 1)))
+    assert found.bytes.left - found.bytes.common - found.overlap.inside == lost
+    assert (codes(found) == ["LORE146"], found.is_break, found.lost_bytes) == (not over, bool(over), lost * over)
+    if not over:
+        assert found.causes[0].also[0].evidence == WithinBlock(block, block)
+
+
+@pytest.mark.parametrize(("short", "is_break"), [(128, False), (129, True), (1000, True)])
+def test_a_short_end_is_no_note_where_the_bill_reads_a_block_less(short, is_break):
+    """A bill that misses 1,000 tokens has not fallen beyond the tolerance, and yet read less than all but the end."""
+    found = automatic(*edited_at_the_end("word"), (unbilled(1920, 180), unbilled(1920 - short, 300)))
+    assert (found.fell, found.short, found.is_break) == (0, short, is_break)
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [({"thinking": {"type": "enabled", "budget_tokens": 9}}, "LORE120"), ({"tool_choice": {"type": "any"}}, "LORE121")],

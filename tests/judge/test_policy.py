@@ -7,6 +7,7 @@ import pytest
 from lore.errors import LoreError
 from lore.judge.base import Place, finding
 from lore.judge.policy import Budgets, Exempt, Limited, Narrowed, PerPath, Policy
+from lore.model.evidence import TailReplaced
 
 PLACE = Place("logs/a.jsonl")
 DATE = finding("LORE101", PLACE, "m", chain="agent-7", json_path="system[1].text")
@@ -75,6 +76,23 @@ def test_the_kind_of_a_finding_counts_and_not_that_of_its_code():
     harmless = finding("LORE101", PLACE, "m", kind="expected")
     assert ruled(Policy(count_as_waste=("LORE101",)), harmless).finding.severity == "error"
     assert ruled(Policy(), harmless).finding.severity == "note"
+
+
+@pytest.mark.parametrize(
+    ("policy", "tokens", "severity"),
+    [
+        (Policy(), 2_000, "note"),
+        (Policy(), 2_001, "warning"),
+        (Policy(max_tail_tokens=50), 50, "note"),
+        (Policy(max_tail_tokens=50), 51, "warning"),
+        (Policy(max_tail_tokens=9_000), 9_000, "note"),
+    ],
+)
+def test_a_tail_that_is_longer_than_allowed_is_a_warning_for_the_author(policy, tokens, severity):
+    tail = finding("LORE156", PLACE, TailReplaced("messages[1]", 4 * tokens, tokens, "user"))
+    made = ruled(policy, tail).finding
+    assert (made.kind, made.severity) == ("expected", severity)
+    assert made.actor == ("author" if severity == "warning" else tail.actor)
 
 
 def test_settings_of_a_path_hold_there_alone():

@@ -34,6 +34,27 @@ def test_a_sentence_counts_as_a_person_would(evidence, said):
     assert said in sentence(evidence)
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_bill_that_read_about_as_much_did_not_read_exactly_that(exact):
+    assert ("the bill read exactly" in sentence(e.HookText(4, ("lint",), exact))) is exact
+
+
+@pytest.mark.parametrize(
+    ("moved", "said"),
+    [
+        (e.Rerouted(host_before="a.example", host_after="b.example"), "host a.example became b.example"),
+        (e.Rerouted(endpoint_before="a/v1", endpoint_after="a/v2"), "endpoint a/v1 became a/v2"),
+        (e.Rerouted(account=True), "another key was used"),
+        (
+            e.Rerouted(host_before="a.example", host_after="b.example", account=True),
+            "host a.example became b.example; another key was used",
+        ),
+    ],
+)
+def test_another_place_is_named_and_another_key_only_where_one_was_used(moved, said):
+    assert sentence(moved) == f"{said}: its cache is another one"
+
+
 def test_what_a_reader_found_wrong_is_told_in_its_own_words():
     """A continued response that was not recorded was said to make the prompt partial, twice."""
     made = worded(finding("LORE132", Place("a"), e.Damage("a request continues r1: its prompt is partial")))
