@@ -52,6 +52,14 @@ def test_an_hour_that_is_so_already_saves_nothing_and_says_so(pause):
     assert "ttl=1h is so already: every write of these turns lives an hour" in notes
 
 
+def test_what_is_so_already_saves_nothing_also_where_no_price_is_known():
+    """Two plays without a price say nothing of money: what changes nothing costs nothing all the same."""
+    path = log((0, 0, 20_000, True), (1, 20_000, 500, True), model="claude-unheard-of")
+    saved, notes = what_if(path, "ttl=1h")
+    assert (saved["ttl=1h"]["turns"], saved["ttl=1h"]["tokens"], saved["ttl=1h"]["saved"]) == (0, 0, 0.0)
+    assert notes.count("ttl=1h is so already: every write of these turns lives an hour") == 1
+
+
 def test_an_hour_saves_what_a_pause_of_half_of_it_lost():
     saved, notes = what_if(talk(hour=False, pause=30), "ttl=1h")
     assert saved["ttl=1h"]["tokens"] == 21_000
@@ -156,6 +164,9 @@ def test_the_unexplained_is_no_fix_and_is_named():
     path = log((0, 0, 20_000, True), (1, 20_000, 500, True), (2, 9_000, 12_000, True), (3, 21_000, 500, True))
     saved, notes = what_if(path)
     assert not saved
+    ran = lore("simulate", path, "--json").json
+    assert [one["unexplained_tokens"] for one in ran["turns"]] == [0, 0, 11_500, 0]
+    assert (ran["totals"]["unexplained_tokens"], ran["totals"]["waste_tokens"]) == (11_500, 0)
     assert "not simulated: 11,500 tokens in 1 turn that nothing explains (LORE301)" in notes
     assert any("which hold no breakpoints" in note for note in notes)
     out = lore("simulate", path).out
@@ -164,6 +175,20 @@ def test_the_unexplained_is_no_fix_and_is_named():
     assert "would have saved most" not in out
     taken, notes = what_if(path, "cause=LORE301")
     assert (taken["cause=LORE301"]["tokens"], "cannot be taken away" in "".join(notes)) == (0, True)
+
+
+def test_a_weak_cause_is_no_fix_and_is_named():
+    """A pause of half an hour within an hour's lifetime may have lost the prefix, or may not."""
+    path = talk(hour=True, pause=30)
+    turns = lore("simulate", path, "--json").json["turns"]
+    assert [cause["code"] for one in turns for cause in one["causes"]] == ["LORE160"]
+    saved, notes = what_if(path)
+    assert "cause=LORE160" not in saved
+    assert "not simulated: LORE160, for which the evidence is weak" in notes
+    assert "would have saved most" not in lore("simulate", path).out
+    taken, notes = what_if(path, "cause=LORE160")
+    assert taken["cause=LORE160"]["tokens"] == 21_000
+    assert any("the evidence for it is weak" in note for note in notes)
 
 
 def test_a_fix_speaks_to_whoever_reads_it():

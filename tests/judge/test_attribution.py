@@ -7,7 +7,7 @@ import pytest
 
 from cache.talk import BEGIN, ONE_BY_ONE, Talk, bill
 from lore.cache.lanes import CHANCES
-from lore.judge.attribution import SIGN_CODES, attribute
+from lore.judge.attribution import SIGN_CODES, attribute, rerouted
 from lore.judge.expected import PairContext
 from lore.judge.verdict import Verdict
 from lore.model.codes import CODES
@@ -21,10 +21,12 @@ from lore.model.evidence import (
     ProviderSaid,
     ReadFell,
     Recorded,
+    Rerouted,
     SignSeen,
     ToolsAnnounced,
 )
 from lore.model.state import SIGNS, Change, Sign
+from lore.model.turn import Call
 from lore.prefix.overlap import Overlap
 from lore.run.verdicts import Dated
 
@@ -252,6 +254,29 @@ def test_text_of_a_hook_is_strong_where_the_bill_reads_exactly_what_stands_befor
         assert isinstance(talk.lead.evidence, HookText)
         assert talk.lead.evidence.exact is (strength == "strong")
         assert (talk.lead.kind == "unattributable") or strength == "strong"
+
+
+HOSTS = Rerouted(host_before="a.example", host_after="b.example")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        (("a.example/v1", "k"), ("b.example/v1", "k"), HOSTS),
+        (("a.example/v1", ""), ("b.example/v1", "k"), HOSTS),  # whose key it was before, nobody knows
+        (("a.example/v1", "j"), ("b.example/v1", "k"), msgspec.structs.replace(HOSTS, account=True)),
+        (("a.example/v1", "j"), ("a.example/v1", "k"), Rerouted(account=True)),
+        (("a.example/v1", "k"), ("a.example/v1", "k"), None),
+        (("a.example/v1", "k"), ("a.example/v1", ""), None),
+    ],
+)
+def test_another_key_is_named_where_two_are_known_to_differ(before, after, found):
+    talk = opened()
+    left, right = (msgspec.structs.replace(talk.last, call=Call(endpoint=where, account=key))
+                   for where, key in (before, after))  # fmt: skip
+    covered = Overlap(0, 0, 0, covered=True, covered_canonical=True)
+    cause = rerouted(PairContext(left, right, covered, 2_300, 300.0, (), billed=True, situation=None))
+    assert (None if cause is None else cause.evidence) == found
 
 
 def test_another_model_is_expected():

@@ -76,7 +76,7 @@ def test_no_more_is_read_than_was_asked():
 
 @pytest.mark.parametrize(("stood", "read"), [(0, 3), (2000, 2000), (5000, 5000), (None, 8000)])
 def test_no_more_is_read_than_stood_in_the_cache(stood, read):
-    """Bytes may say that more was lost than the bill before had left there; an entry of 3 tokens was read anyway."""
+    """Bytes may say that more was lost than the bill before left in the cache."""
     found = play((bill(3, 9000), stood, broken(loses=7997)))
     assert found == ({0: (read, 9003 - read, 3)} if read > 3 else {})
 

@@ -162,6 +162,18 @@ def test_the_result_of_a_tool_that_is_a_message_is_no_tail():
     assert found(left, chat("u:a", "a:b", "u:c"), "openai-chat") is None
 
 
+@pytest.mark.parametrize("ends", [("now",), ()], ids=["a note behind it", "the last message"])
+@pytest.mark.parametrize("said", ["r", []], ids=["text", "nothing"])
+def test_neither_the_result_of_a_tool_nor_what_stands_behind_it_in_one_stretch_is_a_tail(said, ends):
+    """A result that says nothing is an envelope alone, as a message of the user begins with one."""
+    result, answer = {"type": "function_call_output", "call_id": "t", "output": said}, {"role": "assistant"}
+    one, *notes = [{"role": "user", "content": text} for text in ("a", *ends)]
+    left, right = [one, result, *notes], [one, {**answer, "content": "b"}, {"role": "user", "content": "c"}]
+    assert found({"input": left}, {"input": right}, "openai-responses") is None
+    left[1] = {"role": "tool", "tool_call_id": "t", "content": said}
+    assert found({"messages": left}, {"messages": right}, "openai-chat") is None
+
+
 def test_two_dialects_have_no_tail_in_common():
     assert replaced_tail(parsed(body("a", "now")), parsed(chat("u:a", "a:b"), "openai-chat")) is None
 

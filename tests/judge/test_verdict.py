@@ -6,7 +6,8 @@ import pytest
 
 from cache.talk import Talk, bill
 from judge.foretelling import PLACE, START
-from lore.cache.levels import Transcripts
+from lore.cache.base import Prediction
+from lore.cache.levels import Predicted, Transcripts
 from lore.judge.rules import findings_of
 from lore.model.events import Billed
 from lore.model.state import Change
@@ -134,6 +135,22 @@ def test_the_bill_of_a_turn_is_not_known_to_what_foresees_it():
             talk.use()
         found.append((lead(verdict), verdict.foreseen.prediction.read, verdict.was_foreseen))
     assert found == [("LORE120", 10_000, True), ("LORE120", 10_000, True), (None, 10_000, None)]
+
+
+@pytest.mark.parametrize(("read", "foreseen"), [(12_000, False), (11_001, False), (11_000, False), (10_999, True)])
+def test_a_drop_is_foreseen_where_what_is_said_beforehand_is_one(read, foreseen):
+    """A prediction of a few tokens less than what stands there says that the cache holds."""
+    talk, judge = Talk(), Dated().judge()
+    talk.ask()
+    talk.turn(bill(10_000, 2_000))
+    judge.turn(talk.last)
+    talk.use()
+    talk.turn(bill(5_000, 7_500))
+    said = Predicted("anthropic", Prediction(read, 0, 0, "rule"))
+    assert judge.turn(talk.last, said).was_foreseen is foreseen
+    talk.use()
+    talk.turn(bill(12_500, 100))
+    assert judge.turn(talk.last, said).was_foreseen is None
 
 
 def test_a_chain_that_is_forgotten_is_said_once():

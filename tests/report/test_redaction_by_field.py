@@ -14,13 +14,13 @@ import pytest
 from lore.judge.base import Place, finding
 from lore.model.differences import kind_of
 from lore.model.evidence import Evidence, RuledOut, Told
-from lore.model.results import AlsoSeen, Checked, Diff, Finding, Side, Summary
+from lore.model.results import AlsoSeen, Checked, Diff, Finding, Side, Summary, VerdictResult
 from lore.model.results_simulate import PredictedResult, SimulatedTurn
 from lore.report import diff as diff_report
 from lore.report import simulation
 from lore.report.console import console
 from lore.report.json_report import render
-from lore.report.redacted import redacted_finding
+from lore.report.redacted import redacted_diff, redacted_finding
 from lore.report.registry import REPORTS
 from lore.report.sentences import cause_result, worded
 
@@ -116,3 +116,18 @@ def test_a_redacted_finding_shows_no_credential_that_stands_where_a_model_is_nam
     """A key pasted into `model` looks like a model's name, which redaction leaves."""
     for name, said in written(list(map(redacted_finding, ways(struct, CREDENTIAL)))).items():
         assert CREDENTIAL not in said, name
+
+
+@pytest.mark.parametrize("verdict", [
+    VerdictResult("tools_changed", 5, CANARY), VerdictResult(CANARY, None, None),
+])  # fmt: skip
+def test_what_a_recording_says_of_a_verdict_is_redacted(verdict: VerdictResult) -> None:
+    """Whoever wrote the recording named the source: it is a text of theirs, as is a reason that lore does not know."""
+    diff = Diff(
+        left=Side("a"), right=Side("b"), causes=[], file=None, prompt=None, relation=None, divergence=None,
+        reuse_ratio=None, caches=[], billed=None, verdict=verdict, problems=[],
+    )  # fmt: skip
+    out = io.StringIO()
+    diff_report.write(redacted_diff(diff), console(out, colour=False, terminal=False))
+    assert CANARY not in out.getvalue() + render(redacted_diff(diff))
+    assert CANARY in render(diff)
