@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import random
-from collections import Counter
 from typing import NamedTuple
 
 from faults import inject_call, inject_text, inject_tools
@@ -46,20 +45,24 @@ def made(faults: tuple[Fault, ...], dialect: str, seed: int, where: str) -> Case
 
 
 @functools.cache
-def singles() -> tuple[Case, ...]:
-    """Return every fault alone: in every dialect, or, where a cause has many forms, each form in two of them.
+def alone(number: int) -> tuple[Case, ...]:
+    """Return the cases of one fault of the list: in every dialect, or, where its cause has many forms, in two of them.
 
-    Seconds to build, so once a process; nobody changes what is returned.
+    Nobody changes what is returned.
     """
-    forms = Counter(one.code for one in FAULTS)
+    one = FAULTS[number]
+    many = sum(other.code == one.code for other in FAULTS) > 6
+    dialects = [one.dialects[(number + n) % len(one.dialects)] for n in range(min(2, len(one.dialects)))]
     found: list[Case] = []
-    for number, one in enumerate(FAULTS):
-        many = forms[one.code] > 6
-        dialects = [one.dialects[(number + n) % len(one.dialects)] for n in range(min(2, len(one.dialects)))]
-        for turned, dialect in enumerate(dialects if many else one.dialects):
-            seed = SEEDS[(number + turned) % len(SEEDS)]
-            first = (number + turned) % 3
-            places = [*WHERE][first:] + [*WHERE][:first]
-            cases = [made((one,), dialect, seed + 6 * n, where) for n, where in enumerate(places)]
-            found += [case for case in cases if case is not None][: 1 if many else 2]
+    for turned, dialect in enumerate(dialects if many else one.dialects):
+        seed = SEEDS[(number + turned) % len(SEEDS)]
+        first = (number + turned) % 3
+        places = [*WHERE][first:] + [*WHERE][:first]
+        cases = [made((one,), dialect, seed + 6 * n, where) for n, where in enumerate(places)]
+        found += [case for case in cases if case is not None][: 1 if many else 2]
     return tuple(found)
+
+
+def singles() -> tuple[Case, ...]:
+    """Return every fault alone; seconds to build, so once a process."""
+    return tuple(case for number in range(len(FAULTS)) for case in alone(number))

@@ -2,7 +2,7 @@
 
 What `check` finds of a turn is what `simulate`, `diff-prefix`, `check --follow` and the pytest plugin say of it: code,
 kind, section, tokens lost, whether those are recorded or estimated, evidence, words. Every recording of the project is
-asked, and the real ones; small files pair by pair.
+asked, and the real ones; small files pair by pair; and every generated fault, one of each cause in `make test`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ import pytest
 
 from cli.running import lore
 from conftest import ABSENT, CORPUS, ROOT
+from faults.catalogue import FAULTS, Case, alone
+from faults.expected import Happened, happened
+from faults.pairs import pairs as of_two
+from faults.serving import Injected, spelled, written
 from lore.errors import LoreError
+from lore.formats.registry import READERS
 from lore.judge.base import Place
 from lore.judge.policy import Budgets
 from lore.model.results import Finding
@@ -74,6 +79,8 @@ class Said(NamedTuple):
     code: str
     kind: str
     section: str | None
+    actor: str | None
+    strength: str | None
     lost_tokens: int | None
     lost_dollars: float | None
     tokens: str | None
@@ -98,31 +105,31 @@ def by_turn(findings: list[Finding]) -> Verdicts:
     return {turn: said(causes) for turn, causes in found.items()}
 
 
-def checked(path: str) -> Verdicts:
+def checked(path: str, options: Options = READ) -> Verdicts:
     """What `lore check` says."""
-    return by_turn(check([path], Budgets(), READ).result.findings)
+    return by_turn(check([path], Budgets(), options).result.findings)
 
 
-def simulated(path: str, *caches: str) -> Verdicts:
+def simulated(path: str, *caches: str, options: Options = READ) -> Verdicts:
     """What `lore simulate` says; `caches` are asked for, whoever served."""
-    (result,) = simulate(Asked([path], caches), READ, packaged())
+    (result,) = simulate(Asked([path], caches), options, packaged())
     return {(one.chain, one.turn): said(one.causes) for one in result.turns if one.causes}
 
 
-def followed(path: str) -> Verdicts:
+def followed(path: str, options: Options = READ) -> Verdicts:
     """What `lore check --follow` says of a log that grows no more."""
-    every = list(follow_check(path, Budgets(), READ, [].append, wait=lambda: False))
+    every = list(follow_check(path, Budgets(), options, [].append, wait=lambda: False))
     return by_turn([one for one in every if isinstance(one, Finding)])
 
 
-def grows(path: str) -> bool:
+def grows(path: str, options: Options = READ) -> bool:
     """Tell whether a recording is one that is written on: no folder or archive, in the order in which it was asked."""
-    return Path(path).is_file() and not path.endswith(".eval") and reader_of(path) not in BY_TIME
+    return Path(path).is_file() and not path.endswith(".eval") and (options.format or reader_of(path)) not in BY_TIME
 
 
-def of_session(path: str) -> Verdicts:
+def of_session(path: str, options: Options = READ) -> Verdicts:
     """What `lore diff-prefix SESSION` says."""
-    return {(one.chain, one.turn): said(one.causes) for one in compared(path, None, Comparison(READ))}
+    return {(one.chain, one.turn): said(one.causes) for one in compared(path, None, Comparison(options))}
 
 
 class Two(NamedTuple):
@@ -132,9 +139,9 @@ class Two(NamedTuple):
     names: tuple[str, str]
 
 
-def pairs(path: str) -> list[Two]:
+def pairs(path: str, options: Options = READ) -> list[Two]:
     """Every two turns that are compared; a turn that failed is no side of a pair."""
-    recording = READ.open(path, Problems())
+    recording = options.open(path, Problems())
     found = []
     for verdict, _ in verdicts(recording, PACKAGED.judge(), Place(path)):
         pair = None if verdict is None else verdict.pair
@@ -153,24 +160,25 @@ def sampled(every: list[Two], expected: Verdicts) -> list[Two]:
     return [*told[:SAMPLE], *plain[:: max(1, len(plain) // SAMPLE)]][:SAMPLE]
 
 
-def alike(path: str) -> None:
-    """Hold the law over one recording."""
+def alike(path: str, options: Options = READ) -> Verdicts:
+    """Hold the law over one recording; return what every command says."""
     try:
-        every = pairs(path)
+        every = pairs(path, options)
     except UnrecognisedError:
         pytest.skip("no recording")
-    expected = checked(path)
-    assert simulated(path) == expected
-    if grows(path):
-        assert followed(path) == expected
+    expected = checked(path, options)
+    assert simulated(path, options=options) == expected
+    if grows(path, options):
+        assert followed(path, options) == expected
     rights = {one.right for one in every}
     of_pairs = {turn: causes for turn, causes in expected.items() if turn in rights}
     for one in sampled(every, expected):
-        (diff,) = compared(*one.names, Comparison(READ))
+        (diff,) = compared(*one.names, Comparison(options))
         assert said(diff.causes) == expected.get(one.right, Counter()), one.names
     if every:
-        together = of_session(path)
+        together = of_session(path, options)
         assert {turn: causes for turn, causes in together.items() if causes and turn in rights} == of_pairs
+    return expected
 
 
 @pytest.mark.parametrize("path", OWN, ids=short)
@@ -205,8 +213,8 @@ def is_bodies(path: str) -> bool:
     return Path(path).is_file() and path.endswith(".jsonl") and reader_of(path) == "bodies"
 
 
-@pytest.mark.parametrize("path", [path for path in OWN if is_bodies(path)], ids=short)
-def test_the_plugin_counts_what_check_fails_by(path):
+def alike_in_a_test(path: str) -> None:
+    """Hold the law between `lore check` and the plugin's judge over a file of bodies."""
     found = [
         one for one in check([path], Budgets(), READ).result.findings
         if one.turn is not None and one.code.startswith(OF_TURNS)
@@ -217,6 +225,74 @@ def test_the_plugin_counts_what_check_fails_by(path):
     assert said(one for one in counted if one.kind == "waste") == said(one for one in found if one.kind == "waste")
     assert not said(counted) - said(found)
     assert all(one.kind in ("waste", "unattributable") for one in counted)
+
+
+@pytest.mark.parametrize("path", [path for path in OWN if is_bodies(path)], ids=short)
+def test_the_plugin_counts_what_check_fails_by(path):
+    alike_in_a_test(path)
+
+
+# generated faults
+
+CODES = sorted({one.code for one in FAULTS})
+NAMES = list(dict.fromkeys(one.name.partition(" [")[0] for one in happened()))
+
+
+@pytest.fixture
+def injected(monkeypatch) -> Options:
+    """Options that read what the catalogue of faults writes."""
+    monkeypatch.setitem(READERS, Injected.name, Injected)
+    return Options(format=Injected.name)
+
+
+def alike_with(case: Case | Happened, folder: Path, options: Options) -> set[str]:
+    """Hold the law over a capture, and over its bodies alone; return the codes that are found in the capture."""
+    path, alone = folder / "capture.jsonl", folder / "bodies.jsonl"
+    path.write_bytes(written(case.capture))
+    verdicts = alike(str(path), options)
+    alone.write_bytes(b"".join(spelled(case.capture, turn).encode() + b"\n" for turn in case.capture.turns))
+    alike_in_a_test(str(alone))
+    return {one.code for causes in verdicts.values() for one in causes}
+
+
+def first(code: str) -> Case:
+    """One case of a cause: of its first form that has a place; the causes take turns in the dialects."""
+    forms = (alone(number) for number, one in enumerate(FAULTS) if one.code == code)
+    cases = next(filter(None, forms))
+    return cases[CODES.index(code) % len(cases)]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_command_says_the_same_of_a_fault(code, injected, tmp_path):
+    assert code in alike_with(first(code), tmp_path, injected)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("code", CODES)
+def test_every_command_says_the_same_of_every_fault(code, injected, tmp_path):
+    for number, one in enumerate(FAULTS):
+        for case in alone(number) if one.code == code else ():
+            assert alike_with(case, tmp_path, injected), case.name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_says_the_same_of_what_is_expected(name, injected, tmp_path):
+    cases = [case for case in happened() if case.name.startswith(f"{name} [")]
+    alike_with(cases[NAMES.index(name) % len(cases)], tmp_path, injected)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_says_the_same_of_all_that_is_expected(name, injected, tmp_path):
+    for case in happened():
+        if case.name.startswith(f"{name} ["):
+            alike_with(case, tmp_path, injected)
+
+
+@pytest.mark.soak
+def test_every_command_says_the_same_of_two_faults_in_one_turn(injected, tmp_path):
+    for case in of_two():
+        assert alike_with(case, tmp_path, injected), case.name
 
 
 @pytest.mark.parametrize("path", [
