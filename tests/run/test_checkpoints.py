@@ -196,7 +196,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_cost_the_answer(desk):
 def test_a_checkpoint_of_another_version_is_refused(desk, monkeypatch):
     desk.resume(LOG)
     with monkeypatch.context() as patch:
-        patch.setattr("lore.run.checkpoints.__version__", "9.9")
+        patch.setattr("lore.recording.checkpoint_file.__version__", "9.9")
         assert "of lore 0" in (desk.resume(LOG + MORE).refused or "")
     desk.saved.write_bytes(checkpoint_file.MAGIC + b'"version":99}\n')
     assert "of another version" in (desk.resume(LOG).refused or "")

@@ -27,7 +27,7 @@ from lore.model.jsonslice import table
 from lore.model.state import LONGEST, SIGNS, Chain, ClosedTurn, OpenTurn, Session, Sign, Totals, Waiting, bounded
 
 _ENDS = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
-MOST_TOKENS = 2**53  # what every JSON reader holds exactly
+MOST_TOKENS = 10**9  # no request has as many
 MOST_LAYERS = 1_000  # each is looked at in every turn in which one of them changed
 
 _replace = msgspec.structs.replace
