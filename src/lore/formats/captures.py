@@ -10,7 +10,10 @@ it calls something goes into the tuples of names.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
 
 from lore.formats.base import Read
 from lore.formats.contents import NO_CONTENT, Content, content_of
@@ -20,7 +23,7 @@ from lore.formats.lines import Line, LineReader, each, is_crowded, problem, too_
 from lore.formats.times import seconds
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code
-from lore.model.jsonslice import parts, table
+from lore.model.jsonslice import check_text, parts, table
 
 _URL = ("url", "uri", "path")
 _BODY = ("body", "parsed_body", "body_raw", "rawBody", "postData")
@@ -31,9 +34,65 @@ _PHASES = ("blocked", "dns", "connect", "send", "wait")  # of HAR's timings, unt
 _LOOKED_AT = 64  # lines of a beginning: what a proxy notes besides its calls
 
 
-def call_in(beside: dict[str, bytes]) -> Http:
+class _Members(Struct, frozen=True, gc=False):
+    """What is read of an object, in one pass: a third faster than slicing it and then its sides."""
+
+    request: dict[str, Raw] = {}
+    response: dict[str, Raw] | None = None
+    url: Raw = Raw(b"")
+    uri: Raw = Raw(b"")
+    path: Raw = Raw(b"")
+    method: Raw = Raw(b"")
+    headers: Raw = Raw(b"")
+    status: Raw = Raw(b"")
+    status_code: Raw = Raw(b"")
+    http_status: Raw = Raw(b"")
+    statusCode: Raw = Raw(b"")  # noqa: N815 - as recorders spell it, like the others below
+    timestamp: Raw = Raw(b"")
+    recordedAt: Raw = Raw(b"")  # noqa: N815
+    recorded_at: Raw = Raw(b"")
+    logged_at: Raw = Raw(b"")
+    startedDateTime: Raw = Raw(b"")  # noqa: N815
+    timings: Raw = Raw(b"")
+
+
+_MEMBERS = msgspec.json.Decoder(_Members)
+_BESIDE = tuple(name for name in _Members.__struct_fields__ if name not in ("request", "response"))
+
+
+class _Call(NamedTuple):
+    """The members of a request and of its response, and those that stand beside them."""
+
+    request: dict[str, bytes]
+    response: dict[str, bytes]
+    beside: dict[str, bytes]
+
+
+def _call_at(data: bytes) -> _Call | None:
+    """Slice the text of an object; None where it is none."""
+    try:
+        found = _MEMBERS.decode(data)
+        check_text(data)
+    except (ValueError, RecursionError):  # a member of another type, or no JSON
+        members = table(data)
+        return None if members is None else _call_of(members)
+    request, response = (
+        {key: bytes(raw) for key, raw in (side or {}).items()} for side in (found.request, found.response)
+    )
+    return _Call(request, response, {name: raw for name in _BESIDE if (raw := bytes(getattr(found, name)))})
+
+
+def _call_of(members: dict[str, bytes]) -> _Call:
+    return _Call(parts(members.get("request", b"")), parts(members.get("response", b"")), members)
+
+
+def call_in(members: dict[str, bytes]) -> Http:
     """Read the members of an object; what is missing or of another type is unknown."""
-    request, response = parts(beside.get("request", b"")), parts(beside.get("response", b""))
+    return _read(_call_of(members))
+
+
+def _read(call: _Call) -> Http:
+    request, response, beside = call
     began = ((request, "timestamp"), (beside, "timestamp"), (beside, "recordedAt"), (beside, "recorded_at"))
     answered, logged = seconds(response.get("timestamp", b"null")), seconds(beside.get("logged_at", b"null"))
     if answered is not None and (logged is None or answered > logged - _BEFORE_END):
@@ -69,8 +128,9 @@ def _text(names: tuple[str, ...], *sides: dict[str, bytes]) -> str:
 class Captures(Documents):
     """A document that lists such objects."""
 
-    def call(self, members: dict[str, bytes]) -> Http:
-        return call_in(members)
+    def call(self, data: bytes) -> Http | None:
+        call = _call_at(data)
+        return None if call is None else _read(call)
 
 
 class Cassette(Captures):
@@ -125,10 +185,10 @@ class Proxy(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
             return [problem(Code.CAPTURE_TOO_LARGE, f"a call is passed over: {too_many()}", line)]
-        members = table(line.data)
-        if members is None:
+        call = _call_at(line.data)
+        if call is None:
             return None
-        return [Read(found, line.number, line.byte) for found in exchanges_of(call_in(members))]
+        return [Read(found, line.number, line.byte) for found in exchanges_of(_read(call))]
 
 
 def _holds_call(members: dict[str, bytes]) -> bool:
@@ -149,9 +209,12 @@ class Har(Documents):
     paths: ClassVar[tuple[str, ...]] = (".log.entries",)
     words: ClassVar[tuple[bytes, ...]] = (b'"log"', b'"entries"')
 
-    def call(self, members: dict[str, bytes]) -> Http:
-        request, response = parts(members.get("request", b"")), parts(members.get("response", b""))
-        at, waited = seconds(members.get("startedDateTime", b"")), _waited(members.get("timings", b""))
+    def call(self, data: bytes) -> Http | None:
+        sliced = _call_at(data)
+        if sliced is None:
+            return None
+        request, response, beside = sliced
+        at, waited = seconds(beside.get("startedDateTime", b"")), _waited(beside.get("timings", b""))
         return Http(
             url=_text(("url",), request),
             method=_text(("method",), request),

@@ -24,7 +24,7 @@ from lore.formats.http import Http, Judged, exchanges_of
 from lore.formats.lines import BOM, SPACE, Line, fault, is_crowded, too_many, too_much
 from lore.formats.recognition import BEGINNING, array_at
 from lore.model.codes import Code, Problem
-from lore.model.jsonslice import TRAILING, table
+from lore.model.jsonslice import TRAILING
 
 LONGEST = 24 * 1024 * 1024  # of an entry: browsers record videos beside requests
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
@@ -259,11 +259,11 @@ class Documents:
             return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_much(self.longest)}")]
         if is_crowded(element.data):
             return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_many()}")]
-        members = table(element.data)
-        if members is None:
+        call = self.call(element.data)
+        if call is None:
             return [Problem(Code.UNREADABLE_LINE, f"unreadable entry: {fault(element.data)}")]
-        return exchanges_of(self.call(members))
+        return exchanges_of(call)
 
-    def call(self, members: dict[str, bytes]) -> Http:
-        """Read one element; what is missing or of another type is unknown."""
+    def call(self, data: bytes) -> Http | None:
+        """Read one element, None where it is no object; what is missing or of another type is unknown."""
         raise NotImplementedError
