@@ -273,17 +273,19 @@ def test_an_end_that_was_edited_within_one_block_of_the_cache_is_a_note(usages):
     assert lost_tokens(found, 0)[0] == 0
 
 
-# Who serves, by the model: the tokens of one block of its cache.
-BLOCKS = {"deepseek-chat": 64, "gpt-5.1": 128, "kimi-k2": 256, "own-model": 128}
+# Who serves, by the model or the host: the tokens of one block of its cache.
+AZURE = "own.openai.azure.com/openai/deployments/own/chat/completions"
+BLOCKS = [("deepseek-chat", "", 64), ("gpt-5.1", "", 128), ("own", AZURE, 128), ("kimi-k2", "", 256), ("own", "", 128)]
 UNSHARED = len('0 "')  # of `"12:00 "` and `"12:01 "`
 
 
-@pytest.mark.parametrize(("model", "block"), BLOCKS.items())
+@pytest.mark.parametrize(("model", "endpoint", "block"), BLOCKS)
 @pytest.mark.parametrize("over", [0, 1])
-def test_an_end_that_was_edited_is_a_note_up_to_one_block_of_the_cache_that_serves_it(model, block, over):
+def test_an_end_that_was_edited_is_a_note_up_to_one_block_of_the_cache_that_serves_it(model, endpoint, block, over):
     lost = int(block * BYTES_PER_TOKEN) + over
     bodies = [{"model": model, "messages": one} for one in edited_at_the_end("x" * (lost - UNSHARED))]
-    found = pair(*(turn(parsed(one, "openai-chat"), number) for number, one in enumerate(bodies, 1)))
+    call = Call(endpoint=endpoint)
+    found = pair(*(turn(parsed(one, "openai-chat"), number, call=call) for number, one in enumerate(bodies, 1)))
     assert found.bytes.left - found.bytes.common - found.overlap.inside == lost
     assert (codes(found) == ["LORE146"], found.is_break, found.lost_bytes) == (not over, bool(over), lost * over)
     if not over:
