@@ -95,4 +95,4 @@ def test_without_real_recordings_a_row_says_so(monkeypatch, tmp_path):
     assert recordings.parse(1, None)[2:] == (recordings.ABSENT, None)
     assert recordings.process(tmp_path, ("lore",), 1, 1)[2:] == (recordings.ABSENT, None)
     assert levels.agrees(None)[2:] == (recordings.ABSENT, None)
-    assert levels.simulate(1, None)[2:] == (recordings.ABSENT, None)
+    assert levels.simulate(1, None, ("lore",))[2:] == (recordings.ABSENT, None)

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.run import checkpoints
-from lore.run.checkpoints import Digester, UnusableError, recognised
+from lore.recording import checkpoint_file
+from lore.recording.checkpoint_file import Digester, UnusableError, recognised
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(checkpoints, "BLOCK", 8)
+    monkeypatch.setattr(checkpoint_file, "BLOCK", 8)
 
 
 def of(*pieces):
