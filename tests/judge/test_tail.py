@@ -189,6 +189,16 @@ def test_a_tail_says_what_makes_it_volatile_and_what_it_costs():
     assert evidence.holds == ("a clock",)
 
 
+@pytest.mark.parametrize(
+    ("said", "holds"), [("It is 09:00:00.", ("a clock",)), ("at 9:05", ("a clock",)), ("v1:10:3", ())]
+)
+def test_a_tail_that_holds_a_bare_clock_says_so(said, holds):
+    # the tail of the code's own fixture was not named
+    tail = found(body("a", said), body("a", assistant("b"), "c", OTHER))
+    assert tail is not None
+    assert evidence_of(tail, 4.0).holds == holds
+
+
 # in pairs
 
 

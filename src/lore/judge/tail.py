@@ -10,6 +10,7 @@ Cost: O(the tail and what is new) where nothing before the tail changed, else O(
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -26,6 +27,7 @@ from lore.prefix.volatile import surely_varies, topic
 
 LONGEST = 16_384  # segments behind the model's last message that are looked at
 _ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # another one is a text of the recording
+_CLOCK = re.compile(r"(?<![\d:.])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])")
 _LARGE = 262_144  # bytes of a block that is not looked into for what varies
 
 
@@ -163,6 +165,10 @@ def _volatile(segments: Sequence[Segment]) -> list[str]:
             continue
         text = block_of(segment, b"").text or ""
         varies = surely_varies(text)
+        clock = varies is None and _CLOCK.search(text) is not None  # it need not vary surely: it was replaced
         about = topic("", text[:16_384], "")
-        found += [*([varies.what] if varies is not None else ()), *([about] if about is not None else ())]
+        found += [
+            *([varies.what] if varies is not None else ["a clock"] if clock else ()),
+            *([about] if about is not None else ()),
+        ]
     return found
