@@ -457,3 +457,11 @@ def test_a_lifetime_that_was_asked_for_already_says_so():
     """The note said that only Anthropic lets a client choose, of a session of Anthropic's."""
     ran = lore("simulate", stable(), "--what-if", "ttl=5m")
     assert "is so already" in ran.out
+
+
+def test_what_was_expected_is_left_out_of_the_lost_tokens_of_both_commands():
+    # the totals of simulate counted what a rewind took back, those of check did not
+    path = str(Path(__file__).parents[2] / "fixtures" / "sessions" / "rewind.jsonl")
+    simulated, checked = lore("simulate", path, "--json").json, lore("check", path, "--json").json
+    assert any(turn["lost_tokens"] for turn in simulated["turns"])
+    assert simulated["totals"]["lost_tokens"] == checked["summary"]["lost_tokens"] == 0

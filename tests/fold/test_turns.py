@@ -82,7 +82,7 @@ def test_counts_that_no_request_can_have_are_unknown():
     """A read of -5 tokens was shown as 18 quintillion tokens lost."""
     fold = Fold(started(), event("turn_started", turn=1))
     fold.take(
-        event("turn_completed", turn=1, usage={"read_tokens": -5, "write_tokens": 2**53 + 1, "uncached_tokens": 7})
+        event("turn_completed", turn=1, usage={"read_tokens": -5, "write_tokens": 10**9 + 1, "uncached_tokens": 7})
     )
     usage = fold.state.main().last.usage
     assert (usage.read_tokens, usage.write_tokens, usage.uncached_tokens, fold.codes) == (None, None, 7, ["LORE207"])

@@ -208,7 +208,7 @@ def _end_late(chain: Chain, event: e.TurnCompleted | e.TurnFailed | e.TurnCancel
 
 
 def _believable(usage: e.Billed | None) -> tuple[e.Billed | None, Problems]:
-    """Take counts that no request can have, below 0 or past 2^53, as unknown."""
+    """Take counts that no request can have, below 0 or past 10^9, as unknown."""
     if usage is None:
         return None, ()
     counts = (
