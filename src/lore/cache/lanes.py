@@ -140,7 +140,7 @@ class Rate:
         """The rate as it was learned so far."""
         return min(_MOST, max(_LEAST, self._bytes / self._tokens))
 
-    def said(self, grown: Growth, output: int | None) -> int:
+    def answer_tokens(self, grown: Growth, output: int | None) -> int:
         """Return the tokens of the answer before the turn, as they stand in the prompt."""
         if output is not None and output * _SCARCE >= grown.spoken:
             return output
@@ -148,11 +148,13 @@ class Rate:
 
     def tokens(self, grown: Growth, output: int | None) -> int:
         """Estimate by how many tokens a prompt grew."""
-        return self.said(grown, output) + round(grown.given / self.bytes_per_token) + grown.images * IMAGE_TOKENS
+        return (
+            self.answer_tokens(grown, output) + round(grown.given / self.bytes_per_token) + grown.images * IMAGE_TOKENS
+        )
 
     def learn(self, grown: Growth, output: int | None, tokens: int) -> None:
         """Take by how many tokens it grew; what bytes cannot explain teaches nothing."""
-        given = tokens - self.said(grown, output) - grown.images * IMAGE_TOKENS
+        given = tokens - self.answer_tokens(grown, output) - grown.images * IMAGE_TOKENS
         if given > 0 and _LEAST / 2 <= grown.given / given <= _MOST * 2:
             self._bytes += grown.given
             self._tokens += given

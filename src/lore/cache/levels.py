@@ -281,7 +281,7 @@ def _goes_on(chain: ChainLevels, lane: Lane, situation: Situation) -> Level:
     soon = situation.pause is not None and situation.pause <= SOON
     sure = not (soon or lane.guessed)
     if chain.hidden and situation.grown.prompted and not situation.other_model:
-        return Level(top.tokens + lane.rate.said(situation.grown, chain.output), "hidden-request", sure)
+        return Level(top.tokens + lane.rate.answer_tokens(situation.grown, chain.output), "hidden-request", sure)
     return Level(top.tokens, "goes-on", sure)
 
 

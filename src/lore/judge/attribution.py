@@ -70,14 +70,14 @@ def attribute(context: PairContext) -> Cause:
     """Return why the bill fell; what else was seen stands in its `also`."""
     found = [cause for look in _LOOKS if (cause := look(context)) is not None and not _read_behind_head(context, cause)]
     ranked = sorted(found, key=lambda cause: cause.strength == "weak")
-    said = _provider(context)
-    section = None if said is None else said.section
-    if said is not None:
+    verdict = _provider(context)
+    section = None if verdict is None else verdict.section
+    if verdict is not None:
         strong = [cause for cause in ranked if cause.strength != "weak"]
         weak = ranked[len(strong) :]
         leads = [cause for cause in strong if fits(cause.code, cause.section, section)]
         rest = [cause for cause in strong if cause not in leads]
-        ranked = [*leads, said, *rest, *weak]
+        ranked = [*leads, verdict, *rest, *weak]
     if not ranked:
         return unexplained(context)
     return replace(ranked[0], also=tuple(ranked[1:]))
@@ -106,11 +106,11 @@ def fits(code: str, about: str | None, section: str | None) -> bool:
 
 def _provider(context: PairContext) -> Cause | None:
     """Take the provider's verdict; `unavailable` says nothing, and most of those are no miss at all."""
-    said = said_by(context.right.verdict)
-    if said is None or said.reason == "unavailable":
+    verdict = said_by(context.right.verdict)
+    if verdict is None or verdict.reason == "unavailable":
         return None
-    section = SECTIONS.get(said.reason) or _OUTSIDE.get(said.reason, "outside")
-    return Cause(Code.CLIENT_CAUSE_UNKNOWN, section, said, strength="strong")
+    section = SECTIONS.get(verdict.reason) or _OUTSIDE.get(verdict.reason, "outside")
+    return Cause(Code.CLIENT_CAUSE_UNKNOWN, section, verdict, strength="strong")
 
 
 _OUTSIDE = {"model_changed": "model", "previous_message_not_found": "time"}
@@ -207,8 +207,8 @@ def _sign(name: str, strength: Strength) -> _Look:
     def look(context: PairContext) -> Cause | None:
         for sign in context.right.signs:
             if sign.name == name:
-                here = _OPEN if strength == "weak" and CODES[code].kind == "waste" else None
-                return Cause(code, CODES[code].section, _seen(sign), here=here, strength=strength)
+                kind = _OPEN if strength == "weak" and CODES[code].kind == "waste" else None
+                return Cause(code, CODES[code].section, _seen(sign), here=kind, strength=strength)
         return None
 
     return look
@@ -301,8 +301,8 @@ def _endpoint(before: Call, after: Call) -> RuledOut:
 
 
 def _changed(left: Turn, right: Turn) -> list[str]:
-    mine, theirs = left.prompt.params, right.prompt.params
-    return [name for name in sorted({*mine, *theirs} - _PASSING) if mine.get(name) != theirs.get(name)]
+    before, after = left.prompt.params, right.prompt.params
+    return [name for name in sorted({*before, *after} - _PASSING) if before.get(name) != after.get(name)]
 
 
 def same_parameters(left: Turn, right: Turn) -> bool:
@@ -312,8 +312,8 @@ def same_parameters(left: Turn, right: Turn) -> bool:
 
 def _edits(turn: Turn) -> str:
     """Name the edits that a request asks the provider for: they change the prompt, and no body shows it."""
-    asked = turn.prompt.params.get("context_management", b"")
-    return ", ".join(dict.fromkeys(found.decode() for found in _EDIT.findall(asked[:_LOOKED_AT])))
+    management = turn.prompt.params.get("context_management", b"")
+    return ", ".join(dict.fromkeys(found.decode() for found in _EDIT.findall(management[:_LOOKED_AT])))
 
 
 _EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
