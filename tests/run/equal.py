@@ -13,10 +13,10 @@ from lore.model import checkpoint
 from lore.model.canonical import canonical
 from lore.recording import corpus
 from lore.recording.base import Problems
+from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.check import CheckContext, check
-from lore.run.converting import convert
 from lore.run.folding import fold
 
 NO_PLACE = {"path": "", "line": None, "fingerprint": ""}

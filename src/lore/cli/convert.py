@@ -31,9 +31,9 @@ def run(
     from lore.errors import LoreError
     from lore.recording import corpus
     from lore.recording.base import Problems
+    from lore.recording.converting import convert
     from lore.recording.opening import Options
     from lore.recording.writing import written
-    from lore.run.converting import convert
 
     if to not in FORMATS:
         raise LoreError(f"lore does not write {to!r}", hint="formats: " + ", ".join(FORMATS))

@@ -24,10 +24,10 @@ from lore.model.codes import Problem
 from lore.model.results_store import ImportedSession, StoreImported
 from lore.recording import corpus
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom
+from lore.recording.converting import converted
 from lore.recording.events import EventRecording
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
-from lore.run.converting import converted
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.lines import headed, named, own_lines, read_header, renamed
 from lore.store.registry import address_of, noted, open_there

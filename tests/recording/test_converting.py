@@ -18,10 +18,10 @@ from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.model.state import Sign
 from lore.recording.base import Problems
+from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run import simulate
-from lore.run.converting import convert
 from lore.run.rules import packaged
 from model.making import call, dumps, header, log, record, said, user
 from run.equal import assert_same, converted, seen
