@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from cli.storing import appended, each_store, exported, fed, store, valid
-from lore.run import store_sessions
-from lore.run.store_sessions import append_lines, parse_line
+from lore.run.store_sessions import append_lines
+from lore.store import appending
+from lore.store.appending import parse_line
 from lore.store.base import ConflictError
 from lore.store.sqlite import Memory
 
@@ -188,7 +189,7 @@ def test_a_line_with_a_number_that_another_writer_took_is_a_conflict():
 
 
 def test_a_writer_that_is_never_first_gives_up(monkeypatch):
-    monkeypatch.setattr(store_sessions, "ATTEMPTS", 3)
+    monkeypatch.setattr(appending, "ATTEMPTS", 3)
     with pytest.raises(ConflictError, match="repeated write conflicts"):
         taken(Busy(9), HEADER, FIRST)
 

@@ -1,28 +1,16 @@
-"""What `lore store` does with stored sessions, import apart: list, show, verify, export, delete, move, bind, append.
-
-Of appending: bytes come as they arrive, one event a line; out goes the number of each, once it is durable. A line is
-stored to the byte, but for the number that it expects; one that expects a number is stored under it or acknowledged
-again, never twice; one that expects none goes to the end, whoever else writes. The first line that is refused ends it:
-what was acknowledged before stays, and nothing of that line is stored.
-"""
+"""What `lore store` does with stored sessions, import apart: list, show, verify, export, delete, append."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import cast
 
 from msgspec import Raw
 from msgspec.structs import astuple
 
 from lore.compaction.memory.identities import of_users, refuse_header, refuse_reserved
-from lore.errors import LoreError, Where
-from lore.formats.lines import Line, Lines, fault, is_crowded, too_long, too_many
-from lore.formats.lore_log import LoreLog, kind_of
-from lore.model.canonical import decode
-from lore.model.codes import Code, Problem
-from lore.model.events import KINDS
-from lore.model.jsonslice import spans, without_member
+from lore.errors import LoreError
+from lore.formats.lines import Lines
 from lore.model.results_store import (
     SessionRow,
     StoreAppended,
@@ -35,19 +23,16 @@ from lore.model.results_store import (
     StoreVerified,
     StoreWritten,
 )
+from lore.store.appending import SessionAppender
 from lore.store.base import (
-    ConflictError,
     DamagedError,
-    Head,
     SalvagingStore,
-    SessionDelta,
     Store,
     Summary,
     Tell,
     UnknownSessionError,
 )  # fmt: skip
-from lore.store.deltas import is_same, save_delta, with_forks
-from lore.store.lines import read_header
+from lore.store.deltas import with_forks
 from lore.store.registry import BEYOND, noted
 from lore.store.sync import Clock, now
 
@@ -147,21 +132,6 @@ def salvaged(store: Store, session_id: str, tell: Tell) -> Iterator[bytes]:
     return (event + b"\n" for event in found.events)
 
 
-# appending
-
-_BEGUN = (Code.BAD_HEADER,)  # an event that is read alone does not begin a log
-ATTEMPTS = 1_000  # of one line to come behind what other writers append
-HINT_MEND = "nothing of this line was stored, the lines before are: mend it, and send it again with what follows"
-
-
-class AppendedEvent(NamedTuple):
-    """One event: its bytes as they are stored, its kind, the number that it expects."""
-
-    data: bytes
-    kind: str
-    number: int | None
-
-
 def append_lines(
     store: Store, session_id: str, data: Iterable[bytes], say: Callable[[str], None], *, clock: Clock = now
 ) -> Iterator[StoreAppended]:  # fmt: skip
@@ -171,117 +141,9 @@ def append_lines(
     that is refused; ConflictError where it expects another number than it can have.
     """
     refuse_reserved(session_id)
-    appender, lines = _Appender(store, session_id, clock), Lines()
+    appender, lines = SessionAppender(store, session_id, clock, refuse_header), Lines()
     for piece in data:
         for line in lines.feed(piece):
             yield appender.append(line, say)
     for line in lines.finish():
         yield appender.append(line, say)
-
-
-@dataclass(slots=True)
-class _Appender:
-    _store: Store
-    _session_id: str
-    _clock: Clock
-    _head: Head | None = None
-    _known: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the events that are stored from it on
-
-    def append(self, line: Line, say: Callable[[str], None]) -> StoreAppended:
-        """Store one event; raises LoreError with its place."""
-        try:
-            event = parse_line(line.data)
-            number = self._store_event(event)
-        except LoreError as error:
-            if not isinstance(error, DamagedError):  # whose place is in the store
-                error.where = Where("<stdin>", line.number, line.byte)
-            error.hint = error.hint or HINT_MEND
-            raise
-        for read in LoreLog().feed(event.data + b"\n"):
-            if isinstance(read.value, Problem) and read.value.code not in _BEGUN:
-                say(f"note: line {line.number}: {read.value.message}")
-        return StoreAppended(self._session_id, number)
-
-    def _store_event(self, event: AppendedEvent) -> int:
-        self._head = self._head or self._load()
-        if event.kind == "session_started" and event.number in (None, 1):
-            return self._begin(event)
-        if self._head is None:
-            hint = "begin with its session_started, or look at `lore store list`"
-            raise LoreError(f"the store has no session {self._session_id!r}", hint=hint)
-        for _ in range(ATTEMPTS):
-            if event.number is not None and event.number <= self._head.number:
-                return self._acknowledge(event, event.number, self._head)
-            if event.number is not None and event.number > self._head.number + 1:
-                following = self._head.number + 1
-                held = f"the store holds {self._head}: the next is event {following}"
-                message = f"the line expects to be event {event.number}, {held}"
-                raise ConflictError(message, hint=f"send the events from number {following} on", stored=self._head)
-            delta = SessionDelta(base=self._head, new_events=(event.data,), updated_at=self._clock())
-            try:
-                self._head = save_delta(self._store, self._session_id, delta)
-                return self._head.number
-            except ConflictError:
-                self._head = self._load() or self._head
-        raise ConflictError("gave up after repeated write conflicts", hint="send the line again", stored=self._head)
-
-    def _load(self) -> Head | None:
-        known = noted(self._store, self._session_id)
-        return None if known is None else known.head
-
-    def _begin(self, event: AppendedEvent) -> int:
-        """Begin the session, or see that it was begun so."""
-        header = read_header(event.data)
-        refuse_header(header)
-        if header.session_id != self._session_id:
-            raise LoreError(
-                f"session_started names session {header.session_id!r}, not {self._session_id!r}",
-                hint=f"nothing of it was stored: `lore store append {header.session_id}`, or mend the line",
-            )
-        if self._head is None:
-            self._head = self._store.create(event.data)
-        else:
-            self._acknowledge(event, 1, self._head)
-        return 1
-
-    def _acknowledge(self, event: AppendedEvent, number: int, head: Head) -> int:
-        """Acknowledge an event that is stored; raises ConflictError where another one has its number."""
-        first, events = self._known
-        if not first <= number < first + len(events):
-            first, events = self._known = number, self._store.load(self._session_id, after=number - 1).events
-        if not is_same(_unnumbered(events[number - first]), _unnumbered(event.data)):
-            raise ConflictError(
-                f"the line expects to be event {number}, and another event is stored there; the store holds {head}",
-                hint="another writer was here: `lore store export` shows what is stored", stored=head,
-            )  # fmt: skip
-        return number
-
-
-def parse_line(line: bytes) -> AppendedEvent:
-    """Read one line: what of it is stored, and the number that it expects; raises LoreError.
-
-    The number is in `id`; of `knowledge`, whose id is its entry's name, in `number`. Only its bytes are taken out.
-    """
-    reason = too_long() if not line else fault(line) or (too_many() if is_crowded(line) else "")
-    if reason:
-        raise LoreError(f"the line is no event: {reason}", hint=HINT_MEND)
-    kind = kind_of(line)
-    if kind == "saved":
-        raise LoreError("a `saved` record is a store's own note, and no event", hint="leave it out")
-    key = "number" if kind == "knowledge" else "id"
-    values = [decode(line[span.value : span.end]) for span in spans(line) if span.key == key]
-    if not values or (kind not in KINDS and isinstance(values[-1], str)):  # a record of others has names of its own
-        return AppendedEvent(line, kind, None)
-    number = values[-1]
-    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
-        hint = "an event's number is an integer from 1 on; without one the event goes to the end"
-        raise LoreError(f"the line's `{key}` is no number of an event", hint=hint)
-    return AppendedEvent(without_member(line, key), kind, number)
-
-
-def _unnumbered(line: bytes) -> bytes:
-    """Return an event without the number that it may carry; a log that was imported keeps them."""
-    try:
-        return parse_line(line).data
-    except LoreError:
-        return line
