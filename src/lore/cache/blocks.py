@@ -236,13 +236,13 @@ class Residence:
         while step is not None and step is not before:
             missing.append(step)
             step = step.parent
-        for one in reversed(missing):
-            self.held += one.size - one.kept
-            one.kept = one.size
-            if not one.live:
-                one.live = True
-                if one.parent is not None:
-                    one.parent.children += 1
+        for link in reversed(missing):
+            self.held += link.size - link.kept
+            link.kept = link.size
+            if not link.live:
+                link.live = True
+                if link.parent is not None:
+                    link.parent.children += 1
 
     def _offer(self, run: _Run) -> None:
         if self.capacity is not None and run.live and not run.children:

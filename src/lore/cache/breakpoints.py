@@ -187,10 +187,10 @@ class Breakpoints:
         if read + write == 0:
             end = len(pending.request.pieces) - 1
             return self._ruler.learn(end, usage.uncached_tokens) if usage.uncached_tokens else ""
-        told = _told(pending.request)
-        if not told:
+        recorded = _recorded(pending.request)
+        if not recorded:
             return f"{read + write:,} tokens were cached although the body has no breakpoint"
-        last = told[-1].place
+        last = recorded[-1].place
         why = self._ruler.learn(last, read + write) if write or pending.hit in (-1, last) else ""
         if why:
             return why
@@ -201,8 +201,8 @@ class Breakpoints:
 
     def _learn_breakpoints(self, pending: _Pending, usage: Billed, read: int) -> None:
         """Learn where the last breakpoint of an hour stands, and where the read ended; what was read is stored."""
-        told = _told(pending.request)
-        hours = [breakpoint.place for breakpoint in told if (breakpoint.lifetime or 0) >= ONE_HOUR]
+        recorded = _recorded(pending.request)
+        hours = [breakpoint.place for breakpoint in recorded if (breakpoint.lifetime or 0) >= ONE_HOUR]
         if usage.write_1h_tokens and usage.write_5m_tokens and hours:
             self._ruler.learn(hours[-1], read + usage.write_1h_tokens)
         if not read:
@@ -211,10 +211,10 @@ class Breakpoints:
         if same and pending.hit >= 0 and self._ruler.known(pending.hit) is None and self._fits(pending.hit, read):
             self._ruler.learn(pending.hit, read)
             return
-        if all(self._ruler.known(breakpoint.place) != read for breakpoint in told):
-            self._warmed(told, read)
+        if all(self._ruler.known(breakpoint.place) != read for breakpoint in recorded):
+            self._warmed(recorded, read)
         now = {breakpoint.place: breakpoint for breakpoint in pending.request.breakpoints}
-        for breakpoint in told:
+        for breakpoint in recorded:
             node = pending.path.nodes[breakpoint.place]
             if self._ruler.known(breakpoint.place) == read and node not in self._entries:
                 self._put(node, self._entry(pending.request, now.get(breakpoint.place, breakpoint)))
@@ -225,9 +225,9 @@ class Breakpoints:
         if last is not None and last.place >= billed and pending.path.nodes[last.place] not in self._entries:
             self._put(pending.path.nodes[last.place], self._entry(pending.request, last))
 
-    def _warmed(self, told: Sequence[Breakpoint], read: int) -> None:
+    def _warmed(self, recorded: Sequence[Breakpoint], read: int) -> None:
         """Place a read that nothing recorded explains at the only breakpoint of no known position that it fits."""
-        unknown = [breakpoint.place for breakpoint in told[:-1] if self._ruler.known(breakpoint.place) is None]
+        unknown = [breakpoint.place for breakpoint in recorded[:-1] if self._ruler.known(breakpoint.place) is None]
         fitting = [place for place in unknown if self._fits(place, read)]
         if len(fitting) == 1:
             self._ruler.learn(fitting[0], read)
@@ -248,7 +248,7 @@ class Breakpoints:
             self._ruler.learn(end, cached + uncached - self._suffix.get(pending.request.model, 0))
 
 
-def _told(request: Request) -> tuple[Breakpoint, ...]:
+def _recorded(request: Request) -> tuple[Breakpoint, ...]:
     """Return the breakpoints that a request's bill is about."""
     return request.breakpoints if request.recorded is None else request.recorded
 

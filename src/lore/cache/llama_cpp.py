@@ -51,8 +51,8 @@ class LlamaCpp(MeasuredCache):
         if slots < 1:
             raise LoreError("llama.cpp: a server has at least 1 slot", hint="--what-if slots=1")
         self._slots = [_Slot() for _ in range(slots)]
-        asked = similarity if similarity is not None else look("slot_similarity", None, None)
-        self._similarity = SIMILARITY if asked is None else asked
+        share = similarity if similarity is not None else look("slot_similarity", None, None)
+        self._similarity = SIMILARITY if share is None else share
         self._reuse = cache_reuse if cache_reuse is not None else int(look("cache_reuse", None, None) or 0)
         self._hybrid = hybrid
         self._clock = 0

@@ -157,7 +157,9 @@ class DeepSeek(MeasuredCache):
     def _part(self, request: Request, path: Path, place: int, at: float) -> int:
         """Return the bytes of the longest unit that ends within a piece; 0: none does."""
         data = request.pieces[place].data
-        parts = (one for one in self._parts.get(path.begins[place], ()) if one.size <= len(data) and one.ready <= at)
+        parts = (
+            part for part in self._parts.get(path.begins[place], ()) if part.size <= len(data) and part.ready <= at
+        )
         return max((part.size for part in parts if _digest(data[: part.size]) == part.digest), default=0)
 
     def _steps(self, request: Request, path: Path, places: int) -> int:

@@ -106,8 +106,8 @@ def gap(left: Prompt, right: Prompt, at: float | None) -> LookbackGap | None:
     return LookbackGap(max(positions(kinds, runs=rule.runs), default=0), rule.positions)
 
 
-def _is_claudes(asked: Turn | Prompt) -> bool:
-    return asked.dialect == "anthropic" or "claude" in (asked.model or "")
+def _is_claudes(request: Turn | Prompt) -> bool:
+    return request.dialect == "anthropic" or "claude" in (request.model or "")
 
 
 def _breakpoints(prompt: Prompt) -> tuple[int, ...]:

@@ -292,11 +292,11 @@ class Ruler:
     def _between(self, start: int, end: int) -> float:
         scale = self._scale
         sums = zip(self._rate, scale.sums, strict=True)
-        return _span(scale.counted, start, end) + sum(rate * _span(one, start, end) for rate, one in sums)
+        return _span(scale.counted, start, end) + sum(rate * _span(sizes, start, end) for rate, sizes in sums)
 
     def _fit(self, start: int, end: int, ratio: float) -> None:
         """Move the rates of what lies between two places towards what was billed for it, each by its share."""
-        parts = [rate * _span(one, start, end) for rate, one in zip(self._rate, self._scale.sums, strict=True)]
+        parts = [rate * _span(sizes, start, end) for rate, sizes in zip(self._rate, self._scale.sums, strict=True)]
         whole = sum(parts)
         if whole <= 0 or ratio <= 0:
             return

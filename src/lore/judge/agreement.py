@@ -156,7 +156,7 @@ class SimulatedSums:
     def _ranked(self) -> Iterator[GroupResult]:
         for by in GROUPS:
             found = [(name, group) for (kind, name), group in self._groups.items() if kind == by]
-            found.sort(key=lambda one: (-one[1].paid_again, -one[1].paid, -one[1].lost, one[0]))
+            found.sort(key=lambda entry: (-entry[1].paid_again, -entry[1].paid, -entry[1].lost, entry[0]))
             yield from (group.result(by, name) for name, group in found)
 
 

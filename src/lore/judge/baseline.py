@@ -70,12 +70,12 @@ class Recorder:
     def entries(self) -> Iterator[Entry]:
         """Yield an entry for each fingerprint that was counted."""
         for fingerprint, count in self._counts.items():
-            key, one = self._first[fingerprint]
+            key, first = self._first[fingerprint]
             # Where two share a fingerprint, what is written of them must not depend on which came first.
-            about = f"{one.name} in {one.section}" if one.section and one.json_path else one.name
+            about = f"{first.name} in {first.section}" if first.section and first.json_path else first.name
             yield Entry(
-                fingerprint=fingerprint, code=one.code, path=mask(key), chain=_masked(lasting_chain(one.chain)),
-                json_path=_masked(lasting_path(one.json_path)), message=about, count=count,
+                fingerprint=fingerprint, code=first.code, path=mask(key), chain=_masked(lasting_chain(first.chain)),
+                json_path=_masked(lasting_path(first.json_path)), message=about, count=count,
             )  # fmt: skip
 
 
@@ -93,10 +93,10 @@ class Known:
 
     def __init__(self, baseline: Baseline) -> None:
         self._entries: dict[str, Entry] = {}
-        for one in baseline.findings:
-            before = self._entries.get(one.fingerprint)
-            if before is None or before.count < one.count:
-                self._entries[one.fingerprint] = one
+        for entry in baseline.findings:
+            before = self._entries.get(entry.fingerprint)
+            if before is None or before.count < entry.count:
+                self._entries[entry.fingerprint] = entry
         self._left = Counter({name: entry.count for name, entry in self._entries.items()})
 
     def take(self, fingerprint: str) -> bool:
@@ -134,11 +134,11 @@ def renewed(before: Baseline, entries: Iterable[Entry], about: Callable[[Entry],
 
 def stale(known: Known, place: Place, about: Callable[[Entry], bool]) -> Iterator[Finding]:
     """Say which entries nothing matches any more; `about` tells whether this run could have matched one."""
-    for one, left in sorted(known.unused(), key=lambda pair: _order(pair[0])):
-        if about(one):
-            where = " ".join(filter(None, (one.path, one.json_path)))
-            unneeded = Unneeded("baseline", one.code, where, entries=one.count, left=one.count - left)
-            yield finding(Code.BASELINE_STALE, place, unneeded, json_path=f"findings[{one.fingerprint}]")
+    for entry, left in sorted(known.unused(), key=lambda pair: _order(pair[0])):
+        if about(entry):
+            where = " ".join(filter(None, (entry.path, entry.json_path)))
+            unneeded = Unneeded("baseline", entry.code, where, entries=entry.count, left=entry.count - left)
+            yield finding(Code.BASELINE_STALE, place, unneeded, json_path=f"findings[{entry.fingerprint}]")
 
 
 def encode(entries: Iterable[Entry]) -> bytes:
@@ -147,7 +147,7 @@ def encode(entries: Iterable[Entry]) -> bytes:
     try:
         spelled = msgspec.json.encode(baseline)
     except UnicodeEncodeError:  # half of a surrogate pair in a path inside a body
-        plain = [msgspec.structs.replace(one, **_plain(one)) for one in baseline.findings]
+        plain = [msgspec.structs.replace(entry, **_plain(entry)) for entry in baseline.findings]
         spelled = msgspec.json.encode(msgspec.structs.replace(baseline, findings=tuple(plain)))
     return msgspec.json.format(spelled, indent=2) + b"\n"
 
@@ -174,14 +174,14 @@ def decode(data: bytes, shown: str) -> Baseline:
     try:
         found = msgspec.json.decode(data, type=Baseline)
     except (ValueError, RecursionError) as error:  # what msgspec says of a wrong value does not quote it whole
-        said = str(error)[:200]
-        raise LoreError(f"{shown} is no baseline: {said}", hint=hint, where=where) from None
+        reason = str(error)[:200]
+        raise LoreError(f"{shown} is no baseline: {reason}", hint=hint, where=where) from None
     if not found.lore_baseline:
         raise LoreError(f"{shown} is no baseline: it states no version", hint=_OTHER, where=where)
     if found.lore_baseline != VERSION:
         hint = "it was written by another lore: use that one, or delete it and write it anew with --update-baseline"
         raise LoreError(f"{shown} is a baseline of version {found.lore_baseline}", hint=hint, where=where)
-    bad = next((one for one in found.findings if one.count < 1 or not one.fingerprint), None)
+    bad = next((entry for entry in found.findings if entry.count < 1 or not entry.fingerprint), None)
     if bad is not None:
         raise LoreError(f"{shown} is no baseline: an entry of {bad.code} counts {bad.count}", hint=_HINT, where=where)
     return found

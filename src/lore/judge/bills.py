@@ -30,7 +30,7 @@ def cached(usage: Billed | None) -> int | None:
     return (usage.read_tokens or 0) + (usage.write_tokens or 0)
 
 
-def asked(usage: Billed | None) -> int:
+def prompt_tokens(usage: Billed | None) -> int:
     """Return the tokens of a request that were billed at all."""
     return 0 if usage is None else (usage.uncached_tokens or 0) + (cached(usage) or 0)
 
@@ -74,7 +74,7 @@ def read_again(left: Turn, right: Turn) -> bool:
         return False
     if left.basis is None and runs_tools(left.prompt):
         return False
-    wanted = there if bills_writes(left) else asked(usage)
+    wanted = there if bills_writes(left) else prompt_tokens(usage)
     return wanted > 0 and right.usage.read_tokens >= wanted - block_tokens(left)
 
 
@@ -87,7 +87,7 @@ def bills_writes(turn: Turn) -> bool:
 def never_cached(left: Turn) -> bool:
     """Tell whether a bill shows a prompt that is too short to be cached where nobody sets breakpoints."""
     served = provider_of(left.call.endpoint, left.prompt.model, left.dialect)
-    return served in ("openai", "azure") and 0 < asked(left.usage) < _LEAST
+    return served in ("openai", "azure") and 0 < prompt_tokens(left.usage) < _LEAST
 
 
 _LEAST = 1024  # tokens: what OpenAI caches at least
@@ -117,7 +117,7 @@ def fall(left: Turn, short: int | None) -> int | None:
 
 def bytes_per_token(turn: Turn, total_bytes: int) -> float:
     """Return this turn's bytes per token, from its bill where that is plausible for its bytes."""
-    tokens = asked(turn.usage)
+    tokens = prompt_tokens(turn.usage)
     ratio = total_bytes / tokens if tokens and total_bytes > 0 else 0.0
     return ratio if 1.0 <= ratio <= 16.0 else BYTES_PER_TOKEN
 
@@ -154,7 +154,7 @@ def contradiction(turn: Turn, total_bytes: int) -> BillUnlikeBody | None:
     usage = turn.usage
     if usage is None or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial:
         return None
-    found, tokens = None, asked(usage)
+    found, tokens = None, prompt_tokens(usage)
     if turn.dialect == "anthropic" and turn.call.endpoint and provider_of(turn.call.endpoint, None, "") == "anthropic":
         found = _unmarked(turn.prompt, usage)
     if found is None and tokens > total_bytes + SPARE_TOKENS:

@@ -66,8 +66,8 @@ class Sizes(NamedTuple):
 
 def columns(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes | None) -> Columns:
     """Put a pair into its three columns; `sizes` is None where its bytes were not measured."""
-    told = next((cause.evidence for cause in causes if cause.code == Code.VERDICT_DISAGREES), None)
-    dispute = told if isinstance(told, Disputed) else _unexplained(context, causes)
+    disagreement = next((cause.evidence for cause in causes if cause.code == Code.VERDICT_DISAGREES), None)
+    dispute = disagreement if isinstance(disagreement, Disputed) else _unexplained(context, causes)
     alone = context.right.verdict is None and (context.fell is None or not context.billed)
     agree = None if alone else dispute is None
     return Columns(_bytes(context, sizes), _billed(context), said_by(context.right.verdict), agree, dispute)
@@ -153,14 +153,14 @@ def _against_verdict(context: PairContext, *, bytes_part: bool) -> Disputed | No
     missed = verdict.missed_tokens or 0
     if verdict.reason == "model_changed" and left.model == right.model:
         return Disputed("same-model", verdict.reason, model=right.model)
-    told = SECTIONS.get(verdict.reason)
-    if told is None:
+    section = SECTIONS.get(verdict.reason)
+    if section is None:
         return None
     if not bytes_part:
         return Disputed("no-change-in-bytes", verdict.reason)
     if context.fell == 0 and missed > TOLERANCE_TOKENS and cached(context.left.usage):
         return Disputed("nothing-missed", verdict.reason, tokens=missed)
     where = place_of(left, right, found.common)
-    if where is not None and where.section != told and found.common < limit_of(left):
+    if where is not None and where.section != section and found.common < limit_of(left):
         return Disputed("other-section", verdict.reason, section=where.section, path=where.path)
     return None

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from lore.cache.base import Prediction
 from lore.judge.attribution import fits
-from lore.judge.bills import BILLS_WRITES, asked, bills_writes, cached
+from lore.judge.bills import BILLS_WRITES, bills_writes, cached, prompt_tokens
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.judge.tally import UNEXPLAINED
 from lore.judge.verdict import Verdict
@@ -57,7 +57,7 @@ class Played(NamedTuple):
     @property
     def left(self) -> int | None:
         """What may stand in the cache behind it."""
-        return None if self.paid is None else cached(self.paid) if self.exact else asked(self.paid)
+        return None if self.paid is None else cached(self.paid) if self.exact else prompt_tokens(self.paid)
 
 
 class Otherwise(NamedTuple):
@@ -67,22 +67,22 @@ class Otherwise(NamedTuple):
     paid: Billed
 
 
-def played(verdict: Verdict, said: Prediction, stood: int | None) -> Played:
+def played(verdict: Verdict, prediction: Prediction, stood: int | None) -> Played:
     """Return what a turn paid and what broke its prefix; `stood` is what the turn before it in its chain left."""
     turn, pair = verdict.turn, verdict.pair
     usage = turn.usage
     billed = usage is not None and usage.read_tokens is not None and usage.uncached_tokens is not None
     exact = bills_writes(turn) if billed else turn.dialect in BILLS_WRITES
     if pair is not None and billed and pair.left.usage is not None:
-        stood = cached(pair.left.usage) if exact else asked(pair.left.usage)
+        stood = cached(pair.left.usage) if exact else prompt_tokens(pair.left.usage)
     breaks = () if pair is None else tuple(_breaks(pair))
-    return Played(turn.chain, usage if billed else _predicted(said), stood, breaks, exact)
+    return Played(turn.chain, usage if billed else _predicted(prediction), stood, breaks, exact)
 
 
-def _predicted(said: Prediction) -> Billed | None:
-    if said.read is None or said.uncached is None:
+def _predicted(prediction: Prediction) -> Billed | None:
+    if prediction.read is None or prediction.uncached is None:
         return None
-    return Billed(said.uncached, said.read, said.write, 0, None, said.write_1h)
+    return Billed(prediction.uncached, prediction.read, prediction.write, 0, None, prediction.write_1h)
 
 
 def _breaks(pair: Pair) -> Iterator[Break]:
@@ -112,21 +112,21 @@ def _behind(pair: Pair) -> int:
 def remaining(breaks: Iterable[Break], without: Callable[[Break], bool]) -> int | None:
     """Return the tokens that are lost all the same without some causes; None where none of them is there."""
     every = list(breaks)
-    gone = [one for one in every if without(one) and one.code != UNEXPLAINED]
+    gone = [cause for cause in every if without(cause) and cause.code != UNEXPLAINED]
     if not gone:
         return None
     left = [
-        one
-        for one in every
-        if one not in gone
-        and (one.leads or one.strength != "weak")
-        and not (one.code == SAID and any(_explains(other, one) for other in gone))
+        cause
+        for cause in every
+        if cause not in gone
+        and (cause.leads or cause.strength != "weak")
+        and not (cause.code == SAID and any(_explains(other, cause) for other in gone))
     ]
-    return max((one.loses for one in left), default=0)
+    return max((cause.loses for cause in left), default=0)
 
 
-def _explains(cause: Break, said: Break) -> bool:
-    return cause.strength != "weak" and fits(cause.code, cause.section, said.section)
+def _explains(cause: Break, verdict: Break) -> bool:
+    return cause.strength != "weak" and fits(cause.code, cause.section, verdict.section)
 
 
 def otherwise(turns: Iterable[Played], without: Callable[[Break], bool]) -> Iterator[Otherwise]:
@@ -148,7 +148,7 @@ def otherwise(turns: Iterable[Played], without: Callable[[Break], bool]) -> Iter
 def _back(turn: Played, paid: Billed, more: int, without: Callable[[Break], bool]) -> int:
     """Return how many tokens a turn would have read beyond what it read."""
     read = paid.read_tokens or 0
-    lost = max((one.loses for one in turn.breaks), default=0)
+    lost = max((cause.loses for cause in turn.breaks), default=0)
     left = remaining(turn.breaks, without)
     if left is None:
         found = 0 if lost else more  # what broke the prefix before breaks it still
@@ -157,7 +157,7 @@ def _back(turn: Played, paid: Billed, more: int, without: Callable[[Break], bool
     if turn.stood is not None:
         found = min(found, max(0, turn.stood + more - read))
     marked = turn.exact and cached(paid)  # then what stands behind the last breakpoint is never read
-    return min(found, paid.write_tokens or 0 if marked else max(0, asked(paid) - read))
+    return min(found, paid.write_tokens or 0 if marked else max(0, prompt_tokens(paid) - read))
 
 
 def reading(paid: Billed, back: int) -> Billed:

@@ -120,8 +120,8 @@ def _turn_at(prompt: Prompt, place: int) -> int | None:
         return None
     while place > 0 and prompt.messages[place].kind != "envelope":
         place -= 1
-    one = prompt.messages[place]
-    return place if one.kind == "envelope" and b'"user"' in one.data else None
+    message = prompt.messages[place]
+    return place if message.kind == "envelope" and b'"user"' in message.data else None
 
 
 def expired(context: PairContext) -> Cause | None:
@@ -181,10 +181,10 @@ def summed_up(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     """Return the compaction that a summary shows which says what it is; `begin` is where the messages part."""
     if not _shrank(left, right, begin):
         return None
-    told = behind_kept(left, right, begin)
-    if told is None and not _goes_on_alike(left, right, begin):
-        told = next((text.segment for text in _new_texts(left, right, begin) if is_summary(text.segment)), None)
-    return None if told is None else _caused(left, right, begin, told.path, "is-summary")
+    summary = behind_kept(left, right, begin)
+    if summary is None and not _goes_on_alike(left, right, begin):
+        summary = next((text.segment for text in _new_texts(left, right, begin) if is_summary(text.segment)), None)
+    return None if summary is None else _caused(left, right, begin, summary.path, "is-summary")
 
 
 def behind_kept(left: Prompt, right: Prompt, begin: int) -> Segment | None:
@@ -192,22 +192,22 @@ def behind_kept(left: Prompt, right: Prompt, begin: int) -> Segment | None:
 
     So Codex compacts: a text of its own, or an item that only the API can read; its instructions may have moved, too.
     """
-    said = [one for one in before_answer(right.messages.since(begin)) if is_summary(one)]
+    summaries = [segment for segment in before_answer(right.messages.since(begin)) if is_summary(segment)]
     sealed = [segment for segment in right.messages.since(begin) if is_sealed(segment)]
-    sent = {segment.data for segment in left.messages} if said or sealed else set[bytes]()
-    told = next((one for one in said if one.data not in sent), None)
-    if told is None:
-        return next((one for one in sealed if one.data not in sent), None)
+    sent = {segment.data for segment in left.messages} if summaries or sealed else set[bytes]()
+    summary = next((segment for segment in summaries if segment.data not in sent), None)
+    if summary is None:
+        return next((segment for segment in sealed if segment.data not in sent), None)
     answers = _answers(left, begin)
-    return told if answers and answers.isdisjoint(_answers(right, begin)) else None
+    return summary if answers and answers.isdisjoint(_answers(right, begin)) else None
 
 
 def moved_behind(left: Prompt, right: Prompt, common: int) -> Cause | None:
     """Return the compaction that put the same instructions behind the messages it kept; `common` segments are equal."""
-    told = behind_kept(left, right, 0) if _shrank(left, right, 0) else None
-    if told is None or not keeps_system(left, right):
+    summary = behind_kept(left, right, 0) if _shrank(left, right, 0) else None
+    if summary is None or not keeps_system(left, right):
         return None
-    return structs.replace(_caused(left, right, 0, told.path, "is-summary"), position=common)
+    return structs.replace(_caused(left, right, 0, summary.path, "is-summary"), position=common)
 
 
 def _answers(prompt: Prompt, begin: int) -> set[bytes]:
@@ -224,16 +224,16 @@ def _answers(prompt: Prompt, begin: int) -> set[bytes]:
 
 def replaced(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     """Return what a new text shows that stands where answers of the model stood; None where it is a cut."""
-    said = next(_new_texts(left, right, begin), None)
-    if said is None or said.by_model or not _shrank(left, right, begin) or _goes_on_alike(left, right, begin):
+    new = next(_new_texts(left, right, begin), None)
+    if new is None or new.by_model or not _shrank(left, right, begin) or _goes_on_alike(left, right, begin):
         return None
     gone = _gone(left, right, begin)
-    if not any(one.kind == "envelope" and is_models(one) for one in gone):
+    if not any(segment.kind == "envelope" and is_models(segment) for segment in gone):
         return None
-    if not _kept(left, right, begin) or is_placeholder(said.segment):
+    if not _kept(left, right, begin) or is_placeholder(new.segment):
         return None
-    path = said.segment.path
-    if is_headed(said.segment) or retells(said.segment, gone):
+    path = new.segment.path
+    if is_headed(new.segment) or retells(new.segment, gone):
         return _caused(left, right, begin, path, "sums-up")
     return structs.replace(_caused(left, right, begin, path, "unclear"), here="unattributable")
 
@@ -289,13 +289,13 @@ def _kept(left: Prompt, right: Prompt, begin: int) -> bool:
 
 def _goes_on_alike(left: Prompt, right: Prompt, begin: int) -> bool:
     """Tell whether the same message stands behind the one that differs: it was edited, and nothing compacted."""
-    mine, theirs = (
+    before, after = (
         [segment for segment in islice(side.messages.since(begin), 2 * _OPENING) if segment.kind != "envelope"]
         for side in (left, right)
     )
-    if len(mine) > 1 and len(theirs) > 1:
-        return mine[1] == theirs[1]
-    return bool(mine and theirs) and nearly_same(mine[0], theirs[0])
+    if len(before) > 1 and len(after) > 1:
+        return before[1] == after[1]
+    return bool(before and after) and nearly_same(before[0], after[0])
 
 
 def _shrank(left: Prompt, right: Prompt, begin: int) -> bool:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from lore.cache.rules import Rules, minimum_tokens
 from lore.judge.base import Place, finding
-from lore.judge.bills import BYTES_PER_TOKEN, asked, has_unseen
+from lore.judge.bills import BYTES_PER_TOKEN, has_unseen, prompt_tokens
 from lore.judge.pairs import Pair
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
@@ -213,7 +213,7 @@ class Laws:
             pair is None or Code.BREAKPOINTS_MISSING in self._held or prompt.fidelity == "structural"
         ):  # breakpoints are not in such bodies
             return
-        if any((one.usage.read_tokens or one.usage.write_tokens) for one in (turn, pair.left) if one.usage is not None):
+        if any(bill is not None and (bill.read_tokens or bill.write_tokens) for bill in (turn.usage, pair.left.usage)):
             return
         if not _needs_breakpoints(turn) or pair.bytes.left < FEWEST * _BYTES_PER_TOKEN:
             return
@@ -331,7 +331,7 @@ class UnderMinimum:
 
     def _evidence(self, turn: Turn) -> BelowMinimum | None:
         """Return how short the cached prefix is; None where it is long enough, or that is not known."""
-        billed = asked(turn.usage)
+        billed = prompt_tokens(turn.usage)
         estimate = _up_to_last(turn.prompt, billed)
         most = min(estimate * ROOM, billed) if billed else estimate * ROOM
         if most >= MOST:

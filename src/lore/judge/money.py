@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from lore.cache.bills import MILLION, Price
 from lore.cache.rules import Rules, is_transcript, served_by
-from lore.judge.bills import asked
+from lore.judge.bills import prompt_tokens
 from lore.model.events import Billed
 from lore.model.turn import Turn
 
@@ -42,7 +42,7 @@ def price_of(rules: Rules, turn: Turn, *, model: str | None = None, size: int | 
     """
     where, usage = served_by(turn), turn.usage
     if usage is not None:
-        size = None if usage.uncached_tokens is None else asked(usage)
+        size = None if usage.uncached_tokens is None else prompt_tokens(usage)
     params = None if is_transcript(turn) else turn.prompt.params
     return rules.price(
         where.provider, model or turn.model, where.platform, turn.at, prompt_tokens=size,
@@ -54,7 +54,7 @@ def within_bill(usage: Billed | None, tokens: int) -> int:
     """Count what was paid again: a prompt that shrank was not billed for all that it lost."""
     if usage is None or usage.uncached_tokens is None:
         return tokens
-    return min(tokens, max(0, asked(usage) - (usage.read_tokens or 0)))
+    return min(tokens, max(0, prompt_tokens(usage) - (usage.read_tokens or 0)))
 
 
 def paid_again(price: Price, usage: Billed | None, tokens: int | None) -> float | None:

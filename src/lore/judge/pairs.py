@@ -21,7 +21,6 @@ from lore.cache.reach import lifetime
 from lore.judge.attribution import attribute, rerouted, too_far
 from lore.judge.bills import (
     BYTES_PER_TOKEN,
-    asked,
     bills_writes,
     block_tokens,
     bytes_per_token,
@@ -30,6 +29,7 @@ from lore.judge.bills import (
     fall,
     lost_lifetime,
     never_cached,
+    prompt_tokens,
     read_again,
     shortfall,
     testifies,
@@ -147,7 +147,7 @@ class Pairs:
         self._measured: Turn | None = None
         self._lives: float | None = None
         self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
-        self._told: set[str] = set()  # what is true of every turn of a chain is said once
+        self._noted: set[str] = set()  # what is true of every turn of a chain is said once
 
     def extended(self, turn: Turn, look: Look = unknown) -> Extension | None:
         """Take the next turn if it surely extends the last one; None where that is not sure.
@@ -266,7 +266,7 @@ class Pairs:
     def _with_tail(self, context: PairContext, why: tuple[Cause, ...], tail: Tail, ratio: float) -> tuple[Cause, ...]:
         """Add the replaced tail: a bill fell because of a breakpoint on it, or by what a cache held of it alone."""
         left = context.left
-        evidence = evidence_of(tail, ratio, asked(left.usage))
+        evidence = evidence_of(tail, ratio, prompt_tokens(left.usage))
         position = left.prompt.stable
         if context.fell and [cause.code for cause in why] == [Code.BILLED_READ_FELL]:
             if left.prompt.auto_breakpoint or self._marked(tail):
@@ -332,7 +332,7 @@ class Pairs:
         found: list[Cause] = []
         broken = any(not is_remark(cause) for cause in why)
         if self._billed:
-            if Code.BILL_CONTRADICTS_BODY not in self._told:
+            if Code.BILL_CONTRADICTS_BODY not in self._noted:
                 found += self._once(
                     Code.BILL_CONTRADICTS_BODY, contradiction(left, sums.left) or contradiction(right, sums.right)
                 )
@@ -341,16 +341,18 @@ class Pairs:
                 far = too_far(context)
                 found += [] if far is None else [Cause(Code.LOOKBACK_EXCEEDED, "messages", far, context.found.common)]
         # a bill that contradicts its body is no witness
-        said = None if Code.BILL_CONTRADICTS_BODY in self._told else dispute(context, why, sizes, broken=broken)
+        disputed = None
+        if Code.BILL_CONTRADICTS_BODY not in self._noted:
+            disputed = dispute(context, why, sizes, broken=broken)
         return [
             *found,
-            *([Cause(Code.VERDICT_DISAGREES, None, said, context.found.common)] if said is not None else []),
+            *([Cause(Code.VERDICT_DISAGREES, None, disputed, context.found.common)] if disputed is not None else []),
         ]
 
     def _once(self, code: Code, evidence: BillUnlikeBody | LifetimeLost | Disputed | None) -> list[Cause]:
-        if evidence is None or code in self._told:
+        if evidence is None or code in self._noted:
             return []
-        self._told.add(code)
+        self._noted.add(code)
         return [Cause(code, None, evidence)]
 
 
@@ -392,14 +394,14 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
     """
     if is_remark(pair.causes[number]):
         return 0, "recorded" if pair.fell is not None else "estimated"
-    said = (
+    measured = (
         (counted, "counted") if counted is not None else (round(pair.lost[number] / pair.bytes_per_token), "estimated")
     )
     if pair.short is None:
-        return said
-    paid = pair.short if pair.left.chain == pair.right.chain else min(pair.short, asked(pair.right.usage))
-    unbilled = min(said[0], _unbilled(pair)) if pair.lost[number] else 0
-    return (unbilled, said[1]) if unbilled > paid else (paid, "recorded")
+        return measured
+    paid = pair.short if pair.left.chain == pair.right.chain else min(pair.short, prompt_tokens(pair.right.usage))
+    unbilled = min(measured[0], _unbilled(pair)) if pair.lost[number] else 0
+    return (unbilled, measured[1]) if unbilled > paid else (paid, "recorded")
 
 
 def _unbilled(pair: Pair) -> int:
@@ -407,4 +409,4 @@ def _unbilled(pair: Pair) -> int:
     left, right = pair.left, pair.right
     if bills_writes(left) or read_again(left, right) or never_cached(left) or left.chain != right.chain:
         return 0
-    return asked(left.usage) - (right.usage.read_tokens or 0 if right.usage else 0)
+    return prompt_tokens(left.usage) - (right.usage.read_tokens or 0 if right.usage else 0)

@@ -80,14 +80,14 @@ class Policy(Struct, frozen=True):
         """Say what is wrong with these settings; empty where nothing is."""
         if self.max_tail_tokens < 0:
             return "max_tail_tokens is negative"
-        for number, one in enumerate(self.per_path, 1):
-            said = one.budgets.fault() or _path_fault(one.path)
-            if said:
-                return f"per_path, entry {number}: {said}"
-        for number, one in enumerate(self.exempt, 1):
-            empty = next((f"{name} is empty" for name in ("code", "reason") if not getattr(one, name).strip()), "")
-            if said := empty or _path_fault(one.path):
-                return f"exempt, entry {number}: {said}"
+        for number, entry in enumerate(self.per_path, 1):
+            fault = entry.budgets.fault() or _path_fault(entry.path)
+            if fault:
+                return f"per_path, entry {number}: {fault}"
+        for number, entry in enumerate(self.exempt, 1):
+            empty = next((f"{name} is empty" for name in ("code", "reason") if not getattr(entry, name).strip()), "")
+            if fault := empty or _path_fault(entry.path):
+                return f"exempt, entry {number}: {fault}"
         return ""
 
     def known(self, where: str = "") -> None:
@@ -95,30 +95,30 @@ class Policy(Struct, frozen=True):
         given: list[tuple[str, Iterable[str]]] = [
             (name, getattr(self, name)) for name in ("select", "ignore", "count_as_waste")
         ]
-        for one in self.per_path:
-            given += [(f"per_path.{name}", getattr(one, name)) for name in ("select", "ignore", "count_as_waste")]
-        given.append(("exempt.code", [one.code for one in self.exempt]))
+        for entry in self.per_path:
+            given += [(f"per_path.{name}", getattr(entry, name)) for name in ("select", "ignore", "count_as_waste")]
+        given.append(("exempt.code", [entry.code for entry in self.exempt]))
         for name, selectors in given:
             for selector in selectors:
                 _check(selector, f"{where}{name}")
 
     def ruling(self, path: str, budgets: Budgets) -> Ruling:
         """Return what holds for one recording; `path` is relative, its parts joined by `/`."""
-        here = [(number, one) for number, one in enumerate(self.per_path) if matches_path(one.path, path)]
-        select = next((one.select for _, one in reversed(here) if one.select), self.select)
+        entries = [(number, entry) for number, entry in enumerate(self.per_path) if matches_path(entry.path, path)]
+        select = next((entry.select for _, entry in reversed(entries) if entry.select), self.select)
         below = budgets
-        for _, one in here:
-            below = one.budgets.over(below)
+        for _, entry in entries:
+            below = entry.budgets.over(below)
         return Ruling(
             select=select,
-            ignore=(*self.ignore, *(code for _, one in here for code in one.ignore)),
-            count_as_waste=(*self.count_as_waste, *(code for _, one in here for code in one.count_as_waste)),
-            exempt=tuple((n, one) for n, one in enumerate(self.exempt) if matches_path(one.path, path)),
+            ignore=(*self.ignore, *(code for _, entry in entries for code in entry.ignore)),
+            count_as_waste=(*self.count_as_waste, *(code for _, entry in entries for code in entry.count_as_waste)),
+            exempt=tuple((n, entry) for n, entry in enumerate(self.exempt) if matches_path(entry.path, path)),
             min_reuse=below.min_reuse,
             max_tail_tokens=self.max_tail_tokens,
             limited=Limited(
                 *(
-                    next((number for number, one in reversed(here) if getattr(one, name) is not None), -1)
+                    next((number for number, entry in reversed(entries) if getattr(entry, name) is not None), -1)
                     for name in Limited._fields
                 )
             ),
@@ -174,8 +174,8 @@ class Ruling(NamedTuple):
         """Decide about a finding."""
         if not self.wants(finding.code, finding.name):
             return Ruled(finding, "ignored")
-        for number, one in self.exempt:
-            if one.fits(finding):
+        for number, exempt in self.exempt:
+            if exempt.fits(finding):
                 return Ruled(finding, "exempted", number)
         if finding.kind != "waste" and _longest(self.count_as_waste, finding.code, finding.name):
             finding = msgspec.structs.replace(finding, kind="waste", severity=SEVERITY["waste"])
@@ -200,9 +200,9 @@ class Narrowed(NamedTuple):
 
     def looks_for(self, selector: str) -> bool:
         """Tell whether the run looked for all that a selector names."""
-        asked = Ruling(self.select, self.ignore)
+        ruling = Ruling(self.select, self.ignore)
         named = [(code, row.name) for code, row in CODES.items() if _length(selector, code, row.name)]
-        return all(asked.wants(code, name) for code, name in named)
+        return all(ruling.wants(code, name) for code, name in named)
 
 
 def _length(selector: str, code: str, name: str) -> int:

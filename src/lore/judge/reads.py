@@ -26,7 +26,7 @@ from lore.cache.reach import FIVE_MINUTES, SOON, lifetime
 from lore.cache.rules import Rules
 from lore.judge.attribution import same_parameters
 from lore.judge.base import Place, finding
-from lore.judge.bills import TOLERANCE_TOKENS, asked, bytes_per_token, cached, runs_tools
+from lore.judge.bills import TOLERANCE_TOKENS, bytes_per_token, cached, prompt_tokens, runs_tools
 from lore.judge.expected import since
 from lore.judge.pairs import Pair, is_remark
 from lore.model.codes import Code
@@ -119,7 +119,7 @@ class ReadShort:
 
     def _look(self, turn: Turn, breaks: Sequence[str]) -> None:
         read = turn.usage and turn.usage.read_tokens
-        if read is None or asked(turn.usage) - read <= self._tolerated(turn):
+        if read is None or prompt_tokens(turn.usage) - read <= self._tolerated(turn):
             return  # there is nothing that could have been read besides
         before = self._before(turn, read, breaks)
         if before and self._beside.may_ask():
@@ -142,23 +142,23 @@ class ReadShort:
         prompt, room = turn.prompt, self._tolerated(turn)
         per_token = 0.0
         for other in islice(reversed(self._beside.chains.values()), WITNESSES):
-            one = other.latest
-            if one is None or not other.settled or (cached(one.usage) or 0) - read <= room:
+            latest = other.latest
+            if latest is None or not other.settled or (cached(latest.usage) or 0) - read <= room:
                 continue
-            if not _comparable(one, turn):
+            if not _comparable(latest, turn):
                 continue
             per_token = per_token or bytes_per_token(turn, sum(len(each.data) for each in prompt))
-            if _shared(one.prompt, prompt) / per_token - read > room:
-                return [] if runs_tools(prompt) else [one]
+            if _shared(latest.prompt, prompt) / per_token - read > room:
+                return [] if runs_tools(prompt) else [latest]
         return []
 
     def _tolerated(self, turn: Turn) -> float:
-        return max(TOLERANCE_TOKENS, self._tolerance * asked(turn.usage))
+        return max(TOLERANCE_TOKENS, self._tolerance * prompt_tokens(turn.usage))
 
     # what is said of them
 
     def _judge(self, turn: Turn, before: Sequence[Turn], read: int) -> None:
-        before = [_whole(one) for one in before]
+        before = [_whole(earlier) for earlier in before]
         foreseen = self._foreseen([*before, turn])
         if foreseen is None or foreseen.prediction.confidence == "ceiling":
             return
@@ -202,19 +202,20 @@ class ReadShort:
 
 def _shared(left: Prompt, right: Prompt) -> int:
     """Return the bytes at the beginning that two prompts share, in whole segments."""
-    mine, theirs = left.head, right.head
-    same = next((n for n, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs)))
-    if same == len(mine) == len(theirs):
+    before, after = left.head, right.head
+    shorter = min(len(before), len(after))
+    same = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), shorter)
+    if same == len(before) == len(after):
         same += left.messages.common(right.messages)
-    return sum(len(one.data) for one in islice(right, same))
+    return sum(len(segment.data) for segment in islice(right, same))
 
 
 def _comparable(left: Turn, right: Turn) -> bool:
     """Tell whether the right may read what the left left: one model, place, key and form, and time enough between."""
-    mine, theirs = left.prompt, right.prompt
-    if mine.model != theirs.model or not mine.head or not theirs.head or mine.dialect != theirs.dialect:
+    before, after = left.prompt, right.prompt
+    if before.model != after.model or not before.head or not after.head or before.dialect != after.dialect:
         return False
-    if not theirs.breakpoints and mine.breakpoints and not theirs.auto_breakpoint:
+    if not after.breakpoints and before.breakpoints and not after.auto_breakpoint:
         return False
     if left.call.account != right.call.account or left.call.betas != right.call.betas:
         return False
@@ -222,7 +223,7 @@ def _comparable(left: Turn, right: Turn) -> bool:
         return False
     pause = since(left, right)
     late = SOON if left.answered_at is not None and left.answered_at != left.at else UNTIMED
-    return pause is not None and pause > late and not runs_tools(mine)
+    return pause is not None and pause > late and not runs_tools(before)
 
 
 def _kept_an_hour(turn: Turn) -> int | None:

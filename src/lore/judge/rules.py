@@ -110,9 +110,9 @@ class ChainRules:
 
     def ended(self, chain: str, place: Place) -> list[Finding]:
         """Return what was found in a chain that goes on no more."""
-        found = [one for rule in self._rules.pop(chain, ()) for one in rule.findings(place)]
-        if any(one.code == Code.BREAKPOINTS_MISSING for one in found):  # it says where the breakpoints stand, too
-            return [one for one in found if one.code != Code.PROMPT_UNDER_MINIMUM]
+        found = [result for rule in self._rules.pop(chain, ()) for result in rule.findings(place)]
+        if any(result.code == Code.BREAKPOINTS_MISSING for result in found):  # that says where breakpoints stand, too
+            return [result for result in found if result.code != Code.PROMPT_UNDER_MINIMUM]
         return found
 
 

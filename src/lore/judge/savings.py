@@ -144,10 +144,10 @@ def compared(text: str, base: Run, other: Run) -> NotedSaving:
         saving = Saving(change=text, turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="")
         return NotedSaving(saving, list(_notes(saving, touched)))
     turns = zip(base.turns, base.result.turns, other.result.turns, strict=True)
-    pairs = [(one, two) for paid, one, two in turns if not paid.contradicted]
-    reads = [(one.predicted.read_tokens, two.predicted.read_tokens) for one, two in pairs]
+    pairs = [(left, right) for paid, left, right in turns if not paid.contradicted]
+    reads = [(left.predicted.read_tokens, right.predicted.read_tokens) for left, right in pairs]
     more = [now - was for was, now in reads if was is not None and now is not None and was != now]
-    costs = [(_predicted_cost(one), _predicted_cost(two)) for one, two in pairs]
+    costs = [(_predicted_cost(left), _predicted_cost(right)) for left, right in pairs]
     known = [(was, now) for was, now in costs if was is not None and now is not None]
     before, after = summed(was for was, _ in known), summed(now for _, now in known)
     saved = None if before is None or after is None else round(before - after, 6)

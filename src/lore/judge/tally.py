@@ -72,16 +72,16 @@ Costs = dict[tuple[str, CauseKind], Cost]
 def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
     """Count one pair's findings; return whether one that is left is an error."""
     failed, worst, lost, unexplained = False, -1, 0, 0
-    for one in found:
-        if one.out:
-            setattr(summary, one.out, getattr(summary, one.out) + 1)
+    for finding in found:
+        if finding.out:
+            setattr(summary, finding.out, getattr(summary, finding.out) + 1)
             continue
-        failed = failed or one.severity == "error"
-        if one.is_break:
-            worst, lost = max(worst, _WORSE.index(one.kind)), max(lost, one.lost_tokens)
-            unexplained = max(unexplained, one.paid_tokens if one.kind == "unattributable" else 0)
-            key = (one.code, one.kind)
-            costs[key] = costs.get(key, Cost()).plus(Cost(1, one.lost_tokens, one.lost_dollars))
+        failed = failed or finding.severity == "error"
+        if finding.is_break:
+            worst, lost = max(worst, _WORSE.index(finding.kind)), max(lost, finding.lost_tokens)
+            unexplained = max(unexplained, finding.paid_tokens if finding.kind == "unattributable" else 0)
+            key = (finding.code, finding.kind)
+            costs[key] = costs.get(key, Cost()).plus(Cost(1, finding.lost_tokens, finding.lost_dollars))
     if worst >= 0:
         summary.breaks += 1
         setattr(summary, _WORSE[worst], getattr(summary, _WORSE[worst]) + 1)
@@ -124,11 +124,11 @@ def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
     own = findings_of(pair, place)
     decided = [_of_cause(pair, number, finding, ruling) for number, finding in own]
     decided += [decide(finding, ruling) for rule in RULES.values() for finding in rule.pair(pair, place)]
-    here = {number: one for (number, _), one in zip(own, decided, strict=False)}
+    by_number = {number: decision for (number, _), decision in zip(own, decided, strict=False)}
     left = tuple(
-        replace(cause, here=here[number].finding.kind if number in here else cause.here)
+        replace(cause, here=by_number[number].finding.kind if number in by_number else cause.here)
         for number, cause in enumerate(pair.causes)
-        if number not in here or not here[number].found.out
+        if number not in by_number or not by_number[number].found.out
     )
     if pair.causes and not left:
         return decided
@@ -139,8 +139,9 @@ def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
 def decide(finding: Finding, ruling: Ruling) -> Decided:
     """Decide about a finding that is about no cause of a pair."""
     ruled = ruling.rule(finding)
-    one = ruled.finding
-    return Decided(one, Found(one.code, one.severity, one.kind, False, 0, one.fingerprint, ruled.out), ruled.by)  # noqa: FBT003
+    finding = ruled.finding
+    found = Found(finding.code, finding.severity, finding.kind, False, 0, finding.fingerprint, ruled.out)  # noqa: FBT003
+    return Decided(finding, found, ruled.by)
 
 
 def _of_cause(pair: Pair, number: int, finding: Finding, ruling: Ruling) -> Decided:

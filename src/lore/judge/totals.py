@@ -116,8 +116,8 @@ class FileTotals:
     def ended(self, findings: Iterable[Finding]) -> list[Decided]:
         """Decide about what was found in chains that ended, or about the whole."""
         decided = [decide(finding, self._ruling) for finding in findings]
-        for one in decided:
-            self._settle(Judged("", one.finding.chain or "", paired=False, found=self._keep([one])))
+        for decision in decided:
+            self._settle(Judged("", decision.finding.chain or "", paired=False, found=self._keep([decision])))
         return decided
 
     def finish(
@@ -214,7 +214,7 @@ class RunTotals:
                 self._responses[turn.response_id] = turn.paired or self._responses.get(turn.response_id, False)
         self._boundaries.update(boundary for boundary in result.boundaries if boundary[1] is not None)
         for turn in result.judged:
-            found = [self._compared(one, result, dropped) for one in turn.found]
+            found = [self._compared(part, result, dropped) for part in turn.found]
             self.failed = settle(found, result.summary, result.costs) or self.failed
         self._count(result)
         self.failed = self.failed or result.failed
@@ -258,9 +258,9 @@ class RunTotals:
         for name in Limited._fields:
             sums = self._limited.get((name, -1), Summary())
             yield from over_budget(sums, _only(budgets, name), place)
-            for entry, one in enumerate(policy.per_path):
+            for entry, limits in enumerate(policy.per_path):
                 sums = self._limited.get((name, entry), Summary())
-                yield from over_budget(sums, _only(one.budgets, name), Place(one.path), one.path)
+                yield from over_budget(sums, _only(limits.budgets, name), Place(limits.path), limits.path)
 
     def conclude(self, findings: Iterable[Finding], ruling: Ruling) -> None:
         """Take what is found of the whole run."""
