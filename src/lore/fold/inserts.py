@@ -51,7 +51,7 @@ def _again(chain: Chain, event: PromptDelta, known: Insert, wanted: int) -> Prob
     was_sent = known.place < chain.sent
     place = known.place if was_sent else _placed(chain, wanted, "")[0]
     chain.deltas = {**chain.deltas, event.seq: _replace(known, place=place, selector=event.selector)}
-    _mark_saved(chain, lambda one: isinstance(one, PromptDelta) and one.seq == event.seq)
+    _mark_saved(chain, lambda held: isinstance(held, PromptDelta) and held.seq == event.seq)
     if not is_absent(event.content) and event.content != known.content:
         return _unreadable(f"prompt_delta {event.seq} comes again with other content; the first holds")
     if was_sent and wanted != known.place:
@@ -76,7 +76,7 @@ def context(chain: Chain, event: ContextPersisted) -> Problems:
     if latest is not None and event.turn <= latest.number:
         at = bisect_left(range(len(chain.persisted)), event.turn, key=lambda at: chain.persisted[at].number)
         if chain.persisted[at].number == event.turn:
-            _mark_saved(chain, lambda one: isinstance(one, ContextPersisted) and one.turn == event.turn)
+            _mark_saved(chain, lambda held: isinstance(held, ContextPersisted) and held.turn == event.turn)
             return ()
         return _unreadable(f"context_persisted of turn {event.turn} comes after that of {latest.number}, skipped")
     if insert_texts(event.content) is None or event.insert_at < 0:
@@ -107,7 +107,7 @@ def _outside(chain: Chain, event: ContextPersisted) -> Problems:
 
 def _mark_saved(chain: Chain, is_it: Callable[[Event], bool]) -> None:
     """Take a derived event as saved: the log holds it. They are saved in order, so it is the first or near it."""
-    at = next((number for number, one in enumerate(chain.unsaved) if is_it(one)), None)
+    at = next((number for number, event in enumerate(chain.unsaved) if is_it(event)), None)
     if at is not None:
         chain.unsaved = chain.unsaved[:at] + chain.unsaved[at + 1 :]
 
@@ -116,7 +116,7 @@ def reset(chain: Chain, event: CacheReset) -> Problems:
     """Give the prefix up: what is known is pinned anew with the next turn. One that names its turn works once."""
     if event.turn is not None:
         if chain.reset is not None and event.turn <= chain.reset:
-            _mark_saved(chain, lambda one: isinstance(one, CacheReset) and one.turn == event.turn)
+            _mark_saved(chain, lambda held: isinstance(held, CacheReset) and held.turn == event.turn)
             return ()
         chain.reset = event.turn
     end_deltas(chain)
@@ -131,7 +131,7 @@ def derived(chain: Chain, event: Event, before: tuple[Event, ...]) -> None:
     """
     brought = event
     if isinstance(event, PromptDelta):
-        same = (one for one in before if isinstance(one, PromptDelta) and one.seq == event.seq)
+        same = (held for held in before if isinstance(held, PromptDelta) and held.seq == event.seq)
         brought = next(same, event)
     chain.unsaved = (*chain.unsaved, brought)
 
@@ -140,7 +140,7 @@ def unsaved(chain: Chain) -> tuple[Event, ...]:
     """Return the unsaved events with their places as they are now. Costs nothing where there are none."""
     if not chain.unsaved:
         return ()
-    held_at = {one.number: one.place for one in chain.persisted}
+    held_at = {insert.number: insert.place for insert in chain.persisted}
     found: list[Event] = []
     for event in chain.unsaved:
         if isinstance(event, PromptDelta) and event.seq in chain.deltas:

@@ -115,13 +115,13 @@ def find(state: Session, name: str, shortest: int) -> str:
     name = name if name in known else state.aliases.get(name, name)
     if name in known:
         return name
-    alike = [one for one in known if one.startswith(name)] if len(name) >= shortest else []
+    alike = [known_id for known_id in known if known_id.startswith(name)] if len(name) >= shortest else []
     if len(alike) == 1:
         return alike[0]
     if alike:
         listed = ", ".join(sorted(alike)[:5]) + (", …" if len(alike) > 5 else "")
         raise LoreError(f"{name!r} is the beginning of {len(alike)} ids", hint=f"say more of it: {listed}")
-    if name and any(one.startswith(name) for one in known):
+    if name and any(known_id.startswith(name) for known_id in known):
         raise LoreError(
             f"{name!r} is too little of an id: at least {shortest} characters are needed, or all of it",
             hint=_nearest(name, list(known)),
@@ -134,7 +134,7 @@ def _nearest(name: str, known: list[str]) -> str:
     if not known:
         return "it knows nothing yet: `lore knowledge add`"
     every = "`lore knowledge list` shows all"
-    starts = sorted(one for one in known if name and one.startswith(name))
+    starts = sorted(known_id for known_id in known if name and known_id.startswith(name))
     near = starts or difflib.get_close_matches(name[:LONGEST_ID], known, n=1, cutoff=ALIKE)
     return f"the nearest id is {near[0]}; {every}" if near else every
 

@@ -154,7 +154,7 @@ class Folding:
         """Return the state after all events so far. Costs O(chains)."""
         if self._own or self._chains is not self.session.chains:
             known = self._chains
-            new = {name: one for name, one in self._own.items() if name in known or not self._is_untouched(one)}
+            new = {name: chain for name, chain in self._own.items() if name in known or not self._is_untouched(chain)}
             self._session = _replace(self.session, chains={**known, **new})
             self._chains, self._own = self._session.chains, {}
         return self.session

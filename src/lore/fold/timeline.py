@@ -274,7 +274,7 @@ def note(chain: Chain, cause: str, detail: str) -> None:
 def end_deltas(chain: Chain) -> None:
     """End all deltas, and what is pinned."""
     chain.pinned, chain.deltas = None, {}
-    chain.unsaved = tuple([one for one in chain.unsaved if not isinstance(one, PromptDelta)])
+    chain.unsaved = tuple([event for event in chain.unsaved if not isinstance(event, PromptDelta)])
 
 
 def move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
@@ -283,13 +283,15 @@ def move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
     def moved(inserts: Iterable[Insert]) -> list[Insert]:
         places = ((insert, place_of(insert.place)) for insert in inserts)
         return [
-            msgspec.structs.replace(one, place=at) if at != one.place else one for one, at in places if at is not None
+            insert if at == insert.place else msgspec.structs.replace(insert, place=at)
+            for insert, at in places
+            if at is not None
         ]
 
     if chain.outside:
         chain.outside = _sharing(chain.outside, moved(chain.outside))
     if chain.deltas:
-        chain.deltas = {one.number: one for one in moved(chain.deltas.values())}
+        chain.deltas = {insert.number: insert for insert in moved(chain.deltas.values())}
     if chain.persisted:
         _keep_persisted(chain, moved(chain.persisted))
 
@@ -297,23 +299,23 @@ def move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
 def drop_inserts(chain: Chain, gone: Container[int]) -> None:
     """Let the context that was persisted before these entries go with them."""
     if chain.outside:
-        chain.outside = _sharing(chain.outside, [one for one in chain.outside if one.place not in gone])
+        chain.outside = _sharing(chain.outside, [insert for insert in chain.outside if insert.place not in gone])
     if chain.persisted:
-        _keep_persisted(chain, [one for one in chain.persisted if one.place not in gone])
+        _keep_persisted(chain, [insert for insert in chain.persisted if insert.place not in gone])
 
 
 def _keep_persisted(chain: Chain, persisted: list[Insert]) -> None:
     before = chain.persisted
     chain.persisted = _sharing(before, persisted)
-    if chain.persisted is not before and any(isinstance(one, ContextPersisted) for one in chain.unsaved):
-        held = {one.number for one in persisted}
+    if chain.persisted is not before and any(isinstance(event, ContextPersisted) for event in chain.unsaved):
+        held = {insert.number for insert in persisted}
         chain.unsaved = tuple(
-            [one for one in chain.unsaved if not isinstance(one, ContextPersisted) or one.turn in held]
+            [event for event in chain.unsaved if not isinstance(event, ContextPersisted) or event.turn in held]
         )
 
 
 def _sharing(before: Vector[Insert], inserts: list[Insert]) -> Vector[Insert]:
     """Return a vector of these that shares what it can with the one before, which it is where nothing differs."""
     pairs = enumerate(zip(before, inserts, strict=False))
-    same = next((at for at, (one, other) in pairs if one is not other), min(len(before), len(inserts)))
+    same = next((at for at, (insert, other) in pairs if insert is not other), min(len(before), len(inserts)))
     return before if same == len(before) == len(inserts) else before.cut(same).extend(inserts[same:])

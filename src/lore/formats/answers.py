@@ -58,9 +58,10 @@ def answered(exchange: Exchange, response: bytes, *, at: float | None = None) ->
     """Return the exchange with what its response says; an event may hold the response as its `message`."""
     own = parts(response)
     inner = parts(own["message"]) if "usage" not in own and own.get("message", b"")[:1] == b"{" else {}
-    said = answer_in(inner or own)
+    answer = answer_in(inner or own)
     return replace(
-        exchange, usage=said.usage, verdict=said.verdict, answered=at, response_id=said.response_id, output=said.output
+        exchange, usage=answer.usage, verdict=answer.verdict, answered=at, response_id=answer.response_id,
+        output=answer.output,
     )  # fmt: skip
 
 

@@ -140,7 +140,7 @@ def _looks_like_body(head: bytes) -> bool:
     text = head.removeprefix(BOM).lstrip(SPACE)
     named = b'"messages"' in text or (b'"model"' in text and (b'"system"' in text or b'"tools"' in text))
     gemini = b'"contents"' in text and b'"parts"' in text
-    responses = b'"model"' in text and b'"input"' in text and any(b'"' + one.encode() + b'"' in text for one in ASKED)
+    responses = b'"model"' in text and b'"input"' in text and any(b'"' + name.encode() + b'"' in text for name in ASKED)
     return text[:1] == b"{" and (named or gemini or responses)
 
 

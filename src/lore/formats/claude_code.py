@@ -68,8 +68,8 @@ class ClaudeCode(LineReader):
             self._close(name, chain)
         for parent, places in self._state.missing.items():
             for number, byte in places:
-                said = f"parent {parent!r} is not in the file; file order carries on"
-                self._found.append(problem(Code.DANGLING_PARENT, said, Line(number, byte, b"")))
+                detail = f"parent {parent!r} is not in the file; file order carries on"
+                self._found.append(problem(Code.DANGLING_PARENT, detail, Line(number, byte, b"")))
         return self._taken()
 
     def _taken(self) -> list[Read]:
@@ -131,8 +131,8 @@ class ClaudeCode(LineReader):
             self._problem(Code.DUPLICATE_UUID, f"uuid {uuid!r} came before and is out of the timeline; passed over")
             return
         if state.taken and record.parent_uuid in state.taken and record.message is not None:
-            said = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
-            self._problem(Code.DANGLING_PARENT, said)
+            detail = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
+            self._problem(Code.DANGLING_PARENT, detail)
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:

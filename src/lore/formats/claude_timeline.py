@@ -233,14 +233,14 @@ _ATTACHMENT = msgspec.json.Decoder(_Attachment)
 
 def signs_of_change(record: records.Record, chain: ChainMemory, field: str) -> Sequence[Sign]:
     """Return that a standing field says another thing than on the lines before; remember what it says."""
-    said: Raw = getattr(record, field)
-    if items.is_absent(said):
+    value: Raw = getattr(record, field)
+    if items.is_absent(value):
         return ()
     known: Raw = getattr(chain, field)
-    setattr(chain, field, said.copy())
-    if known == items.NULL or said == known:
+    setattr(chain, field, value.copy())
+    if known == items.NULL or value == known:
         return ()
-    return (Sign(_STANDING[field], before=_shown(known), after=_shown(said)),)
+    return (Sign(_STANDING[field], before=_shown(known), after=_shown(value)),)
 
 
 _STANDING = {"version": "client-version", "effort": "effort", "permission_mode": "permission-mode"}

@@ -221,12 +221,12 @@ _WRAPPED: dict[str, Callable[[dict[str, bytes]], Content | None]] = {
 def events_in(raw: bytes) -> tuple[list[bytes], bytes]:
     """Return the events of a list: those that are JSON, and the text of those that are kept as text."""
     events, text = list[bytes](), list[bytes]()
-    for one in array(raw):
-        if one[:1] == b'"':
-            text.append(unescaped(one))
-        elif one[:1] == b"{":
-            inner = parts(one)
-            data = inner.get("data", inner.get("value", one))
+    for event in array(raw):
+        if event[:1] == b'"':
+            text.append(unescaped(event))
+        elif event[:1] == b"{":
+            inner = parts(event)
+            data = inner.get("data", inner.get("value", event))
             events.append(unescaped(data) if data[:1] == b'"' else data)
     return events, b"\n\n".join(text)
 

@@ -252,7 +252,7 @@ class Documents:
         return Read(value, self._elements.line, self._elements.byte)
 
     def _read_all(self, elements: list[Line]) -> list[Read]:
-        return [Read(one, line.number, line.byte) for line in elements for one in self._judged(line)]
+        return [Read(value, line.number, line.byte) for line in elements for value in self._judged(line)]
 
     def _judged(self, element: Line) -> list[Judged]:
         if not element.data:

@@ -124,11 +124,11 @@ def headers_of(raw: bytes) -> Headers:
     if isinstance(found, dict):
         pairs = list(found.items())  # pyright: ignore[reportUnknownArgumentType]
     else:
-        for one in found:
-            if isinstance(one, dict):
-                pairs.append((one.get("name"), one.get("value")))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-            elif isinstance(one, list) and len(one) == 2:  # pyright: ignore[reportUnknownArgumentType]
-                pairs.append((one[0], one[1]))  # pyright: ignore[reportUnknownArgumentType]
+        for pair in found:
+            if isinstance(pair, dict):
+                pairs.append((pair.get("name"), pair.get("value")))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+            elif isinstance(pair, list) and len(pair) == 2:  # pyright: ignore[reportUnknownArgumentType]
+                pairs.append((pair[0], pair[1]))  # pyright: ignore[reportUnknownArgumentType]
     return {name.lower(): text for name, value in pairs if isinstance(name, str) and (text := _header(value))}
 
 
@@ -212,10 +212,10 @@ def session_in(body: dict[str, bytes]) -> str:
     """Find the conversation that a body names; a key that groups requests for a cache is better than nothing."""
     metadata = table(body.get("metadata", b"")) or {}
     user = text_of(metadata["user_id"]) if metadata.get("user_id", b"")[:1] == b'"' else ""
-    told = table(user.encode("utf-8", "backslashreplace")) if user.startswith("{") else None
+    naming = table(user.encode("utf-8", "backslashreplace")) if user.startswith("{") else None
     named = _IN_USER.search(user)
     client = table(body.get("client_metadata", b"")) or {}
-    found = (_text(told or {}, "session_id"), named[1] if named else "", _text(client, "session_id"),
+    found = (_text(naming or {}, "session_id"), named[1] if named else "", _text(client, "session_id"),
              _text(client, "thread_id"), _text(body, "prompt_cache_key"))  # fmt: skip
     return next(filter(None, found), "")
 

@@ -152,8 +152,8 @@ def _requested(call: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
 def _from(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
     """Yield what ranges of a pool hold, at most as much as a line may be long."""
     room = LONGEST
-    for one in array(refs) if refs[:1] == b"[" else []:
-        ends = array(one) if one[:1] == b"[" else []
+    for span in array(refs) if refs[:1] == b"[" else []:
+        ends = array(span) if span[:1] == b"[" else []
         if len(ends) != 2 or not all(end.isdigit() and len(end) < 10 for end in ends):
             continue
         for raw in pool[int(ends[0]) : int(ends[1])]:
@@ -169,7 +169,7 @@ def _asked(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
     given = event.get("input", b"")
     listed = array(given) if given[:1] == b"[" else []
     listed = listed or list(_from(event.get("input_refs", b""), pools.messages))
-    messages = [_message(one) for one in listed]
+    messages = [_message(raw) for raw in listed]
     if not messages:
         return None
     config = {key: value for key, value in (table(event.get("config", b"null")) or {}).items() if value != b"null"}
@@ -191,7 +191,7 @@ def _message(raw: bytes) -> bytes:
     if role == "tool":
         return result_of(own.get("tool_call_id", b'""'), content)
     blocks = array(content) if content[:1] == b"[" else [text_block(content)]
-    calls = [table(one) or {} for one in array(own.get("tool_calls", b"[]"))]
+    calls = [table(call) or {} for call in array(own.get("tool_calls", b"[]"))]
     written = [
         call_of(call.get("id", b'""'), call.get("function", b'""'), call.get("arguments", b"{}")) for call in calls
     ]

@@ -97,13 +97,16 @@ def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
     )  # fmt: skip
 
 
+_BODIES = ("raw_request_body", "complete_input_dict")
+
+
 def _sent(record: dict[str, bytes]) -> RecordedBody | None:
     nested = [table(record.get(key, b"null")) or {} for key in ("additional_args", "hidden_params", "metadata")]
-    raws = [one[key] for one in (record, *nested) for key in ("raw_request_body", "complete_input_dict") if key in one]
+    raws = [members[key] for members in (record, *nested) for key in _BODIES if key in members]
     request = table(record.get("proxy_server_request", b"null")) or {}
     own = next((found for raw in raws if (found := kept(raw)) is not None), None)
-    asked = kept(request.get("body", b"null"))
-    return own or (asked and asked._replace(fidelity="parsed")) or _normalised(record)
+    proxied = kept(request.get("body", b"null"))
+    return own or (proxied and proxied._replace(fidelity="parsed")) or _normalised(record)
 
 
 def _normalised(record: dict[str, bytes]) -> RecordedBody | None:
@@ -113,7 +116,7 @@ def _normalised(record: dict[str, bytes]) -> RecordedBody | None:
         messages = unescaped(messages).strip()
         messages = messages if is_json(messages) else b""
     listed = array(messages) if messages[:1] == b"[" else []
-    if not listed or not any(one[:1] == b"{" for one in listed):
+    if not listed or not any(message[:1] == b"{" for message in listed):
         return None
     params = dict(table(record.get("model_parameters", b"null")) or table(record.get("kwargs", b"null")) or {})
     tools, model = params.pop("tools", b""), params.pop("model", b"null")

@@ -162,7 +162,7 @@ def _good_output(output: Raw) -> bool:
 
 def _good_system(raw: Raw) -> bool:
     text = bytes(raw)
-    return is_string(raw) or (text[:1] == b"[" and all(one[:1] == b'"' for one in array(text)))
+    return is_string(raw) or (text[:1] == b"[" and all(element[:1] == b'"' for element in array(text)))
 
 
 _TURN = msgspec.json.Decoder(AssembledTurn)
@@ -233,8 +233,8 @@ class Assembled(LineReader):
             self._chains[name] = _ChainPrompt(prompt, sums)
 
     def _record(self, line: Line) -> list[Read] | None:
-        told = _decoded(line.data)
-        return None if told is None else [self._turn(told, line)]
+        record = _decoded(line.data)
+        return None if record is None else [self._turn(record, line)]
 
     def _odd(self, line: Line) -> list[Read]:
         self._chains.pop(text_of((table(line.data) or {}).get("chain", b"")), None)
@@ -243,83 +243,84 @@ class Assembled(LineReader):
     def _lose(self) -> None:
         self._lost = True
 
-    def _turn(self, told: AssembledTurn, line: Line) -> Read:
-        held = self._chains.pop(told.chain, None)
+    def _turn(self, record: AssembledTurn, line: Line) -> Read:
+        held = self._chains.pop(record.chain, None)
         try:
-            made = _continued(told, held)
+            made = _continued(record, held)
         except _RefusedError as error:
-            where = f"turn {told.turn} of chain {printable(told.chain[:60])!r}"
+            where = f"turn {record.turn} of chain {printable(record.chain[:60])!r}"
             missed = isinstance(error, _MissedError) and (self._lost or held is None)
             return problem(Code.UNKNOWN_ID if missed else Code.MALFORMED_RECORD, f"{where} {error}", line)
-        self._chains[told.chain] = made
-        changes = changes_of(told.reset)
-        turn = Turn(told.chain, told.turn, made.prompt, changes, line=line.number, byte=line.byte)
+        self._chains[record.chain] = made
+        changes = changes_of(record.reset)
+        turn = Turn(record.chain, record.turn, made.prompt, changes, line=line.number, byte=line.byte)
         return Read(turn, line.number, line.byte)
 
 
 def _decoded(data: bytes) -> AssembledTurn | None:
     try:
-        told = _TURN.decode(data)
+        record = _TURN.decode(data)
         if not data.isascii():
             data.decode("utf-8")  # msgspec's Raw does not look inside strings
     except (ValueError, RecursionError):  # deep nesting, lone surrogates in parameters and breakpoints
         try:
-            told = lenient.convert(data, AssembledTurn)
+            record = lenient.convert(data, AssembledTurn)
         except (ValueError, RecursionError):
             return None
-        counts = (told.keep_segments, told.keep_bytes, told.tail_segments, told.tail_bytes)
-        return told if min(counts) >= 0 and all(place >= 0 for place, _ in told.breakpoints) else None
-    return told
+        counts = (record.keep_segments, record.keep_bytes, record.tail_segments, record.tail_bytes)
+        return record if min(counts) >= 0 and all(place >= 0 for place, _ in record.breakpoints) else None
+    return record
 
 
-def _continued(told: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt:
+def _continued(record: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt:
     """Return the prompt that a line makes of the one before; raises `_RefusedError` where it does not fit."""
     if held is None:
-        if told.keep_segments or told.keep_bytes:
-            raise _MissedError(f"keeps {told.keep_segments} segments of a turn before, which is missing")
-        held = _ChainPrompt(Prompt(told.dialect, told.fidelity), [0])
-    kept, before = told.keep_segments, held.prompt
+        if record.keep_segments or record.keep_bytes:
+            raise _MissedError(f"keeps {record.keep_segments} segments of a turn before, which is missing")
+        held = _ChainPrompt(Prompt(record.dialect, record.fidelity), [0])
+    kept, before = record.keep_segments, held.prompt
     if kept > before.stable:
         raise _MissedError(f"keeps {kept} segments of a turn that has {before.stable}")
-    if held.sums[kept] != told.keep_bytes:
-        raise _MissedError(f"keeps {told.keep_bytes} bytes; the first {kept} segments have {held.sums[kept]}")
-    if told.tail_segments > len(told.append):
-        raise _RefusedError(f"has {told.tail_segments} segments in its tail and {len(told.append)} in all that is new")
-    if kept and told.dialect != before.dialect:
+    if held.sums[kept] != record.keep_bytes:
+        raise _MissedError(f"keeps {record.keep_bytes} bytes; the first {kept} segments have {held.sums[kept]}")
+    if record.tail_segments > len(record.append):
+        tail, added = record.tail_segments, len(record.append)
+        raise _RefusedError(f"has {tail} segments in its tail and {added} in all that is new")
+    if kept and record.dialect != before.dialect:
         raise _RefusedError(f"keeps segments of another dialect ({printable(before.dialect[:60])})")
     new = [
-        Segment(one.section, one.path, one.data.encode(), one.kind,
-                None if one.breakpoint is UNSET else bytes(one.breakpoint), one.origin)
-        for one in told.append
+        Segment(addition.section, addition.path, addition.data.encode(), addition.kind,
+                None if addition.breakpoint is UNSET else bytes(addition.breakpoint), addition.origin)
+        for addition in record.append
     ]  # fmt: skip
-    fixed = len(new) - told.tail_segments
+    fixed = len(new) - record.tail_segments
     tail = tuple(new[fixed:])
-    if sum(len(segment.data) for segment in tail) != told.tail_bytes:
+    if sum(len(segment.data) for segment in tail) != record.tail_bytes:
         raise _RefusedError("has a tail of another size than it says")
-    return _extended(told, before, held.sums, new[:fixed], tail)
+    return _extended(record, before, held.sums, new[:fixed], tail)
 
 
 def _extended(
-    told: AssembledTurn, before: Prompt, sums: list[int], new: list[Segment], tail: tuple[Segment, ...]
+    record: AssembledTurn, before: Prompt, sums: list[int], new: list[Segment], tail: tuple[Segment, ...]
 ) -> _ChainPrompt:
-    kept, size, added = told.keep_segments, len(before.head), 0
+    kept, size, added = record.keep_segments, len(before.head), 0
     if kept <= size:
-        added = next((place for place, one in enumerate(new) if one.section == "messages"), len(new))
+        added = next((place for place, segment in enumerate(new) if segment.section == "messages"), len(new))
     head = before.head if kept >= size and not added else (*before.head[:kept], *new[:added])
-    breakpoints = told.breakpoints
+    breakpoints = record.breakpoints
     positions = tuple([place for place, _ in breakpoints])
     if any(place >= after for place, after in pairwise((*positions, kept + len(new)))):
         raise _RefusedError("has breakpoints out of order, or on segments that it does not have")
     prompt = Prompt(
-        dialect=told.dialect, fidelity=told.fidelity, model=told.model, head=head,
+        dialect=record.dialect, fidelity=record.fidelity, model=record.model, head=head,
         messages=before.messages.cut(max(0, kept - size)).extend(new[added:]), tail=tail,
         breakpoints=positions, breakpoint_values=tuple([bytes(value) for _, value in breakpoints]),
-        auto_breakpoint=told.auto_breakpoint is True,
-        params=before.params if told.params is UNSET else {key: bytes(value) for key, value in told.params.items()},
+        auto_breakpoint=record.auto_breakpoint is True,
+        params=before.params if record.params is UNSET else {key: bytes(value) for key, value in record.params.items()},
     )  # fmt: skip
     del sums[kept + 1 :]
     total = sums[-1]
-    for one in new:
-        total += len(one.data)
+    for segment in new:
+        total += len(segment.data)
         sums.append(total)
     return _ChainPrompt(prompt, sums)

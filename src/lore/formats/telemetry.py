@@ -63,7 +63,7 @@ def span_records(data: bytes) -> list[SpanRecord]:
         for resource in _tables(record.get(outer, b"")):
             shared = _attributes((table(resource.get("resource", b"")) or {}).get("attributes", b""))
             for scope in _tables(resource.get(middle, b"")):
-                found += [_span(one, shared) for one in _tables(scope.get(inner, b""))]
+                found += [_span(span, shared) for span in _tables(scope.get(inner, b""))]
     return found or [_span(record, {})]
 
 
@@ -82,7 +82,7 @@ def _attributes(raw: bytes) -> dict[str, bytes]:
     """Read attributes, as an object or as a list of `{key, value}`."""
     if raw[:1] != b"[":
         return {key: _plain(value) for key, value in (table(raw) or {}).items()}
-    pairs = ((one.get("key", b'""'), one.get("value", b"null")) for one in _tables(raw))
+    pairs = ((pair.get("key", b'""'), pair.get("value", b"null")) for pair in _tables(raw))
     return {text_of(key): _plain(value) for key, value in pairs}
 
 
@@ -109,7 +109,7 @@ def _plain(raw: bytes, depth: int = 0) -> bytes:
 
 
 def _tables(raw: bytes) -> list[dict[str, bytes]]:
-    return [found for one in array(raw) if (found := table(one)) is not None] if raw[:1] == b"[" else []
+    return [found for element in array(raw) if (found := table(element)) is not None] if raw[:1] == b"[" else []
 
 
 _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages")
@@ -205,8 +205,8 @@ def _messages(raw: bytes) -> list[bytes]:
             results.append(result_of(_id(inner), given))
         else:
             content.append(_part(part))
-    said = [message_of(role, content, calls)] if content or calls or not results else []
-    return [*said, *results]
+    message = [message_of(role, content, calls)] if content or calls or not results else []
+    return [*message, *results]
 
 
 def _id(part: dict[str, bytes]) -> bytes:
@@ -364,32 +364,32 @@ class ClaudeEvents(RecordReader):
 
     def _rest(self) -> list[Read]:
         left, self._pending = self._pending, []
-        return [read for one in left for read in one.reads() if isinstance(read, Read)]
+        return [read for request in left for read in request.reads() if isinstance(read, Read)]
 
     def _request(self, span: SpanRecord, line: Line) -> list[Problem | Read]:
         body = _body(span)
-        asked, said = None, list[Problem | Read]()
+        request, problems = None, list[Problem | Read]()
         if body is None:
-            said = self._cut_once(span)
+            problems = self._cut_once(span)
         else:
             known = http.call_of({}, table(body) or {})
             session, agent = span.text("session.id") or known.session, span.text("agent.id", "agent_id")
             call = msgspec.structs.replace(known, session=session, agent=agent, purpose=span.text("query_source"))
-            asked = Exchange(body, "wire", span.at, call=call)
-        self._pending.append(_Pending(asked, _key(span), line.number, line.byte))
-        return [*said, *(self._pending.pop(0).reads() if len(self._pending) > WAITING else [])]
+            request = Exchange(body, "wire", span.at, call=call)
+        self._pending.append(_Pending(request, _key(span), line.number, line.byte))
+        return [*problems, *(self._pending.pop(0).reads() if len(self._pending) > WAITING else [])]
 
     def _response(self, span: SpanRecord) -> list[Problem | Read]:
         body = _body(span)
-        said = self._cut_once(span) if body is None else []
-        place = next((n for n, asked in enumerate(self._pending) if asked.key == _key(span)), None)
+        problems = self._cut_once(span) if body is None else []
+        place = next((n for n, request in enumerate(self._pending) if request.key == _key(span)), None)
         if place is None:
-            return said or [Problem(Code.RESPONSE_WITHOUT_REQUEST, "a response whose request is not recorded")]
-        asked = self._pending.pop(place)
-        if asked.exchange is not None:
-            whole = answered(asked.exchange, body or b"{}", at=span.at)
-            asked = msgspec.structs.replace(asked, exchange=whole)
-        return [*said, *asked.reads()]
+            return problems or [Problem(Code.RESPONSE_WITHOUT_REQUEST, "a response whose request is not recorded")]
+        request = self._pending.pop(place)
+        if request.exchange is not None:
+            whole = answered(request.exchange, body or b"{}", at=span.at)
+            request = msgspec.structs.replace(request, exchange=whole)
+        return [*problems, *request.reads()]
 
     def _cut_once(self, span: SpanRecord) -> list[Problem | Read]:
         """Say that bodies were cut, at the first one."""

@@ -45,7 +45,7 @@ def dump(state: Session) -> bytes:
     chains: list[_SavedChain] = []
     for chain in map(settled, state.chains.values()):
         bare = encode(msgspec.structs.replace(chain, **_BARE))
-        vectors = [[encode(one) for one in vector] for vector in (chain.entries, chain.persisted, chain.outside)]
+        vectors = [[encode(entry) for entry in vector] for vector in (chain.entries, chain.persisted, chain.outside)]
         chains.append(_SavedChain(bare, *vectors))
     return msgspec.msgpack.encode(_Saved(VERSION, encode(msgspec.structs.replace(state, chains={})), chains))
 

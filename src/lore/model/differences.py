@@ -212,7 +212,7 @@ def kind_of(annotation: object) -> str | None:
     """
     metadata = getattr(annotation, "__metadata__", None)
     if metadata is not None:
-        extra = next((one.extra for one in metadata if isinstance(one, Meta) and one.extra), None)
+        extra = next((note.extra for note in metadata if isinstance(note, Meta) and note.extra), None)
         if extra is not None and extra.get("field") in FIELDS:
             return cast("str", extra["field"])
     if annotation is str or annotation is bytes:
@@ -245,7 +245,7 @@ def mapped(evidence: E, change: Mapping[str, Callable[[str], str]]) -> E:
         if isinstance(value, Struct):
             made[name] = mapped(value, change)
         elif isinstance(value, tuple) and value and isinstance(value[0], Struct):
-            made[name] = tuple(mapped(one, change) for one in cast("tuple[Struct, ...]", value))
-        elif (how := change.get(texts.get(name, ""))) is not None and value is not None:
-            made[name] = tuple(map(how, cast("tuple[str, ...]", value))) if isinstance(value, tuple) else how(value)
+            made[name] = tuple(mapped(inner, change) for inner in cast("tuple[Struct, ...]", value))
+        elif (apply := change.get(texts.get(name, ""))) is not None and value is not None:
+            made[name] = tuple(map(apply, cast("tuple[str, ...]", value))) if isinstance(value, tuple) else apply(value)
     return msgspec.structs.replace(evidence, **made) if made else evidence

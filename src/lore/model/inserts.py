@@ -66,8 +66,8 @@ def insert_texts(content: Raw) -> tuple[InsertText, ...] | None:
         return (InsertText("user", raw),) if raw != b'""' else None
     listed = array(raw) if raw[:1] == b"[" else [raw]
     found: list[InsertText] = []
-    for one in listed:
-        own = table(one) or {}
+    for raw_text in listed:
+        own = table(raw_text) or {}
         role = _SPEAKERS.get(own.get("role", b'"user"'))
         text = own.get("text", b"")
         if role is None or text[:1] != b'"':
@@ -105,15 +105,15 @@ def delta_news(delta: Insert) -> DeltaNews:
     mut = table((table(bytes(delta.selector)) or {}).get("mut", b"null")) or {}
     return DeltaNews(
         _signs(mut.get("changed", b"[]"), "id"),
-        tuple([text_of(one) for one in array(mut.get("removed", b"[]")) if one[:1] == b'"']),
+        tuple([text_of(name) for name in array(mut.get("removed", b"[]")) if name[:1] == b'"']),
         _signs(mut.get("layers", b"[]"), "name"),
     )
 
 
 def _signs(raw: bytes, key: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for one in array(raw):
-        own = table(one) or {}
+    for entry in array(raw):
+        own = table(entry) or {}
         name, sign = own.get(key, b""), own.get("h", b'""')
         if name[:1] == b'"' and sign[:1] == b'"':
             found[text_of(name)] = text_of(sign)

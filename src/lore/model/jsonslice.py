@@ -260,7 +260,7 @@ def validated(raw: bytes) -> object:
 def array(raw: bytes) -> list[bytes]:
     """Slice the elements of a JSON array that has been validated; anything else has none."""
     try:
-        return [bytes(one) for one in _ARRAY.decode(raw)]
+        return [bytes(element) for element in _ARRAY.decode(raw)]
     except (ValueError, RecursionError):
         return [raw[start:end] for start, end in element_ranges(raw)]
 
@@ -367,9 +367,9 @@ def _values(raw: bytes) -> Iterator[tuple[str, int, int]]:
         yield from (("." + printable(member.key), member.value, member.end) for member in spans(raw))
         return
     at = 1
-    for number, one in enumerate(array(raw)):
+    for number, element in enumerate(array(raw)):
         start = _skip(raw, at)
-        if not raw.startswith(one, start):
+        if not raw.startswith(element, start):
             return
-        yield f"[{number}]", start, start + len(one)
-        at = _skip(raw, start + len(one)) + 1
+        yield f"[{number}]", start, start + len(element)
+        at = _skip(raw, start + len(element)) + 1

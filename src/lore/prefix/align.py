@@ -99,13 +99,13 @@ class Group(NamedTuple):
     def content(self) -> tuple[Hashable, ...]:
         """What it is compared by however it is spelled: long blocks by their outline, which is enough."""
         outlines = ((segment, outline(segment) if len(segment.data) > _LONG else None) for segment in self.segments)
-        return tuple([canonical_of(one) if known is None else known for one, known in outlines])
+        return tuple([canonical_of(segment) if known is None else known for segment, known in outlines])
 
     @property
     def calls(self) -> tuple[bytes, ...]:
         """The ids of its calls and results."""
         known = (known_by(segment, self.envelope) for segment in self.segments)
-        return tuple([one for one in known if one is not None])
+        return tuple([name for name in known if name is not None])
 
 
 class Mismatch(NamedTuple):
@@ -155,7 +155,7 @@ def mismatches(left: Sequence[Group], right: Sequence[Group], *, grows: bool) ->
                 for n, segment in enumerate(old.segments)
                 if segment.kind != "envelope" or len(old.segments) == 1
             ]
-            found += [Mismatch(one, None, old.position + n, old.envelope) for n, one in gone]
+            found += [Mismatch(segment, None, old.position + n, old.envelope) for n, segment in gone]
         elif old is not None and new is not None:
             found += _inside(old, new, last=grows and old is left[-1])
     return sorted(found, key=lambda mismatch: mismatch.position)
@@ -164,11 +164,12 @@ def mismatches(left: Sequence[Group], right: Sequence[Group], *, grows: bool) ->
 def _paired(left: Sequence[Group], right: Sequence[Group], *, grows: bool) -> list[_Pair]:
     """Pair the messages that differ; one that was put in has the position before which it stands on the left."""
     found: list[_Pair] = []
-    for gap in gaps([one.bytes for one in left], [one.bytes for one in right], grows=grows):
+    for gap in gaps([message.bytes for message in left], [message.bytes for message in right], grows=grows):
         old, new = left[gap.left.start : gap.left.stop], right[gap.right.start : gap.right.stop]
         end = left[gap.left.start].position if gap.left.start < len(left) else left[-1].end if left else 0
         i = j = 0
-        inner = gaps([one.content for one in old], [one.content for one in new], grows=grows and gap.open)
+        contents = [[message.content for message in messages] for messages in (old, new)]
+        inner = gaps(*contents, grows=grows and gap.open)
         for part in [*inner, DifferingRanges(range(len(old), len(old)), range(len(new), len(new)), open=True)]:
             found += zip(old[i : part.left.start], new[j : part.right.start], strict=False)  # spelled otherwise
             i, j = part.left.stop, part.right.stop
@@ -186,7 +187,7 @@ def _guessed(left: Sequence[Group], right: Sequence[Group], end: int, *, grows: 
     if len(left) == len(right) or (grows and len(left) == 1 and right and _alike(left[0], right[0], {})):
         return list(zip(left, right, strict=False))
     found: list[_Pair] = []
-    calls, others = [one.calls for one in left], [one.calls for one in right]
+    calls, others = [message.calls for message in left], [message.calls for message in right]
     if grows and len(left) <= len(right) and any(calls) and calls == others[: len(calls)]:
         return list(zip(left, right, strict=False))  # the calls say which message is which
     words: dict[bytes, frozenset[bytes]] = {}

@@ -112,9 +112,9 @@ class BlockChanges:
         self._section = section
         self._found = found
         self._context = context
-        gone = [one for one in found if one.right is None]
-        self._gone = {one.segment.data for one in gone}
-        self._gone_by_model = any(by_model(one.envelope) and not one.alone for one in gone)
+        gone = [mismatch for mismatch in found if mismatch.right is None]
+        self._gone = {mismatch.segment.data for mismatch in gone}
+        self._gone_by_model = any(by_model(mismatch.envelope) and not mismatch.alone for mismatch in gone)
         self._room = Room()
 
     def causes(self) -> list[Cause]:
@@ -127,12 +127,12 @@ class BlockChanges:
             if cut is not None:
                 found.append(cut)
                 continue
-            for one in run:
-                kind = kind_of(one.segment, one.envelope), one.left is None, one.right is None
+            for mismatch in run:
+                kind = kind_of(mismatch.segment, mismatch.envelope), mismatch.left is None, mismatch.right is None
                 seen[kind] += 1
                 first.setdefault(kind, len(found))
                 if seen[kind] <= MOST:
-                    found += self._explained(one)
+                    found += self._explained(mismatch)
         for kind, number in seen.items():
             at = first[kind]
             if number > MOST and at < len(found):
@@ -144,9 +144,9 @@ class BlockChanges:
 
         What stood in them (reminders, thinking, images) went with them, and is no cause of its own.
         """
-        gone = [one.left for one in run if one.left is not None]
+        gone = [mismatch.left for mismatch in run if mismatch.left is not None]
         paths = list(dict.fromkeys([segment.path.partition("]")[0] + "]" for segment in gone]))
-        if len(paths) < 2 or not any(by_model(one.envelope) for one in run):
+        if len(paths) < 2 or not any(by_model(mismatch.envelope) for mismatch in run):
             return None
         if any(self._context.new[segment.data] > 0 for segment in gone):
             return None
@@ -338,12 +338,16 @@ def _gave_way(left: Block, right: Block) -> bool:
 def _runs(found: Sequence[Mismatch]) -> list[list[Mismatch]]:
     """Put what is gone side by side, whole messages of it, into one run; all else stands for itself."""
     runs: list[list[Mismatch]] = []
-    for one in found:
-        pair = (runs[-1][-1], one) if runs else ()
-        if pair and not any(side.right or side.alone for side in pair) and one.position - pair[0].position <= _APART:
-            runs[-1].append(one)
+    for mismatch in found:
+        last = runs[-1][-1] if runs else None
+        if (
+            last is None
+            or mismatch.position - last.position > _APART
+            or any(side.right or side.alone for side in (last, mismatch))
+        ):
+            runs.append([mismatch])
         else:
-            runs.append([one])
+            runs[-1].append(mismatch)
     return runs
 
 

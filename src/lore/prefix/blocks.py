@@ -116,14 +116,14 @@ def _joined(raw: bytes) -> str:
 
 def parts(raw: bytes) -> list[dict[str, bytes]]:
     """Return the members of the blocks that an array holds."""
-    return [table(one) or {} for one in array(raw)]
+    return [table(block) or {} for block in array(raw)]
 
 
 def images_in(block: Block) -> list[bytes]:
     """Return the images that a result holds, as they stand."""
     inner = next((table(block.own[key]) or {} for key in _RESULTS if key in block.own), block.own)
     content = inner.get("content") or inner.get("output") or b""
-    return [one for one in array(content) if _own_kind(table(one) or {}) == "image"]
+    return [block for block in array(content) if _own_kind(table(block) or {}) == "image"]
 
 
 def known_by(segment: Segment, envelope: bytes) -> bytes | None:
@@ -182,7 +182,7 @@ def say_the_same(left: Segment, right: Segment) -> bool:
     if abs(len(raw[0]) - len(raw[1])) > _MOST or not any(map(_SIGN.search, raw)):
         return False
     try:
-        kept = [encode(_kept(decode(one), blocks=left.section != "tools")) for one in raw]
+        kept = [encode(_kept(decode(side), blocks=left.section != "tools")) for side in raw]
     except (ValueError, RecursionError):
         return False
     return canonical(kept[0]) == canonical(kept[1])
@@ -204,20 +204,20 @@ def _kept(value: Any, *, blocks: bool = False) -> Any:
     match value:
         case dict():
             members = {
-                key: one if one == {} or (key in _AS_WRITTEN and one) else _kept(one, blocks=blocks)
-                for key, one in cast("dict[str, Any]", value).items()
+                key: member if member == {} or (key in _AS_WRITTEN and member) else _kept(member, blocks=blocks)
+                for key, member in cast("dict[str, Any]", value).items()
             }
             kept = {
                 key: member
                 for key, member in members.items()
                 if member is not None and not _is_default(key, member, members)
             }
-            if blocks and any(one != {} for one in kept.values()):
-                kept = {key: one for key, one in kept.items() if one != {}}
+            if blocks and any(member != {} for member in kept.values()):
+                kept = {key: member for key, member in kept.items() if member != {}}
             lost_its_text = kept.keys() <= {"type", "role"} and kept.get("type") in _TEXTS
             return None if lost_its_text or kept.keys() <= {"role"} else kept
         case list():
-            parts = [_kept(one, blocks=blocks) for one in cast("list[Any]", value)]
+            parts = [_kept(element, blocks=blocks) for element in cast("list[Any]", value)]
             return [part for part in parts if part is not None] or None
         case "":
             return None

@@ -129,7 +129,7 @@ _EXPECTED = frozenset((Code.MODEL_CHANGED, Code.COMPACTION, Code.REWIND, Code.CA
 
 
 def _section(left: Prompt, right: Prompt, position: int) -> str | None:
-    sections = [one.section for one in (left.at(position), right.at(position)) if one is not None]
+    sections = [segment.section for segment in (left.at(position), right.at(position)) if segment is not None]
     return min(sections, key=("tools", "system", "messages").index, default=None)
 
 
@@ -178,8 +178,8 @@ def _spelled(left: Prompt, right: Prompt, found: Overlap) -> list[Cause]:
 def _content(left: Prompt, right: Prompt, found: Overlap, changes: Sequence[Change], *, templated: bool) -> list[Cause]:
     cleared = next((change.detail for change in changes if change.cause == Code.TOOL_RESULT_REWRITTEN), None)
     start, causes = found.canonical, list[Cause]()
-    new = Counter(one.data for one in right if one.kind != "envelope")  # what moved is among them
-    new.subtract(one.data for one in islice(left, left.stable) if one.kind != "envelope")
+    new = Counter(segment.data for segment in right if segment.kind != "envelope")  # what moved is among them
+    new.subtract(segment.data for segment in islice(left, left.stable) if segment.kind != "envelope")
     context = PromptContext(+new, cleared, _relocated(left, right), templated)
     tools, right_tools = left.tools, right.tools
     if start < tools or tools != right_tools:
@@ -283,7 +283,7 @@ def _first_message(cause: Cause, causes: list[Cause], left: Prompt) -> Cause:
         return cause
     changed = {cause.position for cause in causes}
     rest = enumerate(islice(left.messages, second, None), len(left.head) + second)
-    if any(at not in changed and one.kind != "envelope" for at, one in rest):
+    if any(at not in changed and segment.kind != "envelope" for at, segment in rest):
         return replace(cause, code=Code.FIRST_MESSAGE_REWRITTEN)
     return cause
 
@@ -291,7 +291,7 @@ def _first_message(cause: Cause, causes: list[Cause], left: Prompt) -> Cause:
 def _second_message(left: Prompt) -> int:
     """Return where the second message begins; the number of segments where there is none."""
     rest = enumerate(islice(left.messages, 1, None), 1)
-    return next((at for at, one in rest if one.kind in ("envelope", "opaque")), len(left.messages))
+    return next((at for at, segment in rest if segment.kind in ("envelope", "opaque")), len(left.messages))
 
 
 class Reloaded(NamedTuple):

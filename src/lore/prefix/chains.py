@@ -255,7 +255,7 @@ class Chains:
     def _rewritten(before: Prompt, prompt: Prompt, shared: int) -> bool:
         """Tell whether a history was rewritten, or summed up, and no other conversation begins alike."""
         near_by = any(is_summary(segment) for segment in islice(prompt.messages.since(shared), OPENING))
-        summed = near_by or any(is_summary(one) for one in before_answer(prompt.messages.since(shared)))
+        summed = near_by or any(is_summary(block) for block in before_answer(prompt.messages.since(shared)))
         return summed or not is_another_run(before, prompt, shared)
 
     def _elsewhere(self, request: _Request, alike: list[_Chain]) -> _Chain | None:
@@ -269,7 +269,7 @@ class Chains:
             if before.common(messages) != len(before) or len(before) >= len(messages):
                 continue
             known = bool(who.session) and who.may_be(request.who)
-            if known or any(one.kind == "envelope" and is_models(one) for one in before):
+            if known or any(segment.kind == "envelope" and is_models(segment) for segment in before):
                 return chain
         return None
 
@@ -279,7 +279,7 @@ class Chains:
             return None
         prompt = request.prompt
         sure = begins_with_summary(prompt)
-        headed = None if sure else next((one for one in opening(prompt) if is_headed(one)), None)
+        headed = None if sure else next((segment for segment in opening(prompt) if is_headed(segment)), None)
         if not sure and headed is None:
             return None
         found: list[_Chain] = []
@@ -289,7 +289,7 @@ class Chains:
                 continue
             if sure or (headed is not None and retells(headed, before.messages)):
                 found.append(chain)
-        kept = {one.data for one in before_answer(prompt.messages) if one.kind != "envelope"}
+        kept = {segment.data for segment in before_answer(prompt.messages) if segment.kind != "envelope"}
         return max(
             found, key=lambda chain: len(kept & {segment.data for segment in chain.prompt.messages}), default=None
         )
@@ -347,8 +347,8 @@ def _answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]:
     size = len(prompt.messages)
     last = min(size, LOOKED_AT)
     for place in range(size - 1, size - 1 - last, -1) if backwards else range(last):
-        one = prompt.messages[place]
-        if one.kind != "envelope" or not is_models(one):
+        segment = prompt.messages[place]
+        if segment.kind != "envelope" or not is_models(segment):
             continue
         for peer in islice(prompt.messages.since(place), 1, 4):
             if peer.kind == "envelope":

@@ -170,7 +170,7 @@ def keeps_system(left: Prompt, right: Prompt) -> bool:
     tools = [[segment for segment in side.head if segment.section == "tools"] for side in (left, right)]
     if tools[0] != tools[1]:
         return False
-    before, after = ({one.data for one in _system(side) if one.kind != "envelope"} for side in (left, right))
+    before, after = ({block.data for block in _system(side) if block.kind != "envelope"} for side in (left, right))
     return after <= before and before - after <= {
         segment.data for segment in right.messages if segment.kind != "envelope"
     }
@@ -182,7 +182,7 @@ def same_head(left: Prompt, right: Prompt) -> bool:
 
 
 def _system(prompt: Prompt) -> list[Segment]:
-    return [one for one in _without_header(prompt.head) if one.section == "system"]
+    return [segment for segment in _without_header(prompt.head) if segment.section == "system"]
 
 
 def _without_header(head: Iterable[Segment]) -> list[Segment]:

@@ -175,11 +175,12 @@ def divergence(left: Prompt, right: Prompt, found: Overlap, before: int) -> Dive
 
 def place_of(left: Prompt, right: Prompt, position: int) -> PromptPlace | None:
     """Return where the segments at a position begin to differ."""
-    here = left.at(position), right.at(position)
-    segment = min((one for one in here if one is not None), key=lambda one: _ORDER.index(one.section), default=None)
+    sides = left.at(position), right.at(position)
+    held = (side for side in sides if side is not None)
+    segment = min(held, key=lambda side: _ORDER.index(side.section), default=None)
     if segment is None:
         return None
-    inside = _inside(*here)
+    inside = _inside(*sides)
     brace = len(segment.json) > len(segment.data)  # before an envelope's members
     leaf = leaf_in(segment.json, inside + brace)
     return PromptPlace(segment.section, segment.path + leaf.path, inside - max(0, leaf.start - brace))

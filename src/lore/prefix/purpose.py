@@ -62,7 +62,7 @@ def is_beside(prompt: Prompt, call: Call) -> bool:
 def _asks_for_little(prompt: Prompt) -> bool:
     params = prompt.params
     nested = [table(params.get(name, b"null")) or {} for name in ("generationConfig", "inferenceConfig")]
-    for raw in [one.get(name, b"") for one in (params, *nested) for name in _LIMITS]:
+    for raw in [members.get(name, b"") for members in (params, *nested) for name in _LIMITS]:
         if raw.isdigit() and len(raw) < 9 and int(raw) <= UTILITY_TOKENS:
             return True
     return False
@@ -92,13 +92,13 @@ def _since_answer(prompt: Prompt) -> Iterator[tuple[bytes, list[Segment]]]:
     blocks: list[Segment] = []
     size = len(prompt.messages)
     for place in range(size - 1, max(-1, size - 1 - MOST_BLOCKS), -1):
-        one = prompt.messages[place]
-        if one.kind != "envelope":
-            blocks.append(one)
-        elif is_models(one):
+        segment = prompt.messages[place]
+        if segment.kind != "envelope":
+            blocks.append(segment)
+        elif is_models(segment):
             return
         else:
-            yield one.data, blocks
+            yield segment.data, blocks
             blocks = []
     yield b"", blocks
 
@@ -189,7 +189,7 @@ def begins_with_summary(prompt: Prompt) -> bool:
 
     A user's own messages may be kept before it.
     """
-    return any(is_summary(one) for one in before_answer(prompt.messages))
+    return any(is_summary(block) for block in before_answer(prompt.messages))
 
 
 def opening(prompt: Prompt) -> Iterator[Segment]:
@@ -228,7 +228,7 @@ def retells(segment: Segment, gone: Iterable[Segment]) -> bool:
     if len(terms) < _FEWEST:
         return False
     left = {term.encode("utf-8", "replace") for term in terms}
-    for one in gone:
-        left -= {term for term in left if term in one.data}
+    for lost in gone:
+        left -= {term for term in left if term in lost.data}
     found = len(terms) - len(left)
     return found >= _FEWEST and found >= _SHARE * len(terms)

@@ -65,11 +65,11 @@ def latest_answer(prompt: Prompt) -> Keys:
     size, found = len(prompt.messages), set[int]()
     blocks: list[Segment] = []
     for place in range(size - 1, max(-1, size - 1 - LOOKED_AT), -1):
-        one = prompt.messages[place]
-        blocks.append(one)
-        if one.kind != "envelope":
+        segment = prompt.messages[place]
+        blocks.append(segment)
+        if segment.kind != "envelope":
             continue
-        if is_models(one):
+        if is_models(segment):
             found.update(*(islice(_keys(block.json), _MOST) for block in blocks))
         elif found:
             break
@@ -88,7 +88,7 @@ def _keys(raw: bytes) -> Iterator[int]:
         if isinstance(value, dict):
             waiting += cast("dict[str, object]", value).items()
         elif isinstance(value, list):
-            waiting += [(key, one) for one in cast("list[object]", value)]
+            waiting += [(key, element) for element in cast("list[object]", value)]
         elif isinstance(value, str) and len(text := value.strip()) >= (_ID if key in _IDS else DISTINCT):
             yield hash(text)
 

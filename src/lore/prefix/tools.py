@@ -71,12 +71,12 @@ def _members(
     empty = next(((at, tool) for at, tool in (*removed, *added) if says_nothing(tool)), None)
     if empty is not None:
         causes.append(_empty(*empty))
-        removed, added = ([one for one in some if not says_nothing(one[1])] for some in (removed, added))
-    loaded = [one for one in (*removed, *added) if is_deferred(one[1]) or name_of(one[1]) in found]
+        removed, added = ([change for change in some if not says_nothing(change[1])] for some in (removed, added))
+    loaded = [change for change in (*removed, *added) if is_deferred(change[1]) or name_of(change[1]) in found]
     if loaded:
         evidence = tools_changed(loaded=[name_of(tool) for _, tool in loaded])
         causes.append(_at(left, min(at for at, _ in loaded), Code.DEFERRED_TOOLS_LOADED, evidence))
-    removed, added = ([one for one in some if one not in loaded] for some in (removed, added))
+    removed, added = ([change for change in some if change not in loaded] for some in (removed, added))
     if removed or added:
         names = [[name_of(tool) for _, tool in some] for some in (added, removed)]
         evidence = tools_changed(added=names[0], removed=names[1])

@@ -63,12 +63,12 @@ def shown_ids(names: Iterable[str], wanted: Iterable[str] | None = None) -> dict
     return found
 
 
-def pinned_text(facts: Iterable[Fact], layers: Iterable[Layer] = (), said: Iterable[str] = ()) -> str:
+def pinned_text(facts: Iterable[Fact], layers: Iterable[Layer] = (), standing: Iterable[str] = ()) -> str:
     """Render what is known when a chain is pinned; layers that came late stand first. Empty for nothing.
 
-    `said` are the names of the layers that stand before it: one that lost its text since is taken back.
+    `standing` are the names of the layers that stand before it: one that lost its text since is taken back.
     """
-    known, before = _in_order(facts), set(said)
+    known, before = _in_order(facts), set(standing)
     parts = [_news_of(layer) if layer.name in before else _layer_text(layer) for layer in layers]
     if known:
         ids = shown_ids(fact.id for fact in known)  # of these alone: what comes later must not lengthen an id
@@ -87,8 +87,8 @@ def delta_text(session_id: str, news: News, names: Iterable[str], budget: int) -
         parts.append(_truncated(sorted(rest, key=lambda fact: fact.id), ids))
     if news.removed:
         gone = [f"* [{_inside(ids[name])}]" for name in sorted(news.removed)]
-        said = "These entries are no longer known; what was said of them before does not hold any more:"
-        parts.append("\n".join(["## Superseded Long-term Knowledge", said, *gone]))
+        superseded = "These entries are no longer known; what was said of them before does not hold any more:"
+        parts.append("\n".join(["## Superseded Long-term Knowledge", superseded, *gone]))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -178,8 +178,8 @@ def _truncated(rest: list[Fact], ids: Mapping[str, str]) -> str:
     if more:
         named = " ".join(f"[{_inside(ids[fact.id])}]" for fact in more[:NAMED]) + " …" * (len(more) > NAMED)
         entries = "entry" if len(more) == 1 else "entries"
-        said = "what was said of them before does not hold any more"
-        lines.append(f"* {len(more)} more changed {entries} omitted: {named}; {said}.")
+        superseded = "what was said of them before does not hold any more"
+        lines.append(f"* {len(more)} more changed {entries} omitted: {named}; {superseded}.")
     return "\n".join(lines)
 
 

@@ -112,8 +112,8 @@ def _units_of(group: list[Item]) -> tuple[Unit, ...]:
         case AssistantMessage() | ToolCall():
             return _response(group)
         case UserMessage(text=text, blocks=blocks):
-            said = (TextBlock(text),) if blocks is None and not is_absent(text) else blocks or ()
-            return _said("user", said, group[0].source)
+            blocks = (TextBlock(text),) if blocks is None and not is_absent(text) else blocks or ()
+            return _said("user", blocks, group[0].source)
         case CompactDivider(summary=summary):
             return () if is_absent(summary) else _said("user", (TextBlock(summary),), INJECTED)
         case OpaqueItem():
@@ -133,11 +133,11 @@ def _response(group: list[Item]) -> tuple[Unit, ...]:
             calls.append(item)
         elif type(item) is AssistantMessage:
             blocks.extend((TextBlock(item.text),) if not is_absent(item.text) else item.blocks or ())
-    said = _said("assistant", tuple(blocks), "assistant") if blocks else ()
+    message = _said("assistant", tuple(blocks), "assistant") if blocks else ()
     if not calls:
-        return said
+        return message
     made = tuple(calls)
-    spoken = said[0].blocks if said else ()
+    spoken = message[0].blocks if message else ()
     return (Unit("assistant", spoken, made, origin="assistant"), Unit("results", (), made, origin="tool"))
 
 

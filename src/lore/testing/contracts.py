@@ -72,7 +72,7 @@ _SAID = (
 def _assert_read_back(dialect: Dialect, prompt: Prompt) -> None:
     parsed = dialect.parse(dialect.write(prompt), prompt.fidelity, Memo())
     assert list(parsed) == list(prompt)
-    assert [one.path for one in parsed] == [segment.path for segment in prompt]
+    assert [segment.path for segment in parsed] == [segment.path for segment in prompt]
     assert (parsed.model, parsed.breakpoints, parsed.breakpoint_values) == (
         prompt.model,
         prompt.breakpoints,
@@ -95,7 +95,7 @@ class DialectContract:
             made = self.dialect.breakpoint(prompt.model, "5m")
             stable = [*prompt.head, *prompt.messages]
             heads = 0 if made is not None and made.on_head else len(prompt.head)
-            may = [n for n, one in enumerate(stable) if n >= heads and self.dialect.takes_breakpoint(one)]
+            may = [n for n, segment in enumerate(stable) if n >= heads and self.dialect.takes_breakpoint(segment)]
             if made is None or not may:
                 continue
             places = tuple(dict.fromkeys((may[0], may[len(may) // 2], may[-1])))
@@ -138,13 +138,13 @@ class CacheContract:
     def test_the_parts_make_the_whole(self) -> None:
         model = self.make()
         for request in _ASKED:
-            said = model.predict(request)
+            prediction = model.predict(request)
             model.learn(None)
-            assert said.confidence in CONFIDENCES
-            if said.read is None or said.write is None or said.uncached is None:
+            assert prediction.confidence in CONFIDENCES
+            if prediction.read is None or prediction.write is None or prediction.uncached is None:
                 continue
-            assert min(said.read, said.write, said.uncached) >= 0
-            assert said.total == sum(piece.tokens or 0 for piece in request.pieces)
+            assert min(prediction.read, prediction.write, prediction.uncached) >= 0
+            assert prediction.total == sum(piece.tokens or 0 for piece in request.pieces)
 
     def test_nothing_is_read_that_nobody_asked_before(self) -> None:
         assert not self.make().predict(_ASKED[0]).read
@@ -155,14 +155,14 @@ class CacheContract:
         assert not model.predict(_ASKED[3]).read
 
     def test_a_turns_own_bill_changes_nothing_in_its_prediction(self) -> None:
-        said: list[Prediction] = []
+        predictions: list[Prediction] = []
         for bill in (None, Billed(uncached_tokens=1, read_tokens=2, write_tokens=3)):
             model = self.make()
             for request in _ASKED:
-                said.append(model.predict(request))
+                predictions.append(model.predict(request))
                 model.learn(None)
             model.learn(bill)
-        assert said[: len(_ASKED)] == said[len(_ASKED) :]
+        assert predictions[: len(_ASKED)] == predictions[len(_ASKED) :]
 
     def test_no_bill_is_no_bill(self) -> None:
         model, other = self.make(), self.make()

@@ -100,11 +100,11 @@ class Counter:
         """
         shared = 0
         pairs = zip(self._chunked(left), chunks(_text(left)), chunks(_text(right)), strict=False)
-        for count, mine, theirs in pairs:
-            if mine == theirs:
+        for count, left_chunk, right_chunk in pairs:
+            if left_chunk == right_chunk:
                 shared += count
                 continue
-            for token, peer in zip(self._encode(mine), self._encode(theirs), strict=False):
+            for token, peer in zip(self._encode(left_chunk), self._encode(right_chunk), strict=False):
                 if token != peer:
                     break
                 shared += 1

@@ -12,7 +12,7 @@ from lore.prompt.dialects.openai import OpenAIChat, OpenAIResponses
 
 # In the order in which they are asked: Bedrock's bodies have what Anthropic's have, and more.
 DIALECTS: dict[str, Dialect] = {
-    one.name: one for one in (Bedrock(), Anthropic(), OpenAIChat(), OpenAIResponses(), Gemini())
+    dialect.name: dialect for dialect in (Bedrock(), Anthropic(), OpenAIChat(), OpenAIResponses(), Gemini())
 }
 
 

@@ -69,7 +69,9 @@ class Body:
         """Return the prompt of a body's members, tools and system prompt having been sliced."""
         system, messages = self._sliced(members.get(self.root, b""), memo)
         head += system
-        marked = [(at, one.breakpoint) for at, one in enumerate(chained(head, messages)) if one.breakpoint is not None]
+        marked = [
+            (at, part.breakpoint) for at, part in enumerate(chained(head, messages)) if part.breakpoint is not None
+        ]
         model = members.get(self.own[0], b"null")
         return Prompt(
             dialect=self.name, fidelity=fidelity, head=tuple(head), messages=Vector(messages),
@@ -86,12 +88,12 @@ class Body:
             return system, listed(raw, root, "messages", odd="block" if raw[:1] == b'"' else "opaque")
         raws = array(raw)
         leading = sum(1 for _ in takewhile(self._is_system, raws)) if self.system_roles else 0
-        for index, one in enumerate(raws):
+        for index, message in enumerate(raws):
             path = f"{root}[{index}]"
             if index < leading:  # remembered apart: the same message at the same place may follow others elsewhere
-                system += memo.get(-1 - index, one, lambda r=one, p=path: self.message(r, p, "system"))
+                system += memo.get(-1 - index, message, lambda r=message, p=path: self.message(r, p, "system"))
             else:
-                messages += memo.get(index, one, lambda r=one, p=path: self.message(r, p, "messages"))
+                messages += memo.get(index, message, lambda r=message, p=path: self.message(r, p, "messages"))
         return system, messages
 
     def _is_system(self, raw: bytes) -> bool:
