@@ -163,7 +163,7 @@ def _lookback(context: PairContext) -> Cause | None:
     else:
         found = too_far(context)
     return (
-        None if found is None else replace(_strong(Code.LOOKBACK_EXCEEDED, found), here="waste")
+        None if found is None else replace(_strong(Code.LOOKBACK_EXCEEDED, found), override="waste")
     )  # the bill shows the miss
 
 
@@ -187,7 +187,7 @@ def _hook(context: PairContext) -> Cause | None:
         "messages",
         evidence,
         strength="strong" if exact else "weak",
-        here=None if exact else _OPEN,
+        override=None if exact else _OPEN,
     )
 
 
@@ -208,7 +208,7 @@ def _sign(name: str, strength: Strength) -> _Look:
         for sign in context.right.signs:
             if sign.name == name:
                 kind = _OPEN if strength == "weak" and CODES[code].kind == "waste" else None
-                return Cause(code, CODES[code].section, _seen(sign), here=kind, strength=strength)
+                return Cause(code, CODES[code].section, _seen(sign), override=kind, strength=strength)
         return None
 
     return look

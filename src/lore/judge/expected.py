@@ -235,7 +235,7 @@ def replaced(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     path = new.segment.path
     if is_headed(new.segment) or retells(new.segment, gone):
         return _caused(left, right, begin, path, "sums-up")
-    return structs.replace(_caused(left, right, begin, path, "unclear"), here="unattributable")
+    return structs.replace(_caused(left, right, begin, path, "unclear"), override="unattributable")
 
 
 def _caused(

@@ -360,7 +360,7 @@ def _read_all_the_same(cause: Cause) -> Cause:
     """Say of what bytes show that it lost nothing, where the bill read all that was to be cached."""
     if cause.kind == "expected" or cause.strength != "certain" or cause.code in BY_BILL or is_remark(cause):
         return cause
-    return replace(cause, here="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
+    return replace(cause, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
 
 
 def _within_a_block(cause: Cause, tokens: int, block: int) -> Cause:
@@ -370,7 +370,7 @@ def _within_a_block(cause: Cause, tokens: int, block: int) -> Cause:
         return cause
     within = Cause(cause.code, cause.section, WithinBlock(tokens, block), cause.position, path=cause.path)
     return replace(
-        cause, code=Code.CHANGE_AFTER_LAST_BREAKPOINT, here=None, qualifiers=("within-a-block",), also=(within,)
+        cause, code=Code.CHANGE_AFTER_LAST_BREAKPOINT, override=None, qualifiers=("within-a-block",), also=(within,)
     )
 
 

@@ -126,7 +126,7 @@ def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
     decided += [decide(finding, ruling) for rule in RULES.values() for finding in rule.pair(pair, place)]
     by_number = {number: decision for (number, _), decision in zip(own, decided, strict=False)}
     left = tuple(
-        replace(cause, here=by_number[number].finding.kind if number in by_number else cause.here)
+        replace(cause, override=by_number[number].finding.kind if number in by_number else cause.override)
         for number, cause in enumerate(pair.causes)
         if number not in by_number or not by_number[number].found.out
     )

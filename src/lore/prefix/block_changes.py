@@ -154,11 +154,11 @@ class BlockChanges:
         return self._cause(run[0], Code.PREFIX_MOVED, evidence)
 
     def _cause(
-        self, mismatch: Mismatch, code: Code, evidence: d.Difference, *, here: CauseKind | None = None,
+        self, mismatch: Mismatch, code: Code, evidence: d.Difference, *, override: CauseKind | None = None,
         respelled: bool = False, differs: bool = False,
     ) -> Cause:  # fmt: skip
         return Cause(
-            code, self._section, evidence, mismatch.position, here, mismatch.segment.path, respelled=respelled,
+            code, self._section, evidence, mismatch.position, override, mismatch.segment.path, respelled=respelled,
             differs=differs,
         )  # fmt: skip
 
@@ -193,8 +193,8 @@ class BlockChanges:
 
     def _empty(self, mismatch: Mismatch, evidence: d.EmptyMember) -> Cause:
         """Say that nothing of a prompt differs; where a template sees it, only a bill can tell."""
-        here = "unattributable" if self._context.templated else "expected"
-        return self._cause(mismatch, Code.SERIALISATION_CHANGED, evidence, here=here, respelled=True)
+        override = "unattributable" if self._context.templated else "expected"
+        return self._cause(mismatch, Code.SERIALISATION_CHANGED, evidence, override=override, respelled=True)
 
     def _single(self, mismatch: Mismatch) -> Cause:
         """Explain a segment that the other side has not, or has elsewhere."""
@@ -241,7 +241,7 @@ class BlockChanges:
         if changed and changed <= _ITEMS_OWN and path.startswith("input[") and pair.left.kind == "envelope":
             evidence = d.IdChanged(path, "item", members)
             return self._cause(
-                mismatch, Code.SERIALISATION_CHANGED, evidence, here="unattributable", respelled=True
+                mismatch, Code.SERIALISATION_CHANGED, evidence, override="unattributable", respelled=True
             )  # fmt: skip
         if len(changed) == 1 and changed <= _CALL_IDS and changed <= pair.before.own.keys() & pair.after.own.keys():
             return self._cause(mismatch, Code.ID_IN_PREFIX, d.IdChanged(path, "call", members))
@@ -292,7 +292,7 @@ class BlockChanges:
     def _reason(self, mismatch: Mismatch, pair: BlockPair, reason: Reason) -> Cause:
         path, code, what, parting = pair.left.path, reason.code, reason.what, pair.parting(reason)
         if isinstance(what, Spelled):
-            return self._cause(mismatch, what.code, d.Respelled(path, what.spelling, *parting), here=what.here)
+            return self._cause(mismatch, what.code, d.Respelled(path, what.spelling, *parting), override=what.override)
         if code is None or (code in _HARNESS and by_model(mismatch.envelope)):  # a model only speaks of them
             return self._cause(mismatch, Code.PREFIX_MOVED, d.TextChanged(path, "", *parting), differs=True)
         return self._cause(mismatch, code, d.TextChanged(path, what, *parting))

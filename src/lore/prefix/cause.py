@@ -29,7 +29,7 @@ _HARMLESS = SPELLINGS | {
 class Cause(Struct, frozen=True):
     """A finding code, the section it is about, the evidence, and the segment where it begins.
 
-    `here` is the kind where it is not the code's own: what is waste at one provider is harmless at another.
+    `override` is the kind where it is not the code's own: what is waste at one provider is harmless at another.
     `path` is the JSON path of what changed, where that is not the segment at `position`; `more` counts places of the
     same code behind the first, `skipped` differences of the same kind that were not looked at one by one. `strength`:
     `certain` from bytes, else how well the evidence explains a bill. `paused` are the seconds of `after-a-pause`.
@@ -42,7 +42,7 @@ class Cause(Struct, frozen=True):
     section: str | None
     evidence: Evidence
     position: int = 0
-    here: CauseKind | None = None
+    override: CauseKind | None = None
     path: str = ""
     more: int = 0
     qualifiers: tuple[Qualifier, ...] = ()
@@ -56,12 +56,12 @@ class Cause(Struct, frozen=True):
 
     @property
     def kind(self) -> CauseKind:
-        """The kind: the code's own, or what it is here."""
-        return self.here or CODES[self.code].kind
+        """The kind: the code's own, or what it is in this place."""
+        return self.override or CODES[self.code].kind
 
     @property
     def harmless(self) -> bool:
         """Whether nothing that was to be cached is lost by it."""
-        if self.here == "expected" and (self.code in _HARMLESS or "nothing-lost" in self.qualifiers):
+        if self.override == "expected" and (self.code in _HARMLESS or "nothing-lost" in self.qualifiers):
             return True
         return self.code == Code.CHANGE_AFTER_LAST_BREAKPOINT

@@ -109,7 +109,7 @@ def _costless(cause: Cause) -> Cause:
     """Say of another spelling that the bill read all the same: the provider makes tokens of what it decoded."""
     if cause.code not in SPELLINGS or cause.kind == "expected":
         return cause
-    return replace(cause, qualifiers=(*cause.qualifiers, "read-all-the-same"), here="expected")
+    return replace(cause, qualifiers=(*cause.qualifiers, "read-all-the-same"), override="expected")
 
 
 def _order(cause: Cause) -> tuple[bool, int, str]:
@@ -138,10 +138,10 @@ def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell
     found: list[Cause] = []
     limit = limit_of(left)
     for cause in param_causes(left, right, left_call, right_call):
-        if fell == 0 and cause.here != "expected":
-            found.append(replace(cause, here="expected", qualifiers=("nothing-lost",)))
+        if fell == 0 and cause.override != "expected":
+            found.append(replace(cause, override="expected", qualifiers=("nothing-lost",)))
         else:
-            found.append(replace(cause, here="expected") if cause.position >= limit else cause)
+            found.append(replace(cause, override="expected") if cause.position >= limit else cause)
     if left.dropped != right.dropped:
         evidence = HeaderChanged(dropped=True)
         found.append(Cause(Code.BILLING_HEADER_CHANGED, "system", evidence, limit, "expected", "system[0]"))
@@ -162,7 +162,7 @@ def _explained(
             missing = left.stable - found.canonical if right.at(found.canonical) is None else 0
             causes.append(Cause(Code.PREFIX_MOVED, section, PromptParted(missing), found.canonical))
     if left.fidelity != right.fidelity:
-        causes = [replace(cause, here="expected", qualifiers=("stored-otherwise",)) if cause.respelled else cause
+        causes = [replace(cause, override="expected", qualifiers=("stored-otherwise",)) if cause.respelled else cause
                   for cause in causes]  # fmt: skip
     return _merged([cause for cause in causes if cause.position < limit], left, resumed)
 
@@ -247,7 +247,7 @@ def _merged(causes: list[Cause], left: Prompt, resumed: Reloaded | None) -> tupl
         by_code.setdefault(cause.code, []).append(cause)
     merged = [
         replace(
-            next((cause for cause in same if cause.here == "waste"), same[0]),
+            next((cause for cause in same if cause.override == "waste"), same[0]),
             position=same[0].position, more=len(same) - 1, skipped=sum(cause.skipped for cause in same),
         )
         for same in by_code.values()

@@ -109,7 +109,7 @@ def param_causes(left: Prompt, right: Prompt, left_call: Call, right_call: Call)
     causes: dict[Code, Cause] = {}
     for cause in found:
         held = causes.setdefault(cause.code, cause)
-        if _RANK[cause.here] > _RANK[held.here]:
+        if _RANK[cause.override] > _RANK[held.override]:
             causes[cause.code] = replace(cause, position=min(cause.position, held.position))
     return list(causes.values())
 

@@ -45,12 +45,14 @@ class Spelled(NamedTuple):
 
     code: Code
     spelling: Spelling
-    here: CauseKind | None = None
+    override: CauseKind | None = None
 
     def cause(self, section: str, position: int, path: str) -> Cause:
         """Say it of the segment at a position."""
         stored = self.spelling in ("shape", "member-order", "json", "number")
-        return Cause(self.code, section, Respelled(path, self.spelling), position, self.here, path, respelled=stored)
+        return Cause(
+            self.code, section, Respelled(path, self.spelling), position, self.override, path, respelled=stored
+        )
 
 
 def of_segments(left: Segment, right: Segment) -> Spelled:
@@ -156,7 +158,7 @@ def _numbers(value: Any) -> Any:
             table = cast("dict[str, Any]", value)
             return {key: _numbers(table[key]) for key in sorted(table)}
         case list():
-            return [_numbers(one) for one in cast("list[Any]", value)]
+            return [_numbers(element) for element in cast("list[Any]", value)]
         case float() if math.isfinite(value) and value.is_integer() and abs(value) < 2**53:
             return int(value)
         case _:
