@@ -12,7 +12,7 @@ from lore.session import Session, event
 from lore.store.base import StoreError
 from lore.store.deltas import save_delta
 from lore.store.session import StoredSession
-from lore.testing.stores.scenarios import Hiding, add, begun, events, header, line, said
+from lore.testing.stores.scenarios import Hiding, add, begun, events, header, line, message
 from store.harness import HEADER, Faulty, say
 from storing import embedded, opened
 
@@ -161,7 +161,7 @@ def test_removed_entry_ids_are_applied_before_new_entries(store):
 
 
 def test_empty_new_entries_never_means_delete(store):
-    base = begun(store, said("u1"), said("u2"))
+    base = begun(store, message("u1"), message("u2"))
     assert add(store, base=base) == base
     noted = add(store, base=base, leaf_id="u2", metadata=b"{}")
     assert noted.number == base.number
@@ -169,9 +169,9 @@ def test_empty_new_entries_never_means_delete(store):
 
 
 def test_an_empty_set_of_removed_ids_removes_nothing(store):
-    base = begun(store, said("u1"))
-    add(store, said("u2"), base=base, removed_ids=())
-    assert events(store) == (header(), said("u1"), said("u2"))
+    base = begun(store, message("u1"))
+    add(store, message("u2"), base=base, removed_ids=())
+    assert events(store) == (header(), message("u1"), message("u2"))
 
 
 def test_save_stays_required_for_the_first_empty_session(store):
@@ -182,10 +182,10 @@ def test_save_stays_required_for_the_first_empty_session(store):
 
 
 def test_save_in_full_is_possible_at_any_time_between_deltas(store):
-    head = begun(store, said("u1"))
+    head = begun(store, message("u1"))
     data = store.load("s")
-    full = store.save(msgspec.structs.replace(data, events=(*data.events, said("u2"))))
-    assert add(store, said("u3"), base=full).number == head.number + 2
+    full = store.save(msgspec.structs.replace(data, events=(*data.events, message("u2"))))
+    assert add(store, message("u3"), base=full).number == head.number + 2
     assert items(store.load("s").log) == ["u1", "u2", "u3"]
 
 
@@ -238,7 +238,7 @@ def test_overflow_recovery_removes_the_failed_assistant_leaf_by_a_tombstone(stor
     kept.save()
     assert (faulty.sent[-1].removed_ids, faulty.sent[-1].new_events) == (("failed",), ())
     assert items(store.load("s").log) == ["u1"]
-    assert said("failed").split(b'"uuid"')[0] in b"\n".join(events(store))
+    assert message("failed").split(b'"uuid"')[0] in b"\n".join(events(store))
 
 
 def test_a_count_cannot_express_what_a_set_can(store):

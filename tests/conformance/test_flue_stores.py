@@ -19,7 +19,7 @@ from lore.store.base import ConflictError, FormatError, Head, SessionDelta, Stor
 from lore.store.deltas import save_delta
 from lore.store.session import StoredSession
 from lore.testing.stores.deltas import at_once
-from lore.testing.stores.scenarios import add, begun, events, header, said
+from lore.testing.stores.scenarios import add, begun, events, header, message
 from store.harness import HEADER, items, say
 from storing import STAMPS, embedded, opened
 
@@ -67,42 +67,42 @@ def test_conflicting_identity_is_rejected(store):
 
 def test_an_ordered_batch_has_one_indivisible_position(store):
     base = store.create(header())
-    head = add(store, *(said(f"u{number}") for number in range(20)), base=base)
+    head = add(store, *(message(f"u{number}") for number in range(20)), base=base)
     assert head.number == base.number + 20
     with pytest.raises(StoreError):
-        add(store, said("u21"), b"broken", said("u22"), base=head)
+        add(store, message("u21"), b"broken", message("u22"), base=head)
     assert store.load("s").head == head
 
 
 def test_an_exact_retry_returns_the_original_answer(store):
     base = store.create(header())
-    head = add(store, said("u1"), base=base)
-    add(store, said("u2"), base=head)
-    assert add(store, said("u1"), base=base) == head
+    head = add(store, message("u1"), base=base)
+    add(store, message("u2"), base=head)
+    assert add(store, message("u1"), base=base) == head
 
 
 def test_an_exact_retry_by_another_process_returns_the_original_answer(kind, tmp_path, store):
     """There a retry after re-acquisition is rejected; here a head says the same in every process."""
     base = store.create(header())
-    head = add(store, said("u1"), base=base)
-    assert add(again(kind, tmp_path, store), said("u1"), base=base) == head
+    head = add(store, message("u1"), base=base)
+    assert add(again(kind, tmp_path, store), message("u1"), base=base) == head
 
 
 def test_the_same_place_with_other_content_is_rejected_and_the_log_not_advanced(store):
     base = store.create(header())
-    head = add(store, said("u1"), base=base)
+    head = add(store, message("u1"), base=base)
     with pytest.raises(ConflictError) as caught:
-        add(store, said("other"), base=base)
+        add(store, message("other"), base=base)
     assert (caught.value.base, caught.value.stored, store.load("s").head) == (base, head, head)
 
 
 def test_a_stale_fence_is_rejected(store):
     old = store.create(header())
-    now = add(store, said("u1"), said("u2"), base=old)
+    now = add(store, message("u1"), message("u2"), base=old)
     with pytest.raises(ConflictError):
-        add(store, said("u3"), base=old)
+        add(store, message("u3"), base=old)
     with pytest.raises(ConflictError):
-        add(store, said("u3"), base=Head(now.number, old.digest, now.note))
+        add(store, message("u3"), base=Head(now.number, old.digest, now.note))
     assert store.load("s").head == now
 
 
@@ -110,7 +110,7 @@ def test_an_empty_batch_is_nothing(store):
     """There it is rejected; here it says that nothing is new, and is refused only on a base that is not stored."""
     base = store.create(header())
     assert add(store, base=base) == base
-    add(store, said("u1"), base=base)
+    add(store, message("u1"), base=base)
     with pytest.raises(ConflictError):
         add(store, base=base)
 
@@ -118,29 +118,29 @@ def test_an_empty_batch_is_nothing(store):
 def test_a_batch_above_the_size_of_a_cell_comes_back_whole(store):
     text = "🎉" * 700_000  # 2.8 MB: there it is cut into pieces that never split a surrogate pair
     base = store.create(header())
-    head = add(store, said("u1", text), base=base)
-    assert add(store, said("u1", text), base=base) == head
+    head = add(store, message("u1", text), base=base)
+    assert add(store, message("u1", text), base=base) == head
     with pytest.raises(ConflictError):
-        add(store, said("u1", text + "!"), base=base)
-    assert events(store)[1] == said("u1", text)
+        add(store, message("u1", text + "!"), base=base)
+    assert events(store)[1] == message("u1", text)
 
 
 def test_an_event_above_the_limit_is_rejected(store):
     base = store.create(header())
     with pytest.raises(StoreError, match="MiB"):
-        add(store, said("u1", "x" * (12 * 1024 * 1024)), base=base)
+        add(store, message("u1", "x" * (12 * 1024 * 1024)), base=base)
     assert store.load("s").head == base
 
 
 def test_replay_is_strictly_after_a_number(store):
-    begun(store, said("u1"), said("u2"))
-    assert store.load("s", after=2).events == (said("u2"),)
+    begun(store, message("u1"), message("u2"))
+    assert store.load("s", after=2).events == (message("u2"),)
     assert store.load("s", after=2).first == 3
     assert store.load("s", after=3).events == ()
 
 
 def test_replaying_from_the_beginning_gives_the_log(store):
-    begun(store, said("u1"))
+    begun(store, message("u1"))
     assert store.load("s", after=0) == store.load("s")
 
 
@@ -227,7 +227,7 @@ def test_a_store_of_an_unknown_version_is_rejected_without_adopting_it(kind, tmp
 
 def closed_with_one(kind, tmp_path):
     with contextlib.closing(opened(kind, tmp_path)) as store:
-        return begun(store, said("u1"))
+        return begun(store, message("u1"))
 
 
 def stamp_of(kind):
@@ -243,7 +243,7 @@ def bytes_of(folder):
 def test_a_delta_of_an_unknown_version_is_rejected_without_adopting_it(store):
     base = store.create(header())
     with pytest.raises(FormatError, match="version 2"):
-        save_delta(store, "s", SessionDelta(base=base, new_events=(said("u1"),), version=2))
+        save_delta(store, "s", SessionDelta(base=base, new_events=(message("u1"),), version=2))
     data = store.load("s")
     with pytest.raises(FormatError, match="version 3"):
         store.save(msgspec.structs.replace(data, version=3))
@@ -251,7 +251,7 @@ def test_a_delta_of_an_unknown_version_is_rejected_without_adopting_it(store):
 
 
 def test_returned_values_are_copies(store):
-    begun(store, said("u1"))
+    begun(store, message("u1"))
     data = store.load("s")
     with pytest.raises(AttributeError):
         data.events = ()

@@ -23,7 +23,7 @@ from lore.store.base import ConflictError, StoreError
 from lore.store.deltas import lines_of
 from lore.store.lines import NOTHING, follow
 from lore.store.session import StoredSession
-from lore.testing.stores.scenarios import add, said
+from lore.testing.stores.scenarios import add, message
 from store.harness import Faulty
 from storing import WITHOUT, opened
 from strategies import any_events
@@ -129,7 +129,7 @@ class History:
         """Another one adds an event where all that is known here is stored."""
         if self.store.load("s").head.number == len(self.log):
             self._others += 1
-            self.log.append(said(f"other {self._others}"))
+            self.log.append(message(f"other {self._others}"))
             add(self.store, self.log[-1])
 
     def _checkpoint(self, _) -> None:

@@ -18,14 +18,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from lore.store.base import Checkpoint, Head, SessionDelta, Store, StoreError
 from lore.store.deltas import save_delta
 from lore.store.lines import NOTHING
-from lore.testing.stores.scenarios import header, line, said
+from lore.testing.stores.scenarios import header, line, message
 from storing import WITHOUT, opened
 
 _names = st.sampled_from(["a", "A", "é", "e\u0301", "../x"])
 _projects = st.sampled_from(["p", "q", "%"])
 _clients = st.sampled_from(["c", "C", "nobody"])
 _lines = st.one_of(
-    st.builds(said, st.sampled_from(["u1", "u2"]), st.sampled_from(["", "text", "\ud83d"])),
+    st.builds(message, st.sampled_from(["u1", "u2"]), st.sampled_from(["", "text", "\ud83d"])),
     st.builds(
         lambda seq, at, text: line("prompt_delta", seq=seq, selector={"insert_at": at}, content=text),
         st.sampled_from([1, 2, 10**30]), st.integers(0, 3), st.sampled_from([None, "one", "two"]),

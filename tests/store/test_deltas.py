@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lore.store.base import ConflictError, FormatError, Head, SessionData, SessionDelta, StoreError
 from lore.store.deltas import Whole, checked, digests_of, is_same, lines_of, merged, same_header, settle
 from lore.store.lines import NOTHING, note, read_header
-from lore.testing.stores.scenarios import header, line, said
+from lore.testing.stores.scenarios import header, line, message
 
 
 def stored(*lines, leaf_id=None, metadata=b"{}"):
@@ -23,23 +23,23 @@ def delta(base, *lines, **more):
 
 
 def test_what_is_new_goes_behind_what_is_stored():
-    one = stored(said("u1"))
-    settled = settle(delta(one.head, said("u2"), said("u3")), one)
-    assert settled.lines == (said("u2"), said("u3"))
-    assert settled.head == stored(said("u1"), said("u2"), said("u3")).head
+    one = stored(message("u1"))
+    settled = settle(delta(one.head, message("u2"), message("u3")), one)
+    assert settled.lines == (message("u2"), message("u3"))
+    assert settled.head == stored(message("u1"), message("u2"), message("u3")).head
     assert settled.digests[-1].hex() == settled.head.digest
     assert not settled.noted
 
 
 def test_nothing_new_is_nothing_to_write():
-    one = stored(said("u1"), leaf_id="u1", metadata=b'{"a":1}')
+    one = stored(message("u1"), leaf_id="u1", metadata=b'{"a":1}')
     settled = settle(delta(one.head, leaf_id="u1", metadata=b'{ "a" : 1 }'), one)
     assert settled.is_empty
     assert settled.head == one.head
 
 
 def test_notes_alone_are_something_to_write():
-    one = stored(said("u1"))
+    one = stored(message("u1"))
     settled = settle(delta(one.head, metadata=b'{"a":1}'), one)
     assert (settled.is_empty, settled.lines, settled.noted) == (False, (), True)
     assert settled.head == one.head._replace(note=note(None, b'{"a":1}'))
@@ -54,28 +54,28 @@ def test_only_the_lines_that_are_needed_are_looked_at():
             asked.append((after, count))
             return super().lines(after, count)
 
-    old = stored(*(said(f"u{number}") for number in range(100)))
+    old = stored(*(message(f"u{number}") for number in range(100)))
     looked = Looked(SessionData(session_id="s", head=old.head, events=tuple(old.lines(0, 101))))
-    settle(delta(old.head, said("new")), looked)
+    settle(delta(old.head, message("new")), looked)
     assert asked == []
     base = Head(99, old.digest(99), old.head.note)
-    settle(delta(base, said("u98"), said("u99")), looked)
+    settle(delta(base, message("u98"), message("u99")), looked)
     assert asked == [(99, 2)]
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
 def test_whatever_of_a_delta_arrived_before_the_whole_of_it_is_stored_once(before, arrived, after):
-    own = [said(f"own {number}") for number in range(5)]
-    base = stored(*(said(f"u{number}") for number in range(before)))
-    now = stored(*(said(f"u{number}") for number in range(before)), *own[:arrived])
+    own = [message(f"own {number}") for number in range(5)]
+    base = stored(*(message(f"u{number}") for number in range(before)))
+    now = stored(*(message(f"u{number}") for number in range(before)), *own[:arrived])
     settled = settle(delta(base.head, *own[: max(after, arrived)]), now)
     assert list(settled.lines) == own[arrived : max(after, arrived)]
     assert settled.head.number == 1 + before + max(after, arrived)
 
 
 def test_an_exact_retry_is_answered_by_the_head_of_its_own_last_event():
-    base, first, now = stored(), stored(said("u1")), stored(said("u1"), said("u2"))
-    settled = settle(delta(base.head, said("u1")), now)
+    base, first, now = stored(), stored(message("u1")), stored(message("u1"), message("u2"))
+    settled = settle(delta(base.head, message("u1")), now)
     assert settled.is_empty
     assert settled.head == first.head
 
@@ -83,18 +83,18 @@ def test_an_exact_retry_is_answered_by_the_head_of_its_own_last_event():
 @pytest.mark.parametrize(
     ("base", "lines"),
     [
-        (NOTHING, (said("u1"),)),
-        (stored(said("other")).head, (said("u2"),)),
-        (stored().head, (said("other"),)),
-        (stored().head, (said("u1"), said("other"))),
+        (NOTHING, (message("u1"),)),
+        (stored(message("other")).head, (message("u2"),)),
+        (stored().head, (message("other"),)),
+        (stored().head, (message("u1"), message("other"))),
         (stored().head, ()),
-        (stored(said("u1"), said("u2"), said("u3")).head, (said("u4"),)),
-        (Head(2, "", ""), (said("u2"),)),
-        (Head(-1, stored().head.digest, ""), (said("u2"),)),
+        (stored(message("u1"), message("u2"), message("u3")).head, (message("u4"),)),
+        (Head(2, "", ""), (message("u2"),)),
+        (Head(-1, stored().head.digest, ""), (message("u2"),)),
     ],
 )
 def test_what_is_not_on_top_of_what_is_stored_is_refused_naming_both(base, lines):
-    now = stored(said("u1"), said("u2"))
+    now = stored(message("u1"), message("u2"))
     with pytest.raises(ConflictError) as caught:
         settle(delta(base, *lines), now)
     assert (caught.value.base, caught.value.stored) == (base, now.head)
@@ -105,30 +105,30 @@ def test_what_is_not_on_top_of_what_is_stored_is_refused_naming_both(base, lines
 def test_notes_of_another_writer_are_refused_unless_they_are_the_same():
     base, now = stored(), stored(metadata=b'{"a":1}')
     with pytest.raises(ConflictError):
-        settle(delta(base.head, said("u1"), metadata=b'{"a":2}'), now)
-    assert settle(delta(base.head, said("u1"), metadata=b'{"a":1}'), now).lines == (said("u1"),)
-    assert settle(delta(base.head, said("u1")), now).metadata == b'{"a":1}'
+        settle(delta(base.head, message("u1"), metadata=b'{"a":2}'), now)
+    assert settle(delta(base.head, message("u1"), metadata=b'{"a":1}'), now).lines == (message("u1"),)
+    assert settle(delta(base.head, message("u1")), now).metadata == b'{"a":1}'
 
 
 def test_what_is_noted_after_a_lost_answer_is_added():
     """All of its events stand there, its note does not: it was taken for an exact retry, and the note was lost."""
-    base, now = stored(), stored(said("u1"))
-    settled = settle(delta(base.head, said("u1"), metadata=b'{"a":1}', leaf_id="u1"), now)
+    base, now = stored(), stored(message("u1"))
+    settled = settle(delta(base.head, message("u1"), metadata=b'{"a":1}', leaf_id="u1"), now)
     assert (settled.lines, settled.metadata, settled.leaf_id, settled.noted) == ((), b'{"a":1}', "u1", True)
     assert settled.head == now.head._replace(note=note("u1", b'{"a":1}'))
 
 
 def test_a_retry_brings_no_old_notes_back():
-    base, now = stored(), stored(said("u1"), leaf_id="u2")
+    base, now = stored(), stored(message("u1"), leaf_id="u2")
     with pytest.raises(ConflictError):
-        settle(delta(base.head, said("u1"), leaf_id="u1"), now)
-    assert settle(delta(base.head, said("u1"), leaf_id="u2"), now).is_empty
+        settle(delta(base.head, message("u1"), leaf_id="u1"), now)
+    assert settle(delta(base.head, message("u1"), leaf_id="u2"), now).is_empty
 
 
 def test_what_is_taken_back_stands_before_what_is_new():
-    assert lines_of(delta(NOTHING, said("u1"), removed_ids=("b", "a"))) == (
+    assert lines_of(delta(NOTHING, message("u1"), removed_ids=("b", "a"))) == (
         line("remove", uuids=["b", "a"]),
-        said("u1"),
+        message("u1"),
     )
     assert lines_of(delta(NOTHING)) == ()
 
@@ -186,20 +186,20 @@ def check(data, now=None):
 
 
 def test_a_whole_session_is_taken_where_it_holds_what_is_stored():
-    for now in (None, stored(), stored(said("u1"))):
-        assert check(whole(said("u1")), now).session_id == "s"
+    for now in (None, stored(), stored(message("u1"))):
+        assert check(whole(message("u1")), now).session_id == "s"
     with pytest.raises(ConflictError) as caught:
-        check(whole(said("u1")), stored(said("u1"), said("u2")))
-    assert caught.value.base == stored(said("u1")).head
+        check(whole(message("u1")), stored(message("u1"), message("u2")))
+    assert caught.value.base == stored(message("u1")).head
     with pytest.raises(ConflictError):
-        check(whole(said("u1"), said("u2")), stored(said("other")))
+        check(whole(message("u1"), message("u2")), stored(message("other")))
 
 
 def test_each_new_line_of_a_whole_session_is_looked_at():
     """Only the header was: a full save stored what no reader takes, and a line feed made two events of one."""
     for wrong in (b"no line", b"{}\n{}", b""):
         with pytest.raises(StoreError, match="no line of a log"):
-            check(whole(said("u1"), wrong), stored(said("u1")))
+            check(whole(message("u1"), wrong), stored(message("u1")))
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,8 @@ def test_the_same_header_is_the_same_in_any_spelling():
 
 def test_a_settled_delta_is_what_storing_it_again_finds():
     """Twice is once, whatever is in it."""
-    base = stored(said("u1"), metadata=b'{"a":1}')
-    both = delta(base.head, said("u2"), removed_ids=("u1",), leaf_id="u2", metadata=b'{"b":2}')
+    base = stored(message("u1"), metadata=b'{"a":1}')
+    both = delta(base.head, message("u2"), removed_ids=("u1",), leaf_id="u2", metadata=b'{"b":2}')
     first = settle(both, base)
     data = SessionData(
         session_id="s", head=first.head, events=(*base.lines(0, 9), *first.lines), leaf_id=first.leaf_id,

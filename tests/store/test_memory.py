@@ -4,15 +4,15 @@ import pytest
 
 from lore.store.base import UnknownSessionError
 from lore.store.sqlite import Memory
-from lore.testing.stores.scenarios import add, begun, header, said
+from lore.testing.stores.scenarios import add, begun, header, message
 
 
 def test_an_event_that_was_changed_is_found():
     store = Memory()
-    begun(store, said("u1"), said("u2"))
-    begun(store, said("u1"), session_id="whole")
+    begun(store, message("u1"), message("u2"))
+    begun(store, message("u1"), session_id="whole")
     with store.transaction(write=True) as tx:
-        tx.execute("UPDATE events SET line = ? WHERE session = 1 AND number = 2", (said("u9"),))
+        tx.execute("UPDATE events SET line = ? WHERE session = 1 AND number = 2", (message("u9"),))
     (damage,) = store.verify().damage
     assert (damage.session_id, damage.number) == ("s", 2)
     assert store.verify("whole").damage == ()
@@ -25,12 +25,12 @@ def test_its_url_says_nothing():
 
 def test_what_was_loaded_stays_as_it_was():
     store = Memory()
-    begun(store, said("u1"))
+    begun(store, message("u1"))
     before = store.load("s")
-    add(store, said("u2"))
-    assert before.events == (header(), said("u1"))
+    add(store, message("u2"))
+    assert before.events == (header(), message("u1"))
     store.delete("s")
-    assert before.log == header() + b"\n" + said("u1") + b"\n"
+    assert before.log == header() + b"\n" + message("u1") + b"\n"
     with pytest.raises(UnknownSessionError):
         store.load("s")
 

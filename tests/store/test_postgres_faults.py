@@ -9,7 +9,7 @@ from lore.store.base import DamagedError, StoreError, UnknownSessionError
 from lore.store.postgres import Postgres
 from lore.store.postgres_link import DELAYS, Cursor
 from lore.store.registry import silent
-from lore.testing.stores.scenarios import add, begun, events, header, said
+from lore.testing.stores.scenarios import add, begun, events, header, message
 
 
 @pytest.fixture
@@ -75,34 +75,34 @@ def _broken(connection):
 
 
 def test_a_server_that_was_restarted_is_connected_again(store, pauses, postgres):
-    head = begun(store, said("u1"))
+    head = begun(store, message("u1"))
     restart(postgres)
     assert store.load("s").head == head
-    assert add(store, said("u2"), base=head).number == 3
+    assert add(store, message("u2"), base=head).number == 3
     assert pauses == list(DELAYS[:1])
 
 
 def test_a_server_killed_in_mid_transaction_undoes_it_and_the_call_is_done_again(store, pauses, postgres, monkeypatch):
     head = begun(store)
     once(monkeypatch, Cursor, "executemany", lambda: restart(postgres))
-    assert add(store, said("u1"), said("u2"), base=head).number == 3
-    assert events(store) == (header(), said("u1"), said("u2"))
+    assert add(store, message("u1"), message("u2"), base=head).number == 3
+    assert events(store) == (header(), message("u1"), message("u2"))
     assert store.verify().damage == ()
 
 
 def test_a_server_killed_between_write_and_commit_stores_the_delta_once(store, pauses, postgres, monkeypatch):
     head = begun(store)
     once(monkeypatch, store.link, "commit", lambda: restart(postgres))
-    assert add(store, said("u1"), base=head).number == 2
-    assert events(store) == (header(), said("u1"))
+    assert add(store, message("u1"), base=head).number == 2
+    assert events(store) == (header(), message("u1"))
 
 
 def test_a_delta_whose_commit_was_not_answered_is_not_stored_twice(store, pauses, postgres, monkeypatch):
     head = begun(store)
     once_after(monkeypatch, store, lambda: restart(postgres))
-    after = add(store, said("u1"), base=head, leaf_id="u1", metadata=b'{"a":1}')
+    after = add(store, message("u1"), base=head, leaf_id="u1", metadata=b'{"a":1}')
     assert after == store.load("s").head
-    assert events(store) == (header(), said("u1"))
+    assert events(store) == (header(), message("u1"))
     assert len(pauses) == 1
 
 
@@ -117,7 +117,7 @@ def test_every_call_that_writes_is_done_once_whenever_commit_breaks(store, pause
     arm()
     head = store.create(header())
     arm()
-    assert add(store, said("u1"), base=head).number == 2
+    assert add(store, message("u1"), base=head).number == 2
     data = store.load("s")
     arm()
     assert store.save(data) == data.head
@@ -126,7 +126,7 @@ def test_every_call_that_writes_is_done_once_whenever_commit_breaks(store, pause
     arm()
     store.bind("client", "s")
     store.create(header("fork", parent_session_id="s"))
-    assert (store.load("s").project_id, store.resolve("client"), events(store)) == ("p", "s", (header(), said("u1")))
+    assert (store.load("s").project_id, store.resolve("client"), events(store)) == ("p", "s", (header(), message("u1")))
     arm()
     assert store.delete("s") == ("fork", "s")
     assert store.list() == []
@@ -143,7 +143,7 @@ def test_a_server_that_stays_away_is_an_error_that_says_what_to_do(store, pauses
     head = begun(store)
     postgres.stop()
     with pytest.raises(StoreError) as caught:
-        add(store, said("u1"), base=head)
+        add(store, message("u1"), base=head)
     assert "nothing was changed" in caught.value.message or "no connection" in caught.value.message
     assert "server runs" in caught.value.hint
     assert pauses == list(DELAYS)
@@ -151,18 +151,18 @@ def test_a_server_that_stays_away_is_an_error_that_says_what_to_do(store, pauses
         store.list()
     assert pauses == list(DELAYS)
     postgres.start()
-    assert add(store, said("u1"), base=head).number == 2
+    assert add(store, message("u1"), base=head).number == 2
 
 
 def test_of_a_commit_that_is_never_answered_nobody_says_that_it_is_stored(store, pauses, postgres, monkeypatch):
     head = begun(store)
     once_after(monkeypatch, store, postgres.kill)
     with pytest.raises(StoreError, match="not known which") as caught:
-        add(store, said("u1"), base=head)
+        add(store, message("u1"), base=head)
     assert "not stored twice" in caught.value.hint
     postgres.start()
-    assert add(store, said("u1"), base=head).number == 2
-    assert events(store) == (header(), said("u1"))
+    assert add(store, message("u1"), base=head).number == 2
+    assert events(store) == (header(), message("u1"))
 
 
 def test_a_server_that_is_starting_is_waited_for(bare, monkeypatch):
@@ -189,18 +189,18 @@ def test_an_interrupt_leaves_nothing_open(store, monkeypatch):
     for place, name in ((Cursor, "executemany"), (store.link, "commit")):
         once(monkeypatch, place, name, interrupt)
         with pytest.raises(KeyboardInterrupt):
-            add(store, said("u1"), base=head)
-    assert add(store, said("u2"), base=head).number == 2
-    assert events(store) == (header(), said("u2"))
+            add(store, message("u1"), base=head)
+    assert add(store, message("u2"), base=head).number == 2
+    assert events(store) == (header(), message("u2"))
 
 
 def test_what_the_database_refuses_changes_nothing(store, postgres, bare):
     head = begun(store)
     postgres.run("ALTER TABLE lore.events ADD CHECK (number < 3)", bare)
     with pytest.raises(StoreError, match="PostgreSQL says"):
-        add(store, said("u1"), said("u2"), base=head)
+        add(store, message("u1"), message("u2"), base=head)
     assert events(store) == (header(),)
-    assert add(store, said("u3"), base=head).number == 2
+    assert add(store, message("u3"), base=head).number == 2
 
 
 def test_a_transaction_that_failed_is_never_taken_for_stored(store):
@@ -214,8 +214,8 @@ def test_a_transaction_that_failed_is_never_taken_for_stored(store):
 
 
 def test_a_line_that_was_changed_is_found(store, postgres, bare):
-    begun(store, said("u1"), said("u2"))
-    postgres.run("UPDATE lore.events SET line = %s WHERE number = 2", bare, (said("u9"),))
+    begun(store, message("u1"), message("u2"))
+    postgres.run("UPDATE lore.events SET line = %s WHERE number = 2", bare, (message("u9"),))
     with pytest.raises(DamagedError, match="row 2"):
         store.load("s")
     (damage,) = store.verify().damage
@@ -223,8 +223,8 @@ def test_a_line_that_was_changed_is_found(store, postgres, bare):
 
 
 def test_a_page_that_cannot_be_read_is_damage_of_its_session(store, postgres, bare):
-    begun(store, *(said(f"u{number}", "x" * 500) for number in range(60)))
-    begun(store, said("u1"), session_id="t")
+    begun(store, *(message(f"u{number}", "x" * 500) for number in range(60)))
+    begun(store, message("u1"), session_id="t")
     ((path,),) = postgres.run("SELECT pg_relation_filepath('lore.events')", bare)
     postgres.stop()
     with open(postgres.folder / "data" / path, "r+b") as file:
@@ -237,7 +237,7 @@ def test_a_page_that_cannot_be_read_is_damage_of_its_session(store, postgres, ba
     table, session = store.verify().damage
     assert (table.session_id, session.session_id) == (None, "s")
     assert "cannot read" in session.message
-    assert add(store, said("u2"), session_id="t").number == 3
+    assert add(store, message("u2"), session_id="t").number == 3
 
 
 def test_a_server_that_does_not_keep_what_it_acknowledges_is_named(store, postgres):
@@ -253,7 +253,7 @@ def test_a_server_that_does_not_keep_what_it_acknowledges_is_named(store, postgr
 
 
 def test_vacuum_gives_back_what_was_deleted(store):
-    begun(store, *(said(f"u{number}", "x" * 1000) for number in range(1000)))
+    begun(store, *(message(f"u{number}", "x" * 1000) for number in range(1000)))
     begun(store, session_id="t")
     store.delete("s")
     assert store.vacuum() > 500_000

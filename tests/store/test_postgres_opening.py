@@ -13,7 +13,7 @@ from lore.store.postgres import Postgres
 from lore.store.postgres_link import WRITE, Link
 from lore.store.registry import open_store, shown, silent
 from lore.store.sql_tables import LATEST, POSTGRES, STEPS, TABLES, take
-from lore.testing.stores.scenarios import add, begun, header, line, said
+from lore.testing.stores.scenarios import add, begun, header, line, message
 
 DELTA = line("prompt_delta", seq=1, selector={"target": "messages", "insert_at": 0, "x": 1}, content=[])
 
@@ -78,7 +78,7 @@ def made_by(version, url):
 @pytest.mark.parametrize("version", range(1, LATEST))
 def test_what_an_older_lore_stored_is_there_and_written_on(bare, postgres, version):
     store = Postgres.open(bare, silent)
-    head = begun(store, said("u1"), DELTA, said("u2"), project_id="p")
+    head = begun(store, message("u1"), DELTA, message("u2"), project_id="p")
     before, deltas = store.load("s"), store.prompt_deltas("s")
     assert len(deltas) == 1
     store.close()
@@ -98,7 +98,7 @@ def test_what_an_older_lore_stored_is_there_and_written_on(bare, postgres, versi
     assert told == [f"{shown(bare)}: brought from schema version {version} to {LATEST}"]
     assert store.load("s") == before
     assert store.prompt_deltas("s") == deltas
-    assert add(store, said("u3"), base=head).number == 5
+    assert add(store, message("u3"), base=head).number == 5
     store.bind("client", "s")
     assert store.verify().damage == ()
     store.close()
@@ -118,7 +118,7 @@ def test_a_store_that_a_newer_lore_changes_meanwhile_is_written_no_more(bare, po
     store = Postgres.open(bare, silent)
     head = begun(store)
     postgres.run("UPDATE lore.lore_store SET version = 99", bare)
-    for call in (lambda: add(store, said("u1"), base=head), lambda: store.load("s")):
+    for call in (lambda: add(store, message("u1"), base=head), lambda: store.load("s")):
         with pytest.raises(FormatError):
             call()
     store.close()
@@ -136,7 +136,7 @@ def test_a_schema_of_another_program_is_refused_and_not_touched(bare, postgres, 
 
 def test_who_may_only_select_can_list_and_load(bare, postgres):
     store = Postgres.open(bare, silent)
-    head = begun(store, said("u1"))
+    head = begun(store, message("u1"))
     before = store.load("s")
     store.close()
     postgres.run("CREATE ROLE reader LOGIN")
@@ -150,7 +150,7 @@ def test_who_may_only_select_can_list_and_load(bare, postgres):
         assert [one.session_id for one in store.list()] == ["s"]
         assert store.verify().damage == ()
         with pytest.raises(StoreError) as caught:
-            add(store, said("u2"), base=head)
+            add(store, message("u2"), base=head)
         assert "GRANT" in caught.value.hint
         store.close()
     finally:
@@ -170,10 +170,10 @@ READ_ONLY = "&options=-cdefault_transaction_read_only%3Don"
 
 
 def test_a_database_that_takes_no_writes_is_read_and_refuses_to_write(database, opened):
-    head = begun(opened, said("u1"))
+    head = begun(opened, message("u1"))
     store = Postgres.open(database + READ_ONLY, silent)
     assert store.load("s").head == head
-    for call in (lambda: add(store, said("u2"), base=head), lambda: store.create(header("t"))):
+    for call in (lambda: add(store, message("u2"), base=head), lambda: store.create(header("t"))):
         with pytest.raises(StoreError) as caught:
             call()
         assert "takes no writes" in caught.value.message

@@ -14,7 +14,7 @@ import pytest
 from lore.store.base import ConflictError, Head, StoreError
 from lore.store.postgres import Postgres
 from lore.store.registry import silent
-from lore.testing.stores.scenarios import add, begun, events, header, said
+from lore.testing.stores.scenarios import add, begun, events, header, message
 
 FORKED = pytest.mark.skipif(sys.platform != "linux", reason="a fork here may not use what its parent loaded")
 QUIET = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")  # it is about threads, as is the test
@@ -43,14 +43,14 @@ WRITER = """
 import sys
 from lore.store.base import ConflictError
 from lore.store.registry import open_store
-from lore.testing.stores.scenarios import add, said
+from lore.testing.stores.scenarios import add, message
 url, name = sys.argv[1:]
 store = open_store(url)
 sys.stdin.readline()
 for number in range(12):
     while True:
         try:
-            add(store, said(f"{name}-{number}"))
+            add(store, message(f"{name}-{number}"))
             break
         except ConflictError:
             pass
@@ -71,7 +71,7 @@ def test_two_processes_on_one_session_lose_and_double_nothing(database, opening)
     stored = events(opening())[1:]
     for name in (b"p", b"q"):
         own = [one for one in stored if b'"%b-' % name in one]
-        assert own == [said(f"{name.decode()}-{number}") for number in range(12)]
+        assert own == [message(f"{name.decode()}-{number}") for number in range(12)]
     assert len(stored) == 24
     assert opening().verify().damage == ()
 
@@ -84,7 +84,7 @@ def test_eight_threads_on_one_object_take_turns(opening):
         head = begun(store, session_id=f"s{at}")
         gate.wait()
         for number in range(5):
-            head = add(store, said(f"u{number}"), session_id=f"s{at}", base=head)
+            head = add(store, message(f"u{number}"), session_id=f"s{at}", base=head)
         return head.number
 
     with ThreadPoolExecutor(8) as pool:
@@ -105,15 +105,15 @@ def test_the_loser_of_one_base_waits_for_the_winner_and_is_told(opening, monkeyp
 
     monkeypatch.setattr(one.link, "commit", slow)
     with ThreadPoolExecutor(2) as pool:
-        winner = pool.submit(add, one, said("u1"), base=base)
+        winner = pool.submit(add, one, message("u1"), base=base)
         assert written.wait(30)
-        loser = pool.submit(add, other, said("u2"), base=base)
+        loser = pool.submit(add, other, message("u2"), base=base)
         waits_for_a_lock(opening())
         go_on.set()
         assert isinstance(winner.result(30), Head)
         with pytest.raises(ConflictError):
             loser.result(30)
-    assert events(other) == (header(), said("u1"))
+    assert events(other) == (header(), message("u1"))
 
 
 def waits_for_a_lock(store):
@@ -130,14 +130,14 @@ def test_a_writer_that_is_stuck_does_not_hold_up_the_others_for_ever(database, o
     with psycopg.connect(database) as stuck:
         stuck.execute("SELECT 1 FROM lore.sessions WHERE session_id = 's' FOR UPDATE")
         for call in (
-            lambda: add(store, said("u1"), base=base), lambda: store.move("s", "p"),
+            lambda: add(store, message("u1"), base=base), lambda: store.move("s", "p"),
             lambda: store.delete("s"), lambda: store.bind("c", "s"), lambda: store.save(store.load("s")),
         ):  # fmt: skip
             with pytest.raises(StoreError, match="another writer") as caught:
                 call()
             assert "pg_stat_activity" in caught.value.hint
-        assert add(store, said("u1"), session_id="t", base=begun(store, session_id="t")).number == 2
-    assert add(store, said("u1"), base=base).number == 2
+        assert add(store, message("u1"), session_id="t", base=begun(store, session_id="t")).number == 2
+    assert add(store, message("u1"), base=base).number == 2
 
 
 def test_what_lore_writes_is_on_disk_whatever_the_server_takes_for_enough(database, opening):
@@ -203,12 +203,12 @@ def test_ids_that_look_like_sql_are_only_ids(opening):
     store = opening()
     for name in HARMFUL:
         head = store.create(header(name, project_id=name))
-        add(store, said(name), session_id=name, base=head, leaf_id=name)
+        add(store, message(name), session_id=name, base=head, leaf_id=name)
         store.bind(name, name)
         store.move(name, name + name)
     assert [one.session_id for one in store.list()] == sorted(HARMFUL)
     for name in HARMFUL:
-        assert store.load(name).events == (header(name, project_id=name), said(name))
+        assert store.load(name).events == (header(name, project_id=name), message(name))
         assert store.load(name).leaf_id == name
         assert store.resolve(name) == name
         assert [one.session_id for one in store.list(name + name)] == [name]
@@ -225,14 +225,14 @@ def test_a_child_makes_a_connection_of_its_own(opening):
     child = os.fork()
     if child == 0:
         try:
-            os.write(write, b"%d" % add(store, said("u1"), base=head).number)
+            os.write(write, b"%d" % add(store, message("u1"), base=head).number)
         finally:
             os._exit(0)
     os.waitpid(child, 0)
     os.close(write)
     with open(read, "rb") as pipe:
         assert pipe.read() == b"2"
-    assert store.load("s").events == (header(), said("u1"))
+    assert store.load("s").events == (header(), message("u1"))
     assert len(store.link._processes) == 1
 
 

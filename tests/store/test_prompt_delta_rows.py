@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 from lore.store.base import DeltaRow
 from lore.store.lines import Row, put_together, rows_of
 from lore.testing.stores.notes import ONE, prompt_delta
-from lore.testing.stores.scenarios import said
+from lore.testing.stores.scenarios import message
 from strategies import any_events
 
 TWO = b'[{"role":"user","text":"two"}]'
 
 
 def test_what_is_no_prompt_delta_makes_no_row():
-    assert rows_of([said("u1", '"prompt_delta"'), said("u2"), b'{"kind":"prompt_delta"}', b"no line"]) == []
+    assert rows_of([message("u1", '"prompt_delta"'), message("u2"), b'{"kind":"prompt_delta"}', b"no line"]) == []
 
 
 def test_rows_hold_bytes_as_they_were_written():

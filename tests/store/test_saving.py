@@ -5,7 +5,7 @@ import pytest
 from lore.store.base import ConflictError, Head, SessionDelta, UnknownSessionError
 from lore.store.deltas import Whole, save_delta
 from lore.store.sqlite import Memory
-from lore.testing.stores.scenarios import AT, LATER, Hiding, header, said
+from lore.testing.stores.scenarios import AT, LATER, Hiding, header, message
 
 
 def begun():
@@ -15,9 +15,9 @@ def begun():
 
 def test_a_store_without_the_method_is_saved_in_full():
     hidden, base = begun()
-    head = save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(said("u1"),), updated_at=LATER))
+    head = save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(message("u1"),), updated_at=LATER))
     (data,) = hidden.saves
-    assert data.events == (header(), said("u1"))
+    assert data.events == (header(), message("u1"))
     assert hidden.inner.load("s").head == head
     assert (data.created_at, data.updated_at) == (AT, LATER)
 
@@ -25,7 +25,7 @@ def test_a_store_without_the_method_is_saved_in_full():
 def test_both_times_are_saved():
     """`created_at` of a delta was left out where it was saved in full."""
     hidden, base = begun()
-    save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(said("u1"),), created_at=LATER))
+    save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(message("u1"),), created_at=LATER))
     assert hidden.inner.load("s").created_at == LATER
 
 
@@ -33,7 +33,7 @@ def test_both_times_are_saved():
 def test_what_cannot_be_called_is_no_method(able):
     hidden, base = begun()
     hidden.save_delta = able
-    save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(said("u1"),)))
+    save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(message("u1"),)))
     assert len(hidden.saves) == 1
 
 
@@ -49,9 +49,9 @@ def test_errors_are_those_of_the_method():
     hidden, base = begun()
     with pytest.raises(UnknownSessionError):
         save_delta(hidden.store, "t", SessionDelta(base=base))
-    save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(said("u1"),)))
+    save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(message("u1"),)))
     with pytest.raises(ConflictError):
-        save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(said("u2"),)))
+        save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(message("u2"),)))
     assert len(hidden.saves) == 1
 
 
@@ -60,13 +60,13 @@ def test_another_writer_between_loading_and_saving_is_a_conflict():
 
     def load(session_id, *, after=0):
         data = hidden.inner.load(session_id, after=after)
-        save_delta(hidden.inner, "s", SessionDelta(base=data.head, new_events=(said("other"),)))
+        save_delta(hidden.inner, "s", SessionDelta(base=data.head, new_events=(message("other"),)))
         return data
 
     hidden.load = load
     with pytest.raises(ConflictError):
-        save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(said("u1"),)))
-    assert hidden.inner.load("s").events == (header(), said("other"))
+        save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(message("u1"),)))
+    assert hidden.inner.load("s").events == (header(), message("other"))
 
 
 def test_a_whole_session_has_the_digests_of_its_events():

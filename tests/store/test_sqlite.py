@@ -11,7 +11,7 @@ from lore.store.base import StoreError
 from lore.store.registry import open_store
 from lore.store.sqlite import Sqlite
 from lore.testing import StoreContract
-from lore.testing.stores.scenarios import add, begun, header, said
+from lore.testing.stores.scenarios import add, begun, header, message
 from store.harness import HarnessScenarios
 from store.old_schemas import make
 from store.sqlite_files import half_done, locked_down, opened, picture
@@ -37,7 +37,7 @@ def test_a_store_is_made_by_the_first_write_in_folders_and_files_of_ones_own(tmp
         assert store.list() == []
         assert store.resolve("client") is None
         assert not (tmp_path / "one").exists()
-        begun(store, said("u1"))
+        begun(store, message("u1"))
         modes = {path.name: path.stat().st_mode & 0o777 for path in file.parent.iterdir()}
         assert modes == {"sessions.db": 0o600, "sessions.db-wal": 0o600, "sessions.db-shm": 0o600}
         assert [folder.stat().st_mode & 0o777 for folder in (file.parent, file.parent.parent)] == [0o700, 0o700]
@@ -48,7 +48,7 @@ def test_a_store_is_made_by_the_first_write_in_folders_and_files_of_ones_own(tmp
 def test_a_store_that_was_read_while_it_was_missing_sees_it_when_it_is_there(tmp_path):
     with opened(tmp_path / "s.db") as reader, opened(tmp_path / "s.db") as writer:
         assert reader.list() == []
-        begun(writer, said("u1"))
+        begun(writer, message("u1"))
         assert [one.session_id for one in reader.list()] == ["s"]
 
 
@@ -58,7 +58,7 @@ def test_a_store_that_was_read_while_it_was_missing_sees_it_when_it_is_there(tmp
 def test_a_file_is_named_as_it_is_written(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     with closing(open_store(f"sqlite:{name}")) as store:
-        begun(store, said("u1"))
+        begun(store, message("u1"))
         assert store.url == f"sqlite:{name}"
     assert os.listdir(tmp_path) == [name]
     with closing(open_store(f"sqlite:{tmp_path}/{name}")) as store:
@@ -125,8 +125,8 @@ def test_a_file_is_trusted_with_nothing_and_a_disk_with_less(tmp_path):
 def test_vacuum_gives_back_what_a_deleted_session_took(tmp_path):
     with opened(tmp_path / "s.db") as store:
         assert store.vacuum() == 0
-        begun(store, *(said(f"u{number}", "x" * 10_000) for number in range(100)))
-        begun(store, said("u1"), session_id="t")
+        begun(store, *(message(f"u{number}", "x" * 10_000) for number in range(100)))
+        begun(store, message("u1"), session_id="t")
         store.delete("s")
         assert store.vacuum() > 1_000_000
         assert len(store.load("t").events) == 2
@@ -162,7 +162,7 @@ def test_a_library_of_sqlite_that_is_too_old_is_named(tmp_path, monkeypatch):
 
 def test_a_file_that_cannot_be_written_is_read_and_nothing_is_put_beside_it(tmp_path, monkeypatch):
     with opened(tmp_path / "s.db") as store:
-        begun(store, said("u1"))
+        begun(store, message("u1"))
     before = picture(tmp_path)
     locked_down(tmp_path, monkeypatch)
     with opened(tmp_path / "s.db") as store:
@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_written_is_read_and_nothing_is_put_beside_it(tmp_
 
 def test_a_file_that_cannot_be_written_is_read_with_what_its_writer_has_not_put_into_it_yet(tmp_path, monkeypatch):
     with opened(tmp_path / "s.db") as writer:
-        begun(writer, said("u1"))
+        begun(writer, message("u1"))
         with monkeypatch.context() as patch:
             locked_down(tmp_path, patch)
             with opened(tmp_path / "s.db") as reader:
@@ -187,7 +187,7 @@ def test_a_file_that_cannot_be_written_is_read_with_what_its_writer_has_not_put_
 def test_what_was_begun_in_a_file_that_cannot_be_written_is_not_read(tmp_path, monkeypatch):
     """A journal beside it says that the file is half written; to take that back it would have to be written."""
     with opened(tmp_path / "s.db") as store:
-        begun(store, said("u1"))
+        begun(store, message("u1"))
     half_done(tmp_path / "s.db", "CREATE TABLE more (x)")
     before = picture(tmp_path)
     locked_down(tmp_path, monkeypatch)
@@ -221,8 +221,8 @@ def work(store, call):
 
 def test_a_delta_asks_the_same_of_a_long_session_as_of_a_short_one(tmp_path):
     with opened(tmp_path / "s.db") as store:
-        head = begun(store, said("u1"))
-        short = work(store, lambda: add(store, said("u2"), base=head))
-        head = add(store, *(said(f"u{number}") for number in range(3, 3000)))
-        long = work(store, lambda: add(store, said("u3000"), base=head))
+        head = begun(store, message("u1"))
+        short = work(store, lambda: add(store, message("u2"), base=head))
+        head = add(store, *(message(f"u{number}") for number in range(3, 3000)))
+        long = work(store, lambda: add(store, message("u3000"), base=head))
     assert short == long

@@ -8,7 +8,7 @@ import pytest
 
 from lore.store.base import DamagedError, StoreError
 from lore.store.sqlite import Sqlite
-from lore.testing.stores.scenarios import add, begun, header, said
+from lore.testing.stores.scenarios import add, begun, header, message
 from store.sqlite_files import opened
 
 DELTA = (
@@ -29,8 +29,8 @@ def forty(tmp_path):
     """Return the file of a store with session `s` of 40 events, the last a prompt delta, and session `t` of 2."""
     file = tmp_path / "s.db"
     with opened(file) as store:
-        begun(store, *(said(f"u{number}") for number in range(2, 40)), DELTA)
-        begun(store, said("u1"), session_id="t")
+        begun(store, *(message(f"u{number}") for number in range(2, 40)), DELTA)
+        begun(store, message("u1"), session_id="t")
     return file
 
 
@@ -138,7 +138,7 @@ def test_nothing_is_built_on_an_end_that_is_damaged(forty, statement):
     changed(forty, statement)
     with opened(forty) as store:
         with pytest.raises(DamagedError) as error:
-            add(store, said("more"), base=head)
+            add(store, message("more"), base=head)
         assert "verify" in error.value.hint
         assert store.list()[0].head == head
 
@@ -225,7 +225,7 @@ def test_a_damaged_file_gives_what_was_written_or_an_error(forty, seed):
                 assert found is None or found.events == data.events
                 assert found is not None or (verified is not None and verified.damage)
             for call in (store.list, store.vacuum, lambda: store.prompt_deltas("s"), lambda: store.resolve("client"),
-                         lambda: add(store, said("more")), lambda: store.create(header("u")),
+                         lambda: add(store, message("more")), lambda: store.create(header("u")),
                          lambda: store.move("s", "q"), lambda: store.delete("s")):  # fmt: skip
                 tried(call)
     assert all(error.hint for error in said_why)

@@ -17,7 +17,7 @@ from lore.store import sqlite_file
 from lore.store.base import ConflictError, SessionDelta, StoreError
 from lore.store.registry import open_store, open_there
 from lore.store.sqlite_file import stamp_of
-from lore.testing.stores.scenarios import LATER, add, begun, said
+from lore.testing.stores.scenarios import LATER, add, begun, message
 from store.sqlite_files import opened
 
 DELTA = (
@@ -31,10 +31,10 @@ DELTA = (
 
 def test_a_full_disk_changes_nothing_and_the_same_delta_goes_through_later(tmp_path):
     with opened(tmp_path / "s.db") as store:
-        head = begun(store, said("u1"))
+        head = begun(store, message("u1"))
         before = store.load("s")
         store._connection.execute("PRAGMA max_page_count = 20")
-        delta = SessionDelta(base=head, new_events=tuple(said(f"u{n}", "x" * 5000) for n in range(2, 40)))
+        delta = SessionDelta(base=head, new_events=tuple(message(f"u{n}", "x" * 5000) for n in range(2, 40)))
         with pytest.raises(StoreError, match="the disk is full") as error:
             store.save_delta("s", delta)
         assert "same again" in error.value.hint
@@ -65,7 +65,7 @@ class FailingCommit:
 def test_a_sync_that_fails_is_no_acknowledgement(tmp_path):
     with opened(tmp_path / "s.db") as store:
         head = begun(store)
-        delta, real = SessionDelta(base=head, new_events=(said("u1"),)), store._connection
+        delta, real = SessionDelta(base=head, new_events=(message("u1"),)), store._connection
         store._connection = FailingCommit(real)
         with pytest.raises(StoreError, match="the disk failed") as error:
             store.save_delta("s", delta)
@@ -79,14 +79,14 @@ WRITER = """
 import sys
 from lore.store.base import StoreError
 from lore.store.sqlite import Sqlite
-from lore.testing.stores.scenarios import add, header, said
+from lore.testing.stores.scenarios import add, header, message
 store = Sqlite(sys.argv[1])
 head = store.create(header())
 if store.load("s").head.number > 1:
     head = store.load("s").head
 try:
     for number in range(int(sys.argv[2])):
-        head = add(store, said(f"u{head.number + 1}", "x" * int(sys.argv[3])), base=head)
+        head = add(store, message(f"u{head.number + 1}", "x" * int(sys.argv[3])), base=head)
         print(head.number, flush=True)
 except StoreError as error:
     print(error.message, error.hint, file=sys.stderr)
@@ -109,7 +109,7 @@ def test_a_limit_of_the_process_loses_nothing_acknowledged(tmp_path):
     with opened(tmp_path / "s.db") as store:
         assert 2 <= acknowledged <= store.load("s").head.number
         assert store.verify().damage == ()
-        add(store, said("more"))
+        add(store, message("more"))
 
 
 # processes that die
@@ -126,7 +126,7 @@ def test_what_a_killed_process_acknowledged_is_there_once_and_in_order(tmp_path)
         assert (tmp_path / "s.db-wal").stat().st_size > 0
         with opened(tmp_path / "s.db") as store:
             events = store.load("s").events
-            assert events[1:] == tuple(said(f"u{number}", "x" * 10) for number in range(2, len(events) + 1))
+            assert events[1:] == tuple(message(f"u{number}", "x" * 10) for number in range(2, len(events) + 1))
             assert acknowledged <= len(events) <= acknowledged + 1
             assert store.verify().damage == ()
 
@@ -142,7 +142,7 @@ def test_a_file_whose_making_was_killed_is_made_anew(tmp_path):
         connection.execute("ROLLBACK")
     assert (tmp_path / "left" / "s.db").stat().st_size > 0
     with opened(tmp_path / "left" / "s.db") as store:
-        begun(store, said("u1"))
+        begun(store, message("u1"))
         assert store.verify().damage == ()
 
 
@@ -150,7 +150,7 @@ def test_a_file_whose_making_was_killed_is_made_anew(tmp_path):
 def test_a_file_that_was_replaced_or_removed_takes_nothing_that_would_be_lost(tmp_path, is_replaced):
     (tmp_path / "other").mkdir()
     with opened(tmp_path / "other" / "s.db") as store:
-        begun(store, said("u1"))
+        begun(store, message("u1"))
     with opened(tmp_path / "s.db") as store:
         head = begun(store)
         if is_replaced:
@@ -158,20 +158,20 @@ def test_a_file_that_was_replaced_or_removed_takes_nothing_that_would_be_lost(tm
         else:
             (tmp_path / "s.db").unlink()
         with pytest.raises(StoreError, match="replaced or removed") as error:
-            add(store, said("u2"), base=head)
+            add(store, message("u2"), base=head)
         assert "put the file back" in error.value.hint
 
 
 def test_the_log_of_the_file_that_came_in_its_place_is_left_alone(tmp_path):
     """sqlite removes a log by its name when the last connection is closed, whosever it is by then."""
     with opened(tmp_path / "s.db") as first:
-        head = begun(first, said("u1"))
+        head = begun(first, message("u1"))
         for end in ("", "-wal", "-shm"):
             (tmp_path / f"s.db{end}").rename(tmp_path / f"old{end}")
         with opened(tmp_path / "s.db") as second:
-            begun(second, said("u2"), said("u3"))
+            begun(second, message("u2"), message("u3"))
             with pytest.raises(StoreError, match="replaced or removed"):
-                add(first, said("u4"), base=head)
+                add(first, message("u4"), base=head)
             assert (tmp_path / "s.db-wal").stat().st_size > 0
             assert len(second.load("s").events) == 3
     with opened(tmp_path / "s.db") as store:
@@ -187,13 +187,13 @@ import sys
 from threading import Thread
 from lore.store.base import ConflictError
 from lore.store.sqlite import Sqlite
-from lore.testing.stores.scenarios import add, header, said
+from lore.testing.stores.scenarios import add, header, message
 conflicts = []
 def work(store, name):
     for number in range(3):
         while True:
             try:
-                add(store, said(f"{name}-{number}"))
+                add(store, message(f"{name}-{number}"))
                 break
             except ConflictError as error:
                 conflicts.append(error)
@@ -213,18 +213,18 @@ def test_two_processes_of_eight_threads_make_a_store_and_lose_and_double_nothing
     assert [process.communicate()[1] for process in both] == [b"", b""]
     with opened(tmp_path / "new" / "s.db") as store:
         found = sorted(store.load("s").events[1:])
-        assert found == sorted(said(f"{name}-{at}-{n}") for name in "ab" for at in range(8) for n in range(3))
+        assert found == sorted(message(f"{name}-{at}-{n}") for name in "ab" for at in range(8) for n in range(3))
         assert store.verify().damage == ()
 
 
 def test_of_two_with_the_same_base_one_wins_and_the_other_can_retry(tmp_path):
     with opened(tmp_path / "s.db") as one, opened(tmp_path / "s.db") as other:
         base = begun(one)
-        add(one, said("u1"), base=base)
+        add(one, message("u1"), base=base)
         with pytest.raises(ConflictError) as error:
-            add(other, said("u2"), base=base)
+            add(other, message("u2"), base=base)
         assert (error.value.base, error.value.stored) == (base, one.load("s").head)
-        assert add(other, said("u2"), base=error.value.stored).number == 3
+        assert add(other, message("u2"), base=error.value.stored).number == 3
 
 
 def test_a_store_that_others_keep_busy_is_an_error_after_a_while_and_can_be_read(tmp_path):
@@ -232,10 +232,10 @@ def test_a_store_that_others_keep_busy_is_an_error_after_a_while_and_can_be_read
         head = begun(store)
         with store.transaction(write=True):
             with pytest.raises(StoreError, match="busy") as error:
-                add(other, said("u1"), base=head)
+                add(other, message("u1"), base=head)
             assert error.value.hint
             assert other.load("s").head == head
-        assert add(other, said("u1"), base=head).number == 2
+        assert add(other, message("u1"), base=head).number == 2
 
 
 LOOK = "import sys; from lore.store.sqlite import Sqlite; store = Sqlite(sys.argv[1]); store.list(); store.close()"
@@ -249,7 +249,7 @@ def test_another_store_on_the_same_file_takes_no_lock_away_from_the_first(tmp_pa
             second.list()
         subprocess.run([sys.executable, "-c", LOOK, str(tmp_path / "s.db")], check=True)
         assert (tmp_path / "s.db-wal").exists()
-        add(first, said("u1"))
+        add(first, message("u1"))
     with opened(tmp_path / "s.db") as store:
         assert len(store.load("s").events) == 2
 
@@ -257,16 +257,16 @@ def test_another_store_on_the_same_file_takes_no_lock_away_from_the_first(tmp_pa
 FORKED = """
 import os, sys
 from lore.store.sqlite import Sqlite
-from lore.testing.stores.scenarios import add, header, said
+from lore.testing.stores.scenarios import add, header, message
 store = Sqlite(sys.argv[1])
 store.create(header())
 inherited = store._connection
 child = os.fork()
 if not child:
-    add(store, said("child"))
+    add(store, message("child"))
     os._exit(store._connection is inherited)
 assert os.waitpid(child, 0)[1] == 0
-add(store, said("parent"))
+add(store, message("parent"))
 store.close()
 """
 
@@ -274,7 +274,7 @@ store.close()
 def test_a_child_of_a_fork_writes_by_a_connection_of_its_own(tmp_path):
     subprocess.run([sys.executable, "-c", FORKED, str(tmp_path / "s.db")], check=True)
     with opened(tmp_path / "s.db") as store:
-        assert store.load("s").events[1:] == (said("child"), said("parent"))
+        assert store.load("s").events[1:] == (message("child"), message("parent"))
         assert store.verify().damage == ()
 
 
@@ -283,8 +283,8 @@ def test_a_child_of_a_fork_writes_by_a_connection_of_its_own(tmp_path):
 
 def test_a_clock_that_goes_back_is_kept_as_it_is_said(tmp_path):
     with opened(tmp_path / "s.db") as store:
-        head = add(store, said("u1"), base=begun(store), updated_at=LATER)
-        add(store, said("u2"), base=head, updated_at="1970-01-01T00:00:00Z")
+        head = add(store, message("u1"), base=begun(store), updated_at=LATER)
+        add(store, message("u2"), base=head, updated_at="1970-01-01T00:00:00Z")
         assert store.load("s").updated_at == "1970-01-01T00:00:00Z"
         assert len(store.load("s").events) == 3
         assert store.verify().damage == ()
@@ -336,7 +336,7 @@ def test_what_cannot_be_a_name_is_unknown(tmp_path, name):
 def test_a_named_pipe_beside_the_file_is_refused_and_not_waited_for(tmp_path, end):
     """Whoever could write to the folder stopped every reader for ever, who waited for somebody to write to it."""
     with opened(tmp_path / "s.db") as store:
-        begun(store, said("u1"))
+        begun(store, message("u1"))
     os.mkfifo(tmp_path / f"s.db{end}")
     with pytest.raises(StoreError, match="is not a regular file"):
         opened(tmp_path / "s.db")
@@ -346,7 +346,7 @@ def test_what_lies_beside_the_file_is_found_through_a_link(tmp_path):
     """sqlite keeps its log beside what a link leads to: beside the link, a newer version in it was overlooked."""
     (tmp_path / "link.db").symlink_to(tmp_path / "s.db")
     with opened(tmp_path / "s.db") as store:
-        begun(store, said("u1"))
+        begun(store, message("u1"))
         with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other:
             other.execute("PRAGMA wal_autocheckpoint = 0")
             other.execute("PRAGMA user_version = 99")
@@ -358,7 +358,7 @@ def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     with closing(open_store("sqlite:~/s.db")) as store:
-        begun(store, said("u1"))
+        begun(store, message("u1"))
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
     with closing(open_there("sqlite:~/s.db")) as store:
         assert store.list()

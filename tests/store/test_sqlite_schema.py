@@ -10,7 +10,7 @@ from lore.store import sqlite as module
 from lore.store.base import EMPTY, DamagedError, FormatError, SessionDelta, StoreError
 from lore.store.sql_tables import LATEST, STEPS
 from lore.store.sqlite import Sqlite
-from lore.testing.stores.scenarios import said
+from lore.testing.stores.scenarios import message
 from store.old_schemas import FOLDER, FORK, PARENT, make
 from store.sqlite_files import asked, half_done, opened, picture
 
@@ -119,7 +119,7 @@ def test_an_older_database_is_brought_up_with_its_rows_and_takes_new_ones(older)
         assert (store.checkpoint("s1") is not None) == (version > 2)
         assert store.verify().damage == ()
         again = b'{"kind":"prompt_delta","seq":0,"selector":{"target":"messages","insert_at":3}}'
-        head = store.save_delta("s1", SessionDelta(base=data.head, new_events=(again, said("u3"))))
+        head = store.save_delta("s1", SessionDelta(base=data.head, new_events=(again, message("u3"))))
         store.bind("another", "s1")
         assert head.number == len(PARENT) + 2
     with opened(file) as store:

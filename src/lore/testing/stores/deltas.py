@@ -26,8 +26,8 @@ from lore.testing.stores.scenarios import (
     events,
     header,
     line,
+    message,
     raised,
-    said,
 )
 
 _BIG = 5 * 1024 * 1024  # of four events; the longest line that a log may have is of 12 MiB
@@ -40,7 +40,7 @@ class DeltaScenarios(Scenarios):
     # adding
 
     def test_a_batch_is_stored_in_its_order_behind_one_head(self, store: Store) -> None:
-        batch = [said(f"u{number}") for number in range(9, 0, -1)]
+        batch = [message(f"u{number}") for number in range(9, 0, -1)]
         head = add(store, *batch, base=store.create(header()))
         assert head.number == 10
         assert head.digest == follow(bytes.fromhex(NOTHING.digest), [header(), *batch])[-1].hex()
@@ -51,9 +51,9 @@ class DeltaScenarios(Scenarios):
 
     def test_a_stale_base_is_refused_and_names_both(self, store: Store) -> None:
         old = begun(store)
-        now = add(store, said("u1"), base=old)
+        now = add(store, message("u1"), base=old)
         before = store.load("s")
-        error = raised(ConflictError, adding(store, said("u2"), base=old))
+        error = raised(ConflictError, adding(store, message("u2"), base=old))
         assert (error.base, error.stored) == (old, now)
         assert str(old) in str(error)
         assert str(now) in str(error)
@@ -61,26 +61,26 @@ class DeltaScenarios(Scenarios):
         assert store.load("s") == before
 
     def test_a_base_that_was_never_stored_is_refused(self, store: Store) -> None:
-        head = begun(store, said("u1"))
+        head = begun(store, message("u1"))
         for base in (NOTHING, Head(9, head.digest, head.note), Head(2, "f" * 64, head.note), Head(-1, "", "")):
-            assert raised(ConflictError, adding(store, said("u2"), base=base)).stored == head
+            assert raised(ConflictError, adding(store, message("u2"), base=base)).stored == head
         assert store.load("s").head == head
 
     def test_a_tombstone_stands_before_what_is_appended_with_it(self, store: Store) -> None:
-        begun(store, said("u1"), said("failed"))
-        head = add(store, said("u2"), removed_ids=("failed",))
+        begun(store, message("u1"), message("failed"))
+        head = add(store, message("u2"), removed_ids=("failed",))
         tombstone = line("remove", uuids=["failed"])
-        assert events(store) == (header(), said("u1"), said("failed"), tombstone, said("u2"))
+        assert events(store) == (header(), message("u1"), message("failed"), tombstone, message("u2"))
         assert head.number == 5
 
     def test_a_tombstone_alone_is_valid_and_deletes_nothing_from_the_log(self, store: Store) -> None:
-        begun(store, said("u1"), said("u2"))
+        begun(store, message("u1"), message("u2"))
         head = add(store, removed_ids=("u2", "u1"))
-        assert events(store) == (header(), said("u1"), said("u2"), line("remove", uuids=["u2", "u1"]))
+        assert events(store) == (header(), message("u1"), message("u2"), line("remove", uuids=["u2", "u1"]))
         assert store.load("s").head == head
 
     def test_an_empty_delta_changes_nothing(self, store: Store) -> None:
-        head = begun(store, said("u1"))
+        head = begun(store, message("u1"))
         add(store, leaf_id="u1", metadata=b'{"a":1}')
         before = store.load("s")
         assert add(store, base=before.head) == before.head
@@ -90,28 +90,28 @@ class DeltaScenarios(Scenarios):
 
     def test_an_empty_delta_on_a_stale_base_is_refused(self, store: Store) -> None:
         old = begun(store)
-        add(store, said("u1"))
+        add(store, message("u1"))
         raised(ConflictError, adding(store, base=old))
 
     def test_many_megabytes_in_one_delta_come_back(self, store: Store) -> None:
-        batch = [said(f"u{number}", chr(97 + number) * _BIG) for number in range(4)]
+        batch = [message(f"u{number}", chr(97 + number) * _BIG) for number in range(4)]
         head = begun(store, *batch)
         assert events(store) == (header(), *batch)
-        assert add(store, said("after"), base=head).number == 6
+        assert add(store, message("after"), base=head).number == 6
 
     def test_an_event_over_the_limit_is_refused_with_all_of_its_delta(self, store: Store) -> None:
         head = begun(store)
-        error = raised(StoreError, adding(store, said("u1"), said("u2", "x" * _TOO_BIG), base=head))
+        error = raised(StoreError, adding(store, message("u1"), message("u2", "x" * _TOO_BIG), base=head))
         assert "MiB" in str(error)
         assert events(store) == (header(),)
-        assert add(store, said("u1"), base=head).number == 2
+        assert add(store, message("u1"), base=head).number == 2
 
     def test_times_are_kept_as_they_are_given(self, store: Store) -> None:
         begun(store)
-        add(store, said("u1"), updated_at=LATER)
-        add(store, said("u2"), updated_at=AT)  # a clock that went back: nothing is compared
+        add(store, message("u1"), updated_at=LATER)
+        add(store, message("u2"), updated_at=AT)  # a clock that went back: nothing is compared
         assert (store.load("s").created_at, store.load("s").updated_at) == (AT, AT)
-        add(store, said("u3"), created_at=LATER)
+        add(store, message("u3"), created_at=LATER)
         assert (store.load("s").created_at, store.load("s").updated_at) == (LATER, AT)
         assert store.list()[0].updated_at == AT
 
@@ -130,16 +130,16 @@ class DeltaScenarios(Scenarios):
         head, counts = store.create(header()), list[int]()
         for number, able in enumerate((False, True, False)):
             hidden.able = able and hasattr(store, "save_delta")
-            head = add(hidden.store, said(f"u{number}"), base=head)
+            head = add(hidden.store, message(f"u{number}"), base=head)
             counts.append(len(hidden.saves))
         assert counts == ([1, 1, 2] if hasattr(store, "save_delta") else [1, 2, 3])
-        assert events(store) == (header(), said("u0"), said("u1"), said("u2"))
+        assert events(store) == (header(), message("u0"), message("u1"), message("u2"))
 
     def test_what_changes_nothing_is_not_saved_in_full(self, store: Store) -> None:
         hidden = Hiding(store)
         first = store.create(header())
-        second = add(hidden.store, said("u1"), base=first)
-        assert add(hidden.store, said("u1"), base=first) == second
+        second = add(hidden.store, message("u1"), base=first)
+        assert add(hidden.store, message("u1"), base=first) == second
         assert add(hidden.store, base=second) == second
         assert len(hidden.saves) == 1
 
@@ -147,56 +147,60 @@ class DeltaScenarios(Scenarios):
 
     def test_an_exact_retry_after_more_was_appended_gives_the_first_answer(self, store: Store) -> None:
         base = begun(store)
-        first = add(store, said("u1"), said("u2"), base=base)
-        add(store, said("u3"), base=first)
+        first = add(store, message("u1"), message("u2"), base=base)
+        add(store, message("u3"), base=first)
         before = store.load("s")
-        assert add(store, said("u1"), said("u2"), base=base) == first
+        assert add(store, message("u1"), message("u2"), base=base) == first
         assert store.load("s") == before
 
     def test_an_exact_retry_does_not_bring_old_notes_back(self, store: Store) -> None:
         base = begun(store)
-        first = add(store, said("u1"), base=base, metadata=b'{"a":1}')
+        first = add(store, message("u1"), base=base, metadata=b'{"a":1}')
         now = add(store, base=first, metadata=b'{"a":2}')
-        assert raised(ConflictError, adding(store, said("u1"), base=base, metadata=b'{"a":1}')).stored == now
+        assert raised(ConflictError, adding(store, message("u1"), base=base, metadata=b'{"a":1}')).stored == now
         assert (store.load("s").metadata, store.load("s").head) == (b'{"a":2}', now)
 
     def test_a_retry_with_other_notes_behind_later_events_is_refused(self, store: Store) -> None:
         base = begun(store)
-        now = add(store, said("u2"), base=add(store, said("u1"), base=base))
-        raised(ConflictError, adding(store, said("u1"), base=base, metadata=b'{"a":1}'))
+        now = add(store, message("u2"), base=add(store, message("u1"), base=base))
+        raised(ConflictError, adding(store, message("u1"), base=base, metadata=b'{"a":1}'))
         assert (store.load("s").metadata, store.load("s").head) == (b"{}", now)
 
     def test_a_retry_with_more_behind_adds_only_what_is_new(self, store: Store) -> None:
         base = begun(store)
-        add(store, said("u1"), base=base)  # stored, but the answer was lost: the writer still builds on `base`
-        head = add(store, said("u1"), said("u2"), said("u3"), base=base)
-        assert events(store) == (header(), said("u1"), said("u2"), said("u3"))
+        add(store, message("u1"), base=base)  # stored, but the answer was lost: the writer still builds on `base`
+        head = add(store, message("u1"), message("u2"), message("u3"), base=base)
+        assert events(store) == (header(), message("u1"), message("u2"), message("u3"))
         assert store.load("s").head == head
 
     def test_a_note_that_comes_with_a_retry_is_stored(self, store: Store) -> None:
         """The events are there already, the note is not: to take it all for a retry lost the note, acknowledged."""
         base = begun(store)
-        add(store, said("u1"), base=base)
-        head = add(store, said("u1"), base=base, metadata=b'{"a":1}', leaf_id="u1")
+        add(store, message("u1"), base=base)
+        head = add(store, message("u1"), base=base, metadata=b'{"a":1}', leaf_id="u1")
         data = store.load("s")
         assert (data.metadata, data.leaf_id, data.head) == (b'{"a":1}', "u1", head)
-        assert data.events == (header(), said("u1"))
+        assert data.events == (header(), message("u1"))
 
     def test_a_retry_in_another_spelling_is_the_same(self, store: Store) -> None:
-        other = said("u1").replace(b":", b" : ", 1)
+        other = message("u1").replace(b":", b" : ", 1)
         base = begun(store)
-        first = add(store, said("u1"), base=base)
+        first = add(store, message("u1"), base=base)
         assert add(store, other, base=base) == first
-        assert events(store) == (header(), said("u1"))
+        assert events(store) == (header(), message("u1"))
 
     def test_a_retry_with_other_content_is_refused_and_the_log_stays(self, store: Store) -> None:
         base = begun(store)
-        now = add(store, said("u1"), said("u2"), base=base)
+        now = add(store, message("u1"), message("u2"), base=base)
         before = store.load("s")
-        for lines in ((said("u1"), said("u9")), (said("u2"), said("u1")), (said("u1", "other"), said("u2"))):
+        for lines in (
+            (message("u1"), message("u9")),
+            (message("u2"), message("u1")),
+            (message("u1", "other"), message("u2")),
+        ):
             error = raised(ConflictError, adding(store, *lines, base=base))
             assert (error.base, error.stored) == (base, now)
-        raised(ConflictError, adding(store, said("u1"), said("u2"), base=base, removed_ids=("u1",)))
+        raised(ConflictError, adding(store, message("u1"), message("u2"), base=base, removed_ids=("u1",)))
         assert store.load("s") == before
 
     def test_values_are_compared_strictly(self, store: Store) -> None:
@@ -207,18 +211,18 @@ class DeltaScenarios(Scenarios):
         assert events(store) == (header(), line("x", a=1))
 
     def test_the_same_event_twice_on_purpose_is_stored_twice(self, store: Store) -> None:
-        head = begun(store, said("u1"))
-        add(store, said("u1"), base=head)
-        assert events(store) == (header(), said("u1"), said("u1"))
+        head = begun(store, message("u1"))
+        add(store, message("u1"), base=head)
+        assert events(store) == (header(), message("u1"), message("u1"))
 
     def test_a_retry_after_a_restart_gives_the_first_answer(self, tmp_path: Path) -> None:
         self.needs_restarts()
         with self.opened(tmp_path) as store:
             base = begun(store)
-            first = add(store, said("u1"), base=base)
+            first = add(store, message("u1"), base=base)
         with self.opened(tmp_path) as store:
-            assert add(store, said("u1"), base=base) == first
-            assert add(store, said("u1"), said("u2"), base=base).number == 3
+            assert add(store, message("u1"), base=base) == first
+            assert add(store, message("u1"), message("u2"), base=base).number == 3
 
     # writers at the same time
 
@@ -244,7 +248,7 @@ class DeltaScenarios(Scenarios):
         with self.several(tmp_path, 2) as stores:
             base = begun(stores[0])
             for number in range(5):
-                lines = [said(f"u{number}-{writer}") for writer in range(2)]
+                lines = [message(f"u{number}-{writer}") for writer in range(2)]
                 answers = at_once(partial(add, base=base), stores, lines)
                 assert {type(answer) for answer in answers} == {Head, ConflictError}
                 loser = next(at for at, answer in enumerate(answers) if isinstance(answer, ConflictError))
@@ -258,12 +262,12 @@ class DeltaScenarios(Scenarios):
             answers = at_once(_write, stores, range(_WRITERS))
             assert [answer for answer in answers if isinstance(answer, StoreError)] == []
             stored = events(stores[0])
-            every = {said(f"u{writer}-{number}") for writer in range(_WRITERS) for number in range(_EACH)}
+            every = {message(f"u{writer}-{number}") for writer in range(_WRITERS) for number in range(_EACH)}
             assert set(stored[1:]) == every
             assert len(stored) == len(every) + 1
             for writer in range(_WRITERS):
                 own = [text for text in stored if b'"u%d-' % writer in text]
-                assert own == [said(f"u{writer}-{number}") for number in range(_EACH)]
+                assert own == [message(f"u{writer}-{number}") for number in range(_EACH)]
 
     def test_writers_of_different_sessions_do_not_hinder_each_other(self, tmp_path: Path) -> None:
         with self.several(tmp_path, 4) as stores:
@@ -303,7 +307,7 @@ def _write(store: Store, writer: int) -> None:
     for number in range(_EACH):
         for _ in range(_TRIES):
             with suppress(ConflictError):
-                add(store, said(f"u{writer}-{number}"))
+                add(store, message(f"u{writer}-{number}"))
                 break
         else:
             raise AssertionError("refused each time")
@@ -312,7 +316,7 @@ def _write(store: Store, writer: int) -> None:
 def _fill(store: Store, session_id: str) -> None:
     head = store.load(session_id).head
     for number in range(_EACH):
-        head = add(store, said(f"u{number}"), session_id=session_id, base=head)
+        head = add(store, message(f"u{number}"), session_id=session_id, base=head)
 
 
 def played(store: Store) -> list[object]:
@@ -334,17 +338,17 @@ def _delta(*lines: bytes, **more: Any) -> SessionDelta:
 
 
 _HISTORY = (
-    (0, _delta(said("u1"), said("u2"))),
-    (0, _delta(said("u1"), said("u2"))),
-    (0, _delta(said("u1"), said("x"))),
-    (1, _delta(said("u3"), removed_ids=("u2",), leaf_id="u3", updated_at=LATER)),
-    (1, _delta(said("u3"), said("u4"), removed_ids=("u2",), leaf_id="u4")),
+    (0, _delta(message("u1"), message("u2"))),
+    (0, _delta(message("u1"), message("u2"))),
+    (0, _delta(message("u1"), message("x"))),
+    (1, _delta(message("u3"), removed_ids=("u2",), leaf_id="u3", updated_at=LATER)),
+    (1, _delta(message("u3"), message("u4"), removed_ids=("u2",), leaf_id="u4")),
     (1, _delta(removed_ids=("u2",))),
     (1, _delta(metadata=b'{"b":2}')),
     (4, _delta(metadata=b'{"b":2}', created_at=LATER)),
     (-1, _delta(metadata=b"[]")),
     (-1, _delta(b"no line")),
-    (-1, _delta(said("u5"), created_at=LATER, updated_at=AT)),
+    (-1, _delta(message("u5"), created_at=LATER, updated_at=AT)),
     (-1, _delta()),
     (0, _delta()),
 )

@@ -7,7 +7,7 @@ from typing import cast
 
 from lore.model.canonical import canonical
 from lore.store.base import Checkpoint, ConflictError, Store, StoreError
-from lore.testing.stores.scenarios import Scenarios, add, adding, begun, events, header, raised, said
+from lore.testing.stores.scenarios import Scenarios, add, adding, begun, events, header, message, raised
 
 ONE = b'[{"role":"user","text":"one"}]'
 
@@ -26,14 +26,14 @@ class NoteScenarios(Scenarios):
     def test_keys_of_metadata_replace_those_of_the_same_name(self, store: Store) -> None:
         begun(store)
         add(store, metadata=b'{"a":1,"b":{"c":[1, 2]}}')
-        add(store, said("u1"), metadata=b'{"a":null,"d":18446744073709551617}')
+        add(store, message("u1"), metadata=b'{"a":null,"d":18446744073709551617}')
         assert canonical(store.load("s").metadata) == canonical(b'{"a":null,"b":{"c":[1,2]},"d":18446744073709551617}')
         assert b"18446744073709551617" in store.load("s").metadata
 
     def test_the_leaf_stays_until_another_is_named(self, store: Store) -> None:
-        begun(store, said("u1"), said("u2"))
+        begun(store, message("u1"), message("u2"))
         add(store, leaf_id="u1")
-        add(store, said("u3"))
+        add(store, message("u3"))
         assert store.load("s").leaf_id == "u1"
         add(store, leaf_id="u3")
         assert (store.load("s").leaf_id, store.list()[0].leaf_id) == ("u3", "u3")
@@ -86,7 +86,7 @@ class NoteScenarios(Scenarios):
     # checkpoints
 
     def test_a_checkpoint_comes_back_and_is_superseded(self, store: Store) -> None:
-        head = begun(store, said("u1"))
+        head = begun(store, message("u1"))
         assert store.checkpoint("s") is None
         for mark in (
             *(Checkpoint(head.number, head.digest, "fold-1", data) for data in (bytes(range(256)), b"", b"x" * 5000)),
@@ -109,7 +109,9 @@ class NoteScenarios(Scenarios):
         assert (store.load("s"), len(store.list()), len(store.prompt_deltas("s"))) == (before, 1, 1)
 
     def test_what_came_in_is_copied(self, store: Store) -> None:
-        given = {name: bytearray(text) for name, text in (("header", header()), ("line", said("u1")), ("data", b"x"))}
+        given = {
+            name: bytearray(text) for name, text in (("header", header()), ("line", message("u1")), ("data", b"x"))
+        }
         head = store.create(cast("bytes", given["header"]))
         _changed(store, given, head)
         head = add(store, cast("bytes", given["line"]), base=head)
@@ -186,7 +188,7 @@ def _changed(store: Store, given: dict[str, bytearray], head: object) -> None:
     for data in given.values():
         data[0] ^= 1
     assert store.load("s").head == head
-    assert events(store) == (header(), said("u1"))[: store.load("s").head.number]
+    assert events(store) == (header(), message("u1"))[: store.load("s").head.number]
     for data in given.values():
         data[0] ^= 1
 

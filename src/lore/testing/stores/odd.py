@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lore.store.base import FormatError, Store, StoreError
-from lore.testing.stores.scenarios import Scenarios, add, adding, begun, events, header, ids, line, raised, said
+from lore.testing.stores.scenarios import Scenarios, add, adding, begun, events, header, ids, line, message, raised
 
 IDS = (
     "a", "A", "é", "e\u0301", "É", "ß", "ss", "ı", "I", "i", "K", "\u212a", "../x", "..", ".", "/etc/passwd", "C:\\x",
@@ -59,12 +59,12 @@ class OddScenarios(Scenarios):
         names = sorted(set(IDS))
         for number, name in enumerate(names):
             store.create(header(name, project_id=name))
-            add(store, said(f"u{number}"), session_id=name, leaf_id=name)
+            add(store, message(f"u{number}"), session_id=name, leaf_id=name)
         assert sorted(ids(store)) == names
         for number, name in enumerate(names):
             data = store.load(name)
             assert (data.session_id, data.project_id, data.leaf_id) == (name, name, name)
-            assert data.events == (header(name, project_id=name), said(f"u{number}"))
+            assert data.events == (header(name, project_id=name), message(f"u{number}"))
             assert ids(store, name) == [name]
         store.delete("a")
         assert sorted(ids(store)) == [name for name in names if name != "a"]
@@ -105,12 +105,12 @@ class OddScenarios(Scenarios):
     def test_what_no_store_can_keep_is_refused_with_all_of_its_delta(self, store: Store) -> None:
         head = begun(store)
         for notes in NO_NOTES:
-            raised(StoreError, adding(store, said("u1"), base=head, **notes))
+            raised(StoreError, adding(store, message("u1"), base=head, **notes))
             assert store.load("s").head == head
         for wrong in NO_LINES:
-            assert raised(StoreError, adding(store, said("u1"), wrong, base=head, leaf_id="u1")).hint
+            assert raised(StoreError, adding(store, message("u1"), wrong, base=head, leaf_id="u1")).hint
             assert store.load("s").head == head
-        raised(FormatError, adding(store, said("u1"), base=head, version=99))
+        raised(FormatError, adding(store, message("u1"), base=head, version=99))
         assert events(store) == (header(),)
 
     def test_items_of_odd_names_are_taken_back(self, store: Store) -> None:
@@ -120,7 +120,7 @@ class OddScenarios(Scenarios):
         assert events(store)[1] == line("remove", uuids=list(odd))
 
     def test_what_looks_like_a_stores_own_record_is_kept_or_refused(self, store: Store) -> None:
-        begun(store, said("u1"))
+        begun(store, message("u1"))
         before = store.load("s")
         for text in (
             line("saved", size=0), line("saved", size=-1),
@@ -131,16 +131,16 @@ class OddScenarios(Scenarios):
                 add(store, text)
                 expected = (*expected, text)
             assert events(store) == expected
-        add(store, said("u2"))
+        add(store, message("u2"))
         assert events(store)[:2] == before.events
-        assert events(store)[-1] == said("u2")
+        assert events(store)[-1] == message("u2")
         assert store.load("s").leaf_id is None
 
     # the version of the store's format; needs `stamp`
 
     def test_a_newer_format_is_refused_and_not_touched(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as store:
-            begun(store, said("u1"))
+            begun(store, message("u1"))
             before = store.load("s")
         version = self.stamp(tmp_path, _NEWER)
         if version is None:
@@ -152,4 +152,4 @@ class OddScenarios(Scenarios):
         assert version > 0
         with self.opened(tmp_path) as store:
             assert store.load("s") == before
-            assert add(store, said("u2"), base=before.head).number == 3
+            assert add(store, message("u2"), base=before.head).number == 3

@@ -94,7 +94,7 @@ def line(kind: str, **fields: object) -> bytes:
     return encode({"kind": kind, **fields})
 
 
-def said(uuid: str, text: str = "hello") -> bytes:
+def message(uuid: str, text: str = "hello") -> bytes:
     """Return the line of a user's message."""
     return line("append", item={"type": "user_message", "uuid": uuid, "text": text})
 

@@ -19,8 +19,8 @@ from lore.testing.stores.scenarios import (
     events,
     header,
     ids,
+    message,
     raised,
-    said,
 )
 
 
@@ -49,10 +49,10 @@ class SessionScenarios(Scenarios):
     def test_creating_twice_changes_nothing(self, store: Store) -> None:
         first = store.create(header())
         assert store.create(header()) == first
-        later = add(store, said("u1"))
+        later = add(store, message("u1"))
         assert store.create(header()) == later
         assert store.create(header().replace(b":", b" : ", 1)) == later
-        assert events(store) == (header(), said("u1"))
+        assert events(store) == (header(), message("u1"))
 
     def test_another_header_for_the_same_id_is_a_conflict(self, store: Store) -> None:
         head = store.create(header(model="m"))
@@ -64,7 +64,7 @@ class SessionScenarios(Scenarios):
 
     def test_what_is_no_header_creates_nothing(self, store: Store) -> None:
         unnamed = b'{"kind":"session_started","v":1}'
-        for wrong in (said("u1"), b"{}", b"", b"[]", unnamed, header() + b"\n" + said("u")):
+        for wrong in (message("u1"), b"{}", b"", b"[]", unnamed, header() + b"\n" + message("u")):
             assert raised(StoreError, lambda wrong=wrong: store.create(wrong)).hint
         assert not store.list()
 
@@ -73,7 +73,7 @@ class SessionScenarios(Scenarios):
         head = begun(store)
         for call in (
             lambda: store.load("t"),
-            adding(store, said("u1"), session_id="t", base=head),
+            adding(store, message("u1"), session_id="t", base=head),
             adding(store, session_id="t", base=head),
             lambda: store.delete("t"),
             lambda: store.move("t", "p"),
@@ -88,9 +88,9 @@ class SessionScenarios(Scenarios):
         assert store.resolve("client") is None
 
     def test_loading_after_a_number_gives_what_came_later(self, store: Store) -> None:
-        begun(store, said("u1"), said("u2"))
+        begun(store, message("u1"), message("u2"))
         data = store.load("s", after=1)
-        assert (data.events, data.first, data.head.number) == ((said("u1"), said("u2")), 2, 3)
+        assert (data.events, data.first, data.head.number) == ((message("u1"), message("u2")), 2, 3)
         assert store.load("s", after=3).events == ()
         assert store.load("s", after=3).head == data.head
         assert store.load("s", after=99).events == ()
@@ -99,51 +99,51 @@ class SessionScenarios(Scenarios):
     # saving in full
 
     def test_a_new_session_is_created(self, store: Store) -> None:
-        data = whole(said("u1"), project_id="p", leaf_id="u1", metadata=b'{"a": 1}', created_at=AT, updated_at=LATER)
+        data = whole(message("u1"), project_id="p", leaf_id="u1", metadata=b'{"a": 1}', created_at=AT, updated_at=LATER)
         head = store.save(data)
         assert store.load("s") == replace(data, head=head)
-        assert add(store, said("u2"), base=head).number == 3
+        assert add(store, message("u2"), base=head).number == 3
 
     def test_what_is_new_behind_a_loaded_session_is_added(self, store: Store) -> None:
-        begun(store, said("u1"), project_id="p")
+        begun(store, message("u1"), project_id="p")
         data = store.load("s")
-        head = store.save(replace(data, events=(*data.events, said("u2")), updated_at=LATER))
+        head = store.save(replace(data, events=(*data.events, message("u2")), updated_at=LATER))
         assert head.number == 3
-        assert events(store) == (header(project_id="p"), said("u1"), said("u2"))
+        assert events(store) == (header(project_id="p"), message("u1"), message("u2"))
         assert (store.load("s").head, store.load("s").updated_at) == (head, LATER)
 
     def test_the_same_again_changes_nothing(self, store: Store) -> None:
-        begun(store, said("u1"))
+        begun(store, message("u1"))
         data = store.load("s")
         assert store.save(data) == data.head
         assert store.load("s") == data
 
     def test_a_save_that_would_lose_an_event_is_refused(self, store: Store) -> None:
-        begun(store, said("u1"))
+        begun(store, message("u1"))
         old = store.load("s")
-        now = add(store, said("u2"))
+        now = add(store, message("u2"))
         before = store.load("s")
         assert raised(ConflictError, lambda: store.save(old)).stored == now
-        other = replace(old, events=(*old.events, said("u9"), said("u10")))
+        other = replace(old, events=(*old.events, message("u9"), message("u10")))
         raised(ConflictError, lambda: store.save(other))
         assert store.load("s") == before
 
     def test_a_save_with_another_beginning_is_refused(self, store: Store) -> None:
-        begun(store, said("u1"))
+        begun(store, message("u1"))
         before = store.load("s")
-        other = replace(before, events=(header(model="n"), said("u1"), said("u2")))
+        other = replace(before, events=(header(model="n"), message("u1"), message("u2")))
         raised(ConflictError, lambda: store.save(other))
         assert store.load("s") == before
 
     def test_what_is_no_whole_session_is_refused(self, store: Store) -> None:
-        good = whole(said("u1"))
+        good = whole(message("u1"))
         for wrong in (
             {"events": ()},
             {"first": 2},
             {"session_id": "t"},
-            {"events": (said("u1"), header())},
+            {"events": (message("u1"), header())},
             {"events": (header(), b"no line")},
-            {"events": (header(), said("u1") + b"\n" + said("u2"))},
+            {"events": (header(), message("u1") + b"\n" + message("u2"))},
             {"events": (header(), b'"text"')},
             {"metadata": b"[]"},
             {"metadata": b"{"},
@@ -160,7 +160,7 @@ class SessionScenarios(Scenarios):
         store.save_checkpoint("s", mark)
         store.bind("client", "s")
         data = store.load("s")
-        store.save(replace(data, events=(*data.events, said("u1"))))
+        store.save(replace(data, events=(*data.events, message("u1"))))
         assert store.checkpoint("s") == mark
         assert store.resolve("client") == "s"
         assert len(store.prompt_deltas("s")) == 1
@@ -210,9 +210,11 @@ class SessionScenarios(Scenarios):
 
     def test_sessions_do_not_see_each_other(self, store: Store) -> None:
         for name in ("a", "b"):
-            begun(store, said("u1", name), prompt_delta(1, b"{}", ONE.replace(b"one", name.encode())), session_id=name)
+            begun(
+                store, message("u1", name), prompt_delta(1, b"{}", ONE.replace(b"one", name.encode())), session_id=name
+            )
         before = store.load("b"), list(store.prompt_deltas("b"))
-        head = add(store, said("u2"), session_id="a", removed_ids=("u1",), leaf_id="u2", metadata=b'{"x":1}')
+        head = add(store, message("u2"), session_id="a", removed_ids=("u1",), leaf_id="u2", metadata=b'{"x":1}')
         store.save_checkpoint("a", Checkpoint(head.number, head.digest, "1", b"x"))
         store.move("a", "p")
         assert (store.load("b"), list(store.prompt_deltas("b"))) == before
@@ -240,11 +242,11 @@ class SessionScenarios(Scenarios):
         assert events(store)[: len(before.events)] == before.events
 
     def test_moving_changes_no_head(self, store: Store) -> None:
-        head = begun(store, said("u1"), project_id="p")
+        head = begun(store, message("u1"), project_id="p")
         store.move("s", "q")
         store.move("s", "q")
         assert store.load("s").head == head
-        assert add(store, said("u2"), base=head).number == 3
+        assert add(store, message("u2"), base=head).number == 3
         assert store.create(header(project_id="p")).number == 3
 
     def test_a_session_is_moved_to_no_odd_project(self, store: Store) -> None:
@@ -254,13 +256,13 @@ class SessionScenarios(Scenarios):
         assert store.load("s").project_id == "p"
 
     def test_vacuum_takes_nothing_that_is_stored(self, store: Store) -> None:
-        begun(store, said("u1", "x" * 100_000), prompt_delta(1, b"{}", ONE))
-        begun(store, said("u1", "x" * 100_000), session_id="gone")
+        begun(store, message("u1", "x" * 100_000), prompt_delta(1, b"{}", ONE))
+        begun(store, message("u1", "x" * 100_000), session_id="gone")
         store.delete("gone")
         before = store.load("s"), list(store.prompt_deltas("s"))
         assert store.vacuum() >= 0
         assert (store.load("s"), list(store.prompt_deltas("s"))) == before
-        assert add(store, said("u2")).number == before[0].head.number + 1
+        assert add(store, message("u2")).number == before[0].head.number + 1
 
 
 def _family(store: Store) -> None:
