@@ -48,8 +48,8 @@ def test_the_latest_write_that_was_billed_says_how_long_it_lives(usage, prompt, 
     ],
 )
 def test_a_pause_longer_than_the_lifetime_with_its_grace_is_an_expiry(answered, at, asked, lives, found):
-    left = turn(ANTHROPIC, asked=at, answered=answered)
-    assert expiry(left, turn(ANTHROPIC, 2, asked=asked), lives) == found
+    left = turn(ANTHROPIC, sent=at, answered=answered)
+    assert expiry(left, turn(ANTHROPIC, 2, sent=asked), lives) == found
 
 
 CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}

@@ -38,7 +38,7 @@ def body(*texts: str, system: str = SYSTEM, head: dict[str, str] | None = CACHE_
 
 def asked(at: float, request: dict[str, Any], bill: Billed | None, chain: str = "main", **fields: Any) -> Turn:
     """A turn `at` seconds after the start, answered two seconds later."""
-    fields = {"asked": START + at, "answered": START + at + 2, **fields}
+    fields = {"sent": START + at, "answered": START + at + 2, **fields}
     return replace(turn(parsed(request), int(at) + 1, usage=bill, **fields), chain=chain)
 
 

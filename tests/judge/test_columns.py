@@ -20,8 +20,8 @@ NOBODY = Call()
 
 def pair(left, right, *, bills=(None, None), verdict=None, calls=(NOBODY, NOBODY), at=(0.0, 20.0), **fields):
     pairs = Pairs(**fields)
-    pairs.advance(turn(parsed(left), usage=bills[0], call=calls[0], asked=at[0]))
-    found = pairs.advance(turn(parsed(right), 2, usage=bills[1], verdict=verdict, call=calls[1], asked=at[1]))
+    pairs.advance(turn(parsed(left), usage=bills[0], call=calls[0], sent=at[0]))
+    found = pairs.advance(turn(parsed(right), 2, usage=bills[1], verdict=verdict, call=calls[1], sent=at[1]))
     assert found is not None
     return found
 

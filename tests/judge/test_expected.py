@@ -26,7 +26,7 @@ def pair(*turns):
 def asked(number, *messages, at=None, answered=None, read=None, write=None, status=None, **fields):
     usage = None if read is None and write is None else Billed(3, read, write)
     prompt = parsed(body(*messages, **fields))
-    return turn(prompt, number, asked=at, answered=answered, usage=usage, call=Call(status=status))
+    return turn(prompt, number, sent=at, answered=answered, usage=usage, call=Call(status=status))
 
 
 def block(text, kind="text"):

@@ -27,8 +27,8 @@ def pair(*turns, **fields):
 
 def turns(left, right, *, usages=(None, None), at=(0.0, 10.0), **fields):
     return (
-        turn(parsed(left), 1, usage=usages[0], asked=at[0]),
-        turn(parsed(right), 2, usage=usages[1], asked=at[1], **fields),
+        turn(parsed(left), 1, usage=usages[0], sent=at[0]),
+        turn(parsed(right), 2, usage=usages[1], sent=at[1], **fields),
     )
 
 
@@ -338,9 +338,9 @@ def test_bytes_per_token_come_from_a_bill_that_is_plausible(usage, size, ratio):
 
 def test_the_lifetime_is_remembered_from_the_write_before_the_last():
     hour = Billed(0, 0, 9000, write_1h_tokens=9000)
-    first = turn(parsed(ONE), 1, usage=hour, asked=0.0)
-    second = turn(parsed(TWO), 2, usage=bill(9000), asked=1.0)
-    third = turn(parsed(body("one " * 10_000, assistant("two"), "three", "x")), 3, usage=bill(0), asked=2000.0)
+    first = turn(parsed(ONE), 1, usage=hour, sent=0.0)
+    second = turn(parsed(TWO), 2, usage=bill(9000), sent=1.0)
+    third = turn(parsed(body("one " * 10_000, assistant("two"), "three", "x")), 3, usage=bill(0), sent=2000.0)
     assert codes(pair(first, second, third)) == ["LORE301"]
 
 

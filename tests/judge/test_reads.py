@@ -85,7 +85,7 @@ def test_the_same_call_as_before_is_a_finding():  # so that the ones above are s
 def test_the_time_of_the_first_answer_is_needed_within_a_minute_only():
     turns = [replace(one, answered=None) for one in (FIRST, SECOND, other(at=110))]
     assert codes(turns) == ["LORE304"]
-    assert codes([*turns[:2], replace(turns[2], asked=turns[1].at + 50)]) == []
+    assert codes([*turns[:2], replace(turns[2], sent=turns[1].at + 50)]) == []
 
 
 # What the second turn read ended at the first one's last breakpoint. Taken for the position of the system prompt, it

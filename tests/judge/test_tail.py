@@ -204,8 +204,8 @@ def test_a_tail_that_holds_a_bare_clock_says_so(said, holds):
 
 def pair(left, right, *, usages=(None, None), at=0.0, **fields):
     pairs = Pairs(**fields)
-    pairs.advance(turn(parsed(left), 1, usage=usages[0], asked=at))
-    made = pairs.advance(turn(parsed(right), 2, usage=usages[1], asked=at + 10.0))
+    pairs.advance(turn(parsed(left), 1, usage=usages[0], sent=at))
+    made = pairs.advance(turn(parsed(right), 2, usage=usages[1], sent=at + 10.0))
     assert made is not None
     return made
 
@@ -291,7 +291,7 @@ def billed_chat(reads):
     pairs, made = Pairs(), None
     for number, (one, read) in enumerate(zip(sent, reads, strict=True), 1):
         usage = Billed(10_000 - read, read, 0)
-        made = pairs.advance(turn(parsed(one, "openai-chat"), number, usage=usage, asked=10.0 * number))
+        made = pairs.advance(turn(parsed(one, "openai-chat"), number, usage=usage, sent=10.0 * number))
     assert made is not None
     return made
 

@@ -43,7 +43,7 @@ def test_without_a_bill_bytes_say_it_with_room():
         talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-opus-5"),  # 512
         talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-haiku-5-5"),  # nobody knows
         talk(bill(None, None, 900), bill(None, None, 950)),  # what was cached is not known
-        [replace(one, asked=0.0, answered=None) for one in talk(bill(0, 0, 900), bill(0, 0, 950))],  # 1970: no row
+        [replace(one, sent=0.0, answered=None) for one in talk(bill(0, 0, 900), bill(0, 0, 950))],  # 1970: no row
         talk(None, None, tools=[{"type": "web_search_20250305", "name": "web_search"}]),
     ],
 )

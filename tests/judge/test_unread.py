@@ -41,7 +41,7 @@ def test_reads_of_a_head_that_others_wrote_are_no_reads_of_it():
         talk(*(bill(0, 3000 + 20 * n) for n in range(4)), gap=3),  # not readable yet
         talk(*(bill(0, 300) for _ in range(4))),  # too little to speak of
         talk(*(bill(0, 0, 3000) for _ in range(4)), head=None, breakpoint=None),  # nothing was written
-        [replace(one, asked=None, answered=None) for one in NEVER],
+        [replace(one, sent=None, answered=None) for one in NEVER],
     ],
 )
 def test_what_may_be_read_or_could_not_be_is_no_finding(turns):

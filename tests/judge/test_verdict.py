@@ -21,8 +21,8 @@ OTHER = body("two " * 10_000, assistant("two"), "three")
 
 def judged(left, right, *, usages=(None, None), **fields):
     judge = Dated().judge()
-    judge.turn(turn(parsed(left), 1, usage=usages[0], asked=0.0))
-    return judge.turn(turn(parsed(right), 2, usage=usages[1], asked=10.0, **fields))
+    judge.turn(turn(parsed(left), 1, usage=usages[0], sent=0.0))
+    return judge.turn(turn(parsed(right), 2, usage=usages[1], sent=10.0, **fields))
 
 
 def lead(verdict):
@@ -63,8 +63,8 @@ def test_a_tail_says_what_it_costs_a_day_once_its_chain_has_a_pace(seconds, says
     judge = Dated().judge()
     model = "claude-sonnet-4-5"
     sent = [body(LONG, "it is 10:30", model=model), body(LONG, assistant("b"), "c", "it is 10:40", model=model)]
-    judge.turn(turn(parsed(sent[0]), 1, asked=START))
-    (cause,) = judge.turn(turn(parsed(sent[1]), 2, asked=START + seconds)).causes
+    judge.turn(turn(parsed(sent[0]), 1, sent=START))
+    (cause,) = judge.turn(turn(parsed(sent[1]), 2, sent=START + seconds)).causes
     assert cause.code == "LORE156"
     assert (cause.evidence.dollars_a_day is not None) is says
     if says:  # one turn in ten minutes, $3 a million tokens
@@ -86,7 +86,7 @@ def test_a_tail_says_what_it_costs_a_day_once_its_chain_has_a_pace(seconds, says
 def test_a_loss_says_what_it_cost_to_pay_again_instead_of_reading(model, usages, dollars):
     judge = Dated().judge()
     for number, (sent, usage) in enumerate(zip((ONE, OTHER), usages, strict=True), 1):
-        verdict = judge.turn(turn(parsed(sent | {"model": model}), number, usage=usage, asked=START + 10 * number))
+        verdict = judge.turn(turn(parsed(sent | {"model": model}), number, usage=usage, sent=START + 10 * number))
     ((_, found),) = findings_of(verdict.pair, PLACE)
     assert found.lost_dollars == (None if dollars is None else pytest.approx(dollars))
 
@@ -158,7 +158,7 @@ def test_a_chain_that_is_forgotten_is_said_once():
     texts = ["Be brief. " * 3000, assistant("a"), "b", assistant("a"), "b"]
     for number in range(1, 4):
         prompt = parsed(body(*texts[: 2 * number - 1], model="claude-opus-5"))
-        judge.turn(turn(prompt, number, asked=START + 60.0 * number))
+        judge.turn(turn(prompt, number, sent=START + 60.0 * number))
     assert [one.code for one in judge.forget(["main"], PLACE)] == ["LORE114"]
     assert (judge.forget(["main"], PLACE), judge.finish(PLACE)) == ([], [])
     assert (judge.chains, judge.turns) == (1, 3)

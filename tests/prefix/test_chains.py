@@ -316,7 +316,7 @@ DOCUMENTS = "<context>" + " ".join(f"fact {number}" for number in range(300)) + 
 
 
 def told(*asked):
-    chains = Chains(said=lambda output: b"" if isinstance(output, bytes) else output.raw)
+    chains = Chains(joined=lambda output: b"" if isinstance(output, bytes) else output.raw)
     return [chains.link(parsed(one), exchange(output=Streamed(dumps(said)))).chain for one, said in asked]
 
 
@@ -338,7 +338,7 @@ def test_a_reply_under_another_system_prompt_or_in_another_session_is_another_co
 def test_a_reply_is_looked_for_only_where_nothing_else_tells_the_chain():
     """Put together for every request, replies cost as much as all of the requests."""
     asked = []
-    chains = Chains(said=lambda output: asked.append(output) or b"")
+    chains = Chains(joined=lambda output: asked.append(output) or b"")
     history = ["a"]
     for number in range(5):
         chains.link(parsed(body(*history)), exchange(output=Streamed(b'"x"')))

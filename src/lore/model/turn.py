@@ -97,7 +97,7 @@ Source: TypeAlias = Prompt | Callable[[], TurnPrompt]
 
 
 class Turn(Struct):
-    """One model request. `asked` and `answered` (the response's first line) are times as they were recorded.
+    """One model request. `sent` and `answered` (the response's first line) are times as they were recorded.
 
     `source` is the prompt, or makes it when it is first looked at; `basis` then says what of. `changes`
     are the events since the turn before that entitle the prompt to differ, `signs` what else was seen;
@@ -112,7 +112,7 @@ class Turn(Struct):
     number: int
     source: Source
     changes: tuple[Change, ...] = ()
-    asked: str | float | None = None
+    sent: str | float | None = None
     answered: str | float | None = None
     usage: Billed | None = None
     verdict: Verdict | None = None
@@ -158,8 +158,8 @@ class Turn(Struct):
 
     @property
     def at(self) -> float | None:
-        """When it was asked, in seconds since the epoch; None where that is not known."""
-        return seconds(self.asked)
+        """When it was sent, in seconds since the epoch; None where that is not known."""
+        return seconds(self.sent)
 
     @property
     def answered_at(self) -> float | None:

@@ -107,16 +107,16 @@ def _whole(output: Output) -> bytes:
 class Chains:
     """Follow the chains of one recording; `remembered` bounds the bytes of prompts that are kept for it.
 
-    `said` puts an output together that came in pieces; it is asked only where nothing else tells the chain.
+    `joined` puts an output together that came in pieces; it is asked only where nothing else tells the chain.
     """
 
-    def __init__(self, remembered: int = REMEMBERED, *, said: Callable[[Output], bytes] = _whole) -> None:
+    def __init__(self, remembered: int = REMEMBERED, *, joined: Callable[[Output], bytes] = _whole) -> None:
         self._chains: dict[str, _Chain] = {}  # the latest touched last
         self._alike: dict[int, dict[str, _Chain]] = {}  # by a hash of the first message; the latest last
         self._responses: dict[str, _Chain] = {}  # by a chain's latest response
         self._answers: dict[int, _Chain] = {}  # by a hash of the latest answer that a chain's latest request holds
         self._room = remembered
-        self._replies = Replies(said)
+        self._replies = Replies(joined)
         self._gone: list[str] = []
         self._main: Identity | None = None
         self.given_up = ""  # the chain that the latest request left to begin its own without tools; mostly none

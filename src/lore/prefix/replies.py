@@ -28,10 +28,10 @@ Keys: TypeAlias = frozenset[int]
 
 
 class Replies:
-    """The latest reply of each chain; `said` puts one together that came in pieces."""
+    """The latest reply of each chain; `joined` puts one together that came in pieces."""
 
-    def __init__(self, said: Callable[[Output], bytes], room: int = ROOM) -> None:
-        self._said = said
+    def __init__(self, joined: Callable[[Output], bytes], room: int = ROOM) -> None:
+        self._joined = joined
         self._room = room
         self._unread: dict[str, Output] = {}  # by chain, the oldest first
         self._read: dict[str, Keys] = {}
@@ -56,7 +56,7 @@ class Replies:
         unread = self._unread.get(chain)
         if unread is not None:
             self.forget(chain)
-            self._read[chain] = frozenset(islice(_keys(self._said(unread)), _MOST))
+            self._read[chain] = frozenset(islice(_keys(self._joined(unread)), _MOST))
         return self._read.get(chain, frozenset())
 
 

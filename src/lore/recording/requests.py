@@ -80,7 +80,7 @@ class RequestRecording(Recording):
         self._memos = memos  # by dialect: each slices messages its own way
         self._sorted = not growing and reader.name in BY_TIME
         self._forced = forced
-        self._chains = Chains(said=output_items)
+        self._chains = Chains(joined=output_items)
         self._continuations = Continuations()
 
     def forgotten(self) -> list[str]:
@@ -107,7 +107,7 @@ class RequestRecording(Recording):
             return None
         link = self._chains.link(prompt, exchange)
         return Turn(
-            link.chain, link.turn, prompt, asked=exchange.at, answered=exchange.answered,
+            link.chain, link.turn, prompt, sent=exchange.at, answered=exchange.answered,
             usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
             file=os.path.join(self.shown, read.file) if read.file else "",
             given_up=self._chains.given_up,
