@@ -162,8 +162,8 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
     try:
         settings = msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
-        said, hint = _plainly(str(error))
-        raise LoreError(f"{path}: {said}", hint=hint, where=Where(path)) from None
+        message, hint = _plainly(str(error))
+        raise LoreError(f"{path}: {message}", hint=hint, where=Where(path)) from None
     for name in Settings.__struct_fields__:
         found = getattr(settings, name)
         fault = "" if found is None else found.fault()
@@ -172,7 +172,7 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
     return settings
 
 
-_WRONG = re.compile(r"(?P<said>.*) - at `\$\.?(?P<place>.*)`", re.DOTALL)
+_WRONG = re.compile(r"(?P<message>.*) - at `\$\.?(?P<place>.*)`", re.DOTALL)
 _TYPES = re.compile(r"Expected `(?P<wanted>[^`]+)`, got `(?P<given>[^`]+)`")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 _WORDS = {
@@ -182,23 +182,24 @@ _WORDS = {
 _TABLES = ("check.per_path", "check.exempt")
 
 
-def _plainly(said: str) -> tuple[str, str]:
+def _plainly(message: str) -> tuple[str, str]:
     """Say in words of a settings file what is wrong with a value, and what to write instead."""
-    found = _WRONG.fullmatch(said)
+    found = _WRONG.fullmatch(message)
     if found is None:
-        return said, ""
-    said, place = found["said"], re.sub(r"\[(\d+)\]", lambda number: f", entry {int(number[1]) + 1}", found["place"])
-    if missing := _MISSING.fullmatch(said):
+        return message, ""
+    message = found["message"]
+    place = re.sub(r"\[(\d+)\]", lambda number: f", entry {int(number[1]) + 1}", found["place"])
+    if missing := _MISSING.fullmatch(message):
         return f"{place}: {missing[1]} is missing", f'add {missing[1]} = "…"'
-    types = _TYPES.fullmatch(said)
+    types = _TYPES.fullmatch(message)
     choices = _choices(place) if types is None else ()
     if choices:
-        return f"{place}: {said[:1].lower()}{said[1:]}", "one of: " + ", ".join(choices)
+        return f"{place}: {message[:1].lower()}{message[1:]}", "one of: " + ", ".join(choices)
     if types is None:
-        return f"{place}: {said[:1].lower()}{said[1:]}", ""
+        return f"{place}: {message[:1].lower()}{message[1:]}", ""
     given, wanted = (" or ".join(_WORDS.get(part, part) for part in text.split(" | ") if part != "null")
                      for text in (types["given"], types["wanted"]))  # fmt: skip
-    table = next((one for one in _TABLES if place.startswith(one)), None)
+    table = next((name for name in _TABLES if place.startswith(name)), None)
     if table is not None and types["wanted"] in ("array", "object"):
         hint = f"write [[{table}]] on a line of its own, its keys below it"
     else:
@@ -228,9 +229,9 @@ def _check_keys(table: dict[str, Any], kind: type[Struct], path: str, prefix: st
             raise LoreError(f"{path}: unknown key {prefix}{key}", hint=hint, where=Where(path))
         below = _struct_of(fields[key].type)
         if below is not None:
-            for one in cast("list[object]", value) if isinstance(value, list) else (value,):
-                if isinstance(one, dict):
-                    _check_keys(cast("dict[str, Any]", one), below, path, f"{prefix}{key}.")
+            for entry in cast("list[object]", value) if isinstance(value, list) else (value,):
+                if isinstance(entry, dict):
+                    _check_keys(cast("dict[str, Any]", entry), below, path, f"{prefix}{key}.")
 
 
 def _struct_of(type_: Any) -> type[Struct] | None:

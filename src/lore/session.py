@@ -76,15 +76,15 @@ class Session:
         session = cls(dialect=dialect, rules=rules)
         every = list(events)
         session._saved = SavedEvents(every)
-        for one in every:
-            session.apply(one)
+        for event in every:
+            session.apply(event)
         return session
 
     @classmethod
     def read(cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None) -> Session:
         """Return the session of a log, given as bytes; unreadable lines are among its `problems`."""
         reader = LoreLog()
-        values = [one.value for one in (*reader.feed(data), *reader.finish())]
+        values = [read.value for read in (*reader.feed(data), *reader.finish())]
         odd = tuple([value for value in values if isinstance(value, Problem)])
         events = [value for value in values if not isinstance(value, Problem)]
         session = cls.restore(events, dialect=dialect, rules=rules)  # pyright: ignore[reportArgumentType]
@@ -122,7 +122,7 @@ class Session:
     def apply(self, event: Event) -> tuple[Problem, ...]:
         """Apply one event of the log; returns what was wrong with it. An event that cannot be is a no-op."""
         planned = self._plan(event) if isinstance(event, TurnStarted) else []
-        odd = [problem for one in planned for problem in self._folding.derive(one)]
+        odd = [problem for derived in planned for problem in self._folding.derive(derived)]
         return self._noted((*odd, *self._folding.apply(event)))
 
     def _noted(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
@@ -140,15 +140,15 @@ class Session:
         """
         opened = self._folding.chain(chain).turn
         number = 1 if opened is None else opened.turn + 1
-        said = _context(context) if context else NULL
-        problems = tail_of(self._folding.session, said, authority=False).problems
+        volatile = _context(context) if context else NULL
+        problems = tail_of(self._folding.session, volatile, authority=False).problems
         if problems:
             raise LoreError(problems[0].message, hint=CONTEXT)
-        event = TurnStarted(turn=number, context=said, chain=chain, at=at)
+        event = TurnStarted(turn=number, context=volatile, chain=chain, at=at)
         before = self._folding.state()
         planned = self._plan(event)
         late = self._folding.save(chain)
-        odd = [problem for one in (*planned, event) for problem in self._folding.apply(one)]
+        odd = [problem for applied in (*planned, event) for problem in self._folding.apply(applied)]
         try:
             made = self.assembled(chain)
         except LoreError:  # a chat template may refuse a conversation
@@ -188,11 +188,13 @@ def event(kind: str, **fields: Any) -> Event:
     if isinstance(fields.get("tools"), Mapping):
         fields["tools"] = _by_name(fields["tools"])
     line = _encoded({"kind": kind, **fields}, f"a field of {kind} is no JSON", KINDS)
-    read = [one.value for one in LoreLog().feed(line + b"\n")]
+    read = [result.value for result in LoreLog().feed(line + b"\n")]
     made = read[-1] if read else None
     if isinstance(made, Problem) or (isinstance(made, OpaqueEvent) and kind != "opaque"):
-        said = next((one.message for one in read if isinstance(one, Problem) and one.code != "LORE212"), kind)
-        raise LoreError(said.removesuffix("; kept as opaque"), hint=KINDS)
+        message = next(
+            (value.message for value in read if isinstance(value, Problem) and value.code != "LORE212"), kind
+        )
+        raise LoreError(message.removesuffix("; kept as opaque"), hint=KINDS)
     assert isinstance(made, msgspec.Struct)
     return made  # pyright: ignore[reportReturnType]
 

@@ -35,7 +35,7 @@ from lore.run.check import check
 from lore.run.check_watch import follow_check
 from lore.run.diff import Comparison, compared
 from lore.run.rules import packaged
-from lore.run.simulate import Asked, simulate
+from lore.run.simulate import SimulateRequest, simulate
 from lore.run.verdicts import PACKAGED, verdicts
 
 FIXTURES = ROOT / "fixtures"
@@ -112,7 +112,7 @@ def checked(path: str, options: Options = READ) -> Verdicts:
 
 def simulated(path: str, *caches: str, options: Options = READ) -> Verdicts:
     """What `lore simulate` says; `caches` are asked for, whoever served."""
-    (result,) = simulate(Asked([path], caches), options, packaged())
+    (result,) = simulate(SimulateRequest([path], caches), options, packaged())
     return {(one.chain, one.turn): said(one.causes) for one in result.turns if one.causes}
 
 

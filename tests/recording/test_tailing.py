@@ -17,7 +17,7 @@ def tail(path, *actions):
         if isinstance(one, bytes) and found and isinstance(found[-1], bytes):
             found[-1] += one
         elif one is not None:
-            found.append(one.said if isinstance(one, Change) else one)
+            found.append(one.what if isinstance(one, Change) else one)
         else:
             found.append("-")
     return [one for one in found if one != "-"]

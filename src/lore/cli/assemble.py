@@ -59,7 +59,7 @@ Persist: TypeAlias = Annotated[
 ]
 
 
-class _Asked(NamedTuple):
+class _Flags(NamedTuple):
     """What the command line says about how to answer."""
 
     full: bool
@@ -104,16 +104,16 @@ def run(
     from lore.recording.opening import Options
 
     name = _named(corpus.parse_name(session), turn)
-    asked = _Asked(full, persist, explain, as_json, color, output, force)
-    _refuse_what_contradicts(asked, turn, every=every)
+    flags = _Flags(full, persist, explain, as_json, color, output, force)
+    _refuse_what_contradicts(flags, turn, every=every)
     rules = common.with_breakpoints(settings(config).assemble, breakpoints if breakpoints is not None else marks)
     options = Options(
         format=format, dialect=None if template is not None else dialect, policy=tail_policy(tail, rules.tail),
         rules=rules, completion=completion(system, tools), template=common.template(template, dialect),
         log=log(verbose),
     )  # fmt: skip
-    with _locked(name.path, options, asked) as appender:
-        _all(name, options, asked, appender) if every else _one(name, options, asked, appender)
+    with _locked(name.path, options, flags) as appender:
+        _all(name, options, flags, appender) if every else _one(name, options, flags, appender)
     return 0
 
 
@@ -127,15 +127,15 @@ def _named(name: Name, turn: int | None) -> Name:
     return name._replace(turn=turn)
 
 
-def _refuse_what_contradicts(asked: _Asked, turn: int | None, *, every: bool) -> None:
+def _refuse_what_contradicts(flags: _Flags, turn: int | None, *, every: bool) -> None:
     from lore.errors import LoreError
 
     contradictions = (
         (every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
-        (asked.full and not every, "--full asks for whole bodies of every turn", "use it with --all"),
-        (every and asked.explain, "--explain shows one turn, --all means every turn", "choose one"),
-        (asked.as_json and not asked.explain, NO_JSON, "add --explain, or leave --json out"),
-        (asked.force and asked.output is None, "--force overwrites the file that --output names", "name it"),
+        (flags.full and not every, "--full asks for whole bodies of every turn", "use it with --all"),
+        (every and flags.explain, "--explain shows one turn, --all means every turn", "choose one"),
+        (flags.as_json and not flags.explain, NO_JSON, "add --explain, or leave --json out"),
+        (flags.force and flags.output is None, "--force overwrites the file that --output names", "name it"),
     )
     for found, message, hint in contradictions:
         if found:
@@ -143,9 +143,9 @@ def _refuse_what_contradicts(asked: _Asked, turn: int | None, *, every: bool) ->
 
 
 @contextmanager
-def _locked(path: str, options: Options, asked: _Asked) -> Generator[Appender | None]:
+def _locked(path: str, options: Options, flags: _Flags) -> Generator[Appender | None]:
     """Hold the log while it is read, where it will be appended to."""
-    if not asked.persist:
+    if not flags.persist:
         yield None
         return
     from lore.errors import LoreError
@@ -157,46 +157,46 @@ def _locked(path: str, options: Options, asked: _Asked) -> Generator[Appender | 
         yield appender
 
 
-def _one(name: Name, options: Options, asked: _Asked, appender: Appender | None) -> None:
+def _one(name: Name, options: Options, flags: _Flags, appender: Appender | None) -> None:
     """Answer for one turn; what was derived is appended only when the answer that it belongs to is written."""
     from lore.run.assembling import assemble
 
     made = assemble(name, options)
-    alone = asked.explain and asked.output is None
-    with _destination(asked, (name.path,)) as file:
+    alone = flags.explain and flags.output is None
+    with _destination(flags, (name.path,)) as file:
         if alone:
-            _explain(made, options, asked)
+            _explain(made, options, flags)
         else:
             file.write(made.body + b"\n")
         _persist(appender, file, made.unsaved, options.log)
-    if asked.explain and not alone:
-        _explain(made, options, asked)
+    if flags.explain and not alone:
+        _explain(made, options, flags)
     say_problems(made.problems)
     _note(made.notes)
     shown = f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}"
     options.log(f"{shown}, tail {options.policy}")
 
 
-def _explain(made: Assembly, options: Options, asked: _Asked) -> None:
+def _explain(made: Assembly, options: Options, flags: _Flags) -> None:
     from lore.run.assembling import explained
 
     result = explained(made, options.ruled.tail)
-    if asked.as_json:
+    if flags.as_json:
         from lore.report.json_report import render
 
         sys.stdout.write(render(result) + "\n")
     else:
         from lore.report.explained import write
 
-        write(result, out(asked.color))
+        write(result, out(flags.color))
 
 
-def _all(name: Name, options: Options, asked: _Asked, appender: Appender | None) -> None:
+def _all(name: Name, options: Options, flags: _Flags, appender: Appender | None) -> None:
     from lore.run.assembling import AssembledAll
 
-    made = AssembledAll(name, options, full=asked.full)
-    lines = _warned(made.lines(), HINT_BODIES if asked.full else HINT_RESETS)
-    with _destination(asked, made.inputs) as file:
+    made = AssembledAll(name, options, full=flags.full)
+    lines = _warned(made.lines(), HINT_BODIES if flags.full else HINT_RESETS)
+    with _destination(flags, made.inputs) as file:
         file.writelines(lines)
         _persist(appender, file, made.unsaved, options.log)
     say_problems(made.problems)
@@ -216,15 +216,15 @@ def _warned(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
 
 
 @contextmanager
-def _destination(asked: _Asked, inputs: tuple[str, ...]) -> Generator[BinaryIO]:
+def _destination(flags: _Flags, inputs: tuple[str, ...]) -> Generator[BinaryIO]:
     """Give what is written to: standard output, or a file that is written whole or not at all."""
     from lore.recording.corpus import STDIN
     from lore.recording.writing import written
 
-    if asked.output in (None, STDIN):
+    if flags.output in (None, STDIN):
         yield sys.stdout.buffer
         return
-    with written(asked.output, force=asked.force, inputs=inputs) as file:
+    with written(flags.output, force=flags.force, inputs=inputs) as file:
         yield file
 
 

@@ -105,7 +105,6 @@ def run(
     and what holds there instead. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
     relative to the file of the settings; `*` is one name, `**` any folders.
     """
-    from lore.cli.check import Wanted, chosen, held_against, needed, write
     from lore.cli.progress import progress
     from lore.errors import LoreError
     from lore.judge.policy import Budgets
@@ -120,8 +119,8 @@ def run(
     if fault:
         raise LoreError(fault)
     budgets = given.over(loaded.settings.check.budgets)
-    asked = targets(report or (), as_json=as_json)
-    against = held_against(
+    reports = targets(report or (), as_json=as_json)
+    context = context_of(
         loaded, explicit=config is not None, select=select or (), ignore=ignore or (), baseline=baseline,
         update=update_baseline, redact=redact, reader=reader_named(reader),
     )  # fmt: skip
@@ -132,29 +131,24 @@ def run(
         log=log(verbose),
     )
     if follow:
-        from lore.cli.check import follow_one, refuse
-
-        refuse(jobs=jobs, baseline=baseline, since=since, last=last, pass_over=pass_over, asked=asked)
-        return follow_one(paths or [], budgets, options, against, as_json=_is_json(asked), color=color, verbose=verbose)
-    keep_apart(asked, needed(loaded, baseline))
+        refuse(jobs=jobs, baseline=baseline, since=since, last=last, pass_over=pass_over, reports=reports)
+        is_json = any(report.kind == "json" for report in reports)
+        return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
+    keep_apart(reports, needed(loaded, baseline))
     which = chosen(paths or [], Wanted(last=last, since=since, format=format))
-    with progress(wanted=not verbose, colour=color) as told:
+    with progress(wanted=not verbose, colour=color) as report_progress:
         outcome = check(
-            which.paths, budgets, options, context=against, jobs=cores() if jobs is None else jobs, progress=told,
-            wanted=which.wanted, looked=which.looked, pass_over=pass_over,
+            which.paths, budgets, options, context=context, jobs=cores() if jobs is None else jobs,
+            progress=report_progress, wanted=which.wanted, looked=which.looked, pass_over=pass_over,
         )  # fmt: skip
     if outcome.baselined is not None:
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
         tell(f"{baseline} knows {counted(outcome.baselined, 'finding')} now{kept}")
     with writing():
-        write(outcome.result, asked, which.paths, out(color), verbose=verbose)
+        write(outcome.result, reports, which.paths, out(color), verbose=verbose)
     if outcome.failed:
         return 1
     return 3 if outcome.incomplete else 0
-
-
-def _is_json(asked: list[Target]) -> bool:
-    return any(one.kind == "json" for one in asked)
 
 
 if TYPE_CHECKING:
@@ -168,7 +162,7 @@ INTERRUPTED = 130
 
 
 def refuse(
-    *, jobs: int | None, baseline: str | None, since: str | None, last: bool, pass_over: bool, asked: list[Target]
+    *, jobs: int | None, baseline: str | None, since: str | None, last: bool, pass_over: bool, reports: list[Target]
 ) -> None:  # fmt: skip
     """Raise LoreError for options that mean nothing while one recording grows."""
     from lore.errors import LoreError
@@ -182,12 +176,12 @@ def refuse(
         raise LoreError("--follow judges the recording that is named", hint="leave --pass-over out")
     if baseline is not None:
         raise LoreError("--follow says findings as they come", hint="leave --baseline out")
-    if kinds := at_once(asked):
+    if kinds := at_once(reports):
         raise LoreError(f"--follow writes no {kinds[0]} report", hint="leave --report out, or use --json")
 
 
 def follow_one(
-    paths: list[str], budgets: Budgets, options: Options, against: CheckContext, *, as_json: bool, color: bool | None,
+    paths: list[str], budgets: Budgets, options: Options, context: CheckContext, *, as_json: bool, color: bool | None,
     verbose: bool,
 ) -> int:  # fmt: skip
     """Write findings as soon as their turn is whole, and the sums when interrupted."""
@@ -203,25 +197,25 @@ def follow_one(
     if len(paths) != 1 or os.path.isdir(paths[0]):
         raise LoreError("--follow takes one recording", hint="name the file that is being written")
 
-    def shown(one: Checked | Finding) -> Checked | Finding:
-        return redacted(one) if isinstance(one, Checked) else redacted_finding(one)
+    def without_content(result: Checked | Finding) -> Checked | Finding:
+        return redacted(result) if isinstance(result, Checked) else redacted_finding(result)
 
     console = out(color)
     with _interruptible() as interrupted:
         following = follow_check(
-            paths[0], budgets, options, tell, wait=lambda: every() and not interrupted(), policy=against.policy,
-            root=against.root, dated=against.dated, reader=against.reader,
+            paths[0], budgets, options, tell, wait=lambda: every() and not interrupted(), policy=context.policy,
+            root=context.root, dated=context.dated, reader=context.reader,
         )  # fmt: skip
-        for said in following:
-            one = shown(said) if against.redact and said is not None else said
-            if one is None:
+        for result in following:
+            shown = without_content(result) if context.redact and result is not None else result
+            if shown is None:
                 sys.stdout.flush()
             elif as_json:
-                sys.stdout.write(render(one) + "\n")
-            elif isinstance(one, Checked):
-                REPORTS["terminal"].write(one, console, verbose=True)
-            elif verbose or one.severity != "note":
-                write_finding(one, console)
+                sys.stdout.write(render(shown) + "\n")
+            elif isinstance(shown, Checked):
+                REPORTS["terminal"].write(shown, console, verbose=True)
+            elif verbose or shown.severity != "note":
+                write_finding(shown, console)
     return INTERRUPTED
 
 
@@ -258,7 +252,7 @@ if TYPE_CHECKING:
     from lore.run.verdicts import Dated
 
 
-def held_against(
+def context_of(
     loaded: Loaded, *, explicit: bool, select: Sequence[str], ignore: Sequence[str], baseline: str | None, update: bool,
     redact: bool, reader: Reader | None,
 ) -> CheckContext:  # fmt: skip
@@ -279,7 +273,7 @@ def held_against(
         raise LoreError("a baseline is a file", hint="--baseline lore-baseline.json")
     narrowed = Narrowed(_listed(select), _listed(ignore))
     Policy(select=narrowed.select, ignore=narrowed.ignore).known("--")
-    both = next((one for one in narrowed.select if one.lower() in map(str.lower, narrowed.ignore)), None)
+    both = next((name for name in narrowed.select if name.lower() in map(str.lower, narrowed.ignore)), None)
     if both is not None:
         raise LoreError(f"--select and --ignore both name {both}", hint="leave it out of one of them")
     policy = loaded.settings.check.policy
@@ -346,20 +340,20 @@ def chosen(paths: list[str], which: Wanted) -> Chosen:
     if not paths:
         found = recent.whereabouts(os.environ, os.path.expanduser("~"), os.getcwd())
         paths, looked = [found.path or os.curdir], found.looked
-        tell(f"no path is given: looked in {recent.said(looked)}; judging {recent.said(paths)}")
+        tell(f"no path is given: looked in {recent.shown_places(looked)}; judging {recent.shown_places(paths)}")
     if which.last:
         try:
             paths = [recent.newest(paths, which.format)]
         except recent.NoRecordingError as error:
             raise recent.nothing(looked) if looked else error from None
-        tell(f"the newest session is {recent.said(paths)}")
+        tell(f"the newest session is {recent.shown_places(paths)}")
     return Chosen(paths, wanted, looked)
 
 
-def write(result: Checked, asked: list[Target], paths: list[str], out: Console, *, verbose: bool) -> None:
+def write(result: Checked, reports: list[Target], paths: list[str], out: Console, *, verbose: bool) -> None:
     """Write all reports: files first, so that a closed pipe loses none of them."""
     from lore.run import reporting
 
-    reporting.write_files(result, asked, [path for path in paths if not Path(path).is_dir()], verbose=verbose)
-    reporting.step_summary(result, asked, os.environ, verbose=verbose)
-    reporting.write_here(result, asked, out, verbose=verbose)
+    reporting.write_files(result, reports, [path for path in paths if not Path(path).is_dir()], verbose=verbose)
+    reporting.step_summary(result, reports, os.environ, verbose=verbose)
+    reporting.write_here(result, reports, out, verbose=verbose)

@@ -176,9 +176,9 @@ def say_problems(problems: Problems) -> None:
     """Name the problems of a run on standard error."""
     from lore.report.plain import visible
 
-    for one in problems.kept:
-        place = one.file if one.line is None else f"{one.file}:{one.line}"
-        print(visible(f"{one.code} {place}: {one.message}"), file=sys.stderr)
+    for problem in problems.kept:
+        place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+        print(visible(f"{problem.code} {place}: {problem.message}"), file=sys.stderr)
     if problems.total > len(problems.kept):
         print(f"and {problems.total - len(problems.kept):,} problems more like these", file=sys.stderr)
 

@@ -101,16 +101,16 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
     from lore.run.following import Note, follow_timeline
 
     console = out(color)
-    for one in follow_timeline(session, options, tell):
-        match one:
+    for shown in follow_timeline(session, options, tell):
+        match shown:
             case None:
                 sys.stdout.flush()
             case Problem():
-                write_problem(one, console)
+                write_problem(shown, console)
             case Note():
-                write_note(one.text, console)
+                write_note(shown.text, console)
             case _:
-                write_item(one, console)
+                write_item(shown, console)
     return 0
 
 

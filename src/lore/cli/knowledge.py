@@ -153,7 +153,7 @@ def _answer(written: Written, *, as_json: bool) -> int:
     else:
         from lore.report.plain import visible
 
-        sys.stdout.write("".join(f"{visible(one)}\n" for one in written.result.ids))
+        sys.stdout.write("".join(f"{visible(fact_id)}\n" for fact_id in written.result.ids))
     if not written.result.written:
         tell("note: the session knows that already; nothing was written")
     if written.torn:

@@ -83,8 +83,8 @@ def _failed(error: Exception, *, quiet: bool) -> int:
         return error.exit_code
     usage = getattr(error, "format_message", None)
     if usage is not None:
-        asked = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
-        _say(f"error: {' '.join(str(usage()).split())}", f"hint: {asked} --help")
+        command_path = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
+        _say(f"error: {' '.join(str(usage()).split())}", f"hint: {command_path} --help")
         return USAGE
     if isinstance(error, OSError):
         _say(
@@ -98,8 +98,8 @@ def _failed(error: Exception, *, quiet: bool) -> int:
             traceback.print_tb(error.__traceback__)
         else:
             traceback.print_exc()
-    said = "" if quiet else f": {str(error)[:300]}"
-    _say(f"error: a bug in lore: {type(error).__name__}{said} (LORE_DEBUG=1 shows where)")
+    detail = "" if quiet else f": {str(error)[:300]}"
+    _say(f"error: a bug in lore: {type(error).__name__}{detail} (LORE_DEBUG=1 shows where)")
     return BUG
 
 

@@ -13,7 +13,7 @@ import sys
 
 def bytes_only(args: list[str]) -> str | None:
     """Return the answer, or None where the command has to give it."""
-    if len(args) != 3 or args[0] != "diff-prefix" or any(one.startswith("-") for one in args):
+    if len(args) != 3 or args[0] != "diff-prefix" or any(arg.startswith("-") for arg in args):
         return None
     if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
         return None
@@ -31,7 +31,7 @@ def bytes_only(args: list[str]) -> str | None:
     names = [corpus.show(left), corpus.show(right)]
     lengths = file_line(*corpus.common_length(left, right))
     lines = [f"{names[0]} → {names[1]}", lengths, no_prompt_line(names, compared=True)]
-    return "".join(f"{visible(one)}\n" for one in lines)
+    return "".join(f"{visible(line)}\n" for line in lines)
 
 
 def _is_no_recording(path: str) -> bool:

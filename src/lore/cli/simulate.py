@@ -76,7 +76,7 @@ def run(
         raise LoreError("say what to simulate: a session, a capture, a folder", hint="lore simulate --help")
     from lore.cli.check import dated_rules
     from lore.recording.opening import Options
-    from lore.run.simulate import Asked, simulate
+    from lore.run.simulate import SimulateRequest, simulate
     from lore.tokens.o200k import Counter
 
     options = Options(format=format, dialect=dialect, counter=Counter(), log=log(verbose))
@@ -85,8 +85,8 @@ def run(
         dated = dated._replace(path=rules_file)
     caches = tuple(cache or settings.settings.simulate.caches)
     who = reader_named(reader) or settings.settings.check.reader
-    asked = Asked(paths, caches, tuple(what_if or ()), dated, who)
-    for number, result in enumerate(simulate(asked, options, table)):
+    request = SimulateRequest(paths, caches, tuple(what_if or ()), dated, who)
+    for number, result in enumerate(simulate(request, options, table)):
         if as_json:
             from lore.report.json_report import render
 

@@ -57,8 +57,10 @@ class Cassettes:
     def _given(self, folder: str) -> str:
         path = os.path.join(self._config.invocation_params.dir, folder)
         if not os.path.isdir(path):
-            said = "is no folder" if os.path.exists(path) else "does not exist"
-            raise pytest.UsageError(f"--lore-cassettes={folder} {said}; to judge without a folder, put the option last")
+            fault = "is no folder" if os.path.exists(path) else "does not exist"
+            raise pytest.UsageError(
+                f"--lore-cassettes={folder} {fault}; to judge without a folder, put the option last"
+            )
         return _path_shown(path)
 
     def _watch(self) -> None:
@@ -148,8 +150,8 @@ class Cassettes:
 
 def _path_shown(path: str) -> str:
     """Return a path from here where it is below, as a person would name it."""
-    here = Path.cwd()
-    return os.path.relpath(path, here) if Path(path).is_relative_to(here) else path
+    folder = Path.cwd()
+    return os.path.relpath(path, folder) if Path(path).is_relative_to(folder) else path
 
 
 class Verdict(NamedTuple):
@@ -187,12 +189,12 @@ def _outcome(paths: list[str], loaded: Loaded) -> Outcome | None:
     if not paths:
         return None
     settings, file = loaded
-    against = CheckContext(
+    context = CheckContext(
         settings.check.policy,
         settings="" if file is None else show(os.path.relpath(file)),
         root="" if file is None else str(file.parent),
     )
-    return check(paths, settings.check.budgets, Options(rules=settings.assemble), context=against, pass_over=True)
+    return check(paths, settings.check.budgets, Options(rules=settings.assemble), context=context, pass_over=True)
 
 
 def _shown(error: LoreError) -> str:
@@ -234,7 +236,8 @@ def _excused(
         found = [finding for finding in outcome.result.findings if finding.path == path and finding.severity == "error"]
         tests = ", ".join(f"{test} (reason: {reason})" for test, reason in users[path].items())
         if found:
-            lines += [f"moved, as marked: {path} of {tests}", *(f"  {one.code} {one.name}" for one in found[:3])]
+            lines.append(f"moved, as marked: {path} of {tests}")
+            lines += [f"  {finding.code} {finding.name}" for finding in found[:3]]
         elif not any(test in moved for test in users[path]):
             lines.append(f"marked, and moves nothing: {path} of {tests}; take the mark away")
     return [visible(line) for line in lines]

@@ -93,20 +93,22 @@ def pytest_runtest_makereport(
         return report
     if call.when == "call":
         test.passed = report.passed
-    told = len([name for name, _ in item.user_properties if name == MOVED])
-    for one in test.moved[told:]:
-        said = f"{one} (reason: {test.reason})"
-        item.user_properties.append((MOVED, said))
-        report.user_properties.append((MOVED, said))
-        report.sections.append(("lore: moved the prefix, as marked", said))
+    reported = len([name for name, _ in item.user_properties if name == MOVED])
+    for moved in test.moved[reported:]:
+        text = f"{moved} (reason: {test.reason})"
+        item.user_properties.append((MOVED, text))
+        report.user_properties.append((MOVED, text))
+        report.sections.append(("lore: moved the prefix, as marked", text))
     return report
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """List what marked tests moved."""
-    reports = (one for some in terminalreporter.stats.values() for one in some if hasattr(one, "user_properties"))
+    reports = (
+        report for every in terminalreporter.stats.values() for report in every if hasattr(report, "user_properties")
+    )
     lines = {
-        f"{report.nodeid}: {said}": None for report in reports for name, said in report.user_properties if name == MOVED
+        f"{report.nodeid}: {text}": None for report in reports for name, text in report.user_properties if name == MOVED
     }
     if lines:
         terminalreporter.section("lore: prefixes moved, as marked")

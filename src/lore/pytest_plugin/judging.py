@@ -69,10 +69,10 @@ def judge(entries: list[Entry]) -> Judged:
         judged.ended(ended)
         if verdict is not None:
             judged.take(verdict)
-    for one in problems.kept:
-        number = one.line or 1
+    for problem in problems.kept:
+        number = problem.line or 1
         if entries[number - 1].must:
-            raise LoreError(f"request {number} cannot be judged: {one.message}", hint=_HINT)
+            raise LoreError(f"request {number} cannot be judged: {problem.message}", hint=_HINT)
     return Judged(judged.requests, judged.pairs, tuple(judged.moved), frozenset(judged.codes))
 
 
@@ -98,19 +98,20 @@ class _Requests:
         numbers = pair.left.line or 0, pair.right.line or 0
         sides = [Side(f"request {number}") for number in numbers]
         diff = self._chains[turn.chain].describe(pair, PLACE, *sides)
-        found = [worded(one) for _, one in findings_of(pair, PLACE)]
-        found += [worded(one) for rule in RULES.values() for one in rule.pair(pair, PLACE)]
-        self.codes.update(one.code for one in found)
-        moved = tuple(one for one in found if _counts(one, pair))
+        found = [worded(finding) for _, finding in findings_of(pair, PLACE)]
+        found += [worded(finding) for rule in RULES.values() for finding in rule.pair(pair, PLACE)]
+        self.codes.update(finding.code for finding in found)
+        moved = tuple(finding for finding in found if _counts(finding, pair))
         if moved:
             self.moved.append(Moved(*numbers, turn.chain, moved, diff))
 
     def ended(self, findings: list[Finding]) -> None:
         """Take what was found in whole chains: waste fails here as it does `lore check`."""
-        for one in map(worded, findings):
-            self.codes.add(one.code)
-            if one.kind == "waste":
-                self.moved.append(Moved(one.line or 0, one.line or 0, one.chain or "main", (one,), None))
+        for finding in map(worded, findings):
+            self.codes.add(finding.code)
+            if finding.kind == "waste":
+                line, chain = finding.line or 0, finding.chain or "main"
+                self.moved.append(Moved(line, line, chain, (finding,), None))
 
 
 def _counts(finding: Finding, pair: Pair) -> bool:
@@ -154,8 +155,8 @@ def failure(judged: Judged, moved: list[Moved]) -> str:
     """Return the message of a failing assertion."""
     pairs = "pair" if judged.pairs == 1 else "pairs"
     lines = [f"the prompt's prefix moved in {len(moved)} of {judged.pairs} {pairs} of successive requests"]
-    for one in moved[:SHOWN]:
-        lines += ["", *_pair(one)]
+    for pair in moved[:SHOWN]:
+        lines += ["", *_pair(pair)]
     if len(moved) > SHOWN:
         lines += ["", f"and {len(moved) - SHOWN} pairs more"]
     return "\n".join(lines)
@@ -216,8 +217,8 @@ def _divergence(where: DivergenceResult) -> list[str]:
 
 def _cause(finding: Finding, *, shown: bool) -> list[str]:
     """Say why and what to do; what was `shown` already, both texts, is not said again."""
-    said = visible(sentence(finding.evidence) or finding.message)
-    if shown and _BECAME in said:
-        said = said.partition(": …")[0]
-    short = said if len(said) <= EVIDENCE else said[:EVIDENCE] + "…"
+    text = visible(sentence(finding.evidence) or finding.message)
+    if shown and _BECAME in text:
+        text = text.partition(": …")[0]
+    short = text if len(text) <= EVIDENCE else text[:EVIDENCE] + "…"
     return [f"  {finding.code} {finding.name} ({finding.kind}): {short}", f"    fix: {finding.fix}"]

@@ -147,7 +147,7 @@ class _Listening:
     def end(self, recorder: Recorder) -> None:
         """Let it listen no more; what another tool has put over a wrapper meanwhile stays, and passes through it."""
         with self._lock:
-            self.recorders = [one for one in self.recorders if one is not recorder]
+            self.recorders = [other for other in self.recorders if other is not recorder]
             if not self.recorders:
                 for owner, original, wrapper in self._wrapped:
                     if owner.__dict__["send"] is wrapper:
@@ -181,10 +181,10 @@ def _listener(seam: Seam) -> Callable[[Any], Recorded | None]:
         if not recorders:
             return None
         headers = {name: str(request.headers[name]) for name in HEADERS if name in request.headers}
-        one = Recorded(request.method, _public(str(request.url)), headers, seam.body(request), time.time())
+        recorded = Recorded(request.method, _public(str(request.url)), headers, seam.body(request), time.time())
         for recorder in recorders:
-            recorder.requests.append(one)
-        return one
+            recorder.requests.append(recorded)
+        return recorded
 
     return listen
 
@@ -208,10 +208,10 @@ def _once(request: object, listen: Callable[[Any], Recorded | None]) -> Generato
 def _sending(original: Any, listen: Callable[[Any], Recorded | None]) -> Any:
     @wraps(original)
     def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        with _once(request, listen) as one:
+        with _once(request, listen) as recorded:
             response = original(self, request, *args, **kwargs)
-            if one is not None:
-                one.take(response)
+            if recorded is not None:
+                recorded.take(response)
             return response
 
     return send
@@ -239,10 +239,10 @@ def _redirecting(original: Any, listen: Callable[[Any], Recorded | None]) -> Any
 def _awaiting(original: Any, listen: Callable[[Any], Recorded | None]) -> Any:
     @wraps(original)
     async def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        with _once(request, listen) as one:
+        with _once(request, listen) as recorded:
             response = await original(self, request, *args, **kwargs)
-            if one is not None:
-                one.take(response)
+            if recorded is not None:
+                recorded.take(response)
             return response
 
     return send

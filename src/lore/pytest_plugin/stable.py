@@ -25,12 +25,12 @@ def assert_prefix_stable(requests: Iterable[object], allow: str | Iterable[str] 
     """
     __tracebackhide__ = True
     try:
-        said = _judged(requests, allow)
+        message = _judged(requests, allow)
     except LoreError as error:
         error.add_note(f"hint: {error.hint}")
         raise error.with_traceback(None) from None  # pytest would print what lore's own functions were given: bodies
-    if said:
-        raise AssertionError(said)
+    if message:
+        raise AssertionError(message)
 
 
 def _judged(requests: Iterable[object], allow: str | Iterable[str]) -> str:
@@ -44,15 +44,15 @@ def _judged(requests: Iterable[object], allow: str | Iterable[str]) -> str:
     judged = judge(given)
     if not judged.pairs:
         return nothing_compared(len(given), judged, _watched(requests), _streams(requests))
-    kept = [one._replace(findings=tuple(f for f in one.findings if f.code not in allowed)) for one in judged.moved]
-    moved = [one for one in kept if one.findings]
+    kept = [pair._replace(findings=tuple(f for f in pair.findings if f.code not in allowed)) for pair in judged.moved]
+    moved = [pair for pair in kept if pair.findings]
     unused = [word for code, word in allowed.items() if code not in judged.codes]
     if unused:
-        said = f"allow={', '.join(unused)}: nothing needed it; take it out"
-        warnings.warn(LoreWarning(said), stacklevel=3)
+        warning = f"allow={', '.join(unused)}: nothing needed it; take it out"
+        warnings.warn(LoreWarning(warning), stacklevel=3)
     test = RUNNING.test
     if moved and test is not None and test.reason is not None:
-        test.moved += [brief(one) for one in moved]
+        test.moved += [brief(pair) for pair in moved]
         return ""
     return failure(judged, moved) if moved else ""
 

@@ -83,9 +83,9 @@ class _Converter:
         for read in self._headed():
             line = self._line(read)
             if line.count(b"[") + line.count(b"{") > _DEEP and not _reads_back(line, read.value):
-                said = "a record nested so deeply that lore cannot read it inside its own log"
+                message = "a record nested so deeply that lore cannot read it inside its own log"
                 self._recording.problems.add(
-                    Problem(Code.MALFORMED_RECORD, said), self._recording.reading, read.line, read.byte
+                    Problem(Code.MALFORMED_RECORD, message), self._recording.reading, read.line, read.byte
                 )
             yield _on_one_line(line) + b"\n"
 

@@ -148,7 +148,7 @@ def common_of(left: Iterable[bytes], right: Iterable[bytes]) -> tuple[int, int, 
         shorter = min(map(len, held))
         same = common_prefix(held[0][:shorter], held[1][:shorter])
         common, differ = common + same, same < shorter
-        held = [one[shorter:] for one in held]
+        held = [piece[shorter:] for piece in held]
     for side in (0, 1):
         sizes[side] += sum(map(len, pieces[side]))
     return sizes[0], sizes[1], common
@@ -267,13 +267,13 @@ def companions(path: str) -> list[str]:
         files = files_below(below, lambda place, _: found.append(place))  # opening it will say what is wrong
         found.extend([file for file in files if is_companion(os.path.basename(file))])
     try:
-        names = sorted(one for one in os.listdir(folder or os.curdir) if is_companion(one))
+        names = sorted(name for name in os.listdir(folder or os.curdir) if is_companion(name))
     except OSError:
         names = []
     session = _session_of(path) if names else None
     if session is not None:
         beside = (os.path.join(folder, name) for name in names)
-        found.extend(one for one in beside if os.path.isfile(one) and _session_of(one) == session)
+        found.extend(file for file in beside if os.path.isfile(file) and _session_of(file) == session)
     return found
 
 
@@ -322,7 +322,7 @@ def is_same(left: str, right: str) -> bool:
     stored = address_of(left), address_of(right)
     try:
         if stored[0] is not None and stored[1] is not None and stored[0].session_id == stored[1].session_id:
-            left, right = (one.url.partition(":")[2] for one in stored if one is not None)
+            left, right = (address.url.partition(":")[2] for address in stored if address is not None)
         return left == right or os.path.samefile(left, right)
     except (OSError, ValueError):
         return False

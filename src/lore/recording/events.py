@@ -160,7 +160,7 @@ class EventRecording(Recording):
                 self._saved = look_ahead(self.path) if self.reader.name == LoreLog.name else SavedEvents()
             planner = self._planners[event.chain] = Planner(self.rules, self._saved)
         planned = planner.plan(session, self._folding.chain(event.chain), event)
-        problems = [problem for one in planned for problem in self._folding.derive(one)]
+        problems = [problem for derived in planned for problem in self._folding.derive(derived)]
         return (*problems, *self._folding.apply(event))
 
     def _billed(self, turn: Turn) -> Turn:
@@ -240,10 +240,10 @@ def look_ahead(path: str) -> SavedEvents:
             return SavedEvents()
         lines, reader = Lines(), LoreLog()
         every = chained((line for piece in corpus.pieces(path) for line in lines.feed(piece)), lines.finish())
-        said = [line.data for line in every if any(kind in line.data for kind in SAVED_KINDS)]
+        saved = [line.data for line in every if any(kind in line.data for kind in SAVED_KINDS)]
     except (LoreError, OSError):  # it is gone, or changes while it is read: what was opened is read all the same
         return SavedEvents()
-    reads = reader.feed(b"".join(line + b"\n" for line in said))
+    reads = reader.feed(b"".join(line + b"\n" for line in saved))
     return SavedEvents(read.value for read in reads if not isinstance(read.value, Problem))  # pyright: ignore[reportArgumentType]
 
 

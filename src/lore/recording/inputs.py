@@ -74,13 +74,13 @@ def _inputs_of(path: str) -> Iterator[Input]:
 
 def _stored(url: str) -> Iterator[Input]:
     """Yield the sessions of a store, and what it says of those that it cannot list, which are not judged."""
-    said: list[str] = []
+    unlisted: list[str] = []
     tell = say_once
     with closing(open_there(url, lambda text: tell(text))) as store:
-        tell = said.append
+        tell = unlisted.append
         sessions = of_users(store.list())
-    if said:
-        yield Input(url, named=False, error=LoreError("; ".join(said)))
+    if unlisted:
+        yield Input(url, named=False, error=LoreError("; ".join(unlisted)))
     yield from (Input(f"{url}#{session.session_id}", named=False, size=session.size) for session in sessions)
 
 

@@ -77,7 +77,9 @@ def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
 def members(folder: str) -> list[str]:
     """Return the names in a folder that are one recording together."""
     try:
-        names = sorted(one.name for one in os.scandir(folder) if not one.name.startswith(".") and _is_regular(one.path))
+        names = sorted(
+            entry.name for entry in os.scandir(folder) if not entry.name.startswith(".") and _is_regular(entry.path)
+        )
     except (OSError, ValueError):
         return []
     if any(name.endswith(REQUEST) for name in names):
@@ -128,16 +130,16 @@ def ordered(folder: str, names: list[str]) -> list[Header]:
         stamps = ((_table(os.path.join(folder, name)).get("timestamp", b"null"), name) for name in names)
         timed = sorted((seconds(stamp) or 0.0, name) for stamp, name in stamps)
         return [Header("completions", name, place=True) for _, name in timed]
-    requests.sort(key=lambda one: (one.at, one.name))
+    requests.sort(key=lambda request: (request.at, request.name))
     responses = {name.removesuffix(RESPONSE): name for name in names if name.endswith(RESPONSE)}
     _answer(requests, responses, times)
     timely = _is_live(requests)
     headers: list[Header] = []
-    for one in _linked(requests):
-        at = one.at if timely else None
-        headers.append(Header("body-pairs", one.name, at=at, awaits=bool(one.response), place=True))
-        if one.response:
-            headers.append(Header("body-pairs", one.response, place=True))
+    for request in _linked(requests):
+        at = request.at if timely else None
+        headers.append(Header("body-pairs", request.name, at=at, awaits=bool(request.response), place=True))
+        if request.response:
+            headers.append(Header("body-pairs", request.response, place=True))
     answering = {request.response for request in requests}
     orphans = (name for name in responses.values() if name not in answering)
     return headers + [Header("body-pairs", name, orphan=True, place=True) for name in orphans]
@@ -206,9 +208,9 @@ def _answer(requests: list[PairedRequest], responses: dict[str, str], times: dic
 
 def _before(follower: PairedRequest, alike: list[PairedRequest], answered: float) -> PairedRequest | None:
     """Return the request that this one follows: of the same conversation, with the most messages but fewer."""
-    shorter = [one for one in alike if not one.response and one.messages < follower.messages]
-    timely = [one for one in shorter if one.at <= answered]
-    return max(timely or shorter, key=lambda one: one.messages, default=None)
+    shorter = [request for request in alike if not request.response and request.messages < follower.messages]
+    timely = [request for request in shorter if request.at <= answered]
+    return max(timely or shorter, key=lambda request: request.messages, default=None)
 
 
 def _is_live(requests: list[PairedRequest]) -> bool:
@@ -236,13 +238,13 @@ def _linked(requests: list[PairedRequest]) -> list[PairedRequest]:
     heapq.heapify(ready)
     rest = iter(range(len(requests)))
     while len(order) < len(requests):
-        place = heapq.heappop(ready) if ready else next(one for one in rest if one not in done)
+        place = heapq.heappop(ready) if ready else next(candidate for candidate in rest if candidate not in done)
         if place in done:
             continue
         done.add(place)
         order.append(place)
-        for one in after.pop(place, []):
-            heapq.heappush(ready, one)
+        for follower in after.pop(place, []):
+            heapq.heappush(ready, follower)
     return [requests[place] for place in order]
 
 
@@ -258,8 +260,8 @@ def archive_stream(path: str) -> Iterator[bytes]:
         return
     try:
         with zipfile.ZipFile(path) as archive:
-            infos = [one for one in archive.infolist() if _SAMPLE.fullmatch(one.filename)]
-            if not infos or not any(one.filename in _LOG for one in archive.infolist()):
+            infos = [info for info in archive.infolist() if _SAMPLE.fullmatch(info.filename)]
+            if not infos or not any(info.filename in _LOG for info in archive.infolist()):
                 kind = "archive"
                 yield from _member(Header(kind, ""))
                 return

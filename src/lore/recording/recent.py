@@ -98,7 +98,7 @@ def newest(paths: list[str], format: str | None) -> str:
     Raises LoreError where there is none, and for one that cannot be read: it may be the newest. Costs a look at
     each file, and the beginning of the newest.
     """
-    files = [one for one in inputs(paths) if not one.stream and one.error is None]
+    files = [file for file in inputs(paths) if not file.stream and file.error is None]
     subagents = {file.path: _session(file.path) for file in files}
     times: dict[str, float] = {}
     for file in files:
@@ -119,9 +119,9 @@ def _session(path: str) -> str | None:
 
 def nothing(looked: Iterable[str]) -> LoreError:
     """Say that no recordings were found where they were looked for."""
-    return LoreError("there are no recordings", hint=f"looked in {said(looked)}; name a file or folder")
+    return LoreError("there are no recordings", hint=f"looked in {shown_places(looked)}; name a file or folder")
 
 
-def said(found: Iterable[str]) -> str:
+def shown_places(found: Iterable[str]) -> str:
     """Name the places that were looked at."""
     return ", ".join(map(corpus.show, found))

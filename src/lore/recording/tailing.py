@@ -38,7 +38,7 @@ Say: TypeAlias = Callable[[str], None]
 class Change(NamedTuple):
     """What happened to the file; `anew`: what comes now is another log, from its beginning."""
 
-    said: str
+    what: str
     anew: bool
 
 
@@ -102,16 +102,16 @@ class Tail:
         seen, self._seen = self._seen, (found.st_size, found.st_mtime_ns)
         if self._seen == seen:
             return None
-        said = ""
+        what = ""
         if found.st_size < self._offset:
-            said = "was truncated"
+            what = "was truncated"
         elif self._known:
             self._file.seek(self._offset - len(self._known))
-            said = "" if self._file.read(len(self._known)) == self._known else "was rewritten"
-        if not said:
+            what = "" if self._file.read(len(self._known)) == self._known else "was rewritten"
+        if not what:
             return None
         self._offset, self._known = 0, b""
-        return Change(said, anew=True)
+        return Change(what, anew=True)
 
     def _moved(self) -> Change | None:
         """Look whether the name still means the file that is open."""
@@ -165,10 +165,10 @@ class Live:
 
     def head(self) -> bytes | None:
         """Wait for the next log; return its beginning, in whole lines, or None where waiting ended."""
-        while (one := self._next()) is not None:
-            self._quiet = not one
-            if isinstance(one, bytes) and one:
-                self._held.append(one)
+        while (data := self._next()) is not None:
+            self._quiet = not data
+            if isinstance(data, bytes) and data:
+                self._held.append(data)
                 if sum(map(len, self._held)) < corpus.HEAD:
                     continue
             head, first = self._beginning(), not self._looked
@@ -193,10 +193,10 @@ class Live:
         yield from held
         if self._quiet:
             yield None
-        while (one := self._next()) is not None:
-            if isinstance(one, Change):
+        while (data := self._next()) is not None:
+            if isinstance(data, Change):
                 return
-            yield one or None
+            yield data or None
 
     def _next(self) -> bytes | Change | None:
         """Return the next bytes (none: all was read), or a change to another log; None where waiting ended."""
@@ -204,8 +204,8 @@ class Live:
             for segment in self._tail:
                 if not isinstance(segment, Change):
                     return segment or b""
-                what = "; it is read from its beginning" if segment.anew else ""
-                self._say(f"{self.shown} {segment.said}{what}")
+                then = "; it is read from its beginning" if segment.anew else ""
+                self._say(f"{self.shown} {segment.what}{then}")
                 if segment.anew:
                     self._held = []
                     return segment

@@ -45,7 +45,7 @@ def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[
     path = os.path.realpath(path) if os.path.islink(path) else path  # what a link names is written, and it stays
     if "\0" in path:
         raise LoreError(f"cannot write {shown!r}: no file can have this name")
-    if any(corpus.is_same(path, one) or holds(one, path) for one in inputs):
+    if any(corpus.is_same(path, source) or holds(source, path) for source in inputs):
         raise LoreError(f"{shown} is what is being read", hint="name another file")
     if os.path.lexists(path) and not os.path.isfile(path):
         kind = "is a folder" if os.path.isdir(path) else "is not a regular file"

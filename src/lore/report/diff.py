@@ -74,12 +74,12 @@ def _lengths(
     text.append("░" * (BAR - full), "red")
     text.append(f"  {shown}", "bold")
     out.print(text)
-    said = f"{lengths.common_prefix_bytes:,} of {stable:,} bytes"
+    common = f"{lengths.common_prefix_bytes:,} of {stable:,} bytes"
     if lengths.common_prefix_tokens is not None:
-        said += (
+        common += (
             f", {lengths.common_prefix_tokens:,} of {lengths.left_tokens:,} tokens (counted with {lengths.tokenizer})"
         )
-    out.print(line(f"            {said}"))
+    out.print(line(f"            {common}"))
     if respelled:
         out.print(line(f"            {lengths.canonical_common_prefix_bytes:,} bytes once both are in canonical form"))
     out.print(line(f"  relation  {relation}"))
@@ -114,16 +114,17 @@ def _witnesses(diff: Diff, out: Console) -> None:
         out.print(line(f"  bytes     {three.bytes}"))
     if billed is not None:
         counts = (("written", billed.write_tokens), ("uncached", billed.uncached_tokens))
-        said = _count(billed.read_tokens, "read") if three is None else three.billed
-        out.print(line(f"  billed    {', '.join([said, *(_count(count, name) for name, count in counts)])} (recorded)"))
+        read = _count(billed.read_tokens, "read") if three is None else three.billed
+        out.print(line(f"  billed    {', '.join([read, *(_count(count, name) for name, count in counts)])} (recorded)"))
     out.print(line(f"  verdict   {_verdict(diff) if three is None else three.verdict}"))
     if three is not None and three.dispute:
         out.print(line("  disagree  ", (three.dispute, "bold yellow")))
 
 
-def _foreseen(one: CachePrediction) -> str:
-    rest = ", ".join((_count(one.write_tokens, "written"), _count(one.uncached_tokens, "uncached")))
-    return f"{one.cache} would read {_count(one.read_tokens, 'tokens')}, {rest} ({_SURE[one.confidence]})"
+def _foreseen(prediction: CachePrediction) -> str:
+    rest = ", ".join((_count(prediction.write_tokens, "written"), _count(prediction.uncached_tokens, "uncached")))
+    read = _count(prediction.read_tokens, "tokens")
+    return f"{prediction.cache} would read {read}, {rest} ({_SURE[prediction.confidence]})"
 
 
 _SURE = {"exact": "exact", "rule": "by its rules", "ceiling": "at best"}

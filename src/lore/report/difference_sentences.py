@@ -73,10 +73,10 @@ def _became(before: str, after: str) -> str:
 
 
 def _header(change: d.HeaderChanged) -> str:
-    said = f"the billing header {_HEADER[change.change]}"
+    text = f"the billing header {_HEADER[change.change]}"
     if change.dropped:
-        return f"{said}; the Claude API takes it out, so nothing is lost"
-    return f"{said}, and here it is content like all other"
+        return f"{text}; the Claude API takes it out, so nothing is lost"
+    return f"{text}, and here it is content like all other"
 
 
 def _tools(change: d.ToolsChanged) -> str:
@@ -84,9 +84,9 @@ def _tools(change: d.ToolsChanged) -> str:
         ("added", change.added), ("removed", change.removed), ("changed", change.changed),
         ("deferred tools were loaded into the list:", change.loaded), ("loaded or put off again:", change.put_off),
     )  # fmt: skip
-    shown = [(said, some) for said, some in kinds if some]
+    shown = [(word, some) for word, some in kinds if some]
     last = len(shown) - 1
-    parts = [f"{said} {names(some, change.unnamed if at == last else 0)}" for at, (said, some) in enumerate(shown)]
+    parts = [f"{word} {names(some, change.unnamed if at == last else 0)}" for at, (word, some) in enumerate(shown)]
     if change.reordered:
         parts.append(f"the same {change.reordered:,} tools in another order")
     servers = f" (MCP server{'s' if len(change.servers) > 1 else ''} {names(change.servers)})" if change.servers else ""
@@ -161,7 +161,7 @@ def _parameter(change: d.ParameterChanged) -> str:
 
 
 def _betas(change: d.BetasChanged) -> str:
-    kinds = [f"{said} {names(some)}" for said, some in (("added", change.added), ("removed", change.removed)) if some]
+    kinds = [f"{word} {names(some)}" for word, some in (("added", change.added), ("removed", change.removed)) if some]
     return f"beta headers changed ({'; '.join(kinds)}); {_cost(change.family, change.level, 'features')}"
 
 
@@ -188,9 +188,9 @@ DIFFERENCES: dict[type[Fact], Callable[[Any], str]] = {
     d.EmptyMember: _empty,
     d.IdChanged: _id,
     d.ThinkingChanged: _thinking,
-    d.ImageChanged: lambda one: f"{one.path}: {_IMAGE[one.change]}",
+    d.ImageChanged: lambda change: f"{change.path}: {_IMAGE[change.change]}",
     d.ResultRewritten: _result,
-    d.ResultSentEarly: lambda one: f"{one.path} was sent before its call had a result",
+    d.ResultSentEarly: lambda change: f"{change.path} was sent before its call had a result",
     d.ParameterChanged: _parameter,
     d.BetasChanged: _betas,
 }

@@ -31,8 +31,10 @@ def write(result: Explained, out: Console) -> None:
             f"{counted(result.tail_bytes, 'byte')} volatile"
         )
     )
-    for one in result.omitted:
-        out.print(line((f"left out: {one.count:,} {one.what}: {result.dialect} has no place for them", "yellow")))
+    for omitted in result.omitted:
+        out.print(
+            line((f"left out: {omitted.count:,} {omitted.what}: {result.dialect} has no place for them", "yellow"))
+        )
     out.print(line((f"what {result.dialect} can express", "bold")))
     width = max((len(capability.feature) for capability in result.capabilities), default=0)
     for capability in result.capabilities:

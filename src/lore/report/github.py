@@ -38,7 +38,7 @@ class GitHub:
 def commands(result: Checked, *, verbose: bool) -> Iterable[str]:
     """Yield the commands; the last says how many findings have none."""
     found = worst_first(shown(result.findings, verbose=verbose))
-    by_level = {name: [one for one in found if one.severity == name] for name in _LEVELS}
+    by_level = {name: [finding for finding in found if finding.severity == name] for name in _LEVELS}
     fits = all(len(some) <= SHOWN for some in by_level.values())
     hidden: list[str] = []
     for name, some in by_level.items():
@@ -47,8 +47,8 @@ def commands(result: Checked, *, verbose: bool) -> Iterable[str]:
         if len(some) > room:
             hidden.append(counted(len(some) - room, name))
     if hidden:
-        said = f"{' and '.join(hidden)} more: GitHub shows {SHOWN} of each level; the step summary lists them"
-        yield f"::notice title=lore check::{_data(said)}"
+        text = f"{' and '.join(hidden)} more: GitHub shows {SHOWN} of each level; the step summary lists them"
+        yield f"::notice title=lore check::{_data(text)}"
 
 
 def _annotation(finding: Finding) -> str:
@@ -59,10 +59,10 @@ def _annotation(finding: Finding) -> str:
     given = ",".join(f"{name}={_property(text)}" for name, text in {**where, "title": title}.items())
     lost = f" Lost {lost_of(finding)}." if finding.lost_tokens else ""
     turn = "" if finding.turn is None else f"turn {finding.turn}: "
-    said = f"{turn}{finding.message}.{lost} {finding.fix}"
+    text = f"{turn}{finding.message}.{lost} {finding.fix}"
     if acting := who_can_act(finding):
-        said += f" ({acting})"
-    return f"::{_LEVELS[finding.severity]} {given}::{_data(said)}"
+        text += f" ({acting})"
+    return f"::{_LEVELS[finding.severity]} {given}::{_data(text)}"
 
 
 def _data(text: str) -> str:

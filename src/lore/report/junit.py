@@ -33,8 +33,8 @@ class Junit:
 
 def _lines(result: Checked, *, verbose: bool) -> Iterable[str]:
     found = shown(result.findings, verbose=verbose)
-    failures = sum(one.severity == "error" for one in found)
-    skipped = sum(one.severity == "warning" for one in found)
+    failures = sum(finding.severity == "error" for finding in found)
+    skipped = sum(finding.severity == "warning" for finding in found)
     counts = _attributes(
         name="lore check",
         tests=str(len(found) or 1),
@@ -48,8 +48,8 @@ def _lines(result: Checked, *, verbose: bool) -> Iterable[str]:
     yield f"  <testsuite{counts}>"
     if not found:
         yield f"    <testcase{_attributes(classname='lore', name='no findings', time='0')}/>"
-    for one in found:
-        yield from _case(one)
+    for finding in found:
+        yield from _case(finding)
     yield f"    <system-out>{_text(chr(10).join(sums_lines(result.summary)))}</system-out>"
     yield "  </testsuite>"
     yield "</testsuites>"
@@ -67,12 +67,12 @@ def _case(finding: Finding) -> Iterable[str]:
     if finding.severity == "note":
         yield f"    <testcase{case}/>"
         return
-    said = _attributes(message=finding.message) + (
+    attributes = _attributes(message=finding.message) + (
         _attributes(type=finding.code) if finding.severity == "error" else ""
     )
     kind = "failure" if finding.severity == "error" else "skipped"
     yield f"    <testcase{case}>"
-    yield f"      <{kind}{said}>{_text(chr(10).join(_body(finding)))}</{kind}>"
+    yield f"      <{kind}{attributes}>{_text(chr(10).join(_body(finding)))}</{kind}>"
     yield "    </testcase>"
 
 

@@ -57,21 +57,23 @@ def _top(causes: list[CostlyCause]) -> Iterable[str]:
         yield ""
         for number, cause in enumerate(causes, 1):
             cost = "" if cause.lost_dollars is None else f", {money_of(cause.lost_dollars)} paid again"
-            said = f"{cause.lost_tokens:,} tokens{cost} in {counted(cause.breaks, 'cache break')} ({cause.kind})"
-            yield f"{number}. **{cause.code} {cause.name}**: {said}. {_text(cause.fix)}"
+            loss = f"{cause.lost_tokens:,} tokens{cost} in {counted(cause.breaks, 'cache break')} ({cause.kind})"
+            yield f"{number}. **{cause.code} {cause.name}**: {loss}. {_text(cause.fix)}"
         yield ""
 
 
-def _row(one: Finding) -> str:
-    place = one.path if one.line is None else f"{one.path}:{one.line}"
+def _row(finding: Finding) -> str:
+    place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
     where = [_text(place)]
-    if one.turn is not None:
-        where.append(_text(f"turn {one.turn}" + ("" if one.chain in (None, "main") else f" of {one.chain}")))
-    if one.json_path:
-        where.append(_text(one.json_path))
-    what = [_text(one.message), *filter(None, (who_can_act(one),))]
-    lost = "" if one.lost_tokens is None else f"{one.lost_tokens:,}"
-    cells = _MARKS[one.severity], f"{one.code} {one.name}", "<br>".join(where), "<br>".join(what), lost
+    if finding.turn is not None:
+        where.append(
+            _text(f"turn {finding.turn}" + ("" if finding.chain in (None, "main") else f" of {finding.chain}"))
+        )
+    if finding.json_path:
+        where.append(_text(finding.json_path))
+    what = [_text(finding.message), *filter(None, (who_can_act(finding),))]
+    lost = "" if finding.lost_tokens is None else f"{finding.lost_tokens:,}"
+    cells = _MARKS[finding.severity], f"{finding.code} {finding.name}", "<br>".join(where), "<br>".join(what), lost
     return f"| {' | '.join(cells)} |"
 
 

@@ -82,5 +82,5 @@ def file_line(left_bytes: int, right_bytes: int, common: int) -> str:
 
 def no_prompt_line(names: list[str], *, compared: bool) -> str:
     """Say which sides hold no prompt."""
-    how = "only the bytes were compared" if compared else "nothing was compared"
-    return f"  no prompt in {' and '.join(names)}: {how}"
+    extent = "only the bytes were compared" if compared else "nothing was compared"
+    return f"  no prompt in {' and '.join(names)}: {extent}"

@@ -151,7 +151,7 @@ def redacted_error(error: LoreError) -> LoreError:
     if _OWN.fullmatch(error.message):
         return error
     place = error.where.file if error.where is not None else None
-    said = f"{place + ': ' if place else ''}an input could not be judged: {digest(error.message)}"
-    made = LoreError(said, hint="leave --redact out to read the message", where=error.where or Where())
+    message = f"{place + ': ' if place else ''}an input could not be judged: {digest(error.message)}"
+    made = LoreError(message, hint="leave --redact out to read the message", where=error.where or Where())
     made.exit_code = error.exit_code
     return made

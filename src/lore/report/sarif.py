@@ -47,7 +47,7 @@ def log(result: Checked, *, verbose: bool) -> dict[str, Any]:
     """Return the log as a JSON object."""
     every = shown(result.findings, verbose=verbose)
     found = every if len(every) <= RESULTS else worst_first(every)[:RESULTS]
-    codes = sorted({one.code for one in found})
+    codes = sorted({finding.code for finding in found})
     rules = {code: number for number, code in enumerate(codes)}
     return {
         "$schema": SCHEMA,
@@ -63,7 +63,7 @@ def log(result: Checked, *, verbose: bool) -> dict[str, Any]:
                 },
                 "originalUriBaseIds": {ROOT: {"description": {"text": "The folder that lore was run in."}}},
                 "columnKind": "unicodeCodePoints",
-                "results": [_result(one, rules[one.code]) for one in found],
+                "results": [_result(finding, rules[finding.code]) for finding in found],
                 "properties": {"summary": msgspec.to_builtins(result.summary), "leftOut": len(every) - len(found)},
             }
         ],

@@ -66,10 +66,10 @@ def _recorded(fact: e.Recorded) -> str:
 
 
 def _sign(fact: e.SignSeen) -> str:
-    said = SIGNS[fact.sign]
+    text = SIGNS[fact.sign]
     if fact.before is not None or fact.after is not None:
-        said += f" from {fact.before or 'nothing'} to {fact.after or 'nothing'}"
-    return f"{said}: {listed(fact.names)}" if fact.names else said
+        text += f" from {fact.before or 'nothing'} to {fact.after or 'nothing'}"
+    return f"{text}: {listed(fact.names)}" if fact.names else text
 
 
 def _announced(fact: e.ToolsAnnounced) -> str:
@@ -143,10 +143,10 @@ def _lookback(fact: e.LookbackExceeded) -> str:
     looked = (
         f"{fact.allowed} are looked back" if fact.allowed else "only an entry at a breakpoint was read at that time"
     )
-    said = f"{fact.positions} new positions stand between the last breakpoint before and the next one; {looked}"
+    text = f"{fact.positions} new positions stand between the last breakpoint before and the next one; {looked}"
     if fact.missed_tokens:
-        said += f"; the bill did not read {fact.missed_tokens:,} tokens that were cached"
-    return said
+        text += f"; the bill did not read {fact.missed_tokens:,} tokens that were cached"
+    return text
 
 
 def _provider(fact: e.ProviderSaid) -> str:
@@ -207,14 +207,14 @@ def _below_minimum(fact: e.BelowMinimum) -> str:
     return f"{size}; {fact.minimum:,} are the fewest that {fact.model} caches ({often})"
 
 
-def _below_forecast(one: e.ReadBelowForecast) -> str:
-    which = f"turn {one.turn}" + (f" of chain {one.chain}" if one.chain else "")
-    about = "" if one.exact else "about "
+def _below_forecast(fact: e.ReadBelowForecast) -> str:
+    which = f"turn {fact.turn}" + (f" of chain {fact.chain}" if fact.chain else "")
+    about = "" if fact.exact else "about "
     return (
-        f"{about}{one.expected_tokens:,} tokens were foreseen to be read by the rules of {one.cache} ({one.reason}), "
-        f"the bill read {one.read_tokens:,}; {which} used the same beginning {duration(one.seconds)} before; ruled "
-        f"out: expiry, an entry that is not readable yet, model ({one.model}), breakpoints, parameters, endpoint, as "
-        "far as they are recorded"
+        f"{about}{fact.expected_tokens:,} tokens were foreseen to be read by the rules of {fact.cache} "
+        f"({fact.reason}), the bill read {fact.read_tokens:,}; {which} used the same beginning "
+        f"{duration(fact.seconds)} before; ruled out: expiry, an entry that is not readable yet, model ({fact.model}), "
+        "breakpoints, parameters, endpoint, as far as they are recorded"
     )
 
 
@@ -346,12 +346,12 @@ _QUALIFIERS = {
 
 def message(finding: Finding) -> str:
     """Say what a finding found: what is so, what shows it, what else was seen, what was ruled out."""
-    said = sentence(finding.evidence) + (f" (and {finding.more} more like it)" if finding.more else "")
-    said += (
+    text = sentence(finding.evidence) + (f" (and {finding.more} more like it)" if finding.more else "")
+    text += (
         f"; {finding.skipped:,} more differences of this kind were not looked at one by one" if finding.skipped else ""
     )
     lead = _lead(finding)
-    parts = [f"{lead}: {said}" if lead and said else lead or said]
+    parts = [f"{lead}: {text}" if lead and text else lead or text]
     parts += [_QUALIFIERS[name] for name in finding.qualifiers if name in _QUALIFIERS]
     parts += [other.message for other in finding.also if isinstance(other.evidence, e.WithinBlock)]
     also = [
@@ -411,12 +411,12 @@ def _worded(seen: AlsoSeen, change: dict[str, Callable[[str], str]]) -> AlsoSeen
     return replace(seen, evidence=evidence, message=sentence(evidence))
 
 
-def cause_result(one: Finding) -> CauseResult:
+def cause_result(finding: Finding) -> CauseResult:
     """Return a worded finding as results about a turn show it."""
     return CauseResult(
-        one.code, one.name, one.kind, one.section, one.json_path, one.message, one.evidence, one.strength, one.actor,
-        one.also, one.ruled_out, one.lost_bytes, one.lost_tokens, one.tokens, one.fix, one.is_break,
-        one.lost_dollars,
+        finding.code, finding.name, finding.kind, finding.section, finding.json_path, finding.message,
+        finding.evidence, finding.strength, finding.actor, finding.also, finding.ruled_out, finding.lost_bytes,
+        finding.lost_tokens, finding.tokens, finding.fix, finding.is_break, finding.lost_dollars,
     )  # fmt: skip
 
 

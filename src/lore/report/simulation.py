@@ -36,10 +36,10 @@ _VALUE = _HEADER.index("value")
 
 def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool = False) -> None:
     """Write a result; `every` shows each turn of many recordings, else those that have a cause."""
-    one = len({turn.path for turn in result.turns}) == 1
+    is_single = len({turn.path for turn in result.turns}) == 1
     cache = f"cache: {result.cache or 'as served'}"
     out.print(line((cache, "bold"), f", rules as of {result.rules.as_of or 'unknown'}"))
-    _turns(result.turns, out, every=every or one)
+    _turns(result.turns, out, every=every or is_single)
     _chart(result.turns, out)
     _totals(result, out)
     _agreement(result.agreement, out)

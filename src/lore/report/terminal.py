@@ -21,14 +21,14 @@ class Terminal:
 
     def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
         found = shown(result.findings, verbose=verbose)
-        for one in found:
-            _finding(one, out)
+        for finding in found:
+            _finding(finding, out)
         if found:
             out.print()
         hidden = [] if verbose else [finding for finding in result.findings if finding.severity == "note"]
         if hidden:
             out.print(line((f"{len(hidden)} expected or harmless: show them with -v", "dim")))
-        _summary(result.summary, out, sum(one.code.startswith(_PROBLEM) for one in hidden))
+        _summary(result.summary, out, sum(finding.code.startswith(_PROBLEM) for finding in hidden))
         _top(top_shown(result.top, verbose=verbose), out)
 
 
@@ -64,8 +64,8 @@ def _place(finding: Finding) -> str:
 
 def _summary(sums: Summary, out: Console, hidden: int) -> None:
     style = "bold red" if sums.waste else "bold yellow" if sums.unattributable else "bold green"
-    for number, said in enumerate(sums_lines(sums, hidden)):
-        out.print(line((said, style if number == 1 else "")))
+    for number, sentence in enumerate(sums_lines(sums, hidden)):
+        out.print(line((sentence, style if number == 1 else "")))
 
 
 def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
@@ -107,8 +107,8 @@ def _top(causes: list[CostlyCause], out: Console) -> None:
         out.print(line("costliest causes:"))
     for number, cause in enumerate(causes, 1):
         cost = "" if cause.lost_dollars is None else f", {money_of(cause.lost_dollars)} paid again"
-        said = f": {cause.lost_tokens:,} tokens{cost} in {counted(cause.breaks, 'cache break')} ({cause.kind})"
-        out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), said))
+        loss = f": {cause.lost_tokens:,} tokens{cost} in {counted(cause.breaks, 'cache break')} ({cause.kind})"
+        out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), loss))
         out.print(line("     fix: ", (cause.fix, "green")))
 
 

@@ -51,8 +51,8 @@ def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "
             (usage.write_tokens, "written"),
             (usage.output_tokens, "output"),
         )
-        said = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for count, name in counts)
-        out.print(line(f"billed: {said} tokens (recorded)"))
+        bill = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for count, name in counts)
+        out.print(line(f"billed: {bill} tokens (recorded)"))
     for problem in result.problems:
         write_problem(problem, out)
 
@@ -84,16 +84,16 @@ def write_item(item: Item, out: Console) -> None:
                 )
             )
         case CompactDivider(trigger=trigger, pruned=pruned, summary=summary):
-            told = "" if is_absent(summary) else f": {short(text_of(bytes(summary)))}"
-            out.print(line((f"──── compaction ({trigger}), {counted(pruned, 'item')} pruned ────{told}", "yellow")))
+            words = "" if is_absent(summary) else f": {short(text_of(bytes(summary)))}"
+            out.print(line((f"──── compaction ({trigger}), {counted(pruned, 'item')} pruned ────{words}", "yellow")))
         case OpaqueItem(record=record):
             out.print(line((f"{'opaque':<10} {_kind(bytes(record))} {len(bytes(record)):,} bytes", "dim")))
 
 
 def _kind(record: bytes) -> str:
     """Name what a record is: its type, and that of its attachment."""
-    said = table(record) or {}
-    kinds = (said.get("type", b""), (table(said.get("attachment", b"")) or {}).get("type", b""))
+    members = table(record) or {}
+    kinds = (members.get("type", b""), (table(members.get("attachment", b"")) or {}).get("type", b""))
     return " ".join(short(text_of(kind), 60) for kind in kinds if kind)
 
 
@@ -126,14 +126,14 @@ _STYLES = {"pinned": "green", "delta": "cyan", "waiting": "yellow"}
 
 def write_knowledge(result: KnowledgeResult, out: Console) -> None:
     """Write the entries and how many there are."""
-    width = max((len(one.id) for one in result.knowledge), default=0)
-    for one in result.knowledge:
-        state = one.state or "-"
-        words = ": ".join(filter(None, (one.title, one.content)))
-        place = one.category or "General"
+    width = max((len(fact.id) for fact in result.knowledge), default=0)
+    for fact in result.knowledge:
+        state = fact.state or "-"
+        words = ": ".join(filter(None, (fact.title, fact.content)))
+        place = fact.category or "General"
         out.print(
             line(
-                (f"{state:<7}", _STYLES.get(state, "")), f"  {one.id:<{width}}  ", (place, "bold"), f"  {short(words)}"
+                (f"{state:<7}", _STYLES.get(state, "")), f"  {fact.id:<{width}}  ", (place, "bold"), f"  {short(words)}"
             )
         )
     number = len(result.knowledge)

@@ -66,7 +66,7 @@ def follow_check(
 
 
 def _left(decided: list[Decided]) -> Iterator[Finding]:
-    return (worded(one.finding) for one in decided if not one.found.out)
+    return (worded(decision.finding) for decision in decided if not decision.found.out)
 
 
 def _limits(budgets: Budgets, ruling: Ruling, policy: Policy) -> Budgets:

@@ -97,7 +97,7 @@ def _fold(folding: LogFold, data: Iterator[bytes], digester: Digester, checkpoin
         folding.take_all(recording.take(piece))
     known = LogCheckpoint(
         __version__, recording.reader.name, digester.fingerprint, list(folding.pruned),
-        [msgspec.structs.replace(one, file=None) for one in problems.kept],
+        [msgspec.structs.replace(problem, file=None) for problem in problems.kept],
         {code: number for (code, _), number in problems.counts.items()},
         recording.reader.state, saved_state.dump(recording.state),
     )  # fmt: skip

@@ -96,9 +96,9 @@ class Comparison(NamedTuple):
 class PairFigures:
     """Describe the successive pairs of one chain; each segment is weighed once."""
 
-    def __init__(self, how: Comparison, first: Turn) -> None:
-        self._how = how
-        self._counter = counter = how.options.counter
+    def __init__(self, comparison: Comparison, first: Turn) -> None:
+        self._comparison = comparison
+        self._counter = counter = comparison.options.counter
         self._canonical = CommonCanonical(first.prompt)
         self._tokens = None if counter is None else Measure(lambda segment: counter.count(segment.data))
         if self._tokens is not None:
@@ -112,7 +112,7 @@ class PairFigures:
 
         `place` says where causes are reported, and to whom.
         """
-        redact, usage, verdict = self._how.redact, pair.right.usage, pair.right.verdict
+        redact, usage, verdict = self._comparison.redact, pair.right.usage, pair.right.verdict
         canonical = self._canonical.advance(pair.left.prompt, pair.right.prompt, pair.overlap)
         tokens = self._token_counts(pair)
         lengths = PromptLengths(
@@ -156,17 +156,17 @@ class PairFigures:
         return sums._replace(common=sums.common + self._counter.common(left.data, right.data))
 
 
-def compared(left: str, right: str | None, how: Comparison) -> Iterator[Diff]:
+def compared(left: str, right: str | None, comparison: Comparison) -> Iterator[Diff]:
     """Compare two turns, or every pair of a session."""
     try:
-        diffs = diff_session(left, how) if right is None else iter((diff_files(left, right, how),))
+        diffs = diff_session(left, comparison) if right is None else iter((diff_files(left, right, comparison),))
         for diff in diffs:
-            yield redacted_diff(diff) if how.redact else diff
+            yield redacted_diff(diff) if comparison.redact else diff
     except LoreError as error:
-        raise redacted_error(error) if how.redact else error from None
+        raise redacted_error(error) if comparison.redact else error from None
 
 
-def diff_files(left: str, right: str, how: Comparison) -> Diff:
+def diff_files(left: str, right: str, comparison: Comparison) -> Diff:
     """Compare two named turns; raises LoreError where a name cannot be read or has no such turn.
 
     Two successive turns of one recording have the verdict that the whole recording gives the later one.
@@ -183,13 +183,14 @@ def diff_files(left: str, right: str, how: Comparison) -> Diff:
         corpus.is_stream(name.path) or corpus.is_folder(name.path) for name in names
     ):
         file = FileLengths(*corpus.common_length(names[0].path, names[1].path))
-    if one_file and (verdict := _in_session(names, how)) is not None:
+    if one_file and (verdict := _in_session(names, comparison)) is not None:
         return verdict
     problems = Problems()
     memos: dict[str, Memo] = {}
-    (before, _), left_side = _side(names[0], how.options, problems, memos)
-    (after, changes), right_side = _side(names[1], how.options, problems, memos)
-    if how.options.completion is not None and {left_side.format, right_side.format} <= {None, "bodies", "assembled"}:
+    (before, _), left_side = _side(names[0], comparison.options, problems, memos)
+    (after, changes), right_side = _side(names[1], comparison.options, problems, memos)
+    whole_prompts = {left_side.format, right_side.format} <= {None, "bodies", "assembled"}
+    if comparison.options.completion is not None and whole_prompts:
         raise LoreError("neither side is a session log: there is no prompt to complete", hint=HINT_COMPLETE)
     if before is None or after is None:
         return Diff(
@@ -197,17 +198,19 @@ def diff_files(left: str, right: str, how: Comparison) -> Diff:
             causes=[], caches=[], billed=None, verdict=None, problems=problems.kept,
         )  # fmt: skip
     same = names[0].path == names[1].path and before.chain == after.chain
-    between = tuple(one for number, some in changes.items() if before.number < number <= after.number for one in some)
+    between = tuple(
+        change for number, changed in changes.items() if before.number < number <= after.number for change in changed
+    )
     after = msgspec.structs.replace(after, changes=between if same else ())
     pairs = Pairs(billed=same and after.number == before.number + 1)
     before, after = _not_failed(before), _not_failed(after)
     pairs.advance(before)
     pair = pairs.advance(after)
     assert pair is not None  # a second turn makes a pair
-    how.predicted(before)
-    place = Place(names[1].path, reader=how.reader or ("user" if after.basis is not None else "author"))
-    return PairFigures(how, before).describe(
-        pair, place, left_side, right_side, file=file, problems=problems.kept, caches=how.predicted(after)
+    comparison.predicted(before)
+    place = Place(names[1].path, reader=comparison.reader or ("user" if after.basis is not None else "author"))
+    return PairFigures(comparison, before).describe(
+        pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predicted(after)
     )
 
 
@@ -216,7 +219,7 @@ def _not_failed(turn: Turn) -> Turn:
     return msgspec.structs.replace(turn, call=Call()) if turn.failed else turn
 
 
-def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
+def _in_session(names: tuple[Name, Name], comparison: Comparison) -> Diff | None:
     """Return the session's own comparison of two successive turns that are named by their numbers; None else."""
     left, right = names
     if left.turn is None or right.turn is None:
@@ -224,12 +227,12 @@ def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
     problems = Problems()
     several = left.chain is not None or right.chain is not None
     try:
-        recording = how.options.open(right.path, problems, subagents=several)
+        recording = comparison.options.open(right.path, problems, subagents=several)
     except LoreError:
         return None  # said where the names are read one by one
-    if how.options.completion is not None and not recording.events:
+    if comparison.options.completion is not None and not recording.events:
         return None
-    place, judge = how.place(recording), how.dated.judge()
+    place, judge = comparison.place(recording), comparison.dated.judge()
     first, main = "", False
     found: dict[str, tuple[Verdict, list[CachePrediction]]] = {}  # of each chain that may be meant
     late: list[Finding] = []
@@ -237,7 +240,7 @@ def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
         late += ended
         if verdict is None:
             break
-        predicted = how.predicted(verdict.turn)
+        predicted = comparison.predicted(verdict.turn)
         chain = verdict.turn.chain
         first, main = first or chain, main or chain == MAIN
         if verdict.turn.number == right.turn and chain in (right.chain or MAIN, right.chain or first):
@@ -248,13 +251,14 @@ def _in_session(names: tuple[Name, Name], how: Comparison) -> Diff | None:
     if pair is None or (pair.left.chain, pair.left.number) != (left.chain or unnamed, left.turn):
         return None
     sides = [_described(str(name), recording, turn) for name, turn in zip(names, (pair.left, pair.right), strict=True)]
-    diff = PairFigures(how, pair.left).describe(pair, place, *sides, problems=problems.kept, caches=predicted)
-    return _with(diff, [one for one in late if (one.chain, one.turn) == (pair.right.chain, pair.right.number)], how)
+    diff = PairFigures(comparison, pair.left).describe(pair, place, *sides, problems=problems.kept, caches=predicted)
+    right_turn = pair.right.chain, pair.right.number
+    return _with(diff, [finding for finding in late if (finding.chain, finding.turn) == right_turn], comparison)
 
 
-def _with(diff: Diff, findings: Iterable[Finding], how: Comparison) -> Diff:
+def _with(diff: Diff, findings: Iterable[Finding], comparison: Comparison) -> Diff:
     """Add to a pair what was found in its whole chain, where that is about its right turn."""
-    shown = redacted_finding if how.redact else worded
+    shown = redacted_finding if comparison.redact else worded
     more = [cause_result(shown(finding)) for finding in findings]
     return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff
 
@@ -279,7 +283,7 @@ def _described(name: str, recording: Recording, turn: Turn | None) -> Side:
     return Side(name, recording.reader.name, prompt.dialect, prompt.model, prompt.fidelity, partial)
 
 
-def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
+def diff_session(name: str, comparison: Comparison) -> Iterator[Diff]:
     """Compare every turn of a session with the one before it in its chain, in the order recorded.
 
     What holds for whole chains is known when they end: pairs of requests are told then, but those of a stream, which
@@ -289,10 +293,10 @@ def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
     if parsed.turn is not None:
         raise LoreError("one turn has nothing to be compared with", hint="name a second turn, or the whole session")
     problems = Problems()
-    recording = how.options.open(parsed.path, problems, subagents=True)
-    if how.options.completion is not None and not recording.events:
+    recording = comparison.options.open(parsed.path, problems, subagents=True)
+    if comparison.options.completion is not None and not recording.events:
         raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
-    place, judge, figures = how.place(recording), how.dated.judge(), dict[str, PairFigures]()
+    place, judge, figures = comparison.place(recording), comparison.dated.judge(), dict[str, PairFigures]()
     latest: Diff | None = None  # held back: what is wrong behind the last pair is told with it
     at_once = recording.events or corpus.is_stream(parsed.path)  # chains of a session log have no findings of their own
     held: list[Diff] = []
@@ -302,14 +306,16 @@ def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
         if verdict is None:
             break
         turn, pair = verdict.turn, verdict.pair
-        predicted = how.predicted(turn)
+        predicted = comparison.predicted(turn)
         if pair is None:
             if not turn.failed:
-                figures[turn.chain] = PairFigures(how, turn)
+                figures[turn.chain] = PairFigures(comparison, turn)
             continue
         if pair.left.chain != turn.chain:
-            figures[turn.chain] = PairFigures(how, pair.left)
-        sides = [_described(f"{recording.shown}#{one.chain}:{one.number}", recording, one) for one in (pair.left, turn)]
+            figures[turn.chain] = PairFigures(comparison, pair.left)
+        sides = [
+            _described(f"{recording.shown}#{side.chain}:{side.number}", recording, side) for side in (pair.left, turn)
+        ]
         if latest is not None and at_once:
             yield latest
         elif latest is not None:
@@ -324,7 +330,7 @@ def diff_session(name: str, how: Comparison) -> Iterator[Diff]:
         )
     held.append(msgspec.structs.replace(latest, problems=[*latest.problems, *problems.take()]))
     about: dict[tuple[str | None, int | None], list[Finding]] = {}
-    for one in late:
-        about.setdefault((one.chain, one.turn), []).append(one)
+    for finding in late:
+        about.setdefault((finding.chain, finding.turn), []).append(finding)
     for diff in held:
-        yield _with(diff, about.get((diff.chain, diff.turn), ()), how)
+        yield _with(diff, about.get((diff.chain, diff.turn), ()), comparison)

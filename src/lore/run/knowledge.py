@@ -76,7 +76,7 @@ def remove(path: str, options: Options, names: Sequence[str]) -> Written:
         return list(dict.fromkeys(find(state, name, SHORTEST_ID) for name in names))
 
     def events(state: Session) -> list[Event]:
-        return [Knowledge(op="remove", id=one) for one in ids(state)]
+        return [Knowledge(op="remove", id=fact_id) for fact_id in ids(state)]
 
     return _write(path, options, "remove", events, ids)
 
@@ -123,23 +123,23 @@ def listed(path: str, options: Options) -> KnowledgeResult:
     recording = options.open(path, problems)
     state = _folded(recording)
     main = state.main()
-    told = Planner(Rules()).stated(main).changed
-    facts = sorted(state.knowledge.values(), key=lambda one: (one.category, one.title, one.content, one.id))
+    stated = Planner(Rules()).stated(main).changed
+    facts = sorted(state.knowledge.values(), key=lambda fact: (fact.category, fact.title, fact.content, fact.id))
     found = [
-        KnownFact(fact.id, fact.category, fact.title, fact.content, _state(state, main, fact, told)) for fact in facts
+        KnownFact(fact.id, fact.category, fact.title, fact.content, _state(state, main, fact, stated)) for fact in facts
     ]
     return KnowledgeResult(session=state.id, knowledge=found, problems=problems.kept)
 
 
-def _state(session: Session, chain: Chain, fact: Fact, told: dict[str, str]) -> str | None:
+def _state(session: Session, chain: Chain, fact: Fact, stated: dict[str, str]) -> str | None:
     """Say how the prompt holds an entry as it is now, by meaning: pinned, told by a delta, or not yet."""
     if not session.is_own or chain.pinned is None:
         return None if not session.is_own else "waiting"
     sign = signature(fact.title, fact.content)
-    if told.get(fact.id) != sign:
+    if stated.get(fact.id) != sign:
         return "waiting"
     return (
         "pinned"
-        if any(one.id == fact.id and signature(one.title, one.content) == sign for one in chain.pinned)
+        if any(pinned.id == fact.id and signature(pinned.title, pinned.content) == sign for pinned in chain.pinned)
         else "delta"
     )

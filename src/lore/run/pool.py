@@ -35,17 +35,17 @@ AHEAD = 16
 POLL_SECONDS = 0.1  # how often, while a result is awaited, progress is told and the processes are looked at
 DIED = "the process that judged it was killed, perhaps for want of memory"
 
-Told = Callable[[int], None]
+Progress = Callable[[int], None]
 
 
 class Pool:
     """Processes that judge files. Close it, or use it up."""
 
-    def __init__(self, jobs: int, config: CheckConfig, told: Told | None = None) -> None:
+    def __init__(self, jobs: int, config: CheckConfig, progress: Progress | None = None) -> None:
         self._jobs = min(jobs, 61) if sys.platform == "win32" else jobs
         self._config = config
         self._silent = config._replace(options=replace(config.options, log=silent, counter=None))  # this can travel
-        self._told = told
+        self._progress = progress
         self._done = 0
         self._executor: ProcessPoolExecutor | None = None
 
@@ -80,8 +80,8 @@ class Pool:
         if future is None:
             return verdicts.judge_file(file, self._config)
         while not wait((future,), POLL_SECONDS).done:
-            if self._told is not None:
-                self._told(
+            if self._progress is not None:
+                self._progress(
                     self._done + sum(each.size for each, result in waiting if result is not None and result.done())
                 )
             self._end_where_one_died()

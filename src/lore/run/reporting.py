@@ -32,55 +32,55 @@ class Target(NamedTuple):
     path: str = ""
 
 
-def targets(asked: Iterable[str], *, as_json: bool = False) -> list[Target]:
+def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
     """Read what --report and --json ask for; raises LoreError for what cannot be."""
     plugins.register("lore.reports", REPORTS, call=True)
     found = [Target("json")] if as_json else []
-    for text in asked:
+    for text in reports:
         kind, equals, path = text.partition("=")
         if kind not in REPORTS:
             raise LoreError(f"no report is called {kind!r}", hint="reports: " + ", ".join(REPORTS))
         if equals and not path:
             raise LoreError(f"--report {text} names no file", hint=f"--report {kind}=FILE, or --report {kind}")
         found.append(Target(kind, "" if path == "-" else path))
-    here = [one.kind for one in found if not one.path]
-    again = next((kind for place, kind in enumerate(here) if kind in here[:place]), None)
+    on_stdout = [target.kind for target in found if not target.path]
+    again = next((kind for place, kind in enumerate(on_stdout) if kind in on_stdout[:place]), None)
     if again is not None:
         raise LoreError(
             f"{again} is asked for twice on standard output",
             hint=f"leave one out (--json is --report {again})" if again == "json" else "leave one out",
         )
-    if len(here) > 1 and not all(REPORTS[kind].mixes for kind in here):
-        said = f"{' and '.join(here)} cannot share standard output"
-        raise LoreError(said, hint=f"give one of them a file: --report {here[-1]}=FILE")
-    paths = [os.path.realpath(one.path) for one in found if one.path and not corpus.is_stream(one.path)]
+    if len(on_stdout) > 1 and not all(REPORTS[kind].mixes for kind in on_stdout):
+        message = f"{' and '.join(on_stdout)} cannot share standard output"
+        raise LoreError(message, hint=f"give one of them a file: --report {on_stdout[-1]}=FILE")
+    paths = [os.path.realpath(target.path) for target in found if target.path and not corpus.is_stream(target.path)]
     twice = next((path for place, path in enumerate(paths) if path in paths[:place]), None)
     if twice is not None:
         raise LoreError(f"two reports go to {corpus.show(os.path.relpath(twice))}", hint="give each a file of its own")
-    return found if here else [Target("terminal"), *found]
+    return found if on_stdout else [Target("terminal"), *found]
 
 
-def keep_apart(asked: Iterable[Target], taken: Mapping[str, str]) -> None:
+def keep_apart(reports: Iterable[Target], taken: Mapping[str, str]) -> None:
     """Raise LoreError, before anything is judged, for a report that could not be written, or only over what is needed.
 
     `taken` are files that no report may replace, by what they are.
     """
-    for path in (one.path for one in asked if one.path and not corpus.is_stream(one.path)):
+    for path in (target.path for target in reports if target.path and not corpus.is_stream(target.path)):
         shown = corpus.show(path)
         for what, other in taken.items():
             if corpus.is_same(path, other) or os.path.realpath(path) == os.path.realpath(other):
                 raise LoreError(f"{shown} is {what}, and no report goes there", hint="name another file")
         folder = os.path.dirname(path)
         if folder and not os.path.isdir(folder):
-            said = f"cannot write {shown}: there is no folder {corpus.show(folder)}"
-            raise LoreError(said, hint="make the folder first, or name a file in another")
+            message = f"cannot write {shown}: there is no folder {corpus.show(folder)}"
+            raise LoreError(message, hint="make the folder first, or name a file in another")
 
 
-def write_files(result: Checked, asked: Iterable[Target], paths: Iterable[str], *, verbose: bool) -> None:
+def write_files(result: Checked, reports: Iterable[Target], paths: Iterable[str], *, verbose: bool) -> None:
     """Write the reports that go to files; `paths` are the recordings, which none of them may replace."""
-    for one in asked:
-        if one.path:
-            _write(one.path, text(one.kind, result, verbose=verbose), paths)
+    for target in reports:
+        if target.path:
+            _write(target.path, text(target.kind, result, verbose=verbose), paths)
 
 
 def text(kind: str, result: Checked, *, verbose: bool) -> bytes:
@@ -103,17 +103,17 @@ def _write(path: str, data: bytes, paths: Iterable[str]) -> None:
         raise LoreError(f"cannot write {corpus.show(path)}: {(error.strerror or str(error)).lower()}") from None
 
 
-def write_here(result: Checked, asked: Iterable[Target], out: Console, *, verbose: bool) -> None:
+def write_here(result: Checked, reports: Iterable[Target], out: Console, *, verbose: bool) -> None:
     """Write the reports that go to standard output."""
-    for one in asked:
-        if not one.path:
-            REPORTS[one.kind].write(result, out, verbose=verbose)
+    for target in reports:
+        if not target.path:
+            REPORTS[target.kind].write(result, out, verbose=verbose)
 
 
-def step_summary(result: Checked, asked: Iterable[Target], environment: Mapping[str, str], *, verbose: bool) -> None:
+def step_summary(result: Checked, reports: Iterable[Target], environment: Mapping[str, str], *, verbose: bool) -> None:
     """Add the report to GitHub's step summary, where there is one and `github` is asked for."""
     path = environment.get("GITHUB_STEP_SUMMARY")
-    if not path or not any(one.kind == "github" for one in asked):
+    if not path or not any(target.kind == "github" for target in reports):
         return
     data = text("markdown", result, verbose=verbose)
     try:
@@ -125,6 +125,6 @@ def step_summary(result: Checked, asked: Iterable[Target], environment: Mapping[
         raise LoreError(f"cannot write the step summary {corpus.show(path)}: {reason}") from None
 
 
-def at_once(asked: Iterable[Target]) -> list[str]:
+def at_once(reports: Iterable[Target]) -> list[str]:
     """Name the kinds that cannot be written while a recording grows."""
-    return [one.kind for one in asked if one.path or one.kind not in ("terminal", "json")]
+    return [target.kind for target in reports if target.path or target.kind not in ("terminal", "json")]

@@ -24,7 +24,7 @@ LARGEST = 4 * 1024 * 1024  # bytes of a user's file: the packaged ones together 
 def packaged() -> Rules:
     """Return lore's own tables, read once."""
     folder = resources.files("lore.cache").joinpath("data")
-    names = sorted(one.name for one in folder.iterdir() if one.name.endswith(".toml"))
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
     tables = [parse(folder.joinpath(name).read_text("utf-8"), name) for name in names]
     return Rules([row for table in tables for row in table.rows], _newest(table.as_of for table in tables))
 

@@ -50,7 +50,7 @@ from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 RANK = ""  # a change without a value: which fix saves most
 
 
-class Asked(NamedTuple):
+class SimulateRequest(NamedTuple):
     """What to simulate: `caches` (none: whoever served a turn), `changes` as `KEY=VALUE` or `RANK`.
 
     `dated` says by which rules verdicts are made, `reader` whom fixes speak to (None: as the format says).
@@ -63,31 +63,31 @@ class Asked(NamedTuple):
     reader: Reader | None = None
 
 
-def simulate(asked: Asked, options: Options, rules: Rules) -> Iterator[Simulated]:
+def simulate(request: SimulateRequest, options: Options, rules: Rules) -> Iterator[Simulated]:
     """Yield a result for each cache. Raises LoreError for what was named and is no recording."""
-    files = inputs(asked.paths)
+    files = inputs(request.paths)
     once = any(file.stream for file in files)
-    if once and (len(asked.caches) > 1 or any(change != RANK for change in asked.changes)):
+    if once and (len(request.caches) > 1 or any(change != RANK for change in request.changes)):
         hint = "save it to a file: several caches and changes need more than one look"
         raise LoreError("standard input and pipes can be read once only", hint=hint)
-    changes = [(text, savings.change_of(text, asked.caches)) for text in asked.changes if text != RANK]
-    for cache in asked.caches or (None,):
-        play = partial(_play, files, asked, options, rules, cache)
+    changes = [(text, savings.change_of(text, request.caches)) for text in request.changes if text != RANK]
+    for cache in request.caches or (None,):
+        play = partial(_play, files, request, options, rules, cache)
         base = play(NO_CHANGE)
         saved, notes = list[Saving](), list(base.result.notes)
         for text, change in changes:
             saving, remarks = _saved(text, change, base, play)
             saved.append(saving)
             notes += remarks
-        if RANK in asked.changes:
+        if RANK in request.changes:
             every, remarks = _every_fix(base, play, once=once)
             saved += every
             notes += remarks
-        elif not asked.changes:
+        elif not request.changes:
             fixes = [noted for noted in savings.of_causes(base) if noted.saving.saves]
             saved += savings.in_order(noted.saving for noted in fixes)
             notes += [note for noted in fixes for note in noted.notes]
-        if once or not asked.changes:
+        if once or not request.changes:
             notes += savings.longer_life(base.result)
         yield msgspec.structs.replace(base.result, what_if=saved, notes=notes)
 
@@ -116,11 +116,11 @@ def _every_fix(base: Run, play: _Play, *, once: bool) -> tuple[list[Saving], lis
 
 
 def _play(
-    files: list[Input], asked: Asked, options: Options, rules: Rules, cache: str | None, change: WhatIf
+    files: list[Input], request: SimulateRequest, options: Options, rules: Rules, cache: str | None, change: WhatIf
 ) -> Run:  # fmt: skip
     sums, found, turns = SimulatedSums(), list[Problem](), list[Paid]()
     predictor = Predictor(rules, cache, change, None if options.counter is None else options.counter.count)
-    simulation = Simulation(predictor, dated=asked.dated, reader=asked.reader)
+    simulation = Simulation(predictor, dated=request.dated, reader=request.reader)
     recordings = 0
     for file in files:
         problems, shown = Problems(), corpus.show(file.path)
@@ -145,7 +145,7 @@ def _play(
     found.extend(simulation.problems.kept)
     if not recordings:
         hint = "lore simulate reads sessions and captures"
-        raise LoreError(f"no recordings in {corpus.show(asked.paths[0])}", hint=hint)
+        raise LoreError(f"no recordings in {corpus.show(request.paths[0])}", hint=hint)
     as_of = None if rules.as_of is None else rules.as_of.isoformat()
     result = sums.result(cache, as_of, _notes(sums.turns, rules, simulation.copied), found)
     return Run(result, turns, predictor.touched, simulation.transcripts, simulation.bodies)

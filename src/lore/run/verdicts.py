@@ -99,7 +99,7 @@ class CheckConfig(NamedTuple):
     reader: Reader | None = None
 
 
-def judge_file(file: Input, config: CheckConfig, told: Callable[[int], None] | None = None) -> FileResult:
+def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None] | None = None) -> FileResult:
     """Judge a file; `told` hears how many bytes of it have been judged. Cost O(its bytes)."""
     plugins.load()
     place, problems = place_of(file.path, config.root), Problems()
@@ -109,7 +109,7 @@ def judge_file(file: Input, config: CheckConfig, told: Callable[[int], None] | N
         return totals.result
     try:
         with collected_seldom():
-            _judge(config.options.open(file.path, problems), totals, config, told)
+            _judge(config.options.open(file.path, problems), totals, config, progress)
     except LoreError as error:
         unrecognised = isinstance(error, UnrecognisedError)
         if file.named and not (unrecognised and file.optional):
@@ -125,7 +125,7 @@ def judge_file(file: Input, config: CheckConfig, told: Callable[[int], None] | N
 
 
 def _judge(
-    recording: Recording, totals: FileTotals, config: CheckConfig, told: Callable[[int], None] | None
+    recording: Recording, totals: FileTotals, config: CheckConfig, progress: Callable[[int], None] | None
 ) -> None:  # fmt: skip
     result, events = totals.result, recording.events
     result.reader = reader_of(recording, config.reader)
@@ -137,7 +137,7 @@ def _judge(
             break
         totals.turn(verdict, events=events)
         result.summary.chains = judge.chains
-        if told is not None:
-            told(verdict.turn.byte or 0)
+        if progress is not None:
+            progress(verdict.turn.byte or 0)
     problems = recording.problems
     totals.finish(recording.state.id, recording.boundaries, problems.kept, problems.counts)
