@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from itertools import islice
+
 import msgspec
 import pytest
 
 from cache.talk import ONE_BY_ONE, Talk, bill
 from lore.cache import lanes
-from lore.cache.levels import DROP
+from lore.cache.levels import DROP, Levels
 from lore.model.events import Billed
 from lore.model.prompt import Prompt
 from lore.model.state import Change
@@ -251,13 +254,14 @@ def test_another_system_prompt_leaves_what_others_keep():
 
 
 def test_ten_thousand_turns_look_at_each_entry_a_bounded_number_of_times(monkeypatch):
-    looked, real = [0], lanes._part
+    looked = [0]
 
-    def counted(item):
-        looked[0] += 1
-        return real(item)
+    def counted(entries, most):
+        for entry in islice(entries, most):
+            looked[0] += 1
+            yield entry
 
-    monkeypatch.setattr(lanes, "_part", counted)
+    monkeypatch.setattr(lanes, "islice", counted)
     talk, stood = Talk(), 12_000
     talk.ask()
     talk.turn(bill(10_000, 2_000))
@@ -266,3 +270,41 @@ def test_ten_thousand_turns_look_at_each_entry_a_bounded_number_of_times(monkeyp
         talk.turn(bill(stood, 100), signs=("hook-context",) if number % 5 == 0 else ())
         stood += 100
     assert looked[0] < 25 * len(talk.entries)
+
+
+def random_turns(seed):
+    """The turns of a session in which much happens, drawn by a seed."""
+    draw, talk, stood = random.Random(seed), Talk(), 0
+    talk.ask()
+    for _ in range(60):
+        what = draw.choices(("use", "ask", "compact", "rewind", "model"), (60, 30, 2, 3, 5))[0]
+        changes = ()
+        if what == "compact":
+            changes = (talk.compact(),)
+        elif what == "rewind":
+            changes = (talk.rewind(len(talk.entries) // 2),)
+        elif what == "model":
+            talk.model = draw.choice(("claude-x", "claude-y"))
+        else:
+            getattr(talk, what)(draw.randint(10, 4_000))
+        read = draw.choices((stood, stood // 2, 0, stood + 70), (80, 8, 4, 8))[0]
+        usage = draw.choices((bill(read, 400), bill(read, 400, hour=True), None, Billed(3, None)), (80, 10, 5, 5))[0]
+        signs = draw.choices(((), ("hook-context",), ("effort",)), (80, 12, 8))[0]
+        talk.turn(usage, after=draw.choice((2.0, 20.0, 200.0, 400.0, None)), changes=changes, signs=signs,
+                  chain=draw.choices(("main", "side"), (90, 10))[0])  # fmt: skip
+        stood = read + 400
+        yield talk.last
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_followed_is_remembered_as_what_is_predicted(seed):
+    """A turn that plainly goes on takes a shorter way, and nobody can tell by what is said of the turns behind it."""
+    predicted, followed, asked = Levels(), Levels(), random.Random(seed)
+    for turn in random_turns(seed):
+        expected = predicted.predict(turn)
+        if asked.random() < 0.7:
+            predicted.learn(turn)
+            followed.follow(turn)
+            continue
+        assert (followed.predict(turn), followed.situation) == (expected, predicted.situation)
+        assert followed.learn(turn) == predicted.learn(turn)

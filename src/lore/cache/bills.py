@@ -23,10 +23,8 @@ def unbelievable(usage: Billed) -> str:
     """Say why a bill cannot be; empty where it can."""
     counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.write_5m_tokens, usage.write_1h_tokens
     known = [count for count in counts if count is not None]
-    if any(count < 0 for count in known):
-        return "a count below zero"
-    if any(count > MOST_TOKENS for count in known):
-        return f"a count over {MOST_TOKENS:,}"
+    if known and not 0 <= min(known) <= max(known) <= MOST_TOKENS:
+        return "a count below zero" if min(known) < 0 else f"a count over {MOST_TOKENS:,}"
     if known and not any(known):
         return "a prompt of no tokens"
     parts = (usage.write_5m_tokens or 0) + (usage.write_1h_tokens or 0)

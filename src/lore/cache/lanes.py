@@ -35,7 +35,6 @@ from lore.model.items import (
     Block,
     CompactDivider,
     ImageBlock,
-    Item,
     OpaqueItem,
     RawBlock,
     TextBlock,
@@ -78,33 +77,36 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     spoken = given = images = positions = 0
     prompted, group = False, -1
     for entry in islice(entries.since(start), MOST_ENTRIES):
-        part = _part(entry.item)
-        spoken, given, images = spoken + part.spoken, given + part.given, images + part.images
-        call = entry.group if isinstance(entry.item, ToolCall) else -1
-        positions += 0 if runs and call == group != -1 else part.positions
-        group = call
-        prompted = prompted or part.prompted
+        item = entry.item
+        if isinstance(item, ToolCall):
+            output = memoryview(item.output)
+            size = output.nbytes + memoryview(item.error).nbytes
+            spoken += memoryview(item.input).nbytes + len(item.name)
+            if size > _LOOKED_AT and _IMAGE in bytes(output[:_LOOKED_AT]):
+                images += 1
+            else:
+                given += size
+            positions += 0 if runs and entry.group == group != -1 else 2
+            group = entry.group
+            continue
+        group = -1
+        match item:
+            case AssistantMessage():
+                blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
+                spoken += _bytes(blocks)
+                positions += len(blocks) - sum([isinstance(block, ThinkingBlock) for block in blocks])
+            case UserMessage():
+                blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
+                given += _bytes(blocks)
+                images += sum([isinstance(block, ImageBlock) for block in blocks])
+                positions += len(blocks)
+                prompted = prompted or item.source != "context_injection"
+            case CompactDivider():
+                given += _size(item.summary)
+                positions += 1
+            case OpaqueItem():
+                given += max(0, _size(item.record) - _ENVELOPE)
     return Growth(spoken, given, images, positions, prompted)
-
-
-def _part(item: Item) -> Growth:
-    match item:
-        case ToolCall():
-            size = _size(item.output) + _size(item.error)
-            pictures = size > _LOOKED_AT and _IMAGE in bytes(memoryview(item.output)[:_LOOKED_AT])
-            return Growth(_size(item.input) + len(item.name), 0 if pictures else size, int(pictures), 2)
-        case AssistantMessage():
-            blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
-            thinking = sum(isinstance(block, ThinkingBlock) for block in blocks)
-            return Growth(spoken=_bytes(blocks), positions=len(blocks) - thinking)
-        case UserMessage():
-            blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
-            pictures = sum(isinstance(block, ImageBlock) for block in blocks)
-            return Growth(0, _bytes(blocks), pictures, len(blocks), item.source != "context_injection")
-        case CompactDivider():
-            return Growth(given=_size(item.summary), positions=1)
-        case OpaqueItem():
-            return Growth(given=max(0, _size(item.record) - _ENVELOPE))
 
 
 def _bytes(blocks: Iterable[Block]) -> int:

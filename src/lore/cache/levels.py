@@ -89,14 +89,14 @@ class Levels:
         self._chains: dict[str, ChainLevels] = {}
         self._now: tuple[ChainLevels, Lane, Situation] | None = None
 
-    def predict(self, turn: Turn, *, wanted: bool = True) -> Prediction:
-        """Say what the cache would do with a turn; without `wanted` the turn is only followed, and that is unknown."""
+    def predict(self, turn: Turn) -> Prediction:
+        """Say what the cache would do with a turn."""
         chain = self._chains.get(turn.chain)
         if chain is None:
             chain = self._chains[turn.chain] = ChainLevels()
         lane, situation = _situation(chain, turn)
         self._now = chain, lane, situation
-        return _prediction(chain, lane, situation) if wanted else UNKNOWN
+        return _prediction(chain, lane, situation)
 
     @property
     def situation(self) -> Situation:
@@ -110,16 +110,22 @@ class Levels:
         chain, lane, situation = self._now
         usage = turn.usage
         odd = "" if usage is None else unbelievable(usage)
-        at = turn.answered_at if turn.answered_at is not None else turn.at
-        lane.used = at if at is not None else lane.used
+        lane.used = _used(lane, turn)
         chain.begun, chain.model = True, turn.model
         if usage is None or odd or usage.read_tokens is None:
             _go_on_blind(chain, lane, situation)
             return odd
         _learn(chain, lane, situation, usage)
         chain.lives = lifetime(turn, chain.lives)
-        _anchor(chain, lane, situation, usage)
+        _anchor(chain, lane, situation.same, usage)
         return ""
+
+    def follow(self, turn: Turn) -> None:
+        """Take a turn that nobody asks about: what `predict` and `learn` remember of it, for less."""
+        chain = self._chains.get(turn.chain)
+        if chain is None or not _follow(chain, turn):
+            self.predict(turn)
+            self.learn(turn)
 
 
 class Transcripts:
@@ -128,22 +134,31 @@ class Transcripts:
     def __init__(self) -> None:
         self._levels: dict[Served, Levels] = {}
 
-    def turn(self, turn: Turn, *, wanted: bool = True) -> Predicted | None:
-        """Predict a turn, then take its bill; None for a turn that levels say nothing of.
-
-        Without `wanted` it is only followed: its prediction stays unknown.
-        """
-        if not is_transcript(turn) or turn.failed:
+    def turn(self, turn: Turn) -> Predicted | None:
+        """Predict a turn, then take its bill; None for a turn that levels say nothing of."""
+        name, levels = self._levels_of(turn)
+        if levels is None:
             return None
+        prediction = levels.predict(turn)
+        return Predicted(name, prediction, levels.learn(turn), levels.situation)
+
+    def follow(self, turn: Turn) -> None:
+        """Take a turn that nobody asks about."""
+        _, levels = self._levels_of(turn)
+        if levels is not None:
+            levels.follow(turn)
+
+    def _levels_of(self, turn: Turn) -> tuple[str, Levels | None]:
+        if not is_transcript(turn) or turn.failed:
+            return "", None
         where = served_by(turn)
         name = cache_of(turn, where)
         if name not in BY_LEVEL:
-            return None
+            return name, None
         levels = self._levels.get(where)
         if levels is None:
             levels = self._levels[where] = Levels()
-        prediction = levels.predict(turn, wanted=wanted)
-        return Predicted(name, prediction, levels.learn(turn), levels.situation)
+        return name, levels
 
 
 # the situation
@@ -159,13 +174,13 @@ def _situation(chain: ChainLevels, turn: Turn) -> tuple[Lane, Situation]:
     before, entries, rest = lane.entries, basis.entries, basis.rest[1:]
     size, same = len(before), len(before) if entries.begins_with(before) else before.common(entries)
     moved_head = not new and rest != lane.rest
-    if any(change.cause == Code.COMPACTION for change in turn.changes):
+    if turn.changes and any(change.cause == Code.COMPACTION for change in turn.changes):
         chain.waiting = None
     top = lane.before(same)
     base = size if same == size else 0 if top is None else top.size
     grown = growth(entries, base, at)
     waiting, hooks = chain.waiting, chain.hooks
-    sign = next((sign for sign in turn.signs if sign.name == _HOOK), None)
+    sign = next((sign for sign in turn.signs if sign.name == _HOOK), None) if turn.signs else None
     if grown.prompted:
         chain.waiting, chain.hooks = None, ()
     elif sign is not None and (waiting is not None or same == size):
@@ -333,6 +348,38 @@ def _learn(chain: ChainLevels, lane: Lane, situation: Situation, usage: Billed) 
             lane.rate.learn(situation.grown, chain.output, whole - chain.total)
 
 
+def _follow(chain: ChainLevels, turn: Turn) -> bool:
+    """Take a turn that plainly goes on, as its bill shows; False, with nothing done, where it is not so plain."""
+    lane, basis, usage, stood = chain.lanes.get(turn.model), turn.basis, turn.usage, chain.stood
+    if lane is None or not lane.anchors or lane.first is None or chain.model != turn.model or stood is None:
+        return False
+    if turn.changes or turn.signs or chain.waiting is not None or usage is None or basis is None:
+        return False
+    read, at, before = usage.read_tokens, turn.at, lane.entries
+    if read is None or read < stood - DROP or unbelievable(usage) or basis.rest[1:] != lane.rest:
+        return False
+    if at is not None and lane.used is not None and lane.anchors[-1].died(at - lane.used):
+        return False
+    if not basis.entries.begins_with(before):
+        return False
+    grown = growth(basis.entries, len(before), at)
+    whole = total(usage)
+    if whole is not None and chain.total is not None:
+        lane.rate.learn(grown, chain.output, whole - chain.total)
+    if grown.prompted:
+        chain.hooks, chain.hidden = (), read > stood
+    lane.entries, lane.used = basis.entries, _used(lane, turn)
+    chain.lives = lifetime(turn, chain.lives)
+    _anchor(chain, lane, len(before), usage)
+    return True
+
+
+def _used(lane: Lane, turn: Turn) -> float | None:
+    """Return when a lane was last used, now that it was by this turn."""
+    at = turn.answered_at if turn.answered_at is not None else turn.at
+    return lane.used if at is None else at
+
+
 def _learn_head(lane: Lane, situation: Situation, read: int) -> None:
     """Learn what a drop fell to, where that is the head: nothing that stood behind the lane's first turn."""
     why = situation.level.why
@@ -360,10 +407,10 @@ def _learn_signs(chain: ChainLevels, situation: Situation, stood: int, read: int
         chain.hidden = read > stood
 
 
-def _anchor(chain: ChainLevels, lane: Lane, situation: Situation, usage: Billed) -> None:
-    """Remember where this turn's breakpoints stand."""
+def _anchor(chain: ChainLevels, lane: Lane, same: int, usage: Billed) -> None:
+    """Remember where this turn's breakpoints stand, of which the first `same` entries are unchanged."""
     read, end, size = usage.read_tokens or 0, position(usage), len(lane.entries)
-    lane.at(situation.same)
+    lane.at(same)
     lane.shown(read)
     hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
     if hour and short:

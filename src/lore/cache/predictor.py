@@ -117,10 +117,10 @@ class _Levels(Levels):
         self._touched = touched
         self._recorded = Levels()
 
-    def predict(self, turn: Turn, *, wanted: bool = True) -> Prediction:
+    def predict(self, turn: Turn) -> Prediction:
         if self._lives is not None:
-            self._recorded.predict(turn, wanted=wanted)
-        return super().predict(turn, wanted=wanted)
+            self._recorded.predict(turn)
+        return super().predict(turn)
 
     def learn(self, turn: Turn) -> str:
         if self._lives is None:

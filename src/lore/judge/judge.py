@@ -81,8 +81,10 @@ class _Levels:
         return None if self.seen is None or self.seen.odd else self.seen.situation
 
     def _follow(self) -> None:
-        for turn in self._waiting:
-            self.seen = self._transcripts.turn(turn, wanted=turn is self._waiting[-1])
+        *before, latest = self._waiting
+        for turn in before:
+            self._transcripts.follow(turn)
+        self.seen = self._transcripts.turn(latest)
         self._waiting.clear()
 
 

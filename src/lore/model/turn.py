@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -182,8 +183,11 @@ class Turn(Struct):
 
 def seconds(time: str | float | None) -> float | None:
     """Read an RFC 3339 time as seconds since the epoch; None where it is none."""
-    if not isinstance(time, str):
-        return time
+    return _parsed(time) if isinstance(time, str) else time
+
+
+@lru_cache(1024)  # a turn's times are asked for by each room that looks at clocks
+def _parsed(time: str) -> float | None:
     try:
         parsed = datetime.fromisoformat(time)
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

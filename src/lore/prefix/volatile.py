@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from lore.model.codes import Code
@@ -20,7 +20,6 @@ from lore.model.differences import Varies
 from lore.model.vector import common_prefix, common_suffix
 
 LONGEST = 65_536  # characters; a difference that is larger is no clock
-MASK = "\x00"
 
 _NAMES: dict[str, tuple[Code, Varies]] = {
     "date": (Code.DATE_IN_PREFIX, "date"),
@@ -106,22 +105,17 @@ _VARIES = re.compile(
 )
 _MAY = re.compile(r"\d|/|\\|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
                   rf"|(?i:cwd|pwd|director|workspace|nonce|token|uuid| id\b|key)|{_JOUR}")  # fmt: skip
+_LONG_WORD = 1_024  # characters behind a difference in which a word that varies is still seen to have begun
 _AROUND = 200  # characters around a difference in which a word that varies may have begun
 _KINDS = tuple(kind for kind, _ in _FORMS)
 _DIGITS_OF_AN_ID = 4  # a long word with so many digits is no name
 
 
-class Skeleton(NamedTuple):
-    """Text with a mask for each word that varies, and these words in order, each with its kind."""
+def _words(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each word that is known to vary: the text before it, its kind, the word; at last the rest, without a word.
 
-    text: str
-    words: list[tuple[str, str]]
-
-
-def _skeleton(text: str) -> Skeleton:
-    """Take out the words that are known to vary; of text longer than `LONGEST` nothing is taken out."""
-    kept: list[str] = []
-    words: list[tuple[str, str]] = []
+    Text longer than `LONGEST` has no such words.
+    """
     end = 0
     for match in _VARIES.finditer(text) if len(text) <= LONGEST else ():
         kind = _KINDS[(match.lastindex or 1) - 1]
@@ -130,10 +124,9 @@ def _skeleton(text: str) -> Skeleton:
             if sum(map(str.isdigit, word)) < _DIGITS_OF_AN_ID:
                 continue
             kind = "id"
-        kept.append(text[end : match.start()])
-        words.append((kind, word))
+        yield text[end : match.start()], kind, word
         end = match.end()
-    return Skeleton(MASK.join([*kept, text[end:]]), words)
+    yield text[end:], "", ""
 
 
 def varied(left: str, right: str) -> list[tuple[Code, Varies]]:
@@ -147,11 +140,16 @@ def varied(left: str, right: str) -> list[tuple[Code, Varies]]:
     left, right = left[begin : len(left) - end], right[begin : len(right) - end]
     if _MAY.search(left) is None and _MAY.search(right) is None:
         return []
-    before, after = _skeleton(left), _skeleton(right)
-    if before.text != after.text or len(before.words) != len(after.words):
+    place = front - begin
+    if not any(match.start() <= place <= match.end() for match in _VARIES.finditer(left[: place + _LONG_WORD])):
         return []
-    pairs = zip(before.words, after.words, strict=True)
-    return [_NAMES[kind] for kind in dict.fromkeys([old[0] for old, new in pairs if old[1] != new[1]])]
+    kinds: dict[str, None] = {}
+    for (old_text, kind, old), (new_text, _, new) in zip_longest(_words(left), _words(right), fillvalue=("", "", "")):
+        if old_text != new_text or bool(old) != bool(new):
+            return []
+        if old != new:
+            kinds[kind] = None
+    return [_NAMES[kind] for kind in kinds]
 
 
 # What a line is about in which numbers alone changed, in the words that stand beside them.
