@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from lore.cache.levels import DROP
-from lore.judge.money import CURRENCY, exact, summed
+from lore.judge.bills import CURRENCY, exact, summed
 from lore.model.codes import Problem
 from lore.model.results import BilledResult
 from lore.model.results_simulate import (

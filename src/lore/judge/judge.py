@@ -20,10 +20,10 @@ from msgspec.structs import replace
 
 from lore.cache.bills import MILLION
 from lore.cache.levels import Predicted, Situation, Transcripts
-from lore.cache.rules import Rules, cache_of, served_by
+from lore.cache.rules import Rules, cache_of, is_transcript, served_by
 from lore.judge.base import Place
+from lore.judge.bills import price_of
 from lore.judge.expected import started_in_parallel
-from lore.judge.money import price_of
 from lore.judge.pairs import Extension, Look, Pair, Pairs, unknown
 from lore.judge.rules import ChainRules
 from lore.judge.verdict import Verdict
@@ -98,7 +98,7 @@ class Judge:
     def __init__(self, rules: Callable[[], Rules], *, tolerance: float = 0.02, quick: bool = False) -> None:
         self._chained = Chained()
         self._rules = ChainRules(rules, tolerance)
-        self._levels = _Levels()
+        self._levels: _Levels | None = None  # of transcripts alone
         self._quick = quick
         self._dated = rules
         self._paces: dict[str, _Pace] = {}
@@ -115,11 +115,15 @@ class Judge:
 
     def turn(self, turn: Turn, foreseen: Predicted | None = None) -> Verdict:
         """Judge the next turn; `foreseen` is a prediction made before its bill was read, by whatever cache."""
-        levels = self._levels
-        levels.take(turn, foreseen if foreseen is not None and _by_levels(foreseen, turn) else None)
-        extension = self._chained.extended(turn, levels.situation) if self._quick else None
-        pair = self._chained.advance(turn, levels.situation) if extension is None else extension.pair
-        foreseen = foreseen if foreseen is not None else levels.seen
+        levels, look = None, unknown
+        if is_transcript(turn):
+            levels = self._levels = self._levels or _Levels()
+            levels.take(turn, foreseen if foreseen is not None and _by_levels(foreseen, turn) else None)
+            look = levels.situation
+        extension = self._chained.extended(turn, look) if self._quick else None
+        pair = self._chained.advance(turn, look) if extension is None else extension.pair
+        if foreseen is None and levels is not None:
+            foreseen = levels.seen
         verdict = Verdict(turn, pair, compared=extension is not None or pair is not None, foreseen=foreseen)
         verdict = self._priced(verdict)
         if turn.basis is None:  # what is rebuilt from a log is not what was sent

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 
 from lore.cache.rules import Rules
 from lore.judge.base import Place, Rule, TurnRule, finding
+from lore.judge.bills import paid_again, within_bill
 from lore.judge.laws import Laws, UnderMinimum
-from lore.judge.money import paid_again, within_bill
 from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
 from lore.judge.reads import Beside, Reads, ReadShort, Unread
 from lore.model.codes import CODES, Code, Problem
@@ -84,13 +84,13 @@ class ChainRules:
         self._rules: dict[str, list[TurnRule]] = {}
         self._dated = rules
         self._tolerance = tolerance
-        self._beside = Beside()
-        self._reads = Reads()
+        self._between: tuple[Beside, Reads] | None = None  # what the chains of a recording know of one another
         self._heads: dict[int, int] = {}
 
     def _made(self) -> list[TurnRule]:
+        beside, reads = self._between = self._between or (Beside(), Reads())
         own: list[TurnRule] = [
-            Laws(self._dated), ReadShort(self._dated, self._tolerance, self._beside), Unread(self._reads),
+            Laws(self._dated), ReadShort(self._dated, self._tolerance, beside), Unread(reads),
             UnderMinimum(self._dated, self._heads),
         ]  # fmt: skip
         return [*own, *(make() for make in TURN_RULES.values())]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.judge.base import Place
-from lore.judge.money import summed, within_bill
+from lore.judge.bills import summed, within_bill
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.judge.policy import Out, Ruling, below_reuse
 from lore.judge.rules import RULES, findings_of

@@ -224,13 +224,14 @@ class RunTotals:
 
     def _compared(self, found: Found, result: FileResult, dropped: set[int]) -> Found:
         """Take a finding out where the baseline knows it."""
-        if found.out or not belongs(found.code, found.severity):
+        known, recorder = self._known, self._recorder
+        if found.out or (known is None and recorder is None) or not belongs(found.code, found.severity):
             return found
-        if self._recorder is not None:
+        if recorder is not None:
             if found.place >= 0:
-                self._recorder.add(result.findings[found.place], result.key)
-            self._recorder.count(found.fingerprint)
-        elif self._known is None or not self._known.take(found.fingerprint):
+                recorder.add(result.findings[found.place], result.key)
+            recorder.count(found.fingerprint)
+        elif known is not None and not known.take(found.fingerprint):
             return found
         dropped.add(found.place)
         return found._replace(out="known")

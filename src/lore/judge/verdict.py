@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lore.cache.levels import DROP, Predicted
-from lore.judge.bills import cached
-from lore.judge.money import within_bill
+from lore.judge.bills import cached, within_bill
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.model.turn import Turn
 from lore.prefix.cause import Cause

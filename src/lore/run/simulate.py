@@ -28,9 +28,8 @@ from lore.errors import LoreError
 from lore.judge import savings
 from lore.judge.agreement import Row, SimulatedSums
 from lore.judge.base import Place
-from lore.judge.bills import cached
+from lore.judge.bills import CURRENCY, cached, paid_again, price_of
 from lore.judge.counterfactual import played
-from lore.judge.money import CURRENCY, paid_again, price_of
 from lore.judge.rules import findings_of
 from lore.judge.savings import NotedSaving, Paid, Run
 from lore.judge.verdict import Verdict
