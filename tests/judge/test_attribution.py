@@ -8,8 +8,8 @@ import pytest
 from cache.talk import BEGIN, ONE_BY_ONE, Talk, bill
 from lore.cache.lanes import CHANCES
 from lore.judge.attribution import SIGN_CODES, attribute, rerouted
+from lore.judge.base import Verdict
 from lore.judge.expected import PairContext
-from lore.judge.verdict import Verdict
 from lore.model.codes import CODES
 from lore.model.evidence import (
     HistoryShrank,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lore.judge.base import Place, finding, fingerprint
+from lore.judge.base import Place, damage, finding, findings_of, fingerprint
 from lore.judge.pairs import Pairs
 from lore.judge.policy import Budgets, below_reuse, over_budget
-from lore.judge.rules import damage, findings_of
 from lore.model.codes import CODES, Problem
 from lore.model.events import Billed
 from lore.model.evidence import Damage, Told

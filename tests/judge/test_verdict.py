@@ -8,7 +8,7 @@ from cache.talk import Talk, bill
 from judge.foretelling import PLACE, START
 from lore.cache.base import Prediction
 from lore.cache.levels import Predicted, Transcripts
-from lore.judge.rules import findings_of
+from lore.judge.base import findings_of
 from lore.model.events import Billed
 from lore.model.state import Change
 from lore.run.verdicts import Dated

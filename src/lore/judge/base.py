@@ -1,28 +1,102 @@
-"""What a rule is, and the table of rules.
+"""What the room answers with, and how others add to it: verdicts, findings, rules.
 
-A rule looks at one pair of successive turns, or at the problems of one recording, and says what it finds; a turn
-rule follows a whole chain and speaks at its end, so that what holds for every turn is said once.
-Rules: pure; every finding has a code of `lore.model.codes`; severity follows from the code's kind.
+A `Verdict` is the one answer about a turn, which every command, report, plugin and watch shows. A `Finding` says one
+of its causes, at a `Place`; a rule looks at one pair of successive turns, or at the problems of one recording, and adds
+findings; a turn rule follows a whole chain and speaks at its end, so that what holds for every turn is said once.
+Rules: pure; nothing here attributes anything; settings act on findings, after a verdict is made; every finding has a
+code of `lore.model.codes`; severity follows from the code's kind.
 
-How to add one: write a class with the members of `Rule`, add it to `RULES` in `lore.judge.rules` (or
-publish it under the entry-point group `lore.rules`), add its codes with a page each.
+How to add one: write a class with the members of `Rule`, add it to `RULES` (or publish it under the entry-point group
+`lore.rules`), add its codes with a page each.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from lore.judge.pairs import Pair
-from lore.model.codes import CODES, SEVERITY, CauseKind, Problem, Reader, actor_of, fix_of
-from lore.model.evidence import Evidence
-from lore.model.results import Finding
+from lore.cache.levels import DROP, Predicted
+from lore.judge.bills import cached, paid_again, within_bill
+from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
+from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, Reader, actor_of, fix_of
+from lore.model.evidence import Damage, Evidence
+from lore.model.results import AlsoSeen, Finding
 from lore.model.turn import Turn
+from lore.prefix.cause import Cause
+from lore.prefix.overlap import PromptPlace, place_of
+
+WORSE = ("expected", "unattributable", "waste")  # kinds of causes, the worst last
+
+
+class Verdict(NamedTuple):
+    """What is so about a turn.
+
+    `pair` is its comparison with the turn before, None where there is none or (`compared`) where the turn surely
+    extends it and its bill read all of it. `foreseen` is the prediction that was made before the bill was read.
+    """
+
+    turn: Turn
+    pair: Pair | None = None
+    compared: bool = False
+    foreseen: Predicted | None = None
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """Every cause and remark, in the order of their places."""
+        return () if self.pair is None else self.pair.causes
+
+    @property
+    def leading(self) -> int | None:
+        """The number of the cause that the loss is counted under: of the worst kind, the one that lost most."""
+        pair = self.pair
+        if pair is None:
+            return None
+        weighed = [
+            (WORSE.index(cause.kind), lost_tokens(pair, number)[0], -number)
+            for number, cause in enumerate(pair.causes)
+            if not is_remark(cause)
+        ]
+        return -max(weighed)[2] if weighed else None
+
+    @property
+    def lost_tokens(self) -> int | None:
+        """Tokens that stood in the prompt before and were not read; 0 where all was, None where nothing is known."""
+        if self.pair is None:
+            return 0 if self.compared else None
+        number = self.leading
+        return 0 if number is None else lost_tokens(self.pair, number)[0]
+
+    @property
+    def wasted_tokens(self) -> int | None:
+        """Those of the lost tokens that were paid again and are explained as waste: the unexplained is none."""
+        number, lost = self.leading, self.lost_tokens
+        if number is None or lost is None:
+            return lost
+        if self.causes[number].kind != "waste":
+            return 0
+        return within_bill(self.turn.usage, lost)
+
+    @property
+    def unexplained_tokens(self) -> int:
+        """Those that were paid again and that nothing explains for sure."""
+        number, lost = self.leading, self.lost_tokens
+        if number is None or lost is None or self.causes[number].kind != "unattributable":
+            return 0
+        return within_bill(self.turn.usage, lost)
+
+    @property
+    def was_foreseen(self) -> bool | None:
+        """Whether a drop of over 1,000 tokens was predicted before the bill was read; None where none came."""
+        pair, foreseen = self.pair, self.foreseen
+        if pair is None or not pair.fell or foreseen is None:
+            return None
+        stood, read = cached(pair.left.usage), foreseen.prediction.read
+        return None if stood is None or read is None else read < stood - DROP
 
 
 class Place(Struct, frozen=True):
@@ -42,33 +116,6 @@ class Place(Struct, frozen=True):
             return self
         below = turn.file[len(self.path) :]
         return Place(turn.file, (self.key or self.path) + below.replace("\\", "/"), self.reader)
-
-
-class Rule(Protocol):
-    """One kind of judgement."""
-
-    def pair(self, pair: Pair, place: Place) -> Iterable[Finding]:
-        """Judge two successive turns of one chain."""
-        ...
-
-    def problems(self, problems: list[Problem], counts: dict[str, int], place: Place) -> Iterable[Finding]:
-        """Judge what was wrong with one recording: the problems kept, and how many of each code there were."""
-        ...
-
-
-class TurnRule(Protocol):
-    """A judgement of the turns of one chain, taken one by one; made anew for each chain.
-
-    To add one: publish a class without arguments under `TURN_RULES` in `lore.judge.rules`, where those of others stand.
-    """
-
-    def turn(self, turn: Turn, pair: Pair | None) -> None:
-        """Take the next turn, and what came of comparing it with the one before; costs O(what is new)."""
-        ...
-
-    def findings(self, place: Place) -> Iterable[Finding]:
-        """Say what was found, when the chain has ended."""
-        ...
 
 
 # Names that lore gives to chains in their order, and the number of a message: both move when turns are inserted.
@@ -118,3 +165,99 @@ def finding(
     )  # fmt: skip
     digest = fingerprint(code, place.key or place.path, made.chain, made.json_path)
     return msgspec.structs.replace(made, fingerprint=digest)
+
+
+BILLED = BY_BILL | {
+    Code.LIFETIME_LOST,
+    Code.VERDICT_DISAGREES,
+    Code.BILL_CONTRADICTS_BODY,
+}  # what bills, times and verdicts say
+
+
+def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tuple[int, Finding]]:
+    """Return a finding for each cause of a pair, with the number of the cause; `counted` tokens, where that is known.
+
+    What is said once a chain (a billing header that the provider takes out) is left to the rules of chains.
+    """
+    found: list[tuple[int, Finding]] = []
+    for number, cause in enumerate(pair.causes):
+        if cause.code == Code.BILLING_HEADER_CHANGED and cause.harmless:
+            continue
+        where = None if cause.code in BILLED else _where(pair, cause)
+        exact = counted if pair.lost[number] == pair.lost_bytes else None
+        tokens, source = lost_tokens(pair, number, exact)
+        usage = pair.right.usage
+        dollars = None if pair.price is None else paid_again(pair.price, usage, within_bill(usage, tokens))
+        made = finding(
+            cause.code, place, cause.evidence, kind=cause.kind, line=pair.right.line, chain=pair.right.chain,
+            turn=pair.right.number, dialect=pair.right.dialect,
+            section=CODES[cause.code].section or cause.section or (where and where.section),
+            json_path=cause.path or None if where is None else where.path, offset=where and where.offset,
+            lost_bytes=pair.lost[number], lost_tokens=tokens, lost_dollars=dollars, tokens=source,
+            fidelity=pair.right.fidelity,
+            strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers, ruled_out=cause.ruled_out,
+            paused=cause.paused, skipped=cause.skipped,
+            also=tuple(map(_also, cause.also)), partial=_partial(pair, cause),
+            is_break=not is_remark(cause),
+        )  # fmt: skip
+        found.append((number, made))
+    return found
+
+
+def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
+    """Return where the two prompts part; None where they do not, or a later cause has a place of its own."""
+    if pair.overlap.covered or (cause.path and cause.position != pair.overlap.common):
+        return None
+    return place_of(pair.left.prompt, pair.right.prompt, max(cause.position, pair.overlap.common))
+
+
+def _partial(pair: Pair, cause: Cause) -> bool:
+    """Tell whether a cause rests on less than the whole prompt; only recorded requests can be partial."""
+    sides = (turn.prompt.partial for turn in (pair.left, pair.right) if turn.basis is None)
+    return cause.code != Code.CONTINUATION and any(sides)
+
+
+def _also(cause: Cause) -> AlsoSeen:
+    about = CODES[cause.code]
+    return AlsoSeen(cause.code, about.name, about.section or cause.section, cause.strength, cause.evidence)
+
+
+def damage(problems: Iterable[Problem], counts: dict[str, int], place: Place) -> Iterable[Finding]:
+    """Yield one finding for each kind of problem of a recording, at its first place, with their number."""
+    seen: set[str] = set()
+    for problem in problems:
+        if problem.code not in seen:
+            seen.add(problem.code)
+            evidence = Damage(problem.message, counts.get(problem.code, 1) - 1)
+            yield finding(problem.code, place, evidence, line=problem.line)
+
+
+class Rule(Protocol):
+    """One kind of judgement."""
+
+    def pair(self, pair: Pair, place: Place) -> Iterable[Finding]:
+        """Judge two successive turns of one chain."""
+        ...
+
+    def problems(self, problems: list[Problem], counts: dict[str, int], place: Place) -> Iterable[Finding]:
+        """Judge what was wrong with one recording: the problems kept, and how many of each code there were."""
+        ...
+
+
+class TurnRule(Protocol):
+    """A judgement of the turns of one chain, taken one by one; made anew for each chain.
+
+    To add one: publish a class without arguments under `TURN_RULES`, where those of others stand.
+    """
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        """Take the next turn, and what came of comparing it with the one before; costs O(what is new)."""
+        ...
+
+    def findings(self, place: Place) -> Iterable[Finding]:
+        """Say what was found, when the chain has ended."""
+        ...
+
+
+RULES: dict[str, Rule] = {}  # those of others, asked about every pair beside the verdict
+TURN_RULES: dict[str, Callable[[], TurnRule]] = {}  # those of others, besides lore's own

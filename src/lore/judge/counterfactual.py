@@ -16,14 +16,14 @@ from msgspec.structs import replace
 
 from lore.cache.base import Prediction
 from lore.judge.attribution import fits
+from lore.judge.base import Verdict
 from lore.judge.bills import BILLS_WRITES, bills_writes, cached, prompt_tokens
 from lore.judge.pairs import Pair, is_remark, lost_tokens
-from lore.judge.tally import UNEXPLAINED
-from lore.judge.verdict import Verdict
 from lore.model.codes import CauseKind, Code
 from lore.model.events import Billed
 from lore.prefix.cause import Cause, Strength
 
+UNEXPLAINED = Code.BILLED_READ_FELL  # nothing was found: it has no fix
 SAID = (
     Code.CLIENT_CAUSE_UNKNOWN
 )  # the provider's word that the client changed something, and not what: a witness, and no fix

@@ -21,12 +21,12 @@ from msgspec.structs import replace
 from lore.cache.bills import MILLION
 from lore.cache.levels import Predicted, Situation, Transcripts
 from lore.cache.rules import Rules, cache_of, is_transcript, served_by
-from lore.judge.base import Place
+from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict
 from lore.judge.bills import price_of
 from lore.judge.expected import started_in_parallel
+from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pairs import Extension, Look, Pair, Pairs, unknown
-from lore.judge.rules import ChainRules
-from lore.judge.verdict import Verdict
+from lore.judge.reads import Beside, Reads, ReadShort, Unread
 from lore.model.codes import Code
 from lore.model.evidence import TailReplaced
 from lore.model.prompt import Prompt
@@ -169,6 +169,45 @@ class Judge:
 def _by_levels(foreseen: Predicted, turn: Turn) -> bool:
     """Tell whether a prediction followed the levels of the cache that served the turn, and not of one asked for."""
     return foreseen.situation is not None and foreseen.cache == cache_of(turn, served_by(turn))
+
+
+class ChainRules:
+    """Ask the rules that follow whole chains; those of a chain are made when its first turn comes."""
+
+    def __init__(self, rules: Callable[[], Rules], tolerance: float) -> None:
+        self._rules: dict[str, list[TurnRule]] = {}
+        self._dated = rules
+        self._tolerance = tolerance
+        self._between: tuple[Beside, Reads] | None = None  # what the chains of a recording know of one another
+        self._heads: dict[int, int] = {}
+
+    def _made(self) -> list[TurnRule]:
+        beside, reads = self._between = self._between or (Beside(), Reads())
+        own: list[TurnRule] = [
+            Laws(self._dated), ReadShort(self._dated, self._tolerance, beside), Unread(reads),
+            UnderMinimum(self._dated, self._heads),
+        ]  # fmt: skip
+        return [*own, *(make() for make in TURN_RULES.values())]
+
+    @property
+    def chains(self) -> list[str]:
+        """The chains that have not ended."""
+        return list(self._rules)
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        """Take the next turn of any chain."""
+        rules = self._rules.get(turn.chain)
+        if rules is None:
+            rules = self._rules[turn.chain] = self._made()
+        for rule in rules:
+            rule.turn(turn, pair)
+
+    def ended(self, chain: str, place: Place) -> list[Finding]:
+        """Return what was found in a chain that goes on no more."""
+        found = [result for rule in self._rules.pop(chain, ()) for result in rule.findings(place)]
+        if any(result.code == Code.BREAKPOINTS_MISSING for result in found):  # that says where breakpoints stand, too
+            return [result for result in found if result.code != Code.PROMPT_UNDER_MINIMUM]
+        return found
 
 
 SIBLINGS = 16  # first turns that a fan-out is looked for in

@@ -1,11 +1,11 @@
 """The policy: which findings count, as what, and where not.
 
-In: settings and the path of a recording. Out: a ruling, which lets each finding pass, changes its kind, or
-takes it out. Rules: a selector is a code, the beginning of one, or a name; of those that fit, the longest
-holds, and where two are as long, `ignore`; an entry of `per_path` adds to what it ignores and counts as
-waste, and its `select` and budgets hold instead of those above it, the last entry that fits first. A
-`select` speaks of recordings: what is said of budgets, exemptions and baselines (LORE4xx) is left out only
-where it is ignored. What is taken out counts nowhere but as taken out, and never against a budget.
+In: settings and the path of a recording. Out: a ruling, which lets each finding pass, changes its kind or takes it out;
+what each finding of a pair then adds to the sums. Rules: a selector is a code, the beginning of one, or a name; of
+those that fit, the longest holds, and where two are as long, `ignore`; an entry of `per_path` adds to what it ignores
+and counts as waste, and its `select` and budgets hold instead of those above it, the last entry that fits first. A
+`select` speaks of recordings: what is said of budgets, exemptions and baselines (LORE4xx) is left out only where it is
+ignored. What is taken out counts nowhere but as taken out, and never against a budget.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.errors import LoreError
-from lore.judge.base import Place, finding
-from lore.judge.pairs import Pair
-from lore.model.codes import CODES, SEVERITY, Code
+from lore.judge.base import RULES, Place, finding, findings_of
+from lore.judge.bills import within_bill
+from lore.judge.pairs import Pair, is_remark, lost_tokens
+from lore.model.codes import CODES, SEVERITY, CauseKind, Code
 from lore.model.evidence import OverBudget, TailReplaced
 from lore.model.results import Finding, Summary
 
@@ -178,10 +179,10 @@ class Ruling(NamedTuple):
             if exempt.fits(finding):
                 return Ruled(finding, "exempted", number)
         if finding.kind != "waste" and _longest(self.count_as_waste, finding.code, finding.name):
-            finding = msgspec.structs.replace(finding, kind="waste", severity=SEVERITY["waste"])
+            finding = replace(finding, kind="waste", severity=SEVERITY["waste"])
         elif isinstance(finding.evidence, TailReplaced) and finding.evidence.tokens > self.max_tail_tokens:
             actor = "author"  # a long tail is paid each turn
-            finding = msgspec.structs.replace(finding, severity="warning", actor=actor)
+            finding = replace(finding, severity="warning", actor=actor)
         return Ruled(finding)
 
     def wants(self, code: str, name: str) -> bool:
@@ -325,3 +326,75 @@ def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") 
             place,
             OverBudget("lost-tokens", summary.lost_tokens, budgets.max_lost_tokens, of),
         )
+
+
+# what becomes of the findings of a pair
+
+
+class Found(NamedTuple):
+    """What one finding adds: `kind` and `lost_tokens` of a cache break's cause, `is_break` False where it is none.
+
+    `place` is where it stands among the findings kept of its file, -1 where it is not kept. `paid_tokens` are those of
+    the lost ones that were paid again.
+    """
+
+    code: str
+    severity: str
+    kind: CauseKind
+    is_break: bool
+    lost_tokens: int
+    fingerprint: str
+    out: Out = ""
+    place: int = -1
+    lost_dollars: float | None = None
+    paid_tokens: int = 0
+
+
+class Decided(NamedTuple):
+    """One finding, what it adds to the sums, and by which exemption it is taken out."""
+
+    finding: Finding
+    found: Found
+    by: int = -1
+
+
+def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
+    """Decide about every finding of a pair: those of its verdict, those of others' rules, its budget.
+
+    The budget of a pair holds for what is left of its causes: one whose causes are all taken out, or all
+    expected, may reuse as little as it likes.
+    """
+    own = findings_of(pair, place)
+    decided = [_of_cause(pair, number, finding, ruling) for number, finding in own]
+    decided += [decide(finding, ruling) for rule in RULES.values() for finding in rule.pair(pair, place)]
+    by_number = {number: decision for (number, _), decision in zip(own, decided, strict=False)}
+    left = tuple(
+        replace(cause, override=by_number[number].finding.kind if number in by_number else cause.override)
+        for number, cause in enumerate(pair.causes)
+        if number not in by_number or not by_number[number].found.out
+    )
+    if pair.causes and not left:
+        return decided
+    budget = below_reuse(replace(pair, causes=left), ruling.budgets, place)
+    return [*decided, *(decide(finding, ruling) for finding in budget)]
+
+
+def decide(finding: Finding, ruling: Ruling) -> Decided:
+    """Decide about a finding that is about no cause of a pair."""
+    ruled = ruling.rule(finding)
+    finding = ruled.finding
+    found = Found(finding.code, finding.severity, finding.kind, False, 0, finding.fingerprint, ruled.out)  # noqa: FBT003
+    return Decided(finding, found, ruled.by)
+
+
+def _of_cause(pair: Pair, number: int, finding: Finding, ruling: Ruling) -> Decided:
+    """Decide about the finding of a cause, which may be a cache break and cost tokens."""
+    decided = decide(finding, ruling)
+    if is_remark(pair.causes[number]):
+        return decided
+    lost = lost_tokens(pair, number)[0]
+    found = decided.found._replace(
+        is_break=True, lost_tokens=lost, lost_dollars=finding.lost_dollars,
+        paid_tokens=within_bill(pair.right.usage, lost),
+    )  # fmt: skip
+    return decided._replace(found=found)

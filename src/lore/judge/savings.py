@@ -19,9 +19,8 @@ from lore.cache.predictor import Touched, WhatIf
 from lore.cache.registry import Option
 from lore.errors import LoreError
 from lore.judge.bills import CURRENCY, summed
-from lore.judge.counterfactual import SAID, Break, Played, otherwise
+from lore.judge.counterfactual import SAID, UNEXPLAINED, Break, Played, otherwise
 from lore.judge.policy import Policy, Ruling
-from lore.judge.tally import UNEXPLAINED
 from lore.model.codes import CODES, Code, Reader, fix_of
 from lore.model.results_simulate import Saving, Simulated, SimulatedTurn
 

@@ -8,7 +8,9 @@ is counted as such and nowhere else, and gives no finding; so is a compaction wi
 A fork may begin in the middle, and its name come first: the copy's comparison with the turn before it then counts,
 since the first file has none. What is remembered for that is one id a request.
 
-Copies go first, then what the baseline knows; what is left is settled.
+Copies go first, then what the baseline knows; what is left is settled: a cache break has the worst kind of the causes
+that are left, one of which nothing is left is none, and tokens are lost where that is not expected. That is done where
+a file is judged if nothing more can be taken out, else where files are put together.
 """
 
 from __future__ import annotations
@@ -17,19 +19,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.judge.base import Place
+from lore.judge.base import RULES, WORSE, Place, Verdict, damage
 from lore.judge.baseline import Known, Recorder, belongs
-from lore.judge.policy import Budgets, Limited, Policy, Ruling, over_budget
-from lore.judge.rules import RULES, damage
-from lore.judge.tally import Cost, Costs, Decided, Found, Judged, costliest, decide, judge_pair, settle
-from lore.judge.verdict import Verdict
-from lore.model.codes import Code, Problem, Reader
-from lore.model.results import Checked, Finding, Summary
+from lore.judge.bills import summed
+from lore.judge.policy import Budgets, Decided, Found, Limited, Policy, Ruling, decide, judge_pair, over_budget
+from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
+from lore.model.results import Checked, CostlyCause, Finding, Summary
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
 PROBLEMS_KEPT = 10_000  # in all: each file keeps few, but there may be many files
+TOP = 3  # causes that cost most
 UNJUDGED = (
     Code.REQUEST_NOT_JUDGED,
     Code.UNDECODABLE_REQUEST,
@@ -45,6 +47,69 @@ UNREAD = (
     Code.ARCHIVE_REFUSED,
 )  # so may be more of a file
 _STAND_IN = re.compile(r"line-\d+$")  # what a reader calls a record without a name: another file has it, too
+
+
+class Judged(NamedTuple):
+    """A turn, or what a file's problems gave: `paired` where it was compared with the one before it."""
+
+    response_id: str
+    chain: str
+    paired: bool
+    found: tuple[Found, ...] = ()
+
+
+class Cost(NamedTuple):
+    """What a cause cost."""
+
+    breaks: int = 0
+    lost_tokens: int = 0
+    dollars: float | None = None
+
+    def plus(self, other: Cost) -> Cost:
+        """Return both together."""
+        dollars = summed((self.dollars, other.dollars))
+        return Cost(self.breaks + other.breaks, self.lost_tokens + other.lost_tokens, dollars)
+
+
+Costs = dict[tuple[str, CauseKind], Cost]
+
+
+def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
+    """Count one pair's findings; return whether one that is left is an error."""
+    failed, worst, lost, unexplained = False, -1, 0, 0
+    for finding in found:
+        if finding.out:
+            setattr(summary, finding.out, getattr(summary, finding.out) + 1)
+            continue
+        failed = failed or finding.severity == "error"
+        if finding.is_break:
+            worst, lost = max(worst, WORSE.index(finding.kind)), max(lost, finding.lost_tokens)
+            unexplained = max(unexplained, finding.paid_tokens if finding.kind == "unattributable" else 0)
+            key = (finding.code, finding.kind)
+            costs[key] = costs.get(key, Cost()).plus(Cost(1, finding.lost_tokens, finding.lost_dollars))
+    if worst >= 0:
+        summary.breaks += 1
+        setattr(summary, WORSE[worst], getattr(summary, WORSE[worst]) + 1)
+        summary.lost_tokens += lost if worst else 0
+        if WORSE[worst] == "unattributable":
+            summary.unexplained += 1
+            summary.unexplained_tokens += unexplained
+    return failed
+
+
+def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
+    """Return the causes that cost most, with what a reader can do: waste before what is expected.
+
+    Only waste may cost nothing; what is not explained for sure is counted apart, since nothing surely mends it.
+    """
+    ranked = sorted(
+        costs.items(), key=lambda item: (WORSE[::-1].index(item[0][1]), -item[1].lost_tokens, -item[1].breaks, item[0])
+    )
+    return [
+        CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, fix_of(code, reader), cost.dollars)
+        for (code, kind), cost in ranked
+        if kind == "waste" or (cost.lost_tokens and kind == "expected")
+    ][:TOP]
 
 
 @dataclass(slots=True)

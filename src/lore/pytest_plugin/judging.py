@@ -13,10 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, cast
 
 from lore.errors import LoreError
-from lore.judge.base import Place
+from lore.judge.base import RULES, Place, Verdict, findings_of
 from lore.judge.pairs import Pair
-from lore.judge.rules import RULES, findings_of
-from lore.judge.verdict import Verdict
 from lore.model.codes import CODES
 from lore.model.results import Diff, DivergenceResult, Finding, Side
 from lore.model.vector import common_prefix

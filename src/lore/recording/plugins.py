@@ -13,7 +13,7 @@ from typing import Any
 from lore.cache.registry import CACHES
 from lore.errors import LoreError
 from lore.formats.registry import READERS
-from lore.judge.rules import RULES
+from lore.judge.base import RULES
 from lore.prompt.dialects import DIALECTS
 from lore.store.registry import GROUP, STORES
 

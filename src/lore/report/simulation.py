@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
-from lore.judge.tally import UNEXPLAINED
+from lore.judge.counterfactual import UNEXPLAINED
 from lore.model.codes import CODES
 from lore.model.results import BilledResult
 from lore.model.results_simulate import (

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from lore.judge.policy import NO_POLICY, Budgets, Limited, Policy, Ruling, over_budget
-from lore.judge.tally import Decided, costliest
-from lore.judge.totals import FileTotals
+from lore.judge.policy import NO_POLICY, Budgets, Decided, Limited, Policy, Ruling, over_budget
+from lore.judge.totals import FileTotals, costliest
 from lore.model.codes import Reader
 from lore.model.results import Checked, Finding
 from lore.recording import corpus, plugins

@@ -18,10 +18,8 @@ from lore.cache.predictor import Predictor
 from lore.cache.registry import cache_named
 from lore.cache.rules import Rules
 from lore.errors import LoreError
-from lore.judge.base import Place
+from lore.judge.base import Place, Verdict, findings_of
 from lore.judge.pairs import Pair, Pairs
-from lore.judge.rules import findings_of
-from lore.judge.verdict import Verdict
 from lore.model.codes import Problem, Reader
 from lore.model.events import MAIN
 from lore.model.results import (

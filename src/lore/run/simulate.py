@@ -27,12 +27,10 @@ from lore.cache.rules import Rules, cache_of, is_transcript, served_by
 from lore.errors import LoreError
 from lore.judge import savings
 from lore.judge.agreement import Row, SimulatedSums
-from lore.judge.base import Place
+from lore.judge.base import Place, Verdict, findings_of
 from lore.judge.bills import CURRENCY, cached, paid_again, price_of
 from lore.judge.counterfactual import played
-from lore.judge.rules import findings_of
 from lore.judge.savings import NotedSaving, Paid, Run
-from lore.judge.verdict import Verdict
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Billed, OddBill
 from lore.model.results import BilledResult, CauseResult, Finding, VerdictResult

@@ -17,11 +17,10 @@ from lore.cache.base import Simulate
 from lore.cache.levels import Predicted
 from lore.cache.rules import Rules
 from lore.errors import LoreError
-from lore.judge.base import Place
+from lore.judge.base import Place, Verdict
 from lore.judge.judge import Judge
 from lore.judge.policy import Budgets, Policy
 from lore.judge.totals import FileResult, FileTotals
-from lore.judge.verdict import Verdict
 from lore.model.codes import Reader
 from lore.model.results import Finding
 from lore.model.turn import Turn

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lore.judge.tally import Cost, Found, costliest, settle
+from lore.judge.policy import Found
+from lore.judge.totals import Cost, costliest, settle
 from lore.model.results import Summary
 
 
