@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.formats.documents import LONGEST, Elements
-from lore.formats.recognition import array_at, is_document
+from lore.formats.lines import array_at, is_document
 
 DOCUMENT = json.dumps(
     {"log": {"pages": [{"entries": [0]}], "entries": [{"n": n, "t": 'a"}]{ é'} for n in range(5)], "x": [1]}}, indent=1

@@ -35,7 +35,7 @@ def bytes_only(args: list[str]) -> str | None:
 
 
 def _is_no_recording(path: str) -> bool:
-    from lore.formats.recognition import may_be_recording
+    from lore.formats.lines import may_be_recording
 
     if not os.path.isfile(path):
         return False

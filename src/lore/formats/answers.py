@@ -22,11 +22,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.formats.times import seconds
 from lore.model.canonical import decode, text_of
 from lore.model.events import Billed, OddBill, Verdict
 from lore.model.jsonslice import array, first_element, parts, table
-from lore.model.turn import Exchange, Output, Streamed
+from lore.model.turn import Exchange, Output, Streamed, seconds_in
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")
@@ -68,7 +67,7 @@ def answered(exchange: Exchange, response: bytes, *, at: float | None = None) ->
 def answer_in(members: dict[str, bytes]) -> Answer:
     """Read a response that is sliced already."""
     usage = next((members[key] for key in _USAGE if members.get(key, b"null") != b"null"), b"null")
-    created = seconds(members.get("created_at", members.get("created", b"null")))
+    created = seconds_in(members.get("created_at", members.get("created", b"null")))
     verdict = verdict_of(members.get("diagnostics", b"null"))
     return Answer(billed_of(usage), id_in(members), verdict, output_in(members), created)
 

@@ -20,15 +20,13 @@ from lore.formats.base import Read
 from lore.formats.chat import kept
 from lore.formats.contents import Content, unescaped
 from lore.formats.folders import Header, Member, PackReader, placed
-from lore.formats.http import call_of, content_answer, endpoint_of, headers_of, status_of
+from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, status_of
 from lore.formats.lines import BOM, SPACE, Line, Lines, fault, is_crowded, problem, split_joined, too_many
-from lore.formats.recognition import ASKED, is_body
 from lore.formats.records import RecordReader
-from lore.formats.times import seconds
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import Sliced, parts, table
-from lore.model.turn import Exchange, Form
+from lore.model.turn import Exchange, Form, seconds_in
 
 
 class Bodies(RecordReader):
@@ -161,7 +159,7 @@ def _exchange(data: bytes) -> Exchange | None:
     headers = headers_of(record.get("headers", b""))
     url = text_of(record["url"]) if record.get("url", b"")[:1] == b'"' else ""
     status = next((found for key in _STATUS if (found := status_of(record.get(key, b""))) is not None), None)
-    at = next((found for key in _TIMES if (found := seconds(record.get(key, b"null"))) is not None), None)
+    at = next((found for key in _TIMES if (found := seconds_in(record.get(key, b"null"))) is not None), None)
     call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
     return Exchange(
         Sliced.of(body, members), fidelity, at, answer.usage, answer.verdict, response_id=answer.response_id,

@@ -20,13 +20,13 @@ from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.documents import Documents
 from lore.formats.http import Http, exchanges_of, headers_of, status_of
 from lore.formats.lines import Line, LineReader, each, is_crowded, problem, too_many
-from lore.formats.times import seconds
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import check_text, parts, table
+from lore.model.turn import seconds_in
 
 _URL = ("url", "uri", "path")
-_BODY = ("body", "parsed_body", "body_raw", "rawBody", "postData")
+BODY = ("body", "parsed_body", "body_raw", "rawBody", "postData")
 _ANSWER = ("body", "parsed_body", "body_raw", "rawBody", "events", "content")
 _STATUS = ("status", "status_code", "statusCode", "http_status", "code")
 _BEFORE_END = 0.05  # a response that was stamped when it was written down began some time before, unknown
@@ -94,19 +94,19 @@ def call_in(members: dict[str, bytes]) -> Http:
 def _read(call: _Call) -> Http:
     request, response, beside = call
     began = ((request, "timestamp"), (beside, "timestamp"), (beside, "recordedAt"), (beside, "recorded_at"))
-    answered, logged = seconds(response.get("timestamp", b"null")), seconds(beside.get("logged_at", b"null"))
+    answered, logged = seconds_in(response.get("timestamp", b"null")), seconds_in(beside.get("logged_at", b"null"))
     if answered is not None and (logged is None or answered > logged - _BEFORE_END):
         answered = None
     return Http(
         url=_text(_URL, request, beside),
         method=_text(("method",), request, beside),
         headers=headers_of(request.get("headers", beside.get("headers", b""))),
-        request=_content(request, _BODY),
+        request=_content(request, BODY),
         status=next((found for key in _STATUS for side in (response, beside)
                      if (found := status_of(side.get(key, b""))) is not None), None),
         response_headers=headers_of(response.get("headers", b"")),
         response=_content(response, _ANSWER),
-        at=next((found for side, key in began if (found := seconds(side.get(key, b"null"))) is not None), None),
+        at=next((found for side, key in began if (found := seconds_in(side.get(key, b"null"))) is not None), None),
         answered=answered,
     )  # fmt: skip
 
@@ -195,7 +195,7 @@ def _holds_call(members: dict[str, bytes]) -> bool:
     """Tell an object that holds a call: a request with a body and where it went, and room for a response."""
     request = parts(members.get("request", b""))
     located = any(side.get(key, b"")[:1] == b'"' for side in (request, members) for key in _URL)
-    return located and "response" in members and any(key in request for key in _BODY)
+    return located and "response" in members and any(key in request for key in BODY)
 
 
 class Har(Documents):
@@ -214,7 +214,7 @@ class Har(Documents):
         if sliced is None:
             return None
         request, response, beside = sliced
-        at, waited = seconds(beside.get("startedDateTime", b"")), _waited(beside.get("timings", b""))
+        at, waited = seconds_in(beside.get("startedDateTime", b"")), _waited(beside.get("timings", b""))
         return Http(
             url=_text(("url",), request),
             method=_text(("method",), request),

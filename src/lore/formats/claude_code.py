@@ -28,7 +28,7 @@ from lore.formats.claude_timeline import ChainMemory, Memory
 from lore.formats.lines import Line, LineReader, each, problem
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import NULL, Item, OpaqueItem
+from lore.model.items import Item, OpaqueItem, is_absent
 from lore.model.state import Sign
 
 _SYNTHETIC = "<synthetic>"
@@ -277,7 +277,7 @@ class ClaudeCode(LineReader):
             self._emit(e.TurnCompleted(turn=late, chain=name, usage=usage, response_id=response))
         if chain.response == response:
             chain.usage = message.usage or chain.usage
-            if message.diagnostics is not NULL:
+            if not is_absent(message.diagnostics):
                 chain.verdict = verdict_of(bytes(message.diagnostics)) or chain.verdict
 
     def _close(self, name: str, chain: ChainMemory) -> None:

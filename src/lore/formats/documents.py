@@ -21,8 +21,7 @@ from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.http import Http, Judged, exchanges_of
-from lore.formats.lines import BOM, SPACE, Line, fault, is_crowded, too_many, too_much
-from lore.formats.recognition import BEGINNING, array_at
+from lore.formats.lines import BEGINNING, BOM, SPACE, Line, array_at, fault, is_crowded, too_many, too_much
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import TRAILING
 

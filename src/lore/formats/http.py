@@ -4,6 +4,9 @@ In: method, URL, headers, request and response as a recorder kept them. Out: an 
 a model, nothing where it did not, a problem where it did and its body is not there. Rules: a body is read,
 never a URL alone; a response that cannot be read leaves its request judged, and is counted.
 
+A body, which exports, logs of calls and test cases hold too, is known by what it asks for, unless it is known anyway
+that it was sent to a model's endpoint.
+
 Headers and body also say who sent a call, in which conversation, what for. Recorders hide what is secret: a value
 that says so names nobody. A key becomes a digest; one that lives for an hour, and is renewed in the middle of a
 session, tells no accounts apart and is left out. Sources: headers and bodies of Claude Code 2.1, Codex 0.142 and
@@ -20,14 +23,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.answers import NOTHING, Answer, answer_of, answer_of_events, answer_of_stream, is_stream
-from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, framed_events, is_framed, opened
+from lore.formats.contents import (
+    LARGEST,
+    NO_CONTENT,
+    Content,
+    ContentError,
+    events_in,
+    framed_events,
+    is_framed,
+    opened,
+)
 from lore.formats.lines import is_crowded, too_many
-from lore.formats.recognition import is_body
-from lore.formats.times import http_seconds
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import Sliced, first_element, parts, table
-from lore.model.turn import Call, Exchange, Streamed
+from lore.model.turn import Call, Exchange, Streamed, http_seconds
 
 Judged: TypeAlias = Exchange | Problem
 Headers: TypeAlias = dict[str, str]  # names in lower case
@@ -100,10 +110,11 @@ def content_answer(content: Content, encoding: str = "") -> Answer:
         events, text = events_in(content.raw)
         found, encoding = answer_of_events(events) if events else answer_of_stream(text), ""
     else:
-        body = opened(content, encoding, binary=is_framed)
-        if is_framed(body):
+        plain = content.form == "json" and len(content.raw) <= LARGEST  # there is nothing to open
+        body = content.raw if plain else opened(content, encoding, binary=is_framed)
+        if not plain and is_framed(body):
             found = answer_of_events(framed_events(body))
-        elif content.form != "json" and is_stream(body):
+        elif not plain and is_stream(body):
             found = answer_of_stream(body)
         else:
             found = answer_of(body)
@@ -231,3 +242,66 @@ def links(body: dict[str, bytes]) -> dict[str, str]:
 def _text(members: dict[str, bytes], key: str) -> str:
     raw = members.get(key, b"")
     return real(text_of(raw)) if raw[:1] == b'"' else ""
+
+
+_CONVERSE = ("modelId", "inferenceConfig", "toolConfig")
+_SIGNS = ("model", "system", "tools", "max_tokens", "max_completion_tokens", "temperature", "stream", *_CONVERSE)
+# What only a request to the Responses API asks for; and what an export, a log of a call or a test case says besides.
+ASKED = ("instructions", "previous_response_id", "max_output_tokens", "store", "prompt_cache_key", "truncation")
+_KEPT = ("output", "outputs", "response", "candidates", "event", "ideal", "target", "expected", "id", "sessionId",
+         "title")  # fmt: skip
+_ITEMS = (b'"message"', b'"reasoning"', b'"function_call"', b'"function_call_output"', b'"item_reference"')
+
+# All that a plain request says at its outermost level: where nothing else stands there, it is no record of one.
+_FIELDS = frozenset((
+    *_SIGNS, *ASKED, "messages", "input", "contents", "systemInstruction", "system_instruction", "generationConfig",
+    "safetySettings", "cachedContent", "metadata", "thinking", "tool_choice", "parallel_tool_calls", "top_p", "top_k",
+    "n", "stop", "stop_sequences", "stream_options", "context_management", "output_config", "service_tier", "speed",
+    "reasoning", "reasoning_effort", "text", "include", "user", "seed", "response_format", "verbosity", "betas",
+    "anthropic_beta", "anthropic_version", "cache_control", "mcp_servers", "prompt_cache_options",
+    "prompt_cache_retention", "additionalModelRequestFields", "frequency_penalty", "presence_penalty",
+    "client_metadata",
+))  # fmt: skip
+
+
+def is_plain_request(members: dict[str, bytes]) -> bool:
+    """Tell an object that is a request and nothing else."""
+    return bool(members) and members.keys() <= _FIELDS and is_body(members)
+
+
+def is_body(members: dict[str, bytes], *, sent: bool = False) -> bool:
+    """Tell a request body; `sent` says that it went to an endpoint where models answer.
+
+    Its messages have roles (Gemini's parts, an item of the Responses API a kind).
+    """
+    if "messages" in members:
+        return (sent or any(sign in members for sign in _SIGNS)) and _begins_with(members["messages"], ("role",))
+    if not sent and any(key in members for key in _KEPT):
+        return False
+    if "contents" in members:
+        first = first_element(members["contents"])
+        return (table(first) or {}).get("parts", b"")[:1] == b"["
+    if sent and "input" in members:
+        return members["input"][:1] in (b'"', b"[")
+    return "model" in members and "input" in members and _is_responses(members)
+
+
+def _is_responses(members: dict[str, bytes]) -> bool:
+    """Tell a request to the Responses API from those that also have `input`: for embeddings, speech, moderation."""
+    asks = any(key in members for key in ASKED)
+    if asks:
+        return members["input"][:1] == b'"' or _begins_with(members["input"], ("role", "type"))
+    first = table(first_element(members["input"])) or {}
+    return _is_text(first, "role") or first.get("type") in _ITEMS
+
+
+def _begins_with(raw: bytes, keys: tuple[str, ...]) -> bool:
+    """Tell whether an array begins with an object that has one of these texts, or with nothing that could."""
+    if raw[:1] != b"[":
+        return False
+    first = first_element(raw)
+    return first[:1] != b"{" or any(_is_text(parts(first), key) for key in keys)
+
+
+def _is_text(members: dict[str, bytes], key: str) -> bool:
+    return members.get(key, b"")[:1] == b'"'

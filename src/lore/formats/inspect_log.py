@@ -23,12 +23,11 @@ from lore.formats.chat import RecordedBody, array_of, body_of, call_of, message_
 from lore.formats.documents import Documents
 from lore.formats.folders import Member, PackReader
 from lore.formats.lines import BOM, LONGEST, Line, is_crowded, too_many, too_much
-from lore.formats.times import seconds
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed
 from lore.model.jsonslice import array, table
-from lore.model.turn import Call, Exchange
+from lore.model.turn import Call, Exchange, seconds_in
 
 _OPENING = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:\s*\{')
 _ATTACHED = re.compile(rb'"attachment://([0-9a-zA-Z]{8,64})"')
@@ -132,7 +131,7 @@ def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session:
     response = table(call.get("response", b"null")) or {}
     usage = billed_of(response.get("usage", response.get("usageMetadata", b"null")))
     return Exchange(
-        _whole(sent.body, attachments), sent.fidelity, seconds(event.get("timestamp", b"null")),
+        _whole(sent.body, attachments), sent.fidelity, seconds_in(event.get("timestamp", b"null")),
         usage or _usage(event), response_id=text_of(response.get("id", b'""')), call=Call(session=session),
     )  # fmt: skip
 

@@ -5,6 +5,10 @@ end are white space; offsets are those of the file. Cost is O(bytes): what is pe
 A line longer than 12 MiB is given without its bytes, as soon as it has grown so long; the rest of it is
 passed over as it arrives, so memory stays bounded whatever a file holds.
 
+Whether a file could be a recording, or is a document that lists calls, shows in how it begins: cheap looks, before
+anything is read. A folder is full of JSON and YAML that is no recording: YAML counts only where it opens as a cassette
+does.
+
 A line that is no record is kept as odd where a format says how; several JSON values on one line are read one after
 another; else the line is unreadable, and torn where it is the last and has no end.
 """
@@ -22,6 +26,7 @@ from msgspec import Struct
 from lore.formats.base import Clock, Read, Yields
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
+from lore.model.jsonslice import leaf_at
 from lore.model.turn import Exchange
 
 LONGEST = 12 * 1024 * 1024  # bytes of a line: 6 times the longest one that was seen in a real recording
@@ -30,6 +35,14 @@ _SURELY_FEW = 1024 * 1024  # bytes of a record that cannot hold too many
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r\n"
 _VALUES = json.JSONDecoder()
+BEGINNING = 4 * 1024 * 1024  # bytes in which a document's array has to begin
+_CANDIDATES = 16  # places that look like the array and are none
+_ARCHIVE = b"PK"  # a zip file: Inspect's logs are some
+_LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions", ".samples")
+_CASSETTE = re.compile(
+    rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\r?\n|%YAML[^\n]*\n|(?:version|recorded_with|recorded_at)[ \t]*:[^\n]*\n)*+"
+    rb"(?:http_)?interactions:[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
+)
 
 
 class Line(Struct, frozen=True, gc=False):
@@ -201,6 +214,45 @@ def too_long() -> str:
 def too_much(limit: int) -> str:
     """Say that something is longer than so many bytes."""
     return f"longer than {limit // 1024 // 1024} MiB"
+
+
+def may_be_recording(head: bytes) -> bool:
+    """Tell whether a file that begins like this could be a recording."""
+    start = head.removeprefix(BOM).lstrip(SPACE)[:2]
+    return start[:1] in (b"{", b"") or start == _ARCHIVE or _is_list(head) or is_yaml_cassette(head)
+
+
+def is_yaml_cassette(head: bytes) -> bool:
+    """Tell whether a file opens as a VCR cassette in YAML does."""
+    return _CASSETTE.match(head.removeprefix(BOM)) is not None
+
+
+def is_document(head: bytes) -> bool:
+    """Tell whether the first bytes are enough to recognise a document by, however long its lines are."""
+    line, _, rest = head.partition(b"\n")
+    if line.rstrip().endswith(b"}") and rest[:1] == b"{":  # a document does not go on like this: lines do
+        head = line
+    return _is_list(head) or is_yaml_cassette(head) or array_at(head, _LISTS) >= 0
+
+
+def _is_list(head: bytes) -> bool:
+    """Tell whether a file begins as a JSON array of objects does."""
+    text = head.removeprefix(BOM).lstrip(SPACE)
+    return text[:1] == b"[" and text[1:].lstrip(SPACE)[:1] in (b"{", b"")
+
+
+def array_at(data: bytes, paths: tuple[str, ...]) -> int:
+    """Return where the content of the first array at one of these paths begins; -1 where there is none."""
+    keys = {path.rpartition(".")[2].encode() for path in paths if path}
+    if not any(data.find(b'"' + key + b'"', 0, BEGINNING) >= 0 for key in keys):
+        return -1
+    looks = re.compile(rb'"(?:' + b"|".join(sorted(keys)) + rb')"[ \t\r\n]*:[ \t\r\n]*\[')
+    for number, match in enumerate(looks.finditer(data, 0, BEGINNING)):
+        if number == _CANDIDATES:
+            break
+        if leaf_at(data[: match.end()], match.end() - 1).path in paths:
+            return match.end()
+    return -1
 
 
 class _State(Struct, frozen=True):

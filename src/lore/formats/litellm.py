@@ -18,16 +18,15 @@ from lore.formats.folders import Member, PackReader
 from lore.formats.http import status_of
 from lore.formats.lines import Line
 from lore.formats.records import RecordReader, first_records
-from lore.formats.times import seconds
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed
 from lore.model.jsonslice import array, is_json, table
-from lore.model.turn import Call, Exchange
+from lore.model.turn import Call, Exchange, seconds_in
 
-_PAYLOAD = ("model_parameters", "proxy_server_request", "standard_logging_object", "litellm_params", "hidden_params")
+PAYLOAD = ("model_parameters", "proxy_server_request", "standard_logging_object", "litellm_params", "hidden_params")
 _LOGGED = ("call_type", "startTime", "litellm_call_id", "response_cost", "model_map_information", "api_base")
-_ANSWERED = ("args", "kwargs", "cost")
+ANSWERED = ("args", "kwargs", "cost")
 _OTHER = ("embedding", "image_generation", "transcription", "speech", "moderation", "rerank", "search", "ocr")
 
 
@@ -39,8 +38,6 @@ class LiteLLM(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        if not any(b'"' + key.encode() + b'"' in head for key in (*_PAYLOAD, *_ANSWERED)):
-            return False
         return any(is_logged(table(record) or {}) for record in first_records(head))
 
     def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
@@ -69,14 +66,14 @@ def is_logged(record: dict[str, bytes]) -> bool:
     """Tell a payload or a completion from anything else that has messages."""
     if "standard_logging_object" in record:
         return True
-    payload = any(key in record for key in _PAYLOAD) and any(key in record for key in _LOGGED)
+    payload = any(key in record for key in PAYLOAD) and any(key in record for key in _LOGGED)
     return payload or is_completion(record)
 
 
 def is_completion(record: dict[str, bytes]) -> bool:
     """Tell whether a record is one completion as agents write it, with the call's arguments beside it."""
     given = record.get("messages", b"")[:1] == b"[" and record.get("response", b"")[:1] == b"{"
-    return given and "timestamp" in record and any(key in record for key in _ANSWERED)
+    return given and "timestamp" in record and any(key in record for key in ANSWERED)
 
 
 def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
@@ -88,8 +85,8 @@ def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
         return Problem(Code.CONTENT_NOT_RECORDED, "a payload that says nothing of the messages that were sent")
     response = table(record.get("response", b"null")) or {}
     metadata = table(record.get("metadata", b"null")) or {}
-    at = seconds(record.get("startTime", record.get("timestamp", b"null")))
-    began = seconds(record.get("completionStartTime", b"null"))
+    at = seconds_in(record.get("startTime", record.get("timestamp", b"null")))
+    began = seconds_in(record.get("completionStartTime", b"null"))
     return Exchange(
         sent.body, sent.fidelity, at, _usage(record, response, metadata), answered=began,
         response_id=text_of(response.get("id", b'""')),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from lore.formats.base import Reader
 from lore.formats.bodies import Bodies, BodyPairs
-from lore.formats.captures import Cassette, ClaudeTap, Har, Proxy, ProxyList
+from lore.formats.captures import BODY, Cassette, ClaudeTap, Har, Proxy, ProxyList
 from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude_records import MARKERS
+from lore.formats.folders import OPENING
+from lore.formats.http import is_plain_request
 from lore.formats.inspect_log import InspectArchive, InspectLog
-from lore.formats.lines import SPACE, each, is_crowded
-from lore.formats.litellm import Completions, LiteLLM
+from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
+from lore.formats.litellm import ANSWERED, PAYLOAD, Completions, LiteLLM
 from lore.formats.lore_log import Assembled, LoreLog
-from lore.formats.recognition import is_plain_request, may_be_recording
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.formats.vcr import Vcr
 from lore.model.jsonslice import Sliced, table
@@ -37,6 +39,23 @@ READERS: dict[str, type[Reader]] = {
 BUILT_IN = frozenset(READERS)
 # What lore's own files say in their first record: where that is not there, their readers need not slice it again.
 _OPENINGS = {"lore": frozenset(("kind",)), "assembled": frozenset(("turn", "chain"))}
+# One of these stands in the beginning of each file of a format: where none does, its reader need not look.
+_SIGNS: dict[str, tuple[bytes, ...]] = {
+    "claude-code": MARKERS,
+    "har": (b'"entries"',),
+    "vcr": (b"interactions",),
+    "claude-tap": (b'"packets"',),
+    "cassette": (b'"entries"',),
+    "proxy": tuple(f'"{key}"'.encode() for key in BODY),
+    "proxy-list": (b'"headers"',),
+    "body-pairs": (OPENING,),
+    "completions": (OPENING,),
+    "inspect-archive": (OPENING,),
+    "inspect": (b'"eval"',),
+    "claude-events": (b"api_request_body", b"api_response_body"),
+    "otel-genai": (b'"gen_ai.',),
+    "litellm": tuple(f'"{key}"'.encode() for key in (*PAYLOAD, *ANSWERED)),
+}
 
 
 def recognise(head: bytes) -> type[Reader] | None:
@@ -54,6 +73,11 @@ def reader_of(head: bytes) -> Reader | None:
     if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
         return Bodies(Sliced.of(line, opening))  # by far the most in folders of bodies: the others need not look
     for name, kind in READERS.items():
-        if name in BUILT_IN and opening.keys() >= _OPENINGS.get(name, frozenset()) and kind.recognises(head):
+        if (
+            name in BUILT_IN
+            and opening.keys() >= _OPENINGS.get(name, frozenset())
+            and (name not in _SIGNS or any(sign in head for sign in _SIGNS[name]))
+            and kind.recognises(head)
+        ):
             return kind()
     return None

@@ -30,12 +30,11 @@ from lore.formats.chat import array_of, body_of, call_of, message_of, object_of,
 from lore.formats.contents import unescaped
 from lore.formats.lines import Line
 from lore.formats.records import RecordReader, first_records
-from lore.formats.times import seconds
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed
 from lore.model.jsonslice import array, is_json, table
-from lore.model.turn import Call, Exchange
+from lore.model.turn import Call, Exchange, seconds_in
 
 _NESTED = (("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"))
 _DEEPEST = 64  # of typed values: no message nests deeper
@@ -74,7 +73,7 @@ def _span(record: dict[str, bytes], shared: dict[str, bytes]) -> SpanRecord:
             own.setdefault(key, value)
     body = _plain(record["body"]) if "body" in record else b'""'
     name = next((text_of(record[key]) for key in ("name", "eventName", "event_name") if key in record), "")
-    at = next((found for key in _STARTS if (found := seconds(record.get(key, b"null"))) is not None), None)
+    at = next((found for key in _STARTS if (found := seconds_in(record.get(key, b"null"))) is not None), None)
     return SpanRecord(name or (text_of(body) if body[:1] == b'"' else ""), own, at)
 
 
@@ -136,8 +135,6 @@ class GenAI(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        if b'"gen_ai.' not in head:
-            return False
         return any(_is_call(span) for record in first_records(head) for span in span_records(record))
 
     def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
@@ -348,8 +345,6 @@ class ClaudeEvents(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        if b"api_request_body" not in head and b"api_response_body" not in head:
-            return False
         return any(_kind(span) for record in first_records(head) for span in span_records(record))
 
     def _values(self, data: bytes, line: Line) -> list[Problem | Read]:

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from lore.errors import LoreError, Where
 from lore.formats.folders import OPENING
-from lore.formats.lines import LONGEST
-from lore.formats.recognition import is_document, may_be_recording
+from lore.formats.lines import LONGEST, is_document, may_be_recording
 from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table

@@ -36,9 +36,9 @@ from lore.formats.folders import LARGEST, Header
 from lore.formats.http import links, session_in
 from lore.formats.lines import LONGEST
 from lore.formats.litellm import is_completion
-from lore.formats.times import seconds
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, table
+from lore.model.turn import seconds_in
 
 ARCHIVE = b"PK\x03\x04"
 PIECE = 1024 * 1024
@@ -128,7 +128,7 @@ def ordered(folder: str, names: list[str]) -> list[Header]:
     requests = [_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
     if not requests:
         stamps = ((_table(os.path.join(folder, name)).get("timestamp", b"null"), name) for name in names)
-        timed = sorted((seconds(stamp) or 0.0, name) for stamp, name in stamps)
+        timed = sorted((seconds_in(stamp) or 0.0, name) for stamp, name in stamps)
         return [Header("completions", name, place=True) for _, name in timed]
     requests.sort(key=lambda request: (request.at, request.name))
     responses = {name.removesuffix(RESPONSE): name for name in names if name.endswith(RESPONSE)}

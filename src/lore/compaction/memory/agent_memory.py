@@ -30,11 +30,11 @@ from lore.compaction.memory.identities import Bucket, bucket, is_reserved, refus
 from lore.compaction.memory.records import SECTIONS, Known, Learnt, Record, Structure, Topic, consolidated, replaced
 from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
-from lore.formats.times import seconds
 from lore.model.canonical import encode
 from lore.model.events import Event, Knowledge, SessionStarted
 from lore.model.items import CompactDivider
 from lore.model.state import Session
+from lore.model.turn import seconds_in
 from lore.store.base import Store, StoreError, Tell
 from lore.store.registry import silent
 
@@ -235,7 +235,7 @@ class AgentMemory:
             known = read(self.store, self.bucket)
             if last is not None and self._mark_in(known) is None:
                 wiped = last_wipe(audit_log(self.store, self.bucket.user), self.bucket.agent)
-                past = [seconds(encode(time)) for time in (known.horizon, wiped) if time is not None]
+                past = [seconds_in(encode(time)) for time in (known.horizon, wiped) if time is not None]
                 if any(time is not None and last <= time for time in past):
                     return ExtractionResult(skipped=LEARNT)
             return self.learn(entries)

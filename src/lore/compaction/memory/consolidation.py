@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, cast
 
 from lore.compaction.memory.extraction import Ask, ask_for_object, clipped
 from lore.compaction.memory.records import GENERAL, SECTIONS, Known, Structure, Topic, has_expired
-from lore.formats.times import seconds
 from lore.model.canonical import encode, printable
 from lore.model.mask import mask
+from lore.model.turn import seconds_in
 
 MOST = 7  # topics of one dream
 MOST_KEPT = 28  # topics of a bucket: the oldest go
@@ -128,7 +128,7 @@ def _topic_of(value: dict[str, Any], at: str) -> Topic | None:
     if not isinstance(name, str) or not isinstance(content, str) or not snake(name) or not content.strip():
         return None
     summary, ends = value.get("summary"), value.get("expires_at")
-    until = ends if isinstance(ends, str) and seconds(encode(ends)) is not None else None
+    until = ends if isinstance(ends, str) and seconds_in(encode(ends)) is not None else None
     clean = clipped(summary, SUMMARY) if isinstance(summary, str) else ""
     return _topic(snake(name), clean, mask(printable(content)).strip()[:CONTENT], at, until)
 

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.formats.times import seconds
 from lore.model.canonical import encode
+from lore.model.turn import seconds_in
 
 SECTIONS: tuple[str, ...] = ("facts", "preferences", "decisions", "tasks", "open_items")
 KINDS: tuple[str, ...] = (*SECTIONS, "topics")
@@ -139,8 +139,8 @@ class Known(Struct):
 
 def has_expired(topic: Topic, now: str) -> bool:
     """Tell whether a topic is not to be shown any more; a time that cannot be read is none."""
-    ends = None if topic.expires_at is None else seconds(encode(topic.expires_at))
-    today = seconds(encode(now))
+    ends = None if topic.expires_at is None else seconds_in(encode(topic.expires_at))
+    today = seconds_in(encode(now))
     return ends is not None and today is not None and ends <= today
 
 
