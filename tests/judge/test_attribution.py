@@ -9,7 +9,7 @@ from cache.talk import BEGIN, ONE_BY_ONE, Talk, bill
 from lore.cache.lanes import CHANCES
 from lore.judge.attribution import SIGN_CODES, attribute, rerouted
 from lore.judge.base import Verdict
-from lore.judge.expected import PairContext
+from lore.judge.witnesses import PairContext
 from lore.model.codes import CODES
 from lore.model.evidence import (
     HistoryShrank,

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from lore.judge.pairs import Pairs, lost_tokens
-from lore.judge.tail import evidence_of, replaced_tail
+from lore.judge.rewrites import evidence_of, replaced_tail
 from lore.model.events import Billed
 from lore.model.evidence import VolatileText
 from model.making import assistant, body, parsed, turn

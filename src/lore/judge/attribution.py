@@ -22,8 +22,16 @@ from msgspec.structs import replace
 
 from lore.cache.reach import FIVE_MINUTES, ONE_HOUR, POSITIONS, SOON, gap, lookback
 from lore.judge.bills import cached
-from lore.judge.columns import SECTIONS, said_by
-from lore.judge.expected import PairContext, expired, older_entry, parallel, since, started_in_parallel
+from lore.judge.witnesses import (
+    SECTIONS,
+    PairContext,
+    expired,
+    older_entry,
+    parallel,
+    said_by,
+    since,
+    started_in_parallel,
+)
 from lore.model.codes import CODES, Code
 from lore.model.evidence import (
     HistoryShrank,

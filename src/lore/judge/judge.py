@@ -23,10 +23,10 @@ from lore.cache.levels import Predicted, Situation, Transcripts
 from lore.cache.rules import Rules, cache_of, is_transcript, served_by
 from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict
 from lore.judge.bills import price_of
-from lore.judge.expected import started_in_parallel
 from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pairs import Extension, Look, Pair, Pairs, unknown
 from lore.judge.reads import Beside, Reads, ReadShort, Unread
+from lore.judge.witnesses import started_in_parallel
 from lore.model.codes import Code
 from lore.model.evidence import TailReplaced
 from lore.model.prompt import Prompt

@@ -34,9 +34,8 @@ from lore.judge.bills import (
     shortfall,
     testifies,
 )
-from lore.judge.columns import Columns, Sizes, columns, dispute
-from lore.judge.expected import PairContext, by_shape, expired, other_api, parallel
-from lore.judge.tail import Tail, evidence_of, last_message, replaced_tail, without_tail
+from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail
+from lore.judge.witnesses import Columns, PairContext, Sizes, by_shape, columns, dispute, expired, other_api, parallel
 from lore.model.codes import Code
 from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, VolatileText, WithinBlock
 from lore.model.turn import Turn

@@ -27,8 +27,8 @@ from lore.cache.rules import Rules
 from lore.judge.attribution import same_parameters
 from lore.judge.base import Place, finding
 from lore.judge.bills import TOLERANCE_TOKENS, bytes_per_token, cached, prompt_tokens, runs_tools
-from lore.judge.expected import since
 from lore.judge.pairs import Pair, is_remark
+from lore.judge.witnesses import since
 from lore.model.codes import Code
 from lore.model.evidence import ReadBelowForecast, WritesUnread
 from lore.model.prompt import Prompt

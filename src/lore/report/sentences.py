@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lore.judge.columns import BilledColumn, BytesColumn, Columns
+from lore.judge.witnesses import BilledColumn, BytesColumn, Columns
 from lore.model import evidence as e
 from lore.model.codes import CODES, Code
 from lore.model.differences import Fact, mapped

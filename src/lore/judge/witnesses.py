@@ -1,30 +1,130 @@
-"""Three columns for a pair: what the bytes say, what was billed, what the provider's verdict says.
+"""What each witness says of a pair: its bytes, its shape, the clock, the bill, the provider's verdict.
 
-Rules: each speaks for itself; where they contradict, that is said and never smoothed over. What is normal
-is no contradiction: a verdict `unavailable` is often no miss at all; a transcript lacks tools and system
-prompt, so a verdict about them is the only witness. A read beyond what the bytes share was warmed by
-another request, or the provider does not mind the change: which one, the recording cannot tell.
+In: two successive requests of a chain, what they share, their bills. Out: an expected cause, which comes before any
+other, or None; three columns, for bytes, bill and verdict, and how they contradict one another. Rules: the recording
+says it (times, bills, the shape of the messages), never a guess; what would explain a break alone is looked for only
+where there is one; each witness speaks for itself; where they contradict, that is said and never smoothed over. What is
+normal is no contradiction: a verdict `unavailable` is often no miss at all; a transcript lacks tools and system
+prompt, so a verdict about them is the only witness. A read beyond what the bytes share was warmed by another request,
+or the provider does not mind the change: which one, the recording cannot tell.
 
-Source of what is normal: measured over billed recordings (verdicts by type; 509 of 715 sessions start warm).
+Sources: measured over billed recordings (an entry just written is not yet readable within about 3 seconds: the
+breakpoint before it is read instead; verdicts by type; 509 of 715 sessions start warm); the providers' documentation
+(an entry can be read once the response that writes it has begun).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from lore.cache.levels import Situation
+from lore.cache.reach import SOON, expiry
 from lore.judge.bills import TOLERANCE_TOKENS, cached
-from lore.judge.expected import PairContext
+from lore.judge.rewrites import rewritten
 from lore.model.codes import Code
 from lore.model.events import Verdict
-from lore.model.evidence import Disputed, ProviderSaid
+from lore.model.evidence import (
+    ChainRestarted,
+    Disputed,
+    ModelChanged,
+    OlderEntry,
+    ParallelStart,
+    Paused,
+    ProviderSaid,
+    Rerouted,
+)
+from lore.model.turn import Turn
 from lore.prefix.cause import Cause
 from lore.prefix.causes import limit_of
-from lore.prefix.overlap import place_of
+from lore.prefix.overlap import Overlap, place_of
 
 # Anthropic's verdicts on a miss, and the section that each is about.
 SECTIONS = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
 REASONS = frozenset((*SECTIONS, "model_changed", "previous_message_not_found", "unavailable"))
 _CLEARLY = 1.25  # an estimate of tokens from bytes is rarely off by more
+
+
+class PairContext(NamedTuple):
+    """Two successive turns before they are judged.
+
+    `fell` is the bill's fall in tokens (`bills.fall`); `lives` the seconds that what the left wrote lives;
+    `positions` the tokens at the breakpoints of the turns before the left, the latest last; `billed`: the two follow
+    one another, so that their bills compare. `situation` is what a transcript's level model knew before the bill.
+    """
+
+    left: Turn
+    right: Turn
+    found: Overlap
+    fell: int | None
+    lives: float | None
+    positions: tuple[int, ...]
+    billed: bool
+    situation: Situation | None = None
+
+
+def by_shape(context: PairContext) -> Cause | None:
+    """Return the expected cause that the messages show: a restart, a compaction, a rewind."""
+    left, right, found = context.left, context.right, context.found
+    if left.chain != right.chain and right.given_up == left.chain:
+        number = sum(segment.section == "tools" for segment in left.prompt.head)
+        return Cause(Code.CHAIN_RESTARTED, "tools", ChainRestarted(number), found.common)
+    if found.covered or right.changes or right.fidelity in ("reconstructed", "rendered"):
+        return None
+    return rewritten(left.prompt, right.prompt, found.common)
+
+
+def other_api(context: PairContext) -> Cause | None:
+    """Return the cause of a request in another dialect: another model, else another endpoint of the same one."""
+    before, after = context.left.prompt, context.right.prompt
+    if before.dialect == after.dialect:
+        return None
+    if before.model != after.model:
+        return Cause(Code.MODEL_CHANGED, "model", ModelChanged(before.model, after.model))
+    other = Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
+    return Cause(Code.ENDPOINT_CHANGED, "outside", other, strength="strong")
+
+
+def expired(context: PairContext) -> Cause | None:
+    """Return that what the left wrote had expired; an entry that the bill shows unread died without any grace."""
+    gone = expiry(context.left, context.right, context.lives, missed=bool(context.fell))
+    if gone is None or not context.billed:
+        return None
+    return Cause(Code.CACHE_EXPIRED, "time", Paused(gone.pause, gone.lifetime), strength="strong")
+
+
+def started_in_parallel(left: Turn, right: Turn) -> float | None:
+    """Return how many seconds before the left's response began the right was sent; None where it was not."""
+    begun = left.answered_at
+    if begun is None or right.at is None or left.at is None or left.answered_at == left.at:
+        return None
+    early = begun - right.at
+    return early if early > 0 and right.at >= left.at - _HOUR else None
+
+
+_HOUR = 3600.0  # clocks of two machines may differ, and a recording may be put together from several
+
+
+def parallel(context: PairContext) -> Cause | None:
+    """Return that the right was sent before the entry that it would read was written."""
+    early = started_in_parallel(context.left, context.right) if context.billed else None
+    return None if early is None else Cause(Code.PARALLEL_START, "time", ParallelStart(early), strength="strong")
+
+
+def older_entry(context: PairContext) -> Cause | None:
+    """Return that exactly the entry before the last one was served, as happens within seconds."""
+    soon, read = since(context.left, context.right), context.right.usage and context.right.usage.read_tokens
+    if soon is None or not 0 <= soon <= SOON or not read or not context.billed:
+        return None
+    earlier = None if context.situation is None else context.situation.earlier
+    if (read not in context.positions and read != earlier) or read == cached(context.left.usage):
+        return None
+    return Cause(Code.OLDER_ENTRY_SERVED, "time", OlderEntry(soon, read), strength="strong")
+
+
+def since(left: Turn, right: Turn) -> float | None:
+    """Return the seconds from the left's answer (its request where that is not known) to the right's request."""
+    begun = left.answered_at if left.answered_at is not None else left.at
+    return None if begun is None or right.at is None else right.at - begun
 
 
 class BytesColumn(NamedTuple):
