@@ -18,11 +18,11 @@ from lore.model.results import AlsoSeen, Checked, Diff, Finding, Side, Summary, 
 from lore.model.results_simulate import PredictedResult, SimulatedTurn
 from lore.report import diff as diff_report
 from lore.report import simulation
-from lore.report.console import console
 from lore.report.json_report import render
 from lore.report.redacted import redacted_diff, redacted_finding
 from lore.report.registry import REPORTS
 from lore.report.sentences import cause_result, worded
+from lore.report.terminal import console
 
 CANARY = "canary in a coalmine"
 CREDENTIAL = "sk-ant-api03-canary0123456789abcdef"

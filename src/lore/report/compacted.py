@@ -9,9 +9,8 @@ from rich.console import Console
 
 from lore.model.codes import Problem
 from lore.model.results_simulate import Compacted, CompactedSide, CompactionCost, DryRun
-from lore.report.console import line
 from lore.report.sentences import money_of
-from lore.report.terminal import counted
+from lore.report.terminal import counted, line
 from lore.report.timeline import write_problem
 
 _WARMTH = {True: "warm", False: "cold", None: "?"}

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from lore.model.results import Explained, SegmentResult
-from lore.report.console import line
-from lore.report.terminal import counted
+from lore.report.terminal import counted, line
 
 _HEADER = ("", "section", "path", "bytes", "", "breakpoint", "origin")
 _RIGHT = (0, 3)  # columns of numbers

@@ -16,10 +16,9 @@ from xml.sax.saxutils import escape, quoteattr
 from rich.console import Console
 
 from lore.model.results import Checked, Finding
-from lore.report.console import shown
 from lore.report.plain import visible
 from lore.report.sentences import lost_of
-from lore.report.terminal import sums_lines, who_can_act
+from lore.report.terminal import shown, sums_lines, who_can_act
 
 
 class Junit:

@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from lore.model.results import Checked, CostlyCause, Finding
-from lore.report.console import shown, worst_first
 from lore.report.plain import visible
 from lore.report.sentences import money_of
-from lore.report.terminal import counted, sums_lines, top_shown, who_can_act
+from lore.report.terminal import counted, shown, sums_lines, top_shown, who_can_act, worst_first
 
 ROWS, CELL = 200, 300
 _MARKS = {"error": "❌", "warning": "⚠️", "note": "·"}

@@ -1,14 +1,29 @@
-"""The table of reports."""
+"""The table of reports, and what a report is."""
 
 from __future__ import annotations
 
-from lore.report.console import Report
+from typing import Protocol
+
+from rich.console import Console
+
+from lore.model.results import Checked
 from lore.report.github import GitHub
 from lore.report.json_report import Json, JsonLines
 from lore.report.junit import Junit
 from lore.report.markdown import Markdown
 from lore.report.sarif import Sarif
 from lore.report.terminal import Terminal
+
+
+class Report(Protocol):
+    """One form of a report. `mixes`: it is made of lines, so that others may stand beside it in one stream."""
+
+    mixes: bool
+
+    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+        """Write the result; `verbose` includes what is only a note."""
+        ...
+
 
 REPORTS: dict[str, Report] = {
     "terminal": Terminal(),

@@ -19,9 +19,8 @@ from lore.model.results_simulate import (
     Simulated,
     SimulatedTurn,
 )
-from lore.report.console import line
 from lore.report.sentences import grounds, money_of
-from lore.report.terminal import counted
+from lore.report.terminal import counted, line
 
 CHART = 72  # columns
 _BARS = " ▁▂▃▄▅▆▇█"

@@ -23,8 +23,7 @@ from lore.model.items import (
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.results_store import FoldResult, KnowledgeResult
-from lore.report.console import line
-from lore.report.terminal import counted
+from lore.report.terminal import counted, line
 
 SHOWN = 100
 
