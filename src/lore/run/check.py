@@ -1,20 +1,26 @@
-"""Judge recordings: what `lore check` answers.
+"""Judge recordings, and report what was found: what `lore check` answers.
 
-In: paths. Out: a summary, findings, problems. Rules: files of a folder that are no recordings are passed
-over and counted; a file that a folder holds and that cannot be read makes the run incomplete; one that
-was named is an error. Findings come in the order of the files and of their lines, whatever the number of
-processes that judge them; behind them what is said of the whole run: budgets, exemptions, the baseline.
+In: paths. Out: a summary, findings, problems; reports of them. Rules: files of a folder that are no recordings are
+passed over and counted; a file that a folder holds and that cannot be read makes the run incomplete; one that was
+named is an error. Findings come in the order of the files and of their lines, whatever the number of processes that
+judge them; behind them what is said of the whole run: budgets, exemptions, the baseline.
+
+Reports go to files whole or not at all. One without a file goes to standard output, where several may stand only if
+each is made of lines; without any for standard output, a person's report stands there too. Where GitHub gives a step
+summary and `github` is asked for, that is written as well.
 """
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
+from rich.console import Console
 
 from lore.errors import LoreError
 from lore.judge import baseline
@@ -31,13 +37,16 @@ from lore.recording.opening import Options, kind_of, reader_named
 from lore.recording.recent import nothing
 from lore.recording.writing import spare_recordings, written
 from lore.report.redacted import redacted, redacted_error, redacted_finding
+from lore.report.registry import REPORTS
 from lore.report.sentences import worded
+from lore.report.terminal import console
 from lore.run import verdicts
 from lore.run.pool import Pool
 from lore.run.verdicts import PACKAGED, CheckConfig, Dated
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 LOOKED_AT = 1000  # files that an exemption names are opened, to see whether they are recordings; with more, it stays
+SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses one that is larger
 
 Progress = Callable[[int, int], None]
 
@@ -240,3 +249,113 @@ def _may_be_recording(file: Input) -> bool:
         return kind_of(corpus.open_head(file.path).head, None) is not None
     except LoreError:
         return True
+
+
+# reports
+
+
+class Target(NamedTuple):
+    """A kind of report, and the file it goes to; empty: standard output."""
+
+    kind: str
+    path: str = ""
+
+
+def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
+    """Read what --report and --json ask for; raises LoreError for what cannot be."""
+    plugins.register("lore.reports", REPORTS, call=True)
+    found = [Target("json")] if as_json else []
+    for text in reports:
+        kind, equals, path = text.partition("=")
+        if kind not in REPORTS:
+            raise LoreError(f"no report is called {kind!r}", hint="reports: " + ", ".join(REPORTS))
+        if equals and not path:
+            raise LoreError(f"--report {text} names no file", hint=f"--report {kind}=FILE, or --report {kind}")
+        found.append(Target(kind, "" if path == "-" else path))
+    on_stdout = [target.kind for target in found if not target.path]
+    again = next((kind for place, kind in enumerate(on_stdout) if kind in on_stdout[:place]), None)
+    if again is not None:
+        raise LoreError(
+            f"{again} is asked for twice on standard output",
+            hint=f"leave one out (--json is --report {again})" if again == "json" else "leave one out",
+        )
+    if len(on_stdout) > 1 and not all(REPORTS[kind].mixes for kind in on_stdout):
+        message = f"{' and '.join(on_stdout)} cannot share standard output"
+        raise LoreError(message, hint=f"give one of them a file: --report {on_stdout[-1]}=FILE")
+    paths = [os.path.realpath(target.path) for target in found if target.path and not corpus.is_stream(target.path)]
+    twice = next((path for place, path in enumerate(paths) if path in paths[:place]), None)
+    if twice is not None:
+        raise LoreError(f"two reports go to {corpus.show(os.path.relpath(twice))}", hint="give each a file of its own")
+    return found if on_stdout else [Target("terminal"), *found]
+
+
+def keep_apart(reports: Iterable[Target], taken: Mapping[str, str]) -> None:
+    """Raise LoreError, before anything is judged, for a report that could not be written, or only over what is needed.
+
+    `taken` are files that no report may replace, by what they are.
+    """
+    for path in (target.path for target in reports if target.path and not corpus.is_stream(target.path)):
+        shown = corpus.show(path)
+        for what, other in taken.items():
+            if corpus.is_same(path, other) or os.path.realpath(path) == os.path.realpath(other):
+                raise LoreError(f"{shown} is {what}, and no report goes there", hint="name another file")
+        folder = os.path.dirname(path)
+        if folder and not os.path.isdir(folder):
+            message = f"cannot write {shown}: there is no folder {corpus.show(folder)}"
+            raise LoreError(message, hint="make the folder first, or name a file in another")
+
+
+def at_once(reports: Iterable[Target]) -> list[str]:
+    """Name the kinds that cannot be written while a recording grows."""
+    return [target.kind for target in reports if target.path or target.kind not in ("terminal", "json")]
+
+
+def write_reports(
+    result: Checked, reports: list[Target], paths: list[str], out: Console, environment: Mapping[str, str], *,
+    verbose: bool,
+) -> None:  # fmt: skip
+    """Write all reports: files first, so that a closed pipe loses none of them.
+
+    `paths` are what was judged: no report replaces a recording.
+    """
+    recordings = [path for path in paths if path != corpus.STDIN and not os.path.isdir(path)]
+    for target in reports:
+        if target.path:
+            _write(target.path, text(target.kind, result, verbose=verbose), recordings)
+    path = environment.get("GITHUB_STEP_SUMMARY")
+    if path and any(target.kind == "github" for target in reports):
+        _add_step_summary(path, text("markdown", result, verbose=verbose))
+    for target in reports:
+        if not target.path:
+            REPORTS[target.kind].write(result, out, verbose=verbose)
+
+
+def text(kind: str, result: Checked, *, verbose: bool) -> bytes:
+    """Return a report as it stands in a file."""
+    stream = io.StringIO()
+    REPORTS[kind].write(result, console(stream, colour=False, terminal=False), verbose=verbose)
+    return stream.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _write(path: str, data: bytes, recordings: list[str]) -> None:
+    if not corpus.is_stream(path):
+        spare_recordings(path)
+        with written(path, force=True, inputs=recordings) as file:
+            file.write(data)
+        return
+    try:  # a pipe or a device keeps its name
+        with open(path, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise LoreError(f"cannot write {corpus.show(path)}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _add_step_summary(path: str, data: bytes) -> None:
+    """Add a report to GitHub's step summary."""
+    try:
+        with open(path, "ab") as file:  # other steps of the same job may have written to it
+            if file.tell() + len(data) <= SUMMARY_LIMIT:
+                file.write(data)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise LoreError(f"cannot write the step summary {corpus.show(path)}: {reason}") from None

@@ -99,7 +99,7 @@ class CheckConfig(NamedTuple):
 
 
 def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None] | None = None) -> FileResult:
-    """Judge a file; `told` hears how many bytes of it have been judged. Cost O(its bytes)."""
+    """Judge a file; `progress` hears how many bytes of it have been judged. Cost O(its bytes)."""
     plugins.load()
     place, problems = place_of(file.path, config.root), Problems()
     totals = FileTotals(place, config.policy.ruling(place.key, config.budgets), compared=config.compared)
