@@ -13,7 +13,7 @@ import pytest
 from cli.pooled import DIES, pooled, script
 from cli.running import lore, put, session
 from formats.claude import answered, asked, counts, line, text
-from lore.cli import progress as bars
+from lore.cli import common as bars
 
 posix = pytest.mark.skipif(sys.platform != "linux", reason="processes start and end another way there")
 

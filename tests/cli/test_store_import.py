@@ -12,7 +12,7 @@ from cli.running import lore, put, session
 from cli.storing import answered, each_store, exported, fed, store, valid
 from formats.claude import answered as reply
 from formats.claude import asked, joined, text
-from lore.cli import progress as bar
+from lore.cli import common as bar
 from lore.recording.opening import Options
 from lore.run.folding import fold
 from lore.run.store_import import ImportRequest, import_sessions

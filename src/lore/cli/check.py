@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -25,9 +24,11 @@ from lore.cli.common import (
     Tools,
     Verbose,
     completion,
+    dated_rules,
     found_settings,
     log,
     out,
+    progress,
     quiet_pipe,
     reader_named,
     tell,
@@ -35,7 +36,15 @@ from lore.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from lore.run.reporting import Target
+    from lore.config import Loaded
+    from lore.judge.policy import Budgets
+    from lore.model.codes import Reader
+    from lore.model.results import Checked, Finding
+    from lore.recording.inputs import Input
+    from lore.recording.opening import Options
+    from lore.run.check import CheckContext, Target
+
+INTERRUPTED = 130
 
 
 @quiet_pipe
@@ -105,13 +114,11 @@ def run(
     and what holds there instead. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
     relative to the file of the settings; `*` is one name, `**` any folders.
     """
-    from lore.cli.progress import progress
     from lore.errors import LoreError
     from lore.judge.policy import Budgets
     from lore.recording.opening import Options
     from lore.report.terminal import counted
-    from lore.run.check import check, cores
-    from lore.run.reporting import keep_apart, targets
+    from lore.run.check import check, cores, keep_apart, targets, write_reports
 
     loaded = found_settings(config)
     given = Budgets(min_reuse=min_reuse, max_breaks=max_breaks, max_lost_tokens=max_lost_tokens)
@@ -145,20 +152,10 @@ def run(
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
         tell(f"{baseline} knows {counted(outcome.baselined, 'finding')} now{kept}")
     with writing():
-        write(outcome.result, reports, which.paths, out(color), verbose=verbose)
+        write_reports(outcome.result, reports, which.paths, out(color), os.environ, verbose=verbose)
     if outcome.failed:
         return 1
     return 3 if outcome.incomplete else 0
-
-
-if TYPE_CHECKING:
-    from lore.judge.policy import Budgets
-    from lore.model.results import Finding
-    from lore.recording.opening import Options
-    from lore.run.check import CheckContext
-    from lore.run.reporting import Target
-
-INTERRUPTED = 130
 
 
 def refuse(
@@ -166,7 +163,7 @@ def refuse(
 ) -> None:  # fmt: skip
     """Raise LoreError for options that mean nothing while one recording grows."""
     from lore.errors import LoreError
-    from lore.run.reporting import at_once
+    from lore.run.check import at_once
 
     if jobs is not None:
         raise LoreError("--follow judges one recording, in this process", hint="leave --jobs out")
@@ -240,18 +237,6 @@ def _interruptible() -> Generator[Callable[[], bool]]:
             signal.signal(signal.SIGINT, before)
 
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from lore.config import Loaded
-    from lore.model.codes import Reader
-    from lore.model.results import Checked
-    from lore.recording.inputs import Input
-    from lore.run.check import CheckContext
-    from lore.run.reporting import Target
-    from lore.run.verdicts import Dated
-
-
 def context_of(
     loaded: Loaded, *, explicit: bool, select: Sequence[str], ignore: Sequence[str], baseline: str | None, update: bool,
     redact: bool, reader: Reader | None,
@@ -292,15 +277,6 @@ def context_of(
         dated=dated_rules(loaded),
         reader=reader or loaded.settings.check.reader,
     )
-
-
-def dated_rules(loaded: Loaded) -> Dated:
-    """Say by which rules bills are foreseen: those of the settings, whose path begins at their file."""
-    from lore.run.verdicts import Dated
-
-    simulate, file = loaded.settings.simulate, loaded.file
-    rules = Path(simulate.rules or "")
-    return Dated(str(rules if file is None else file.parent / rules) if simulate.rules else "", simulate.tolerance)
 
 
 def needed(loaded: Loaded, baseline: str | None) -> dict[str, str]:
@@ -348,12 +324,3 @@ def chosen(paths: list[str], which: Wanted) -> Chosen:
             raise recent.nothing(looked) if looked else error from None
         tell(f"the newest session is {recent.shown_places(paths)}")
     return Chosen(paths, wanted, looked)
-
-
-def write(result: Checked, reports: list[Target], paths: list[str], out: Console, *, verbose: bool) -> None:
-    """Write all reports: files first, so that a closed pipe loses none of them."""
-    from lore.run import reporting
-
-    reporting.write_files(result, reports, [path for path in paths if not Path(path).is_dir()], verbose=verbose)
-    reporting.step_summary(result, reports, os.environ, verbose=verbose)
-    reporting.write_here(result, reports, out, verbose=verbose)

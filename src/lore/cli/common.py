@@ -1,10 +1,15 @@
-"""What the commands share: their common options, output, closed pipes."""
+"""What the commands share: their common options, output, closed pipes, a progress bar on standard error.
+
+A bar is drawn only where standard error is a terminal that can move its cursor and there is enough to wait for; it is
+gone before anything else is written; no thread redraws it, since one must not be there when processes fork.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from lore.recording.base import Problems
     from lore.recording.events import Template
     from lore.recording.overrides import Completion
+    from lore.run.verdicts import Dated
 
 Format: TypeAlias = Annotated[
     str | None,
@@ -97,7 +103,7 @@ def writing() -> Generator[None]:
 
 def out(colour: bool | None) -> Console:
     """Return the console of standard output."""
-    from lore.report.console import console, wants_colour
+    from lore.report.terminal import console, wants_colour
 
     terminal = sys.stdout.isatty()
     return console(sys.stdout, colour=wants_colour(colour, os.environ, terminal=terminal), terminal=terminal)
@@ -115,6 +121,15 @@ def found_settings(explicit: str | None) -> Loaded:
     from lore.config import find
 
     return find(explicit, Path.cwd())
+
+
+def dated_rules(loaded: Loaded) -> Dated:
+    """Say by which rules bills are foreseen: those of the settings, whose path begins at their file."""
+    from lore.run.verdicts import Dated
+
+    simulate, file = loaded.settings.simulate, loaded.file
+    rules = Path(simulate.rules or "")
+    return Dated(str(rules if file is None else file.parent / rules) if simulate.rules else "", simulate.tolerance)
 
 
 def tail_policy(given: str | None, configured: Policy) -> Policy:
@@ -214,3 +229,66 @@ def closed_pipe() -> int:
     """Go quietly: what is still written goes nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+LEAST = 16 * 1024 * 1024  # bytes: what is done in less than half a second needs no bar
+REDRAW_SECONDS = 0.1
+
+Progress = Callable[[int, int], None]
+
+
+@contextmanager
+def progress(*, wanted: bool, colour: bool | None = None, what: str = "judging") -> Generator[Progress | None]:
+    """Give what is told about progress (bytes done, bytes in all); None where nothing is to be shown.
+
+    `what` is being done stands before the bar.
+    """
+    if not wanted or not sys.stderr.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
+        yield None
+        return
+    bar = _Bar(colour, what)
+    try:
+        yield bar.tell
+    finally:
+        bar.stop()
+
+
+class _Bar:
+    def __init__(self, colour: bool | None, what: str) -> None:
+        self._what = what
+        self._plain = None if colour is None else not colour
+        self._stop: Callable[[], None] | None = None
+        self._draw: Callable[[int], None] | None = None
+        self._next = 0.0
+
+    def tell(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if total < LEAST or now < self._next:
+            return
+        self._next = now + REDRAW_SECONDS
+        if self._draw is None:
+            self._start(total)
+        if self._draw is not None:
+            self._draw(done)
+
+    def _start(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        shown = Progress(
+            TextColumn(self._what), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
+            console=Console(file=sys.stderr, no_color=self._plain), auto_refresh=False, transient=True,
+            redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
+        task = shown.add_task("", total=total)
+        shown.start()
+
+        def draw(done: int) -> None:
+            shown.update(task, completed=done)
+            shown.refresh()
+
+        self._stop, self._draw = shown.stop, draw
+
+    def stop(self) -> None:
+        if self._stop is not None:
+            self._stop()

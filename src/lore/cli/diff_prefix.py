@@ -19,6 +19,7 @@ from lore.cli.common import (
     Tools,
     Verbose,
     completion,
+    dated_rules,
     found_settings,
     log,
     out,
@@ -66,7 +67,6 @@ def run(
     With one name, every successive pair of a session is compared. Beside it stands what the provider's cache would
     read of the later turn; with --no-tokens only where --cache names one.
     """
-    from lore.cli.check import dated_rules
     from lore.errors import LoreError
     from lore.recording.opening import Options
     from lore.run.diff import Comparison, compared

@@ -1,14 +1,16 @@
-"""The last `try` of lore: every way to end, and its exit code.
+"""Run lore: the tree of its commands, and the last `try`: every way to end, and its exit code.
 
 0 fine; 1 findings; 2 usage, configuration, unreadable input; 3 incomplete; 70 a bug in lore; 130 interrupt.
-A closed pipe is not an error. Nothing heavy is imported before it is needed: `lore --version` is answered
-here.
+A closed pipe is not an error. Nothing heavy is imported before it is needed: `lore --version`, and `lore diff-prefix`
+of two files that cannot be recordings, are answered without the command framework.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from functools import cache
 
 BUG, INTERRUPTED, USAGE = 70, 130, 2
 
@@ -29,15 +31,11 @@ def main(arguments: list[str] | None = None) -> int:
 
             print(f"lore {__version__}", flush=True)
             return 0
-        from lore.cli.quick import bytes_only
-
         answer = bytes_only(args)
         if answer is not None:
             sys.stdout.write(answer)
             sys.stdout.flush()
             return 0
-        from lore.cli.app import command
-
         code = command()(args, standalone_mode=False, prog_name="lore")
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
@@ -49,6 +47,102 @@ def main(arguments: list[str] | None = None) -> int:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one place that turns any failure into a line and a code
         return INTERRUPTED if _was_interrupted(error) else _failed(error, quiet="--redact" in args)
+
+
+@cache
+def command() -> Callable[..., object]:
+    """Return the tree of commands: 80 ms to build, so once a process; it holds nothing of an invocation."""
+    import typer
+    from typer.main import get_command
+
+    from lore.cli import (
+        assemble,
+        check,
+        compact,
+        convert,
+        diff_prefix,
+        explain,
+        fold,
+        knowledge,
+        memory,
+        schema,
+        simulate,
+        store,
+    )
+
+    app = typer.Typer(
+        name="lore",
+        help="Judge prompt caches offline, and assemble prompts whose prefix does not move.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.command("assemble")(assemble.run)
+    app.command("diff-prefix")(diff_prefix.run)
+    app.command("check")(check.run)
+    app.command("fold")(fold.run)
+    app.command("simulate")(simulate.run)
+    app.command("compact")(compact.run)
+    app.command("convert")(convert.run)
+    app.add_typer(knowledge.app, name="knowledge")
+    app.add_typer(store.app, name="store")
+    app.add_typer(memory.app, name="memory")
+    app.command("explain")(explain.run)
+    app.command("schema")(schema.run)
+
+    @app.callback()
+    def with_version(
+        version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+    ) -> None:
+        if version:
+            from lore import __version__
+
+            print(f"lore {__version__}")
+            raise typer.Exit(0)
+
+    return get_command(app)
+
+
+def bytes_only(args: list[str]) -> str | None:
+    """Return what `lore diff-prefix A B` says of two files that cannot be recordings; None: the command has to say it.
+
+    Importing the command framework and the rooms costs 300 ms, as long as comparing two files of 1 GB takes. Where
+    anything speaks for the command (options, a terminal, a file that might be a recording, a plug-in that reads other
+    formats), it is left to it.
+    """
+    if len(args) != 3 or args[0] != "diff-prefix" or any(arg.startswith("-") for arg in args):
+        return None
+    if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
+        return None
+    from lore.recording import corpus
+
+    left, right = args[1:]
+    if not (_is_no_recording(left) and _is_no_recording(right)) or corpus.is_same(left, right):
+        return None
+    from importlib.metadata import entry_points
+
+    if entry_points(group="lore.formats"):
+        return None
+    from lore.report.plain import file_line, no_prompt_line, visible
+
+    names = [corpus.show(left), corpus.show(right)]
+    lengths = file_line(*corpus.common_length(left, right))
+    lines = [f"{names[0]} → {names[1]}", lengths, no_prompt_line(names, compared=True)]
+    return "".join(f"{visible(line)}\n" for line in lines)
+
+
+def _is_no_recording(path: str) -> bool:
+    from lore.formats.lines import may_be_recording
+
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return not may_be_recording(file.read(4096))
+    except OSError:
+        return False
 
 
 def _valued(args: list[str], place: int) -> str:

@@ -15,6 +15,7 @@ from lore.cli.common import (
     For,
     Format,
     Verbose,
+    dated_rules,
     found_settings,
     log,
     out,
@@ -74,7 +75,6 @@ def run(
         raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
     if not paths:
         raise LoreError("say what to simulate: a session, a capture, a folder", hint="lore simulate --help")
-    from lore.cli.check import dated_rules
     from lore.recording.opening import Options
     from lore.run.simulate import SimulateRequest, simulate
     from lore.tokens.o200k import Counter

@@ -23,10 +23,10 @@ from lore.cli.common import (
     completion,
     log,
     out,
+    progress,
     quiet_pipe,
     tell,
 )
-from lore.cli.progress import progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -272,7 +272,7 @@ def resolve(
     as_json: AsJson = False,
 ) -> int:
     """Print the id of the session that a client means."""
-    from lore.report.console import line
+    from lore.report.terminal import line
     from lore.run.store_sessions import resolved
 
     with opened(store) as kept:
@@ -309,8 +309,7 @@ def verify(
 def vacuum(store: Url, as_json: AsJson = False) -> int:
     """Give back space that is not needed any more."""
     from lore.model.results_store import StoreVacuumed
-    from lore.report.console import line
-    from lore.report.terminal import counted
+    from lore.report.terminal import counted, line
 
     with opened(store) as kept:
         found = StoreVacuumed(store=kept.url, freed_bytes=kept.vacuum())
