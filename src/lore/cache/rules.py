@@ -4,7 +4,10 @@ In: rows (`rule_file` reads them); endpoint, model and dialect of a request, as 
 number, a price; the maker of a model (`provider`), the cloud or gateway that serves it (`platform`; empty: the
 maker's own) and one spelling of its name. A row of the user's that matches holds over any other; then the most
 specific model pattern, then the row of the very platform over one of all, then the one for the longest prompts that
-still fits, then the latest. Nothing is guessed: where no row matches, or it says "unknown", the answer is None.
+still fits, then the latest. Nothing is guessed: where no row matches, or it says "unknown", the answer is None. Sums of
+money are exact (`Decimal`); a count or a price that is not known makes the cost unknown, unless nothing is counted at
+that price. What is written without a lifetime is paid at `write`, where a provider has no such price at `write_5m`, its
+default.
 
 Sources: the rows name theirs; names: the model lists of Anthropic, Bedrock and Vertex, and what recordings hold.
 """
@@ -21,12 +24,14 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
-from lore.cache.bills import KINDS, Price
+from lore.model.events import Billed
 from lore.model.providers import UNKNOWN, has_exact_breakpoints, provider_of
 from lore.model.turn import Turn
 
 Value: TypeAlias = Decimal | bool | str | None
 Kind: TypeAlias = Literal["number", "whole", "flag", "text"]
+MILLION = Decimal(1_000_000)
+KINDS = ("uncached", "read", "write", "write_5m", "write_1h", "output")  # of prices
 EVIDENCE = ("P", "M", "S", "?")  # the vendor's own page, measured, second-hand, inferred
 
 
@@ -196,6 +201,62 @@ class Rules:
             row for row in self._by_rule.get(rule, ())
             if row.provider in (provider, "*") and row.platform in ("", platform) and fnmatchcase(name, row.model)
         ])  # fmt: skip
+
+
+class Price(NamedTuple):
+    """US dollars a million tokens, by kind; None where there is no such price or it is not known."""
+
+    uncached: Decimal | None = None
+    read: Decimal | None = None
+    write: Decimal | None = None
+    write_5m: Decimal | None = None
+    write_1h: Decimal | None = None
+    output: Decimal | None = None
+
+    def of(self, usage: Billed) -> Decimal | None:
+        """Return what a request costs in US dollars.
+
+        `write_tokens` is all that was written, those of a lifetime are parts of it. Where nothing is said about
+        writes they are free or none, if the provider charges none, and unknown otherwise.
+        """
+        write, short, hour = usage.write_tokens, usage.write_5m_tokens, usage.write_1h_tokens
+        if write is None and (short is None or hour is None):
+            if short is not None or hour is not None or self.writes_are_charged:
+                return None
+            write = 0
+        short, hour = short or 0, hour or 0
+        counts = (
+            (usage.uncached_tokens, self.uncached), (usage.read_tokens, self.read), (short, self.write_5m),
+            (hour, self.write_1h), (0 if write is None else write - short - hour, self._write),
+            (usage.output_tokens, self.output),
+        )  # fmt: skip
+        paid = Decimal(0)
+        for count, price in counts:
+            if count is None or count < 0 or (count and price is None):
+                return None
+            paid += count * (price or 0)
+        return paid / MILLION
+
+    def parts(self, usage: Billed) -> dict[str, Decimal]:
+        """Return what a bill cost by kind of price; kinds whose count or price is not known are left out."""
+        hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
+        counts = {
+            "uncached": usage.uncached_tokens, "read": usage.read_tokens, "write_1h": hour, "write_5m": short,
+            "write": max(0, (usage.write_tokens or 0) - hour - short), "output": usage.output_tokens,
+        }  # fmt: skip
+        prices = self._replace(write=self._write)._asdict()
+        known = {kind: count for kind, count in counts.items() if count and prices[kind] is not None}
+        return {kind: count * prices[kind] / MILLION for kind, count in known.items()}
+
+    @property
+    def writes_are_charged(self) -> bool:
+        """Whether there is a price of writing."""
+        return any(price is not None for price in (self.write, self.write_5m, self.write_1h))
+
+    @property
+    def _write(self) -> Decimal | None:
+        """The price of what is written without a lifetime."""
+        return self.write if self.write is not None else self.write_5m
 
 
 def _price(find: Callable[[str], DatedRule | None], factors: Iterable[str], *, listed: bool) -> Price | None:

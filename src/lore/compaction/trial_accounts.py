@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import Price, total, unbelievable
+from lore.cache.bills import total, unbelievable
 from lore.cache.reach import ONE_HOUR
-from lore.cache.rules import Rules
+from lore.cache.rules import Price, Rules
 from lore.compaction.activity import TimelineSizes, overhead
 from lore.compaction.costs import BillScale, Cache, Prices, dollars, known_sum
 from lore.compaction.cuts import FULL

@@ -14,9 +14,8 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal
 
-from lore.cache.bills import MILLION, Price
 from lore.cache.levels import DROP
-from lore.cache.rules import Rules, is_transcript, served_by
+from lore.cache.rules import MILLION, Price, Rules, is_transcript, served_by
 from lore.model.events import Billed
 from lore.model.evidence import BillUnlikeBody, LifetimeLost
 from lore.model.prompt import Prompt

@@ -18,9 +18,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from lore.cache.bills import MILLION
 from lore.cache.levels import Predicted, Situation, Transcripts
-from lore.cache.rules import Rules, cache_of, is_transcript, served_by
+from lore.cache.rules import MILLION, Rules, cache_of, is_transcript, served_by
 from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict
 from lore.judge.bills import price_of
 from lore.judge.laws import Laws, UnderMinimum

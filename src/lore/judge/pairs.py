@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.cache.bills import Price
 from lore.cache.levels import Situation
 from lore.cache.reach import lifetime
+from lore.cache.rules import Price
 from lore.judge.attribution import attribute, rerouted, too_far
 from lore.judge.bills import (
     BYTES_PER_TOKEN,

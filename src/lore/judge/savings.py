@@ -14,9 +14,9 @@ from decimal import Decimal
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from lore.cache.bills import Price
 from lore.cache.predictor import Touched, WhatIf
 from lore.cache.registry import Option
+from lore.cache.rules import Price
 from lore.errors import LoreError
 from lore.judge.bills import CURRENCY, summed
 from lore.judge.counterfactual import SAID, UNEXPLAINED, Break, Played, otherwise
