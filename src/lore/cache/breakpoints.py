@@ -18,9 +18,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Piece, Prediction, Request
-from lore.cache.reach import FIVE_MINUTES, GRACE, ONE_HOUR
+from lore.cache.reach import FIVE_MINUTES, GRACE, ONE_HOUR, positions
 from lore.cache.tree import SLACK, Path, Ruler, Tree
-from lore.cache.views import positions
 from lore.model.events import Billed
 
 BEGINS = 1.0  # seconds after a request that its response begins at the earliest, where nothing says when it did

@@ -15,9 +15,8 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from lore.cache.base import UNKNOWN, Prediction
-from lore.cache.bills import position, total, unbelievable
 from lore.cache.lanes import CHANCES, Anchor, ChainLevels, Growth, Lane, growth
-from lore.cache.reach import ONE_HOUR, POSITIONS, SOON, lifetime, lookback
+from lore.cache.reach import ONE_HOUR, POSITIONS, SOON, lifetime, lookback, position, total, unbelievable
 from lore.cache.rules import Served, cache_of, is_transcript, served_by
 from lore.model.codes import Code
 from lore.model.events import Billed

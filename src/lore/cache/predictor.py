@@ -13,10 +13,9 @@ from typing import NamedTuple
 from msgspec import structs
 
 from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Look, Prediction, Request
-from lore.cache.bills import unbelievable
 from lore.cache.breakpoints import Breakpoints
 from lore.cache.levels import BY_LEVEL, Levels, Predicted, Situation
-from lore.cache.reach import FIVE_MINUTES, ONE_HOUR
+from lore.cache.reach import FIVE_MINUTES, ONE_HOUR, unbelievable
 from lore.cache.registry import Option, cache_named, make
 from lore.cache.rules import Rules, cache_of, is_transcript, normal, served_by
 from lore.cache.views import PLAIN, VIEWS, Count, Views, automatic
@@ -105,7 +104,7 @@ def _living(breakpoint: Breakpoint, lives: float) -> Breakpoint:
     return breakpoint if (breakpoint.lifetime or FIVE_MINUTES) == lives else breakpoint._replace(lifetime=lives)
 
 
-class _Levels(Levels):
+class _LivingLevels(Levels):
     """Levels of which every entry lives as long as is asked for, if that is asked.
 
     The recorded levels are followed beside: they know what had expired and what was lost for another reason.
@@ -148,7 +147,7 @@ class Predictor:
         self._change = change
         self._cache = cache
         self._models: dict[tuple[str, str, str], CacheModel] = {}
-        self._turns: dict[tuple[str, str, str], _Requests | _Levels] = {}  # of this recording
+        self._turns: dict[tuple[str, str, str], _Requests | _LivingLevels] = {}  # of this recording
         self._recording = 0
         self.touched = Touched()
         if cache is not None:  # what cannot be made is said before anything is read
@@ -172,10 +171,10 @@ class Predictor:
             key = ("levels", *key[1:])
         turns = self._turns.get(key)
         if turns is None:
-            turns = _Levels(self._change.lifetime, self.touched) if key[0] != name else self._requests(key, turn)
+            turns = _LivingLevels(self._change.lifetime, self.touched) if key[0] != name else self._requests(key, turn)
             self._turns[key] = turns
         prediction = turns.predict(turn)
-        situation = turns.situation if isinstance(turns, _Levels) else None
+        situation = turns.situation if isinstance(turns, _LivingLevels) else None
         return Predicted(name, prediction, turns.learn(turn), situation)
 
     def _requests(self, key: tuple[str, str, str], turn: Turn) -> _Requests:

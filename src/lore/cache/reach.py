@@ -1,9 +1,12 @@
-"""What of an earlier turn's writes a later one can still read: how long they live, how far back they are looked up.
+"""What of an earlier turn's writes a later one can still read: up to where, for how long, from how far behind.
 
-Rules: entries live 5 minutes or 1 hour, as billed (`write_5m`, `write_1h`); the clock starts at the previous
-response's first line, with 2 % grace; where nothing says how long, nothing is said. An entry stands at each
-breakpoint of the request that wrote it, and a look-up goes back from each breakpoint of the one that reads, by a
-dated number of positions; blocks of thinking are no positions.
+Rules: what is not billed is unknown; a request has at least one token; lifetimes add up to what was written. Read +
+write is the position of the last breakpoint; where writes are not billed at all, everything that was sent stands in the
+cache. Entries live 5 minutes or 1 hour, as billed (`write_5m`, `write_1h`); the clock starts at the previous response's
+first line, with 2 % grace; where nothing says how long, nothing is said. An entry stands at each breakpoint of the
+request that wrote it, and a look-up goes back from each breakpoint of the one that reads, by a dated number of
+positions; blocks of thinking are no positions. What a segment is (a call, a result, thinking, an image) its block's own
+type says, else its message; only the ends of a block are looked at, where every writer puts the type.
 
 Sources: Anthropic's documentation (5 minutes by default; 20 positions, runs of calls and of results counted once);
 measured over 38,782 transitions: the grace; in December 2024 only an entry exactly at a breakpoint was read; from
@@ -12,16 +15,64 @@ June 2026 each block counts, and 16 to 20 new positions were read, 21 and more w
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from lore.cache.views import kind_of, positions
-from lore.model.prompt import Prompt
+from lore.model.events import Billed
+from lore.model.prompt import Prompt, Segment
 from lore.model.turn import Turn
 
 FIVE_MINUTES, ONE_HOUR, GRACE = 300.0, 3600.0, 1.02
 SOON = 3.0  # seconds after an answer began within which an older entry may be served
 POSITIONS = 20  # looked back from a breakpoint
+MOST_TOKENS = 20_000_000  # no prompt is longer
+_RUNS = ("call", "result")
+NO_POSITION = ("envelope", "thinking")  # kinds that count as no position and take no breakpoint
+_ENDS = 256  # bytes looked at, at either end of a block
+_BLOCKS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
+    (
+        "result",
+        re.compile(rb'"type"\s*:\s*"(?:\w{1,40}_result|\w{1,40}_output)"|"(?:functionResponse|toolResult)"\s*:'),
+    ),
+    ("call", re.compile(rb'"type"\s*:\s*"(?:\w{0,40}tool_use|\w{1,40}_call)"|"(?:functionCall|toolUse)"\s*:')),
+    ("thinking", re.compile(rb'"type"\s*:\s*"(?:(?:redacted_)?thinking|reasoning)"|"reasoningContent"\s*:')),
+    ("image", re.compile(rb'"type"\s*:\s*"(?:input_)?image(?:_url)?"|"inlineData"\s*:')),
+)
+_MESSAGES: tuple[tuple[str, re.Pattern[bytes]], ...] = (
+    ("result", re.compile(rb'"role"\s*:\s*"(?:tool|function)"|"type"\s*:\s*"\w{1,40}_output"')),
+    ("call", re.compile(rb'"type"\s*:\s*"\w{1,40}_call"')),
+    ("thinking", re.compile(rb'"type"\s*:\s*"reasoning"')),
+)
+
+
+def unbelievable(usage: Billed) -> str:
+    """Say why a bill cannot be; empty where it can."""
+    counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.write_5m_tokens, usage.write_1h_tokens
+    known = [count for count in counts if count is not None]
+    if known and not 0 <= min(known) <= max(known) <= MOST_TOKENS:
+        return "a count below zero" if min(known) < 0 else f"a count over {MOST_TOKENS:,}"
+    if known and not any(known):
+        return "a prompt of no tokens"
+    parts = (usage.write_5m_tokens or 0) + (usage.write_1h_tokens or 0)
+    if usage.write_tokens is not None and parts and parts != usage.write_tokens:
+        return f"{parts:,} tokens written by lifetime, {usage.write_tokens:,} in all"
+    return ""
+
+
+def position(usage: Billed) -> int | None:
+    """Return the position of the request's last breakpoint; None where the bill does not say."""
+    if usage.read_tokens is None:
+        return None
+    return usage.read_tokens + (usage.uncached_tokens or 0 if usage.write_tokens is None else usage.write_tokens)
+
+
+def total(usage: Billed) -> int | None:
+    """Return the tokens of the whole prompt; None where the bill does not say."""
+    if usage.read_tokens is None or usage.uncached_tokens is None:
+        return None
+    return usage.read_tokens + (usage.write_tokens or 0) + usage.uncached_tokens
 
 
 class Expiry(NamedTuple):
@@ -53,6 +104,29 @@ def expiry(left: Turn, right: Turn, lives: float | None, *, missed: bool = False
         return None
     pause = right.at - start
     return Expiry(pause, lives) if pause > lives * (1.0 if missed else GRACE) else None
+
+
+def kind_of(segment: Segment, envelope: bytes = b"") -> str:
+    """Return "call", "result", "thinking", "image", "envelope" or "" (text); `envelope` is that of its message."""
+    if segment.kind == "envelope":
+        return "envelope"
+    data = segment.data
+    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + b"\n" + data[-_ENDS:]
+    own = next((kind for kind, pattern in _BLOCKS if pattern.search(ends)), "")
+    return own or next((kind for kind, pattern in _MESSAGES if envelope and pattern.search(envelope, 0, 4096)), "")
+
+
+def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
+    """Count the positions up to and with each piece, by its kind; envelopes and blocks of thinking are none.
+
+    With `runs` neighbours that are all calls, or all results, are one.
+    """
+    counted, before = 0, ""
+    for kind in kinds:
+        if kind not in NO_POSITION:
+            counted += not (runs and kind in _RUNS and kind == before)
+            before = kind
+        yield counted
 
 
 class Lookback(NamedTuple):

@@ -1,10 +1,8 @@
 """A turn as a cache sees it: pieces in the provider's render order, breakpoints, and what else enters the prefix.
 
 In: turns. Out: requests. Rules: a provider's view says in which order it renders, which parameters enter the prefix
-at which section, which separate caches, and where it sets breakpoints by itself. What a segment is (a call, a result,
-thinking, an image) its block's own type says, else its message; only the ends of a block are looked at, where every
-writer puts the type. A piece is made once for as long as a chain sends its segment again. Cost O(segments that the
-chain's turn before did not have).
+at which section, which separate caches, and where it sets breakpoints by itself. A piece is made once for as long as a
+chain sends its segment again. Cost O(segments that the chain's turn before did not have).
 
 Sources: the providers' documentation of what invalidates a cache; recordings: DeepSeek's flash model renders tools
 behind the system prompt; images that come or go lose nothing on Anthropic, against its documentation.
@@ -13,33 +11,17 @@ behind the system prompt; images that come or go lose nothing on Anthropic, agai
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.base import Breakpoint, Piece, Request
-from lore.model.prompt import Prompt, Section, Segment
+from lore.cache.reach import NO_POSITION, kind_of
+from lore.model.prompt import Prompt, Section
 from lore.model.turn import Turn
 
 Count: TypeAlias = Callable[[bytes], int]  # tokens of a text, by a tokenizer that need not be the provider's
-_RUNS = ("call", "result")
-_NO_POSITION = ("envelope", "thinking")
-_ENDS = 256  # bytes looked at, at either end of a block
 _TTL = re.compile(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
 _UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
-_BLOCKS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
-    (
-        "result",
-        re.compile(rb'"type"\s*:\s*"(?:\w{1,40}_result|\w{1,40}_output)"|"(?:functionResponse|toolResult)"\s*:'),
-    ),
-    ("call", re.compile(rb'"type"\s*:\s*"(?:\w{0,40}tool_use|\w{1,40}_call)"|"(?:functionCall|toolUse)"\s*:')),
-    ("thinking", re.compile(rb'"type"\s*:\s*"(?:(?:redacted_)?thinking|reasoning)"|"reasoningContent"\s*:')),
-    ("image", re.compile(rb'"type"\s*:\s*"(?:input_)?image(?:_url)?"|"inlineData"\s*:')),
-)
-_MESSAGES: tuple[tuple[str, re.Pattern[bytes]], ...] = (
-    ("result", re.compile(rb'"role"\s*:\s*"(?:tool|function)"|"type"\s*:\s*"\w{1,40}_output"')),
-    ("call", re.compile(rb'"type"\s*:\s*"\w{1,40}_call"')),
-    ("thinking", re.compile(rb'"type"\s*:\s*"reasoning"')),
-)
 # A block of text alone: a provider reads it like a message's own text.
 _TEXT_BLOCKS = (
     (b'{"type":"text","text":"', b'"}'), (b'{"type": "text", "text": "', b'"}'),
@@ -185,30 +167,7 @@ def _envelope(prompt: Prompt, start: int) -> bytes:
 
 def _last(pieces: Sequence[Piece]) -> int:
     """Return the place of the last piece that takes a breakpoint, -1 for none."""
-    return next((at for at in range(len(pieces) - 1, -1, -1) if pieces[at].kind not in _NO_POSITION), -1)
-
-
-def kind_of(segment: Segment, envelope: bytes = b"") -> str:
-    """Return "call", "result", "thinking", "image", "envelope" or "" (text); `envelope` is that of its message."""
-    if segment.kind == "envelope":
-        return "envelope"
-    data = segment.data
-    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + b"\n" + data[-_ENDS:]
-    own = next((kind for kind, pattern in _BLOCKS if pattern.search(ends)), "")
-    return own or next((kind for kind, pattern in _MESSAGES if envelope and pattern.search(envelope, 0, 4096)), "")
-
-
-def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
-    """Count the positions up to and with each piece, by its kind; envelopes and blocks of thinking are none.
-
-    With `runs` neighbours that are all calls, or all results, are one.
-    """
-    counted, before = 0, ""
-    for kind in kinds:
-        if kind not in _NO_POSITION:
-            counted += not (runs and kind in _RUNS and kind == before)
-            before = kind
-        yield counted
+    return next((at for at in range(len(pieces) - 1, -1, -1) if pieces[at].kind not in NO_POSITION), -1)
 
 
 def content_of(data: bytes) -> bytes:

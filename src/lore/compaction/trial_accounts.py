@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import total, unbelievable
-from lore.cache.reach import ONE_HOUR
+from lore.cache.reach import ONE_HOUR, total, unbelievable
 from lore.cache.rules import Price, Rules
 from lore.compaction.activity import TimelineSizes, overhead
 from lore.compaction.costs import BillScale, Cache, Prices, dollars, known_sum

@@ -54,7 +54,7 @@ def _costing(cause: Cause, daily: float) -> Cause:
     return replace(cause, evidence=replace(evidence, dollars_a_day=round(evidence.tokens * daily, 6)))
 
 
-class _Levels:
+class _DeferredLevels:
     """What levels say of a transcript's turn, made when it is asked: most turns lose nothing, and nobody asks.
 
     Turns wait until then, at most `WAITING` of them, and are followed in their order.
@@ -97,7 +97,7 @@ class Judge:
     def __init__(self, rules: Callable[[], Rules], *, tolerance: float = 0.02, quick: bool = False) -> None:
         self._chained = Chained()
         self._rules = ChainRules(rules, tolerance)
-        self._levels: _Levels | None = None  # of transcripts alone
+        self._levels: _DeferredLevels | None = None  # of transcripts alone
         self._quick = quick
         self._dated = rules
         self._paces: dict[str, _Pace] = {}
@@ -116,7 +116,7 @@ class Judge:
         """Judge the next turn; `foreseen` is a prediction made before its bill was read, by whatever cache."""
         levels, look = None, unknown
         if is_transcript(turn):
-            levels = self._levels = self._levels or _Levels()
+            levels = self._levels = self._levels or _DeferredLevels()
             levels.take(turn, foreseen if foreseen is not None and _by_levels(foreseen, turn) else None)
             look = levels.situation
         extension = self._chained.extended(turn, look) if self._quick else None

@@ -53,7 +53,7 @@ FEWEST = 512  # tokens: no model of breakpoints caches less, so for less nothing
 UNPUBLISHED = 4096  # tokens: what any model asks for at most stands for a minimum that nobody knows
 
 
-class _Held(NamedTuple):
+class _BrokenLaw(NamedTuple):
     """A law that does not hold: the first turn, its place, and in how many turns of the chain."""
 
     turn: Turn
@@ -77,7 +77,7 @@ class Laws:
 
     def __init__(self, rules: Callable[[], Rules]) -> None:
         self._rules = rules
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _BrokenLaw] = {}
         self._calls: list[_Call] = []
         self._head: tuple[Segment, ...] = ()
         self._turns = 0
@@ -109,7 +109,7 @@ class Laws:
 
     def _say(self, code: str, turn: Turn, section: str, path: str, evidence: Evidence) -> None:
         before = self._held.get(code)
-        made = _Held(turn, section, path, evidence, 1)
+        made = _BrokenLaw(turn, section, path, evidence, 1)
         self._held[code] = made if before is None else before._replace(times=before.times + 1)
 
     def _pair(self, turn: Turn, pair: Pair) -> None:

@@ -69,7 +69,7 @@ class Beside:
         return True
 
 
-class _Held(NamedTuple):
+class _ShortRead(NamedTuple):
     turn: Turn
     evidence: ReadBelowForecast
     lost: int
@@ -84,7 +84,7 @@ class ReadShort:
         self._rules = rules
         self._tolerance = tolerance
         self._beside = beside
-        self._held: _Held | None = None
+        self._held: _ShortRead | None = None
         self._head_breakpoints: tuple[int, ...] = ()
         self._chain = ""
         self._doubted = False
@@ -169,7 +169,7 @@ class ReadShort:
         surely = expected if exact else expected / (ANOTHER if read else ESTIMATED)
         if surely - read <= self._tolerated(turn):
             return
-        made = _Held(turn, _evidence(turn, before, foreseen, read, exact=exact), expected - read, not exact)
+        made = _ShortRead(turn, _evidence(turn, before, foreseen, read, exact=exact), expected - read, not exact)
         self._held = made if self._held is None else self._held._replace(times=self._held.times + 1)
 
     def _foreseen(self, turns: Sequence[Turn]) -> Predicted | None:

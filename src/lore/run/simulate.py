@@ -19,9 +19,9 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from lore.cache.base import Prediction
-from lore.cache.bills import unbelievable
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
+from lore.cache.reach import unbelievable
 from lore.cache.registry import takes_breakpoints
 from lore.cache.rules import Price, Rules, cache_of, is_transcript, served_by
 from lore.errors import LoreError
