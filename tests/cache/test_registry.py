@@ -10,7 +10,8 @@ from cache.asking import reads, request, rules
 from lore.cache.base import UNKNOWN
 from lore.cache.registry import CACHES, cache_named, make
 from lore.errors import LoreError
-from lore.recording import plugins
+from lore.recording import base
+from lore.recording.base import PLUGIN_GROUPS, register_plugins
 from lore.testing import CacheContract
 
 
@@ -91,10 +92,10 @@ def test_others_publish_models_under_an_entry_point(monkeypatch):
         def load():
             return Nothing
 
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point] if group == "lore.caches" else [])
+    monkeypatch.setattr(base, "entry_points", lambda group: [Point] if group == "lore.caches" else [])
     known = dict(CACHES)
-    plugins.register("lore.caches", known, call=False)
+    register_plugins("lore.caches", known, call=False)
     assert known["nothing"] is Nothing
-    registry, call = plugins._GROUPS["lore.caches"]
+    registry, call = PLUGIN_GROUPS["lore.caches"]
     assert registry is CACHES
     assert not call

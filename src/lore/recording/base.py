@@ -1,7 +1,11 @@
-"""What a recording is, and what all recordings share.
+"""What a recording is, what all recordings share, and what other packages add to read and judge them.
 
 A recording is one opened input that gives turns, as soon as they are whole. There are three: a session log
 (`events.py`), recorded requests, and prompts that stand ready (`requests.py`); `opening.py` says which an input is.
+
+Plug-ins are what other packages publish under lore's entry-point groups: readers, dialects, rules, caches, stores,
+reports. They are loaded once, when a command begins to read. A plug-in never replaces what lore has under the same
+name; one that cannot be loaded is an error that names it.
 """
 
 from __future__ import annotations
@@ -10,16 +14,23 @@ import gc
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
 
 import msgspec
 
+from lore.cache.registry import CACHES
 from lore.errors import LoreError
 from lore.formats.base import Read, Reader
 from lore.formats.registry import READERS
+from lore.judge.base import RULES
 from lore.model.codes import Problem
 from lore.model.state import Session
 from lore.model.turn import Turn
+from lore.prompt.dialects import DIALECTS
 from lore.recording import corpus
+from lore.store.registry import GROUP, STORES
 
 HINT_FORMATS = "lore reads: " + ", ".join(READERS) + "; say which with --format"
 KEPT = 20  # problems of each code in each file: a million bad lines must not cost a million records
@@ -140,3 +151,34 @@ def collected_seldom() -> Generator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+# A reader, store or cache model is published as its class; a dialect or rule is made by calling what is published.
+PLUGIN_GROUPS: dict[str, tuple[dict[str, Any], bool]] = {
+    "lore.formats": (READERS, False),
+    "lore.dialects": (DIALECTS, True),
+    "lore.rules": (RULES, True),
+    "lore.caches": (CACHES, False),
+    GROUP: (STORES, False),
+}
+
+
+@cache
+def load_plugins() -> None:
+    """Fill the registries; raises LoreError for a plug-in that cannot be loaded."""
+    for group, (registry, call) in PLUGIN_GROUPS.items():
+        register_plugins(group, registry, call=call)
+
+
+def register_plugins(group: str, registry: dict[str, Any], *, call: bool) -> None:
+    """Add one group's plug-ins to a registry."""
+    for point in entry_points(group=group):
+        if point.name in registry:
+            continue
+        try:
+            found = point.load()
+            registry[point.name] = found() if call else found
+        except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others
+            raise LoreError(
+                f"the plug-in {point.name!r} ({group}) cannot be loaded: {error}", hint=f"mend or remove {point.value}"
+            ) from None

@@ -27,8 +27,8 @@ from lore.prompt.assemble import Assembler, Unsaid, rated
 from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
-from lore.recording import corpus, plugins
-from lore.recording.base import Problems, Recording
+from lore.recording import corpus
+from lore.recording.base import Problems, Recording, load_plugins
 from lore.recording.overrides import Completion, completed
 from lore.recording.subagents import Family
 
@@ -177,7 +177,7 @@ class EventRecording(Recording):
         """What the time of a response is: as the format says in which the session was recorded first."""
         origin = self._folding.session.format
         if origin not in READERS:
-            plugins.load()
+            load_plugins()
         return READERS.get(origin, type(self.reader)).clock
 
     def dialect_for(self, state: Session) -> Dialect:

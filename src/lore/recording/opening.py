@@ -16,8 +16,8 @@ from lore.model.state import Change
 from lore.model.turn import Turn
 from lore.prompt.base import Dialect, Memo, Policy, Rules
 from lore.prompt.dialects import dialect_named, dialect_names
-from lore.recording import corpus, plugins
-from lore.recording.base import HINT_FORMATS, Problems, Recording, UnrecognisedError
+from lore.recording import corpus
+from lore.recording.base import HINT_FORMATS, Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.events import EventRecording, Template
 from lore.recording.overrides import Completion
 from lore.recording.requests import PromptRecording, RequestRecording
@@ -101,7 +101,7 @@ def _reader(head: bytes, format: str | None) -> Reader | None:
 
 
 def _plugged(head: bytes) -> Reader | None:
-    plugins.load()
+    load_plugins()
     added = (kind for name, kind in READERS.items() if name not in BUILT_IN)
     return next((kind() for kind in added if kind.recognises(head)), None)
 
@@ -109,7 +109,7 @@ def _plugged(head: bytes) -> Reader | None:
 def reader_named(name: str) -> type[Reader]:
     """Return the reader of this name; raises LoreError where there is none."""
     if name not in READERS:
-        plugins.load()
+        load_plugins()
     kind = READERS.get(name)
     if kind is None:
         raise LoreError(f"unknown format {name!r}", hint="formats: " + ", ".join(READERS))
@@ -118,7 +118,7 @@ def reader_named(name: str) -> type[Reader]:
 
 def _dialect_named(name: str) -> Dialect:
     if dialect_named(name) is None:
-        plugins.load()
+        load_plugins()
     dialect = dialect_named(name)
     if dialect is None:
         raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(dialect_names()))

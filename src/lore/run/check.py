@@ -31,7 +31,8 @@ from lore.judge.totals import FileResult, RunTotals
 from lore.model.codes import Code, Reader
 from lore.model.evidence import Unneeded
 from lore.model.results import Checked, Finding
-from lore.recording import corpus, plugins
+from lore.recording import corpus
+from lore.recording.base import load_plugins, register_plugins
 from lore.recording.inputs import Input, inputs, key_of, path_of, place_of
 from lore.recording.opening import Options, kind_of, reader_named
 from lore.recording.recent import nothing
@@ -107,7 +108,7 @@ def check(
     names the places where recordings were looked for, if nobody named these. With `pass_over` a named file that
     is no recording is passed over and counted, as one in a folder is.
     """
-    plugins.load()
+    load_plugins()
     context.policy.known(f"{context.settings}: check." if context.settings else "check.")
     if options.format is not None:
         reader_named(options.format)
@@ -263,7 +264,7 @@ class Target(NamedTuple):
 
 def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
     """Read what --report and --json ask for; raises LoreError for what cannot be."""
-    plugins.register("lore.reports", REPORTS, call=True)
+    register_plugins("lore.reports", REPORTS, call=True)
     found = [Target("json")] if as_json else []
     for text in reports:
         kind, equals, path = text.partition("=")

@@ -15,8 +15,8 @@ from lore.judge.policy import NO_POLICY, Budgets, Decided, Limited, Policy, Ruli
 from lore.judge.totals import FileTotals, costliest
 from lore.model.codes import Reader
 from lore.model.results import Checked, Finding
-from lore.recording import corpus, plugins
-from lore.recording.base import Problems, UnrecognisedError
+from lore.recording import corpus
+from lore.recording.base import Problems, UnrecognisedError, load_plugins
 from lore.recording.inputs import place_of
 from lore.recording.opening import Options
 from lore.recording.tailing import Live, Say, Wait, every
@@ -32,7 +32,7 @@ def follow_check(
 
     Last, when waiting ends, the sums (without the findings) of the log as it then stands.
     """
-    plugins.load()
+    load_plugins()
     policy.known("check.")
     dated.known()
     live = Live(path, options.format, wait, say)

@@ -35,8 +35,8 @@ from lore.model.results import (
 from lore.model.turn import Call, Turn
 from lore.prefix.overlap import CommonCanonical, Measure, PairSums, divergence, relation
 from lore.prompt.base import Memo
-from lore.recording import corpus, plugins
-from lore.recording.base import Problems, Recording, UnrecognisedError
+from lore.recording import corpus
+from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.corpus import Name
 from lore.recording.opening import Options, Picked, pick
 from lore.report.redacted import REDACTED, redacted_diff, redacted_error, redacted_finding
@@ -55,7 +55,7 @@ class Caches:
     """
 
     def __init__(self, rules: Rules, names: Sequence[str] = ()) -> None:
-        plugins.load()
+        load_plugins()
         for name in names:
             cache_named(name)
         self._predictors = [Predictor(rules, name) for name in dict.fromkeys(names)] or [Predictor(rules)]

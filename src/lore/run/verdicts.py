@@ -24,8 +24,7 @@ from lore.judge.totals import FileResult, FileTotals
 from lore.model.codes import Reader
 from lore.model.results import Finding
 from lore.model.turn import Turn
-from lore.recording import plugins
-from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom
+from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, place_of
 from lore.recording.opening import Options
 
@@ -100,7 +99,7 @@ class CheckConfig(NamedTuple):
 
 def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None] | None = None) -> FileResult:
     """Judge a file; `progress` hears how many bytes of it have been judged. Cost O(its bytes)."""
-    plugins.load()
+    load_plugins()
     place, problems = place_of(file.path, config.root), Problems()
     totals = FileTotals(place, config.policy.ruling(place.key, config.budgets), compared=config.compared)
     if file.error is not None:
