@@ -28,9 +28,9 @@ from lore.judge.witnesses import (
     expired,
     older_entry,
     parallel,
-    said_by,
     since,
     started_in_parallel,
+    verdict_evidence,
 )
 from lore.model.codes import CODES, Code
 from lore.model.evidence import (
@@ -114,7 +114,7 @@ def fits(code: str, about: str | None, section: str | None) -> bool:
 
 def _provider(context: PairContext) -> Cause | None:
     """Take the provider's verdict; `unavailable` says nothing, and most of those are no miss at all."""
-    verdict = said_by(context.right.verdict)
+    verdict = verdict_evidence(context.right.verdict)
     if verdict is None or verdict.reason == "unavailable":
         return None
     section = SECTIONS.get(verdict.reason) or _OUTSIDE.get(verdict.reason, "outside")

@@ -24,9 +24,7 @@ from lore.model.events import Billed
 from lore.prefix.cause import Cause, Strength
 
 UNEXPLAINED = Code.BILLED_READ_FELL  # nothing was found: it has no fix
-SAID = (
-    Code.CLIENT_CAUSE_UNKNOWN
-)  # the provider's word that the client changed something, and not what: a witness, and no fix
+BY_VERDICT = Code.CLIENT_CAUSE_UNKNOWN  # the provider's word that something changed, not what: a witness, no fix
 _TAIL = Code.TAIL_WITHOUT_BREAKPOINT  # names its own text in `also`: one fault
 
 
@@ -89,6 +87,8 @@ def _breaks(pair: Pair) -> Iterator[Break]:
     """Yield every cause that broke the prefix of a pair, or would have without the others."""
     leading = Verdict(pair.right, pair).leading
     most = pair.lost_bytes
+    parted = pair.bytes.left - pair.left_tail_bytes - pair.bytes.common  # bytes behind where the two part
+    behind = max(0, round(parted / pair.bytes_per_token))
     for number, cause in enumerate(pair.causes):
         if is_remark(cause):
             continue
@@ -97,16 +97,11 @@ def _breaks(pair: Pair) -> Iterator[Break]:
         yield _break(cause, round(whole * share), leads=number == leading)
         for other in () if cause.code == _TAIL else cause.also:
             if not is_remark(other) and other.code != cause.code:
-                yield _break(other, whole if other.strength != "certain" else min(whole, _behind(pair)))
+                yield _break(other, whole if other.strength != "certain" else min(whole, behind))
 
 
 def _break(cause: Cause, loses: int, *, leads: bool = False) -> Break:
     return Break(cause.code, cause.kind, cause.strength, cause.section, loses, leads)
-
-
-def _behind(pair: Pair) -> int:
-    """Return the tokens behind the place where two prompts part, that the left wanted cached."""
-    return max(0, round((pair.bytes.left - pair.left_tail_bytes - pair.bytes.common) / pair.bytes_per_token))
 
 
 def remaining(breaks: Iterable[Break], without: Callable[[Break], bool]) -> int | None:
@@ -120,13 +115,12 @@ def remaining(breaks: Iterable[Break], without: Callable[[Break], bool]) -> int 
         for cause in every
         if cause not in gone
         and (cause.leads or cause.strength != "weak")
-        and not (cause.code == SAID and any(_explains(other, cause) for other in gone))
+        and not (
+            cause.code == BY_VERDICT
+            and any(other.strength != "weak" and fits(other.code, other.section, cause.section) for other in gone)
+        )
     ]
     return max((cause.loses for cause in left), default=0)
-
-
-def _explains(cause: Break, verdict: Break) -> bool:
-    return cause.strength != "weak" and fits(cause.code, cause.section, verdict.section)
 
 
 def otherwise(turns: Iterable[Played], without: Callable[[Break], bool]) -> Iterator[Otherwise]:

@@ -317,7 +317,9 @@ class UnderMinimum:
         was_cached = usage is not None and (usage.read_tokens or usage.write_tokens)
         if was_cached or prompt.partial or turn.fidelity not in ("wire", "parsed"):
             self._silent = True
-        elif (prompt.breakpoints or prompt.auto_breakpoint) and not (usage is not None and _half_told(turn)):
+        elif usage is not None and None in (usage.read_tokens, usage.write_tokens):
+            return  # half of what would show a cache is not told
+        elif prompt.breakpoints or prompt.auto_breakpoint:
             self._take(turn)
 
     def _take(self, turn: Turn) -> None:
@@ -360,11 +362,6 @@ class UnderMinimum:
         key = hash((turn.model, turn.prompt.head))
         self._heads[key] = self._heads.get(key, 0) + 1
         return self._heads[key] == 2
-
-
-def _half_told(turn: Turn) -> bool:
-    usage = turn.usage
-    return usage is None or usage.read_tokens is None or usage.write_tokens is None
 
 
 def _up_to_last(prompt: Prompt, billed: int) -> float:

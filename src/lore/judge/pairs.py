@@ -268,7 +268,7 @@ class Pairs:
         evidence = evidence_of(tail, ratio, prompt_tokens(left.usage))
         position = left.prompt.stable
         if context.fell and [cause.code for cause in why] == [Code.BILLED_READ_FELL]:
-            if left.prompt.auto_breakpoint or self._marked(tail):
+            if left.prompt.auto_breakpoint or any(segment.breakpoint is not None for segment in tail.segments):
                 marked = VolatileText(" and ".join(evidence.holds) or "text that is replaced each turn", "", True)  # noqa: FBT003
                 why = (
                     Cause(
@@ -284,10 +284,6 @@ class Pairs:
             elif context.fell <= evidence.tokens * _ESTIMATED + block_tokens(left):
                 why = ()
         return (*why, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
-
-    @staticmethod
-    def _marked(tail: Tail) -> bool:
-        return any(segment.breakpoint is not None for segment in tail.segments)
 
     def _causes(self, context: PairContext) -> tuple[Cause, ...]:
         left, right, found, fell = context.left, context.right, context.found, context.fell

@@ -41,7 +41,6 @@ PREDICTED, TURNS = 8, 128  # turns of a recording that are predicted at most: so
 ESTIMATED = 1.35  # an estimated position may be too high by this factor
 ANOTHER = 2.0  # so much, where the bill read something: that may be the very position that was estimated
 UNTIMED = 60.0  # seconds within which a response has surely begun, where its beginning is not recorded
-HOUR = 3600.0
 
 
 class Beside:
@@ -132,7 +131,9 @@ class ReadShort:
         anchor = self._hour if tuple(breaks) == (Code.CACHE_EXPIRED,) else None if breaks else self._anchor
         if anchor is None or (anchor is self.latest and not breaks):
             return []  # the pair says it itself
-        kept = _kept_an_hour(anchor) if breaks else cached(anchor.usage)
+        kept = cached(anchor.usage)
+        if breaks and anchor.usage is not None:  # what it wrote for an hour
+            kept = (anchor.usage.read_tokens or 0) + (anchor.usage.write_1h_tokens or 0)
         if (kept or 0) - read <= self._tolerated(turn) or not _comparable(anchor, turn):
             return []
         return [anchor] if anchor is self.latest else [anchor, self.latest]
@@ -224,12 +225,6 @@ def _comparable(left: Turn, right: Turn) -> bool:
     pause = since(left, right)
     late = SOON if left.answered_at is not None and left.answered_at != left.at else UNTIMED
     return pause is not None and pause > late and not runs_tools(before)
-
-
-def _kept_an_hour(turn: Turn) -> int | None:
-    """Return the position up to which a turn wrote for an hour."""
-    usage = turn.usage
-    return None if usage is None else (usage.read_tokens or 0) + (usage.write_1h_tokens or 0)
 
 
 def _whole(turn: Turn) -> Turn:

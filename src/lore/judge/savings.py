@@ -19,7 +19,7 @@ from lore.cache.registry import Option
 from lore.cache.rules import Price
 from lore.errors import LoreError
 from lore.judge.bills import CURRENCY, summed
-from lore.judge.counterfactual import SAID, UNEXPLAINED, Break, Played, otherwise
+from lore.judge.counterfactual import BY_VERDICT, UNEXPLAINED, Break, Played, otherwise
 from lore.judge.policy import Policy, Ruling
 from lore.model.codes import CODES, Code, Reader, fix_of
 from lore.model.results_simulate import Saving, Simulated, SimulatedTurn
@@ -31,7 +31,7 @@ _TOGETHER = 8  # sets of causes that are tried together: those that lost most
 _LIVING = {"anthropic", "bedrock"}  # caches at which a client can ask for a longer life
 _NO_FIX = {
     UNEXPLAINED: "that nothing explains",
-    SAID: "of which only the provider says that the client changed something",
+    BY_VERDICT: "of which only the provider says that the client changed something",
 }
 _ALREADY = {
     "ttl=1h": "every write of these turns lives an hour",

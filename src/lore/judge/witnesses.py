@@ -170,10 +170,10 @@ def columns(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes | None
     dispute = disagreement if isinstance(disagreement, Disputed) else _unexplained(context, causes)
     alone = context.right.verdict is None and (context.fell is None or not context.billed)
     agree = None if alone else dispute is None
-    return Columns(_bytes(context, sizes), _billed(context), said_by(context.right.verdict), agree, dispute)
+    return Columns(_bytes(context, sizes), _billed(context), verdict_evidence(context.right.verdict), agree, dispute)
 
 
-def said_by(verdict: Verdict | None) -> ProviderSaid | None:
+def verdict_evidence(verdict: Verdict | None) -> ProviderSaid | None:
     """Return the provider's verdict as evidence; a reason that lore does not know is content."""
     if verdict is None:
         return None
