@@ -8,7 +8,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from lore.model import differences as d
-from lore.model.differences import kind_of, mapped, texts_of
+from lore.model.cause import kind_of, mapped, texts_of
 from lore.model.evidence import Evidence
 from lore.prefix.causes import causes
 from lore.prefix.overlap import overlap

@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from lore.judge.base import Place, finding
-from lore.model.differences import kind_of
+from lore.model.cause import kind_of
 from lore.model.evidence import Evidence, RuledOut, Told
 from lore.model.results import AlsoSeen, Checked, Diff, Finding, Side, Summary, VerdictResult
 from lore.model.results_simulate import PredictedResult, SimulatedTurn

@@ -32,6 +32,7 @@ from lore.judge.witnesses import (
     started_in_parallel,
     verdict_evidence,
 )
+from lore.model.cause import Cause, Strength
 from lore.model.codes import CODES, Code
 from lore.model.evidence import (
     HistoryShrank,
@@ -49,7 +50,6 @@ from lore.model.evidence import (
 from lore.model.providers import place_in
 from lore.model.state import Sign
 from lore.model.turn import Call, Turn
-from lore.prefix.cause import Cause, Strength
 
 # A sign of the log -> the code of its cause.
 SIGN_CODES: dict[str, Code] = {

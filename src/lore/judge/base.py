@@ -23,11 +23,11 @@ from msgspec import Struct
 from lore.cache.levels import DROP, Predicted
 from lore.judge.bills import cached, paid_again, within_bill
 from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
+from lore.model.cause import Cause
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, Reader, actor_of, fix_of
 from lore.model.evidence import Damage, Evidence
 from lore.model.results import AlsoSeen, Finding
 from lore.model.turn import Turn
-from lore.prefix.cause import Cause
 from lore.prefix.overlap import PromptPlace, place_of
 
 WORSE = ("expected", "unattributable", "waste")  # kinds of causes, the worst last

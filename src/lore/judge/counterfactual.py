@@ -19,9 +19,9 @@ from lore.judge.attribution import fits
 from lore.judge.base import Verdict
 from lore.judge.bills import BILLS_WRITES, bills_writes, cached, prompt_tokens
 from lore.judge.pairs import Pair, is_remark, lost_tokens
+from lore.model.cause import Cause, Strength
 from lore.model.codes import CauseKind, Code
 from lore.model.events import Billed
-from lore.prefix.cause import Cause, Strength
 
 UNEXPLAINED = Code.BILLED_READ_FELL  # nothing was found: it has no fix
 BY_VERDICT = Code.CLIENT_CAUSE_UNKNOWN  # the provider's word that something changed, not what: a witness, no fix

@@ -26,13 +26,13 @@ from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pairs import Extension, Look, Pair, Pairs, unknown
 from lore.judge.reads import Beside, Reads, ReadShort, Unread
 from lore.judge.witnesses import started_in_parallel
+from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.evidence import TailReplaced
 from lore.model.prompt import Prompt
 from lore.model.results import Finding
 from lore.model.turn import Turn
 from lore.model.vector import Vector
-from lore.prefix.cause import Cause
 
 DAY = 86_400.0  # seconds
 PACE = 600.0  # seconds that a chain has to last before what it costs a day is said

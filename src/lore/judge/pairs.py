@@ -36,10 +36,10 @@ from lore.judge.bills import (
 )
 from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail
 from lore.judge.witnesses import Columns, PairContext, Sizes, by_shape, columns, dispute, expired, other_api, parallel
+from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, VolatileText, WithinBlock
 from lore.model.turn import Turn
-from lore.prefix.cause import Cause
 from lore.prefix.causes import causes, limit_of, recorded
 from lore.prefix.overlap import Measure, Overlap, PairSums, overlap, size
 

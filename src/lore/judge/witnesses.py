@@ -21,6 +21,7 @@ from lore.cache.levels import Situation
 from lore.cache.reach import SOON, expiry
 from lore.judge.bills import TOLERANCE_TOKENS, cached
 from lore.judge.rewrites import rewritten
+from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import Verdict
 from lore.model.evidence import (
@@ -34,7 +35,6 @@ from lore.model.evidence import (
     Rerouted,
 )
 from lore.model.turn import Turn
-from lore.prefix.cause import Cause
 from lore.prefix.causes import limit_of
 from lore.prefix.overlap import Overlap, place_of
 

@@ -1,6 +1,6 @@
 """Evidence of bytes: in what two successive prompts differ, as `lore.prefix` finds it; and what evidence is made of.
 
-In: nothing. Out: values, and `mapped`. Rules: those of `lore.model.evidence`. A plain `str` in evidence is an error (a
+In: nothing. Out: values. Rules: those of `lore.model.evidence`. A plain `str` in evidence is an error (a
 test looks at every struct); what is not marked as lore's own is content. An excerpt is masked (no credential of a known
 pattern is in it) before it is cut. The name of a member or field that lore knows is its own word, another is content.
 """
@@ -8,11 +8,8 @@ pattern is in it) before it is cut. The name of a member or field that lore know
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Annotated, Literal, TypeAlias, TypeVar, cast, get_args, get_type_hints
+from typing import Annotated, Literal, TypeAlias
 
-import msgspec
 from msgspec import Meta, Struct
 
 Content: TypeAlias = Annotated[str, Meta(extra={"field": "content"})]  # quoted from a recording
@@ -21,8 +18,6 @@ JsonPath: TypeAlias = Annotated[str, Meta(extra={"field": "path"})]  # of a plac
 Model: TypeAlias = Annotated[str, Meta(extra={"field": "model"})]
 Own: TypeAlias = Annotated[str, Meta(extra={"field": "own"})]  # one of lore's own words
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-FIELDS = ("content", "name", "path", "model", "own")
-E = TypeVar("E", bound=Struct)
 
 BlockKind: TypeAlias = Literal["text", "result", "call", "image", "thinking", "envelope", "other"]
 # What varies in a text, or what the text is about; empty where nothing is known.
@@ -203,49 +198,3 @@ Difference: TypeAlias = (
     | BlockChanged | BlockMoved | MessagesGone | Respelled | EmptyMember | IdChanged | ThinkingChanged | ImageChanged
     | ResultRewritten | ResultSentEarly | ParameterChanged | BetasChanged
 )  # fmt: skip
-
-
-def kind_of(annotation: object) -> str | None:
-    """Return which of `FIELDS` the texts of an annotation are; None where it holds no text.
-
-    Looks through unions, tuples and lists; raises TypeError for a text that does not say what it is.
-    """
-    metadata = getattr(annotation, "__metadata__", None)
-    if metadata is not None:
-        extra = next((note.extra for note in metadata if isinstance(note, Meta) and note.extra), None)
-        if extra is not None and extra.get("field") in FIELDS:
-            return cast("str", extra["field"])
-    if annotation is str or annotation is bytes:
-        raise TypeError("a text in evidence says whether it is content: see lore.model.differences")
-    if str(getattr(annotation, "__origin__", "")) == "typing.Literal":
-        return None
-    found = {kind for arg in get_args(annotation) if arg is not Ellipsis and (kind := kind_of(arg)) is not None}
-    if len(found) > 1:
-        raise TypeError(f"a field holds {' and '.join(sorted(found))}: split it")
-    return next(iter(found), None)
-
-
-@cache  # a class is asked once for each finding
-def texts_of(evidence: type[Struct]) -> dict[str, str]:
-    """Return the fields of a struct that hold text, with what they hold."""
-    hints = get_type_hints(evidence, include_extras=True)
-    kinds = {name: kind_of(hints[name]) for name in evidence.__struct_fields__}
-    return {name: kind for name, kind in kinds.items() if kind is not None}
-
-
-def mapped(evidence: E, change: Mapping[str, Callable[[str], str]]) -> E:
-    """Return evidence whose texts of each kind went through a function: `change` is kind -> function.
-
-    Structs inside it (what another one wraps) are mapped likewise. A kind without a function stays.
-    """
-    texts = texts_of(type(evidence))
-    made: dict[str, object] = {}
-    for name in evidence.__struct_fields__:
-        value = getattr(evidence, name)
-        if isinstance(value, Struct):
-            made[name] = mapped(value, change)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Struct):
-            made[name] = tuple(mapped(inner, change) for inner in cast("tuple[Struct, ...]", value))
-        elif (apply := change.get(texts.get(name, ""))) is not None and value is not None:
-            made[name] = tuple(map(apply, cast("tuple[str, ...]", value))) if isinstance(value, tuple) else apply(value)
-    return msgspec.structs.replace(evidence, **made) if made else evidence

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from lore.model import differences as d
 from lore.model.canonical import canonical, text_of
+from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.jsonslice import table
 from lore.model.prompt import NO_RESULT, Segment
@@ -33,7 +34,6 @@ from lore.prefix.blocks import (
     say_the_same,
     says_nothing,
 )
-from lore.prefix.cause import Cause
 from lore.prefix.overlap import excerpt, same_content
 from lore.prefix.texts import LARGEST, TOPICS, Reason, Room, Spelled, of_segments, of_values, reasons
 from lore.prefix.volatile import is_reminder, surely_varies, topic

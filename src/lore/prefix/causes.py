@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from lore.model.cause import SPELLINGS, Cause, Qualifier
 from lore.model.codes import CODES, Code
 from lore.model.differences import BehindBreakpoint, HeaderChanged, PartialPrompt, PromptParted, TailWithoutBreakpoint
 from lore.model.evidence import ModelChanged, Recorded
@@ -28,7 +29,6 @@ from lore.model.state import Change
 from lore.model.turn import Call
 from lore.prefix.align import grouped, mismatches
 from lore.prefix.block_changes import BlockChanges, PromptContext
-from lore.prefix.cause import SPELLINGS, Cause, Qualifier
 from lore.prefix.overlap import Overlap, since
 from lore.prefix.params import param_causes
 from lore.prefix.texts import of_segments

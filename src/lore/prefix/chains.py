@@ -29,8 +29,20 @@ from typing import NamedTuple
 
 from lore.model.events import MAIN
 from lore.model.prompt import Prompt
-from lore.model.turn import Call, Exchange, Output
-from lore.prefix.likeness import Identity, identity_of, is_another_run, is_models, keeps_system, resembles, same_system
+from lore.model.turn import Call, Exchange, Streamed
+from lore.prefix.likeness import (
+    ANSWERS_WITHIN,
+    DISTINCT,
+    Identity,
+    Replies,
+    identity_of,
+    is_another_run,
+    is_models,
+    keeps_system,
+    latest_answer,
+    resembles,
+    same_system,
+)
 from lore.prefix.purpose import (
     before_answer,
     begins_user_turn,
@@ -42,7 +54,6 @@ from lore.prefix.purpose import (
     opening,
     retells,
 )
-from lore.prefix.replies import DISTINCT, LOOKED_AT, Replies, latest_answer
 
 LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
 REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones
@@ -99,9 +110,10 @@ class _Chain:
         return self.latest.who.may_be(request.who) and self.latest.who.same_place(request.who)
 
 
-def _whole(output: Output) -> bytes:
-    """Return an output that is whole; nothing of one that came in pieces."""
-    return output if isinstance(output, bytes) else b""
+def _unread(streamed: Streamed) -> bytes:
+    """Read nothing of an output that came in pieces."""
+    del streamed
+    return b""
 
 
 class Chains:
@@ -110,7 +122,7 @@ class Chains:
     `joined` puts an output together that came in pieces; it is asked only where nothing else tells the chain.
     """
 
-    def __init__(self, remembered: int = REMEMBERED, *, joined: Callable[[Output], bytes] = _whole) -> None:
+    def __init__(self, remembered: int = REMEMBERED, *, joined: Callable[[Streamed], bytes] = _unread) -> None:
         self._chains: dict[str, _Chain] = {}  # the latest touched last
         self._alike: dict[int, dict[str, _Chain]] = {}  # by a hash of the first message; the latest last
         self._responses: dict[str, _Chain] = {}  # by a chain's latest response
@@ -345,7 +357,7 @@ def _drops_tools(before: Prompt, prompt: Prompt) -> bool:
 def _answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]:
     """Iterate over what the model said that is long enough to be known by: the first such block of each answer."""
     size = len(prompt.messages)
-    last = min(size, LOOKED_AT)
+    last = min(size, ANSWERS_WITHIN)
     for place in range(size - 1, size - 1 - last, -1) if backwards else range(last):
         segment = prompt.messages[place]
         if segment.kind != "envelope" or not is_models(segment):

@@ -1,9 +1,14 @@
-"""Whether two requests may be of one conversation: who asks, where the recording says, and how alike they are.
+"""Whether two requests may be of one conversation: who asks, how alike they are, and whose reply one of them holds.
 
-In: prompts and what is known of their calls. Rules: nothing that both say differs; a history that was rewritten keeps
-most of what it had. Claude Code's billing header, a line of its own that opens its system prompt, is no likeness: it is
-another one with every request. The Claude API takes it out of a prompt before it caches (public threads, 2026-02);
-vLLM, llama.cpp, Ollama, gateways and a host that nobody knows keep it, as content like all other.
+In: prompts, what is known of their calls, the output of each response. Rules: nothing that both say differs; a history
+that was rewritten keeps most of what it had. Claude Code's billing header, a line of its own that opens its system
+prompt, is no likeness: it is another one with every request. The Claude API takes it out of a prompt before it caches
+(public threads, 2026-02); vLLM, llama.cpp, Ollama, gateways and a host that nobody knows keep it, as content like all
+other.
+
+What the model said is known where responses are recorded: by ids of its calls, and by texts that no other reply has. A
+reply is read when it is first asked for, at most once; those that nobody asks for are never put together. Memory: what
+was not read, up to `ROOM` bytes, the oldest forgotten first; a few hashes of what was.
 
 Sources: headers and ids as readers found them; `metadata.user_id` of Claude Code's bodies, which holds the
 session as JSON or behind `_session_`; `cc_prev_req` in the billing header.
@@ -14,19 +19,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple, TypeAlias, cast
 
 from msgspec.structs import replace
 
-from lore.model.canonical import text_of
+from lore.model.canonical import decode, text_of
 from lore.model.jsonslice import table
 from lore.model.prompt import Prompt, Segment
 from lore.model.providers import place_in, provider_of
-from lore.model.turn import Exchange
+from lore.model.turn import Exchange, Output, Streamed
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.blocks import HEADER, is_header
 from lore.prefix.overlap import same_content
+
+ROOM = 8 * 1024 * 1024  # bytes of replies that are not read
+ANSWERS_WITHIN = 128  # segments in which answers are sought, from a request's beginning or its end
+DISTINCT = 48  # bytes or characters of a text by which an answer is known: "Done." is said in many conversations
+_ID = 16  # of a name that a provider makes up; some servers count their calls
+_MOST = 64  # texts by which one reply is known
+_IDS = ("id", "call_id", "toolUseId")
+
+Keys: TypeAlias = frozenset[int]
 
 SIMILAR = 0.8
 _LOOKED_AT = 8  # blocks that are compared by content: where all of these are the same, the rest is
@@ -187,3 +202,74 @@ def _system(prompt: Prompt) -> list[Segment]:
 
 def _without_header(head: Iterable[Segment]) -> list[Segment]:
     return [segment for segment in head if segment.section != "system" or _QUOTED not in segment.data[:_FIRST]]
+
+
+class Replies:
+    """The latest reply of each chain; `joined` puts one together that came in pieces."""
+
+    def __init__(self, joined: Callable[[Streamed], bytes], room: int = ROOM) -> None:
+        self._joined = joined
+        self._room = room
+        self._unread: dict[str, Output] = {}  # by chain, the oldest first
+        self._read: dict[str, Keys] = {}
+
+    def note(self, chain: str, output: Output) -> None:
+        """Take a chain's latest reply; the one before it is nobody's any more."""
+        self.forget(chain)
+        if output:
+            self._unread[chain] = output
+            self._room -= _size(output)
+        while self._room < 0:
+            self.forget(next(iter(self._unread)))
+
+    def forget(self, chain: str) -> None:
+        """Forget a chain's reply."""
+        self._read.pop(chain, None)
+        unread = self._unread.pop(chain, None)
+        self._room += 0 if unread is None else _size(unread)
+
+    def of(self, chain: str) -> Keys:
+        """Return what a chain's reply is known by."""
+        unread = self._unread.get(chain)
+        if unread is not None:
+            self.forget(chain)
+            raw = unread if isinstance(unread, bytes) else self._joined(unread)
+            self._read[chain] = frozenset(islice(_keys(raw), _MOST))
+        return self._read.get(chain, frozenset())
+
+
+def latest_answer(prompt: Prompt) -> Keys:
+    """Return what the latest answer that a request holds is known by."""
+    size, found = len(prompt.messages), set[int]()
+    blocks: list[Segment] = []
+    for place in range(size - 1, max(-1, size - 1 - ANSWERS_WITHIN), -1):
+        segment = prompt.messages[place]
+        blocks.append(segment)
+        if segment.kind != "envelope":
+            continue
+        if is_models(segment):
+            found.update(*(islice(_keys(block.json), _MOST) for block in blocks))
+        elif found:
+            break
+        blocks = []
+    return frozenset(found)
+
+
+def _keys(raw: bytes) -> Iterator[int]:
+    """Yield hashes of the texts and ids by which a reply is known, wherever they stand in it."""
+    try:
+        waiting: list[tuple[str, object]] = [("", decode(raw))]
+    except (ValueError, RecursionError):
+        return
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += cast("dict[str, object]", value).items()
+        elif isinstance(value, list):
+            waiting += [(key, element) for element in cast("list[object]", value)]
+        elif isinstance(value, str) and len(text := value.strip()) >= (_ID if key in _IDS else DISTINCT):
+            yield hash(text)
+
+
+def _size(output: Output) -> int:
+    return len(output if isinstance(output, bytes) else output.raw)

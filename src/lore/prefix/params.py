@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.model.canonical import canonical, printable, text_of
+from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.differences import BetasChanged, CostsFrom, ModelFamily, ParameterChanged, Setting
 from lore.model.jsonslice import table
@@ -21,7 +22,6 @@ from lore.model.prompt import Prompt
 from lore.model.providers import provider_of
 from lore.model.turn import Call
 from lore.prefix.blocks import without_empty
-from lore.prefix.cause import Cause
 from lore.prefix.overlap import WIDE
 
 # Fields, by the code that a change of them has; those with a point stand inside another one.

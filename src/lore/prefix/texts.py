@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 from lore.model.canonical import canonical, decode, encode, letters
+from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.differences import Respelled, Spelling, Varies
 from lore.model.prompt import Segment
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.align import DifferingRanges, gaps
-from lore.prefix.cause import Cause
 from lore.prefix.volatile import numbered, topic, varied
 
 MOST = 64  # differing lines that are looked at one by one; what differs in more is another text

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from lore.judge.witnesses import BilledColumn, BytesColumn, Columns
 from lore.model import evidence as e
+from lore.model.cause import mapped
 from lore.model.codes import CODES, Code
-from lore.model.differences import Fact, mapped
+from lore.model.differences import Fact
 from lore.model.mask import mask
 from lore.model.results import AlsoSeen, CauseResult, ColumnsResult, Finding
 from lore.model.state import SIGNS
