@@ -26,7 +26,7 @@ from lore.judge.base import Place
 from lore.judge.policy import Budgets
 from lore.model.results import Finding
 from lore.pytest_plugin.judging import judge
-from lore.pytest_plugin.requests import Entry
+from lore.pytest_plugin.requests import RequestEntry
 from lore.recording.base import Problems, UnrecognisedError
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
@@ -203,9 +203,9 @@ def test_a_cache_that_is_asked_for_changes_no_verdict(cache, tmp_path):
     assert simulated(str(log), cache) == checked(str(log)) != {}
 
 
-def bodies(path: str) -> list[Entry]:
+def bodies(path: str) -> list[RequestEntry]:
     """The requests of a file of bodies, as a test hands them to the plugin."""
-    return [Entry(line, must=False) for line in Path(path).read_bytes().split(b"\n")]
+    return [RequestEntry(line, must=False) for line in Path(path).read_bytes().split(b"\n")]
 
 
 def is_bodies(path: str) -> bool:

@@ -6,18 +6,18 @@ import os
 
 import pytest
 
-from lore.recording.tailing import Change, Tail
+from lore.recording.tailing import FileChange, FileTail
 from waiting import Script, add, put, rotate
 
 
 def tail(path, *actions):
     """Bytes joined between two looks, changes by what they say."""
     found = []
-    for one in Tail(str(path), Script(*actions)):
+    for one in FileTail(str(path), Script(*actions)):
         if isinstance(one, bytes) and found and isinstance(found[-1], bytes):
             found[-1] += one
         elif one is not None:
-            found.append(one.what if isinstance(one, Change) else one)
+            found.append(one.what if isinstance(one, FileChange) else one)
         else:
             found.append("-")
     return [one for one in found if one != "-"]
@@ -33,7 +33,7 @@ def test_no_byte_is_read_twice(tmp_path, monkeypatch):
     log = tmp_path / "log"
     log.write_bytes(b"x" * 100_000)
     monkeypatch.setattr("lore.recording.tailing.KNOWN", 16)
-    followed = Tail(str(log), Script(*[add(log, b"y" * 10) for _ in range(50)]))
+    followed = FileTail(str(log), Script(*[add(log, b"y" * 10) for _ in range(50)]))
     assert sum(len(one) for one in followed if isinstance(one, bytes)) == 100_500
 
 
@@ -88,7 +88,7 @@ def test_a_file_that_was_moved_away_and_back_is_the_same(tmp_path):
 
 def test_a_file_that_is_missing_at_the_start_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
-        Tail(str(tmp_path / "none"), Script())
+        FileTail(str(tmp_path / "none"), Script())
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")

@@ -12,7 +12,7 @@ from lore.model.items import CompactDivider, ToolCall
 from lore.recording.opening import Options
 from lore.report.json_report import render
 from lore.run.folding import fold
-from lore.run.following import Cursor, Note, cursor_of, epoch_of, follow_events, follow_timeline
+from lore.run.following import LogCursor, Note, cursor_of, epoch_of, follow_events, follow_timeline
 from model.making import call, dumps, record, said, user
 from waiting import Script, add, put, rotate
 
@@ -192,7 +192,7 @@ def test_a_malformed_cursor_is_an_error_with_a_hint(text):
 
 
 def test_a_cursor_reads_as_it_is_written():
-    assert cursor_of(str(Cursor("0123abcd", 7))) == Cursor("0123abcd", 7)
+    assert cursor_of(str(LogCursor("0123abcd", 7))) == LogCursor("0123abcd", 7)
 
 
 def test_a_line_is_an_event_or_a_snapshot(log):

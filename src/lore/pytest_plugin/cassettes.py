@@ -29,7 +29,7 @@ from lore.recording.opening import Options
 from lore.report.plain import visible
 from lore.report.registry import REPORTS
 from lore.report.terminal import console
-from lore.run.check import CheckContext, Outcome, check
+from lore.run.check import CheckContext, CheckOutcome, check
 
 FOLDER = "cassettes"
 _SENT = "lore_cassettes"
@@ -51,7 +51,7 @@ class Cassettes:
             raise pytest.UsageError(f"{error.message}{error.hint and f' ({error.hint})'}") from None
         self._used: Used = {}
         self._moved: set[str] = set()  # marked tests whose own assertions reported something
-        self._verdict: Verdict | None = None
+        self._verdict: CassetteVerdict | None = None
         self._watch()
 
     def _given(self, folder: str) -> str:
@@ -112,7 +112,7 @@ class Cassettes:
         if self._verdict.failed and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def _judge(self) -> Verdict:
+    def _judge(self) -> CassetteVerdict:
         if self._folder is not None:
             return judged(f"all below {self._folder}", [self._folder], {}, self._settings)
         used = {_path_shown(path): tests for path, tests in self._used.items() if os.path.isfile(path)}
@@ -154,7 +154,7 @@ def _path_shown(path: str) -> str:
     return os.path.relpath(path, folder) if Path(path).is_relative_to(folder) else path
 
 
-class Verdict(NamedTuple):
+class CassetteVerdict(NamedTuple):
     """What was judged, the lines to print, and why it fails (empty: it does not)."""
 
     what: str
@@ -170,7 +170,7 @@ class Verdict(NamedTuple):
 def judged(
     what: str, paths: list[str], users: Mapping[str, Mapping[str, str]], loaded: Loaded, *,
     moved: Collection[str] = (),
-) -> Verdict:  # fmt: skip
+) -> CassetteVerdict:  # fmt: skip
     """Judge files or folders; `users` names the tests of each file, with their reasons to move the prefix.
 
     `moved` names the tests that moved something else, so that their mark is needed.
@@ -180,12 +180,12 @@ def judged(
     try:
         strict, loose = (_outcome(some, loaded) for some in (others, excused))
     except LoreError as error:
-        return Verdict(what, [visible(error.message)], _shown(error))
+        return CassetteVerdict(what, [visible(error.message)], _shown(error))
     lines = [*_lines(strict, users), *_excused(loose, excused, users, moved)]
-    return Verdict(what, lines, _reason(strict, any_path=bool(paths)))
+    return CassetteVerdict(what, lines, _reason(strict, any_path=bool(paths)))
 
 
-def _outcome(paths: list[str], loaded: Loaded) -> Outcome | None:
+def _outcome(paths: list[str], loaded: Loaded) -> CheckOutcome | None:
     if not paths:
         return None
     settings, file = loaded
@@ -201,7 +201,7 @@ def _shown(error: LoreError) -> str:
     return visible(f"lore: {error.message}{error.hint and f' ({error.hint})'}")
 
 
-def _reason(outcome: Outcome | None, *, any_path: bool) -> str:
+def _reason(outcome: CheckOutcome | None, *, any_path: bool) -> str:
     if not any_path:
         return "lore: there is no cassette to judge"
     if outcome is not None and outcome.failed:
@@ -211,7 +211,7 @@ def _reason(outcome: Outcome | None, *, any_path: bool) -> str:
     return ""
 
 
-def _lines(outcome: Outcome | None, users: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _lines(outcome: CheckOutcome | None, users: Mapping[str, Mapping[str, str]]) -> list[str]:
     if outcome is None:
         return []
     lines = _report(outcome.result)
@@ -226,7 +226,7 @@ def _report(result: Checked) -> list[str]:
 
 
 def _excused(
-    outcome: Outcome | None, paths: list[str], users: Mapping[str, Mapping[str, str]], moved: Collection[str]
+    outcome: CheckOutcome | None, paths: list[str], users: Mapping[str, Mapping[str, str]], moved: Collection[str]
 ) -> list[str]:
     """Say what the cassettes of marked tests hold, and which mark nothing needed."""
     if outcome is None:

@@ -18,7 +18,7 @@ from lore.judge.pairs import Pair
 from lore.model.codes import CODES
 from lore.model.results import Diff, DivergenceResult, Finding, Side
 from lore.model.vector import common_prefix
-from lore.pytest_plugin.requests import Entry
+from lore.pytest_plugin.requests import RequestEntry
 from lore.recording.base import Problems
 from lore.recording.corpus import Opened
 from lore.recording.opening import Options
@@ -45,7 +45,7 @@ class Moved(NamedTuple):
     diff: Diff | None
 
 
-class Judged(NamedTuple):
+class JudgedRequests(NamedTuple):
     """How many of the requests lore knows and how many pairs were compared, what moved, every code that was found."""
 
     requests: int
@@ -54,7 +54,7 @@ class Judged(NamedTuple):
     codes: frozenset[str]
 
 
-def judge(entries: list[Entry]) -> Judged:
+def judge(entries: list[RequestEntry]) -> JudgedRequests:
     """Judge requests in the order in which they were sent; raises LoreError for one that is none.
 
     Cost O(bytes of all requests).
@@ -62,7 +62,7 @@ def judge(entries: list[Entry]) -> Judged:
     problems = Problems()
     data = b"\n".join(entry.record for entry in entries)
     recording = Options(format="bodies").open("requests", problems, opened=Opened(data, iter([data])))
-    judged = _Requests()
+    judged = _RequestVerdicts()
     for verdict, ended in verdicts(recording, PACKAGED.judge(), PLACE):
         judged.ended(ended)
         if verdict is not None:
@@ -71,10 +71,10 @@ def judge(entries: list[Entry]) -> Judged:
         number = problem.line or 1
         if entries[number - 1].must:
             raise LoreError(f"request {number} cannot be judged: {problem.message}", hint=_HINT)
-    return Judged(judged.requests, judged.pairs, tuple(judged.moved), frozenset(judged.codes))
+    return JudgedRequests(judged.requests, judged.pairs, tuple(judged.moved), frozenset(judged.codes))
 
 
-class _Requests:
+class _RequestVerdicts:
     """The verdicts on requests, as far as a test fails by them."""
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ EVIDENCE = 240  # characters
 _BECAME = "… became …"
 
 
-def failure(judged: Judged, moved: list[Moved]) -> str:
+def failure(judged: JudgedRequests, moved: list[Moved]) -> str:
     """Return the message of a failing assertion."""
     pairs = "pair" if judged.pairs == 1 else "pairs"
     lines = [f"the prompt's prefix moved in {len(moved)} of {judged.pairs} {pairs} of successive requests"]
@@ -160,7 +160,7 @@ def failure(judged: Judged, moved: list[Moved]) -> str:
     return "\n".join(lines)
 
 
-def nothing_compared(given: int, judged: Judged, watched: str, streams: int = 0) -> str:
+def nothing_compared(given: int, judged: JudgedRequests, watched: str, streams: int = 0) -> str:
     """Say why there was nothing to judge; `streams` of the requests had a body that could not be recorded."""
     if judged.requests > 1:
         why = f"no two of {judged.requests} requests belong to one conversation"

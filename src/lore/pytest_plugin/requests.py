@@ -21,14 +21,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _HINT = "give bodies (dict, str or bytes), httpx or requests requests, or {request, usage, timestamp} records"
 
 
-class Entry(NamedTuple):
+class RequestEntry(NamedTuple):
     """One request as a JSON record; `must`: it was given as a request body, and has to be one."""
 
     record: bytes
     must: bool
 
 
-def entries(requests: Iterable[object]) -> list[Entry]:
+def entries(requests: Iterable[object]) -> list[RequestEntry]:
     """Return a record for each request; raises LoreError for what is none."""
     if not _is_list(requests):
         raise LoreError(f"assert_prefix_stable takes a list of requests, not {_kind(requests)}", hint=_HINT)
@@ -39,13 +39,13 @@ def _is_list(value: object) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
-def _entry(value: object, number: int) -> Entry:
+def _entry(value: object, number: int) -> RequestEntry:
     if isinstance(value, Recorded):
-        return Entry(_record(value.record(), number), must=False)
+        return RequestEntry(_record(value.record(), number), must=False)
     members = _members(value)
     if members is not None and "request" in members:
-        return Entry(_record({**members, "request": _body(members["request"], number)}, number), must=True)
-    return Entry(_record({"request": _body(value, number)}, number), must=True)
+        return RequestEntry(_record({**members, "request": _body(members["request"], number)}, number), must=True)
+    return RequestEntry(_record({"request": _body(value, number)}, number), must=True)
 
 
 def _members(value: object) -> dict[str, object] | None:

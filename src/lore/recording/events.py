@@ -30,7 +30,7 @@ from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, load_plugins
 from lore.recording.overrides import Completion, completed
-from lore.recording.subagents import Family
+from lore.recording.subagents import SessionChains
 
 _PLAIN = (e.Append, e.PatchToolCall, e.TurnCompleted)
 
@@ -84,17 +84,17 @@ class EventRecording(Recording):
         return chained.from_iterable(self.lists())
 
     def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
-        family = Family(self.companions, self.problems)
-        yield from family.noted(reads)
-        yield from self._reads_of(family)
+        chains = SessionChains(self.companions, self.problems)
+        yield from chains.noted(reads)
+        yield from self._reads_of(chains)
 
     def companions_reads(self) -> Iterator[Read]:
         """Yield what the companions hold, where a caller has taken and folded the session itself."""
         known = self.state.chains
-        return self._reads_of(Family(self.companions, self.problems, known)) if self.companions else iter(())
+        return self._reads_of(SessionChains(self.companions, self.problems, known)) if self.companions else iter(())
 
-    def _reads_of(self, family: Family) -> Iterator[Read]:
-        for shown, read in family.reads():
+    def _reads_of(self, chains: SessionChains) -> Iterator[Read]:
+        for shown, read in chains.reads():
             self.reading = shown
             yield read
         self.reading = self.shown

@@ -176,7 +176,7 @@ class _Response(NamedTuple):
     size: int
 
 
-class Whole(NamedTuple):
+class WholePrompt(NamedTuple):
     """A prompt that is whole as far as it is recorded; `missing` names the response that is not."""
 
     prompt: Prompt
@@ -190,10 +190,10 @@ class Continuations:
         self._responses: dict[str, _Response] = {}  # the latest last
         self._room = remembered
 
-    def whole(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> Whole:
+    def whole(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> WholePrompt:
         """Take the next request; a prompt that continues nothing is given back as it is."""
         if prompt.dialect != CONTINUING:
-            return Whole(prompt)
+            return WholePrompt(prompt)
         previous = exchange.call.previous or _text(prompt, "previous_response_id")
         conversation = _conversation(prompt)
         before = self._responses.get(previous or conversation)
@@ -208,7 +208,7 @@ class Continuations:
         for name in (exchange.response_id, conversation):
             if name:
                 self._remember(name, made, items, exchange, len(made.messages) - len(prompt.messages))
-        return Whole(made, missing)
+        return WholePrompt(made, missing)
 
     def _remember(self, name: str, prompt: Prompt, items: int, exchange: Exchange, shared: int) -> None:
         heads, marked = len(prompt.head), zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)

@@ -22,7 +22,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems
 
 
-class Family:
+class SessionChains:
     """The chains of one session, its own file's and those of its companions."""
 
     def __init__(self, paths: Sequence[str], problems: Problems, known: Collection[str] = ()) -> None:

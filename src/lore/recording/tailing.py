@@ -1,7 +1,7 @@
 """What is being written, as the bytes that come: a file, opened once, polled, never read again; and its logs.
 
 In: a path, and what waits between two looks. Out: bytes as they are added, `None` each time that all
-there was has been read, and a `Change` where the file is another one now. Rules: what a rotation leaves
+there was has been read, and a `FileChange` where the file is another one now. Rules: what a rotation leaves
 in the old file is read before the new one; a file that vanishes is waited for. Errors of the operating
 system are left to the caller; a file that is missing at the start is one.
 
@@ -35,14 +35,14 @@ Wait: TypeAlias = Callable[[], bool]
 Say: TypeAlias = Callable[[str], None]
 
 
-class Change(NamedTuple):
+class FileChange(NamedTuple):
     """What happened to the file; `anew`: what comes now is another log, from its beginning."""
 
     what: str
     anew: bool
 
 
-class Tail:
+class FileTail:
     """Follow a file from its beginning. `wait` returns once it is time to look again, False to end."""
 
     def __init__(self, path: str, wait: Wait) -> None:
@@ -59,7 +59,7 @@ class Tail:
         self._known = b""
         self._seen = (0, 0)
 
-    def __iter__(self) -> Iterator[bytes | Change | None]:
+    def __iter__(self) -> Iterator[bytes | FileChange | None]:
         """Yield what comes, until `wait` says that it is enough."""
         try:
             while True:
@@ -96,7 +96,7 @@ class Tail:
             self._known = (self._known + data[-KNOWN:])[-KNOWN:]
             yield data
 
-    def _rewritten(self) -> Change | None:
+    def _rewritten(self) -> FileChange | None:
         """Look whether what was read still stands there; if not, begin again."""
         found = os.fstat(self._file.fileno())
         seen, self._seen = self._seen, (found.st_size, found.st_mtime_ns)
@@ -111,20 +111,20 @@ class Tail:
         if not what:
             return None
         self._offset, self._known = 0, b""
-        return Change(what, anew=True)
+        return FileChange(what, anew=True)
 
-    def _moved(self) -> Change | None:
+    def _moved(self) -> FileChange | None:
         """Look whether the name still means the file that is open."""
         try:
             named = os.stat(self._path)
         except (FileNotFoundError, NotADirectoryError):
             gone, self._gone = self._gone, True
-            return None if gone else Change("is gone; waiting for it", anew=False)
+            return None if gone else FileChange("is gone; waiting for it", anew=False)
         held = os.fstat(self._file.fileno())
         gone, self._gone = self._gone, False
         if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
-            return Change("was replaced by another file", anew=True)
-        return Change("is back", anew=False) if gone else None
+            return FileChange("was replaced by another file", anew=True)
+        return FileChange("is back", anew=False) if gone else None
 
 
 def every(seconds: float = INTERVAL) -> bool:
@@ -157,7 +157,7 @@ class Live:
         self._quiet = False
         self._held: list[bytes] = []
         try:
-            self._tail = iter(Tail(path, wait))
+            self._tail = iter(FileTail(path, wait))
         except OSError as error:
             raise corpus.unreadable(path, error) from None
         except ValueError as error:  # an embedded NUL
@@ -194,15 +194,15 @@ class Live:
         if self._quiet:
             yield None
         while (data := self._next()) is not None:
-            if isinstance(data, Change):
+            if isinstance(data, FileChange):
                 return
             yield data or None
 
-    def _next(self) -> bytes | Change | None:
+    def _next(self) -> bytes | FileChange | None:
         """Return the next bytes (none: all was read), or a change to another log; None where waiting ended."""
         try:
             for segment in self._tail:
-                if not isinstance(segment, Change):
+                if not isinstance(segment, FileChange):
                     return segment or b""
                 then = "; it is read from its beginning" if segment.anew else ""
                 self._say(f"{self.shown} {segment.what}{then}")

@@ -52,7 +52,7 @@ SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses one that 
 Progress = Callable[[int, int], None]
 
 
-class Outcome(NamedTuple):
+class CheckOutcome(NamedTuple):
     """The result, whether a finding is an error, and whether an input could not be judged.
 
     `baselined` counts the findings of a baseline that was written, `unseen` those of them that this run did not
@@ -100,7 +100,7 @@ def check(
     paths: list[str], budgets: Budgets, options: Options, *, context: CheckContext = NOTHING, jobs: int = 1,
     progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
     pass_over: bool = False,
-) -> Outcome:  # fmt: skip
+) -> CheckOutcome:  # fmt: skip
     """Judge every recording under these paths; raises LoreError for one that was named and is none.
 
     `jobs` files are judged at a time, in processes of their own where there is enough to do. `progress`
@@ -149,7 +149,7 @@ def check(
         checked = redacted(checked)
     else:
         checked = msgspec.structs.replace(checked, findings=list(map(worded, checked.findings)))
-    return Outcome(checked, totals.failed, totals.incomplete, baselined, unseen)
+    return CheckOutcome(checked, totals.failed, totals.incomplete, baselined, unseen)
 
 
 def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:

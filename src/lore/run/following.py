@@ -51,7 +51,7 @@ def follow_timeline(path: str, options: Options, say: Say, *, wait: Wait = every
     live = Live(path, options.format, wait, say)
     while (head := live.head()) is not None:
         folding = _folding(path, options, head)
-        view = _View(folding)
+        view = _TimelineView(folding)
         begun = False
         for data in live.pieces():
             if data is None:
@@ -70,7 +70,7 @@ def _folding(path: str, options: Options, head: bytes) -> LogFold:
     return LogFold(options.open(path, Problems(), opened=corpus.Opened(head, iter(()))))
 
 
-class _View:
+class _TimelineView:
     """What an event shows of the main chain."""
 
     def __init__(self, folding: LogFold) -> None:
@@ -122,7 +122,7 @@ class _View:
         yield chain.entries[place].item
 
 
-class Cursor(NamedTuple):
+class LogCursor(NamedTuple):
     """How far a log was read: its epoch (8 hex digits of the digest of its first line), events folded."""
 
     epoch: str
@@ -132,13 +132,13 @@ class Cursor(NamedTuple):
         return f"{self.epoch}:{self.number}"
 
 
-def cursor_of(text: str) -> Cursor:
+def cursor_of(text: str) -> LogCursor:
     """Read EPOCH:N; raises LoreError where it is none."""
     match = _CURSOR.fullmatch(text)
     if match is None:
         hint = "a cursor is EPOCH:N, as `lore fold --follow --json` writes it"
         raise LoreError(f"{text!r} is no cursor", hint=hint)
-    return Cursor(match["epoch"], int(match["number"]))
+    return LogCursor(match["epoch"], int(match["number"]))
 
 
 def epoch_of(head: bytes) -> str:
@@ -147,7 +147,7 @@ def epoch_of(head: bytes) -> str:
 
 
 def follow_events(
-    path: str, options: Options, say: Say, *, since: Cursor | None = None, wait: Wait = every
+    path: str, options: Options, say: Say, *, since: LogCursor | None = None, wait: Wait = every
 ) -> Iterator[Followed | Problem | None]:
     """Yield what came after `since`, a snapshot where that cannot be said, then events as they come.
 
@@ -162,7 +162,7 @@ def follow_events(
         for data in live.pieces():
             if data is None:
                 if not begun:
-                    yield from _caught_up(folding, Cursor(epoch, number), ring, since)
+                    yield from _caught_up(folding, LogCursor(epoch, number), ring, since)
                     since = None
                 begun = True
                 yield from folding.recording.problems.take()
@@ -171,13 +171,13 @@ def follow_events(
             for event in folding.take(folding.recording.take(data)):
                 number += 1
                 if begun:
-                    yield _line(Cursor(epoch, number), event)
+                    yield _line(LogCursor(epoch, number), event)
                 else:
                     ring.append(event)
         since = None
 
 
-def _caught_up(folding: LogFold, now: Cursor, ring: deque[e.Event], since: Cursor | None) -> Iterator[Followed]:
+def _caught_up(folding: LogFold, now: LogCursor, ring: deque[e.Event], since: LogCursor | None) -> Iterator[Followed]:
     behind = now.number - since.number if since is not None and since.epoch == now.epoch else -1
     if 0 <= behind <= len(ring):
         missed = list(ring)[len(ring) - behind :]
@@ -187,5 +187,5 @@ def _caught_up(folding: LogFold, now: Cursor, ring: deque[e.Event], since: Curso
     yield Followed(cursor=str(now), snapshot=folding.result().result)
 
 
-def _line(cursor: Cursor, event: e.Event) -> Followed:
+def _line(cursor: LogCursor, event: e.Event) -> Followed:
     return Followed(cursor=str(cursor), event=Raw(e.encode(event)))

@@ -59,7 +59,7 @@ def dated(path: str) -> Rules:
     return load(path or None)
 
 
-class Step(NamedTuple):
+class VerdictStep(NamedTuple):
     """The next verdict (None: there are no more turns), and what was found in chains that ended before it."""
 
     verdict: Verdict | None
@@ -68,12 +68,12 @@ class Step(NamedTuple):
 
 def verdicts(
     recording: Recording, judge: Judge, place: Place, predict: Callable[[Turn], Predicted] | None = None
-) -> Iterator[Step]:
+) -> Iterator[VerdictStep]:
     """Judge a recording; the last step has no verdict, and what was found in the chains that were left."""
     for turn in recording.turns():
         ended = [] if recording.events else judge.forget(recording.forgotten(), place)
-        yield Step(judge.turn(turn, None if predict is None else predict(turn)), ended)
-    yield Step(None, judge.finish(place))
+        yield VerdictStep(judge.turn(turn, None if predict is None else predict(turn)), ended)
+    yield VerdictStep(None, judge.finish(place))
 
 
 def reader_of(recording: Recording, chosen: Reader | None) -> Reader:
