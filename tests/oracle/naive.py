@@ -58,6 +58,14 @@ def flatten(body: dict[str, Any], dialect: str, *, drops_header: bool = False) -
     return [one for one in found if not (drops_header and one.section == "system" and _is_header(one.text))]
 
 
+def at_anthropic(body: dict[str, Any], host: str) -> bool:
+    """Tell who serves: by the host, else by the model."""
+    name = host.partition("/")[0]
+    if name:
+        return name.endswith("api.anthropic.com")
+    return str(body.get("model", "")).startswith("claude-")
+
+
 def relation(left: list[Seg], right: list[Seg]) -> str:
     """Name how the right body stands to the left one, of the same shape."""
     if not _shared(left, right):

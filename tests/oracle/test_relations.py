@@ -19,7 +19,7 @@ from lore.model.evidence import TailReplaced
 from lore.prefix.chains import Chains
 from lore.recording.opening import Options
 from lore.run.diff import Comparison, diff_session
-from oracle.naive import dialect_of, flatten, relation, without_end
+from oracle.naive import at_anthropic, dialect_of, flatten, relation, without_end
 
 CAPTURES = ("capture/*", "vcr/*.yaml")
 
@@ -73,14 +73,6 @@ def naive(left, right, tail: int = 0) -> str:
     shape = shapes.pop()
     mine, theirs = (flatten(body, shape, drops_header=at_anthropic(body, host)) for body, host, _ in (left, right))
     return relation(without_end(mine, tail), theirs)
-
-
-def at_anthropic(body: dict[str, Any], host: str) -> bool:
-    """Tell who serves: by the host, else by the model."""
-    name = host.partition("/")[0]
-    if name:
-        return name.endswith("api.anthropic.com")
-    return str(body.get("model", "")).startswith("claude-")
 
 
 FILES = sorted(file for pattern in CAPTURES for file in CORPUS.glob(pattern))

@@ -1,0 +1,122 @@
+"""Recordings with drawn bills: sessions of Claude Code in which anything may happen, and any level be read.
+
+In: a seed. Out: the bytes of a file. What is billed follows no cause: every level is drawn beside every sign, so that
+what may not be said of a level is tried.
+"""
+
+from __future__ import annotations
+
+import random
+
+from faults.sessions import HOUR, SHORT, Session
+
+VERSIONS = ("1.0.120", "2.0.76", "2.1.12", "2.1.56", "2.1.119", "2.1.150", "2.1.207", "2.1.217")
+MODELS = ("claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-opus-4-8", "claude-fable-5")
+VERDICTS = ("tools_changed", "system_changed", "messages_changed", "previous_message_not_found", "unavailable")
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+PAUSES = (20.0, 20.0, 20.0, 20.0, 2.0, 200.0, 299.0, 320.0, 700.0, 3500.0, 3700.0, 9000.0)
+
+
+def drawn_session(seed: int) -> bytes:
+    """Return a log of up to 24 requests, some of a subagent, some repeated."""
+    return _Drawn(seed).written()
+
+
+class _Drawn:
+    """Draw what happens and what is billed, turn by turn."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(f"drawn {seed}")
+        draw = self.chance
+        self.log = Session(version=draw.choice(VERSIONS), model=draw.choice(MODELS), ttl=draw.choice((HOUR, SHORT)))
+        self.head = draw.choice((400, 9_000, 22_000, 31_000))
+        self.total = self.head + draw.randrange(200, 9_000)
+        self.marks = [0, self.head]
+        self.model = self.log.model
+
+    def written(self) -> bytes:
+        log, draw = self.log, self.chance
+        log.ask("Do it.")
+        self._answer(levels=(0, self.head))
+        for _ in range(draw.randrange(2, 24)):
+            draw.choices(
+                (self._loop, self._prompt, self._compact, self._clear, self._aside, self._again, self._model),
+                (8, 5, 1, 1, 1, 1, 0.5),
+            )[0]()
+        return log.written()
+
+    def _loop(self) -> None:
+        log, draw = self.log, self.chance
+        if not log.calls:
+            self._prompt()
+            return
+        found = [{"type": "tool_reference", "tool_name": f"mcp__x__{draw.randrange(9)}"}]
+        log.results(draw.choice(("done", "done", "done", found, [IMAGE])))
+        if draw.random() < 0.2:
+            log.attach("hook_additional_context", content=["be brief"], hookName="PostToolUse:Edit", toolUseID="t",
+                       hookEvent="PostToolUse")  # fmt: skip
+        self._answer()
+
+    def _prompt(self) -> None:
+        log, draw = self.log, self.chance
+        if log.calls:
+            log.results()
+        if draw.random() < 0.15:
+            log.attach("deferred_tools_delta", addedNames=["mcp__x__a"], addedLines=["a"], removedNames=[],
+                       **({"pendingMcpServers": ["x"]} if draw.random() < 0.5 else {}))  # fmt: skip
+        if draw.random() < 0.1:
+            log.version = draw.choice(VERSIONS)
+        log.wait(draw.choice(PAUSES))
+        said = draw.choice(("Next.", "Next.", "Next.", "[Request interrupted by user]", [IMAGE]))
+        log.ask("<command-name>/model</command-name>" if draw.random() < 0.1 else said)
+        self._answer()
+
+    def _compact(self) -> None:
+        self.log.compact(self.total)
+        self.total = self.head + self.chance.randrange(500, 6_000)
+        self._answer(levels=(0, self.head, self.head, self.head))
+
+    def _clear(self) -> None:
+        calls = tuple(call for call, _ in self.log.calls) if self.chance.random() < 0.5 else ()
+        self.log.results()
+        self.log.clear(calls, self.total)
+        self.total = max(self.head, self.total - self.chance.randrange(900, 20_000))
+        self._answer()
+
+    def _aside(self) -> None:
+        """Let a subagent work, whose cache is its own."""
+        name = self.chance.choice(("a1b2", "c3d4"))
+        self.log.ask("Look at it.", name)
+        read = self.chance.choice((0, 4_000, 4_000, 9_000))
+        self.log.answer(read, self.chance.randrange(1, 5_000), chain=name)
+
+    def _again(self) -> None:
+        """Repeat a response under its id, as a resumed session does: it was asked once."""
+        answers = [line for line in self.log.lines if line["type"] == "assistant" and not line["isSidechain"]]
+        message = self.chance.choice(answers)["message"]
+        self.log.line("assistant", message=message, requestId=f"req_{message['id']}")
+
+    def _model(self) -> None:
+        self.log.model = self.chance.choice(MODELS)
+        self._prompt()
+
+    def _answer(self, *, levels: tuple[int, ...] = ()) -> None:
+        """Bill a request: its read is one of the levels, else mostly all that stood, and sometimes anything."""
+        draw, stood = self.chance, self.marks[-1]
+        if not levels:
+            self.total += draw.choice((40, 300, 900, 3_000, 12_000))
+            if draw.random() < 0.06:
+                self.total = max(self.head, self.total - draw.choice((900, 1_000, 1_001, 5_000, 30_000)))
+            levels = (stood,)
+            if draw.random() < 0.3:
+                before = self.marks[-2]
+                levels = (0, self.head, before, before - 1, stood - 999, stood - 1_001, stood + 77, self.total // 2)
+        read = max(0, min(draw.choice(levels), self.total - 3))
+        fell = read < stood - 1_000 and self.log.model == self.model
+        verdict = draw.choice(VERDICTS) if fell and draw.random() < 0.5 else ""
+        calls = draw.choice(((), ("Read",), ("Read", "Bash"), ("ToolSearch",), ("Skill",)))
+        uncached = draw.choice((3, 3, 3, min(700, self.total - read)))
+        self.log.answer(read, self.total - read - uncached, uncached, calls=calls, thinking=draw.random() < 0.8,
+                        verdict=verdict, missed=stood - read if verdict else None)  # fmt: skip
+        self.marks.append(self.total - uncached)
+        self.model = self.log.model

@@ -1,0 +1,207 @@
+"""What lore says of each turn is what an independent reading of the raw file says must hold: pairs, losses, levels."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.running import lore
+from faults.sessions import Session
+from oracle.recordings import read
+from oracle.verdicts import Answers, differences
+
+
+def answers(path: Path, *options: str) -> Answers:
+    """Ask lore."""
+    simulated = lore("simulate", "--json", *options, str(path))
+    checked = lore("check", "-v", "--json", *options, str(path))
+    pairs = lore("diff-prefix", "--json", "--no-tokens", *options, str(path))
+    assert simulated.code in (0, 3), simulated.err
+    assert checked.code in (0, 1, 3), checked.err
+    return Answers(simulated.json, checked.json, pairs.lines)
+
+
+# the oracle itself: what is wrong in an answer is seen
+
+
+def session() -> Session:
+    """Six requests: the fourth reads the head alone after a search for tools, the last finds an expired cache."""
+    log = Session()
+    log.ask("Do it.")
+    log.answer(20_000, 5_000, calls=("Read",))
+    log.results()
+    log.answer(25_000, 3_000, calls=("Read",))
+    log.results()
+    log.answer(28_000, 3_000, calls=("ToolSearch",))
+    log.results([{"type": "tool_reference", "tool_name": "mcp__x__a"}])
+    log.answer(20_000, 12_000, calls=("Read",))
+    log.results()
+    log.answer(32_000, 1_000)
+    log.wait(7_300)
+    log.ask("And now?")
+    log.answer(0, 33_500)
+    return log
+
+
+@pytest.fixture
+def told(tmp_path) -> tuple[Path, Answers]:
+    """What lore says of that session, which is right."""
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(session().written())
+    found = answers(path)
+    assert [row["lost_tokens"] for row in found.simulated["turns"]] == [None, 0, 0, 11_000, 0, 33_000]
+    assert differences(path, found) == []
+    return path, found
+
+
+def leading(answers: Answers, turn: int) -> dict[str, Any]:
+    return answers.simulated["turns"][turn - 1]["causes"][0]
+
+
+def _loses_more(answers: Answers) -> None:
+    answers.simulated["turns"][3]["lost_tokens"] = 14_300
+
+
+def _costs_more(answers: Answers) -> None:
+    next(finding for finding in answers.checked["findings"] if finding["turn"] == 4)["lost_tokens"] = 14_300
+
+
+def _is_fine(answers: Answers) -> None:
+    answers.simulated["turns"][3].update(causes=[], lost_tokens=0)
+
+
+def _reads_another_bill(answers: Answers) -> None:
+    answers.simulated["turns"][1]["billed"]["read_tokens"] = 24_999
+
+
+def _predicts_less_than_nothing(answers: Answers) -> None:
+    answers.simulated["turns"][1]["predicted"]["write_tokens"] = -1
+
+
+def _compares_another(answers: Answers) -> None:
+    answers.pairs[3]["left"]["name"] = answers.pairs[1]["left"]["name"]
+
+
+def _compares_nothing(answers: Answers) -> None:
+    del answers.pairs[3]
+
+
+def _wastes_what_was_read(answers: Answers) -> None:
+    answers.simulated["turns"][2]["causes"] = [{**leading(answers, 4), "kind": "waste"}]
+
+
+def _blames_tools_above_the_breakpoint(answers: Answers) -> None:
+    answers.simulated["turns"][2]["causes"] = [{**leading(answers, 4), "kind": "unattributable"}]
+
+
+def _expires_too_soon(answers: Answers) -> None:
+    answers.simulated["turns"][3]["causes"] = [leading(answers, 6)]
+
+
+def _wastes_what_expired(answers: Answers) -> None:
+    answers.simulated["turns"][5]["causes"] = [{**leading(answers, 4), "kind": "waste"}]
+
+
+def _forgets_a_turn(answers: Answers) -> None:
+    del answers.simulated["turns"][2]
+    del answers.pairs[1:3]
+
+
+def _adds_a_turn(answers: Answers) -> None:
+    answers.simulated["turns"].append({**answers.simulated["turns"][5], "line": 999, "turn": 7})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (_loses_more, "lost 11,000 tokens and is said to have lost 14,300"),
+        (_costs_more, "is said to have cost 14,300 tokens of 11,000"),
+        (_is_fine, "lost 11,000 tokens and is called fine"),
+        (_reads_another_bill, "read_tokens is 25,000 and is shown as 24,999"),
+        (_predicts_less_than_nothing, "predicts"),
+        (_compares_another, "is compared with line"),
+        (_compares_nothing, "is compared with nothing"),
+        (_wastes_what_was_read, "all that stood was read, and it is called waste"),
+        (_blames_tools_above_the_breakpoint, "the read reaches the breakpoint before the last"),
+        (_expires_too_soon, "LORE128 cache-expired, though only"),
+        (_wastes_what_expired, "of the 3600 that a cache lives"),
+        (_forgets_a_turn, "no turn of lore's stands here"),
+        (_adds_a_turn, "7 turns, of which 6 are requests of the file"),
+    ],
+)
+def test_the_oracle_sees_what_is_wrong(spoil: Callable[[Answers], None], words, told):
+    path, right = told
+    spoilt = copy.deepcopy(right)
+    spoil(spoilt)
+    found = differences(path, spoilt)
+    assert [what for what in found if words in what], found
+
+
+def _last(log: Session, read: int, verdict: str = "") -> Session:
+    log.ask("And then?")
+    log.answer(read, 40_000 - read, verdict=verdict)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("log", "section", "words"),
+    [
+        (_last(session(), 20_000, "system_changed"), "messages", "the provider says system_changed"),
+        (_last(session(), 20_000, "messages_changed"), "system", "the provider says messages_changed"),
+        (_last(session(), 20_000, "tools_changed"), "tools", ""),
+        (_last(session(), 20_000), "messages", ""),
+    ],
+)
+def test_the_oracle_holds_causes_against_the_verdict(log, section, words, tmp_path):
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(log.written())
+    found = answers(path)
+    row = found.simulated["turns"][6]
+    row["causes"] = [{**found.simulated["turns"][3]["causes"][0], "section": section, "kind": "waste"}]
+    wrong = [what for what in differences(path, found) if "main:7" in what and "lost" not in what]
+    assert (len(wrong) == 1 and words in wrong[0]) if words else not wrong
+
+
+def test_the_oracle_knows_the_head_from_what_a_compaction_left(tmp_path):
+    log = session()
+    log.compact(33_500)
+    log.answer(20_000, 4_000)
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(_last(log, 19_000).written())
+    found = answers(path)
+    row = found.simulated["turns"][7]
+    row["causes"] = [{**found.simulated["turns"][3]["causes"][0], "section": "messages"}]
+    assert [what for what in differences(path, found) if "does not reach the head" in what]
+
+
+def test_copies_of_a_response_are_one_request(tmp_path):
+    log = session()
+    copied = [line for line in log.lines if line["type"] == "assistant"][:6]
+    for line in copied:
+        log.line("assistant", message=line["message"], requestId=line["requestId"])
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(log.written())
+    assert len(read(path)) == 6
+    assert differences(path, answers(path)) == []
+
+
+def test_a_prompt_that_no_cache_holds_loses_nothing(tmp_path):
+    usage = {"input_tokens": 30, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 5}
+    path = tmp_path / "capture.jsonl"
+    lines = []
+    for number, system in enumerate(("It is noon.", "It is one.")):
+        body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "system": system,
+                "messages": [{"role": "user", "content": "Hi."}]}  # fmt: skip
+        lines.append(json.dumps({"ts": 1_779_000_000 + number, "request": body, "usage": usage}))
+    path.write_text("\n".join(lines))
+    assert [request.bill and request.bill.asked for request in read(path)] == [30, 30]
+    found = answers(path)
+    assert differences(path, found) == []
+    for row in found.simulated["turns"]:
+        row["lost_tokens"] = 7
+    assert [what for what in differences(path, found) if "lost 0 tokens and is said to have lost 7" in what]
