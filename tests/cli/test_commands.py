@@ -229,9 +229,9 @@ def test_a_dialect_can_be_forced():
 
 def test_a_bill_and_a_verdict_travel_with_the_pair():
     line = {"request": ONE_LONG, "usage": {"input_tokens": 1, "cache_creation_input_tokens": 5000}}
-    after = {"request": TWO_LONG, "usage": {"input_tokens": 1, "cache_read_input_tokens": 0}}
+    after = {"request": TWO_LONG, "usage": {"input_tokens": 5002, "cache_read_input_tokens": 0}}
     found = valid("diff-prefix", lore("diff-prefix", put("r.jsonl", line, after), "--json", "--no-tokens").json)
-    assert found["billed"] == {"uncached_tokens": 1, "read_tokens": 0, "write_tokens": None, "output_tokens": None}
+    assert found["billed"] == {"uncached_tokens": 5002, "read_tokens": 0, "write_tokens": None, "output_tokens": None}
     assert [(cause["code"], cause["lost_tokens"], cause["tokens"]) for cause in found["causes"]] == [
         ("LORE301", 5000, "recorded")
     ]

@@ -182,7 +182,7 @@ def test_an_entry_out_of_reach_is_a_remark_only_where_no_bill_says_that_it_was_r
 
 
 def test_lost_tokens_are_recorded_where_there_are_bills():
-    assert lost_tokens(pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(2000)))), 0) == (7000, "recorded")
+    assert lost_tokens(pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(2000, 7100)))), 0) == (7000, "recorded")
     assert lost_tokens(pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(9000)))), 0) == (0, "recorded")
 
 

@@ -7,18 +7,35 @@ import pytest
 from lore.judge.policy import Found
 from lore.judge.totals import Cost, costliest, settle
 from lore.model.results import Summary
+from lore.report.terminal import sums_lines
 
 
-def test_what_is_not_explained_for_sure_counts_by_what_was_paid_again_and_is_no_costly_cause():
+def test_what_is_not_explained_for_sure_is_counted_apart_and_is_no_costly_cause():
     # LORE159 and weak signs stood first among the costliest causes, with a fix; simulate counted them as unexplained
     summary, costs = Summary(), dict[tuple[str, str], Cost]()
-    found = Found(
-        "LORE160", "warning", "unattributable", is_break=True, lost_tokens=900, fingerprint="", paid_tokens=40
-    )
+    found = Found("LORE160", "warning", "unattributable", is_break=True, lost_tokens=900, fingerprint="")
     assert settle([found], summary, costs) is False
-    assert (summary.unattributable, summary.unexplained, summary.unexplained_tokens) == (1, 1, 40)
+    assert (summary.unattributable, summary.unexplained, summary.unexplained_tokens) == (1, 1, 900)
     assert summary.lost_tokens == 900
-    assert costliest(costs) == []
+    assert (summary.waste_tokens, costliest(costs)) == (0, [])
+
+
+def lost(kind, tokens, *ruled_out):
+    return Found("LORE1", "error", kind, is_break=True, lost_tokens=tokens, fingerprint="", ruled_out=ruled_out)
+
+
+def test_only_waste_is_paid_again_and_the_unexplained_stands_beside_it_with_what_was_ruled_out():
+    summary, costs = Summary(), dict[tuple[str, str], Cost]()
+    settle([lost("waste", 500), lost("unattributable", 900)], summary, costs)
+    settle([lost("unattributable", 70, "expiry", "model")], summary, costs)
+    settle([lost("unattributable", 30, "expiry")], summary, costs)
+    settle([lost("expected", 4000)], summary, costs)
+    assert (summary.waste_tokens, summary.unexplained_tokens, summary.lost_tokens) == (500, 100, 1000)
+    assert (summary.unexplained, summary.ruled_out) == (2, {"expiry": 2, "model": 1})
+    lines = "\n".join(sums_lines(summary))
+    assert "paid again without need: 500 tokens" in lines
+    assert "unexplained: 100 tokens in 2 cache breaks" in lines
+    assert "ruled out: expiry, model" in lines
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,22 @@ def test_of_two_causes_waste_leads_and_remarks_never_do():
     assert (lead(verdict), verdict.lost_tokens) == (None, 0)  # the bill read all of it
 
 
-def test_no_more_is_paid_again_than_was_asked():
-    """A prompt that shrank was not billed for all that it lost."""
-    verdict = judged(ONE, body("x"), usages=(Billed(0, 0, 9000), Billed(0, 0, 40)))
-    assert (verdict.lost_tokens, verdict.wasted_tokens) == (9000, 40)
+@pytest.mark.parametrize(
+    ("usage", "lost"),
+    [
+        (Billed(0, 0, 40), 40),  # a prompt that shrank: what was taken out is not paid for again
+        (Billed(20, 1000, 40), 60),
+        (Billed(0, 1000, 7999), 7999),
+        (Billed(0, 1000, 8000), 8000),
+        (Billed(0, 1000, 8001), 8000),  # no less than was asked before: what stood there and was not read
+        (Billed(None, 1000, 40), 8000),  # how much was asked is not known
+    ],
+)
+def test_a_loss_is_never_more_than_what_was_asked_and_not_read(usage, lost):
+    verdict = judged(ONE, body("x"), usages=(Billed(0, 0, 9000), usage))
+    assert (verdict.lost_tokens, verdict.wasted_tokens) == (lost, lost)
+    found = findings_of(verdict.pair, PLACE)[0][1]
+    assert (found.lost_tokens, found.tokens) == (lost, "recorded")
 
 
 @pytest.mark.parametrize("sign", ["", "effort", "skill"])

@@ -56,11 +56,11 @@ def report(result, *, verbose=False):
 
 
 def test_findings_say_where_what_it_cost_and_what_to_do():
-    text = report(checked(Summary(files=1, breaks=3, waste=1, unattributable=1, expected=1, lost_tokens=1200), FOUND))
+    text = report(checked(Summary(files=1, breaks=3, waste=1, unattributable=1, expected=1, waste_tokens=1200), FOUND))
     assert "✗ LORE100 prefix-moved  a.jsonl:3  turn 2 of agent-1  messages[0]" in text
     assert "lost 1,200 tokens (estimated), 4,800 bytes" in text
     assert "fix: Keep what was already sent" in text
-    assert "3 cache breaks: 1 waste, 1 unattributable, 1 expected; 1,200 tokens lost" in text
+    assert "3 cache breaks: 1 waste, 1 unattributable, 1 expected; paid again without need: 1,200 tokens" in text
 
 
 def test_notes_are_counted_and_shown_only_with_v():

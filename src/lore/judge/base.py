@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.cache.levels import DROP, Predicted
-from lore.judge.bills import cached, paid_again, within_bill
+from lore.judge.bills import cached, paid_again
 from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.cause import Cause
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, Reader, actor_of, fix_of
@@ -77,17 +77,13 @@ class Verdict(NamedTuple):
         number, lost = self.leading, self.lost_tokens
         if number is None or lost is None:
             return lost
-        if self.causes[number].kind != "waste":
-            return 0
-        return within_bill(self.turn.usage, lost)
+        return lost if self.causes[number].kind == "waste" else 0
 
     @property
     def unexplained_tokens(self) -> int:
         """Those that were paid again and that nothing explains for sure."""
         number, lost = self.leading, self.lost_tokens
-        if number is None or lost is None or self.causes[number].kind != "unattributable":
-            return 0
-        return within_bill(self.turn.usage, lost)
+        return 0 if number is None or lost is None or self.causes[number].kind != "unattributable" else lost
 
     @property
     def was_foreseen(self) -> bool | None:
@@ -186,8 +182,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
         where = None if cause.code in BILLED else _where(pair, cause)
         exact = counted if pair.lost[number] == pair.lost_bytes else None
         tokens, source = lost_tokens(pair, number, exact)
-        usage = pair.right.usage
-        dollars = None if pair.price is None else paid_again(pair.price, usage, within_bill(usage, tokens))
+        dollars = None if pair.price is None else paid_again(pair.price, pair.right.usage, tokens)
         made = finding(
             cause.code, place, cause.evidence, kind=cause.kind, line=pair.right.line, chain=pair.right.chain,
             turn=pair.right.number, dialect=pair.right.dialect,

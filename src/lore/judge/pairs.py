@@ -33,6 +33,7 @@ from lore.judge.bills import (
     read_again,
     shortfall,
     testifies,
+    within_bill,
 )
 from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail
 from lore.judge.witnesses import Columns, PairContext, Sizes, by_shape, columns, dispute, expired, other_api, parallel
@@ -385,18 +386,18 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
     """Return what a cause cost in tokens, and whether that is recorded, counted or estimated.
 
     A bill that reads all that was cached says that nothing was lost, whatever the bytes say. Where writes are not
-    billed, what was cached is not known: bytes say it then, and no more than what was asked and not read.
+    billed, what was cached is not known: bytes say it then. It is never more than what was asked and not read: what
+    was taken out of a prompt is not paid for again.
     """
     if is_remark(pair.causes[number]):
         return 0, "recorded" if pair.fell is not None else "estimated"
-    measured = (
+    tokens, source = (
         (counted, "counted") if counted is not None else (round(pair.lost[number] / pair.bytes_per_token), "estimated")
     )
-    if pair.short is None:
-        return measured
-    paid = pair.short if pair.left.chain == pair.right.chain else min(pair.short, prompt_tokens(pair.right.usage))
-    unbilled = min(measured[0], _unbilled(pair)) if pair.lost[number] else 0
-    return (unbilled, measured[1]) if unbilled > paid else (paid, "recorded")
+    if pair.short is not None:
+        unbilled = min(tokens, _unbilled(pair)) if pair.lost[number] else 0
+        tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
+    return within_bill(pair.right.usage, tokens), source
 
 
 def _unbilled(pair: Pair) -> int:

@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.judge.base import RULES, Place, finding, findings_of
-from lore.judge.bills import within_bill
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code
 from lore.model.evidence import OverBudget, TailReplaced
@@ -334,8 +333,8 @@ def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") 
 class Found(NamedTuple):
     """What one finding adds: `kind` and `lost_tokens` of a cache break's cause, `is_break` False where it is none.
 
-    `place` is where it stands among the findings kept of its file, -1 where it is not kept. `paid_tokens` are those of
-    the lost ones that were paid again.
+    `place` is where it stands among the findings kept of its file, -1 where it is not kept; `ruled_out` are the reasons
+    that are surely not so.
     """
 
     code: str
@@ -347,7 +346,7 @@ class Found(NamedTuple):
     out: Out = ""
     place: int = -1
     lost_dollars: float | None = None
-    paid_tokens: int = 0
+    ruled_out: tuple[str, ...] = ()
 
 
 class Decided(NamedTuple):
@@ -393,8 +392,8 @@ def _of_cause(pair: Pair, number: int, finding: Finding, ruling: Ruling) -> Deci
     if is_remark(pair.causes[number]):
         return decided
     lost = lost_tokens(pair, number)[0]
+    reasons = tuple([reason.reason for reason in finding.ruled_out if reason.out])
     found = decided.found._replace(
-        is_break=True, lost_tokens=lost, lost_dollars=finding.lost_dollars,
-        paid_tokens=within_bill(pair.right.usage, lost),
-    )  # fmt: skip
+        is_break=True, lost_tokens=lost, lost_dollars=finding.lost_dollars, ruled_out=reasons
+    )
     return decided._replace(found=found)

@@ -76,24 +76,30 @@ Costs = dict[tuple[str, CauseKind], Cost]
 
 def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
     """Count one pair's findings; return whether one that is left is an error."""
-    failed, worst, lost, unexplained = False, -1, 0, 0
+    failed, worst = False, -1
+    most = dict.fromkeys(WORSE, 0)
+    ruled_out: set[str] = set()
     for finding in found:
         if finding.out:
             setattr(summary, finding.out, getattr(summary, finding.out) + 1)
             continue
         failed = failed or finding.severity == "error"
         if finding.is_break:
-            worst, lost = max(worst, WORSE.index(finding.kind)), max(lost, finding.lost_tokens)
-            unexplained = max(unexplained, finding.paid_tokens if finding.kind == "unattributable" else 0)
+            worst = max(worst, WORSE.index(finding.kind))
+            most[finding.kind] = max(most[finding.kind], finding.lost_tokens)
+            ruled_out.update(finding.ruled_out)
             key = (finding.code, finding.kind)
             costs[key] = costs.get(key, Cost()).plus(Cost(1, finding.lost_tokens, finding.lost_dollars))
     if worst >= 0:
         summary.breaks += 1
         setattr(summary, WORSE[worst], getattr(summary, WORSE[worst]) + 1)
-        summary.lost_tokens += lost if worst else 0
-        if WORSE[worst] == "unattributable":
+        summary.lost_tokens += max(most.values()) if worst else 0
+        if WORSE[worst] == "waste":
+            summary.waste_tokens += most["waste"]
+        elif WORSE[worst] == "unattributable":
             summary.unexplained += 1
-            summary.unexplained_tokens += unexplained
+            summary.unexplained_tokens += most["unattributable"]
+            summary.ruled_out = Counter(summary.ruled_out) + Counter(ruled_out)
     return failed
 
 
@@ -306,7 +312,9 @@ class RunTotals:
         if result.summary.turns:
             self._readers.add(result.reader)
         for name in Summary.__struct_fields__:
-            setattr(self.summary, name, getattr(self.summary, name) + getattr(result.summary, name))
+            if name != "ruled_out":
+                setattr(self.summary, name, getattr(self.summary, name) + getattr(result.summary, name))
+        self.summary.ruled_out = Counter(self.summary.ruled_out) + Counter(result.summary.ruled_out)
         if result.session is not None and (not result.session or result.session not in self._sessions):
             self.summary.sessions += 1
             self._sessions.add(result.session)

@@ -239,8 +239,9 @@ class Summary(Struct):
     `copied`: turns that an earlier file had already, as a fork has its parent's; counted nowhere else.
     `ignored`, `exempted`, `known`: findings that settings, exemptions and the baseline take out; what they
     say of cache breaks and tokens is counted nowhere else, and against no budget. `problems` counts what is wrong
-    with recordings, whatever is taken out. `unexplained`: the cache breaks that nothing explains for sure;
-    `unexplained_tokens` were paid again by them.
+    with recordings, whatever is taken out. `lost_tokens` are those of waste and of what is unexplained, `waste_tokens`
+    those of waste alone: they were paid again without need. `unexplained`: the cache breaks that nothing explains for
+    sure, with their `unexplained_tokens`; `ruled_out` counts in how many of them a reason was looked at and is not so.
     """
 
     files: int = 0
@@ -262,6 +263,8 @@ class Summary(Struct):
     known: int = 0
     unexplained: int = 0
     unexplained_tokens: int = 0
+    waste_tokens: int = 0
+    ruled_out: dict[str, int] = {}
 
 
 class CostlyCause(Struct, frozen=True):

@@ -53,7 +53,7 @@ def _loss(diff: Diff, out: Console) -> None:
     text = Text("  bill      ")
     text.append("█" * full, "green")
     text.append("░" * (BAR - full), "red")
-    text.append(f"  {lost:,} tokens that were cached were not read, {read:,} were", "bold")
+    text.append(f"  {lost:,} tokens that could have been read were not, {read:,} were", "bold")
     out.print(text)
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from lore.model.results import Checked, CostlyCause, Finding
 from lore.report.plain import visible
-from lore.report.sentences import money_of
+from lore.report.sentences import dollars_of
 from lore.report.terminal import counted, shown, sums_lines, top_shown, who_can_act, worst_first
 
 ROWS, CELL = 200, 300
@@ -55,7 +55,7 @@ def _top(causes: list[CostlyCause]) -> Iterable[str]:
         yield "### Costliest causes"
         yield ""
         for number, cause in enumerate(causes, 1):
-            cost = "" if cause.lost_dollars is None else f", {money_of(cause.lost_dollars)} paid again"
+            cost = dollars_of(cause)
             loss = f"{cause.lost_tokens:,} tokens{cost} in {counted(cause.breaks, 'cache break')} ({cause.kind})"
             yield f"{number}. **{cause.code} {cause.name}**: {loss}. {_text(cause.fix)}"
         yield ""

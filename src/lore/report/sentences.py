@@ -18,7 +18,7 @@ from lore.model.cause import mapped
 from lore.model.codes import CODES, Code
 from lore.model.differences import Fact
 from lore.model.mask import mask
-from lore.model.results import AlsoSeen, CauseResult, ColumnsResult, Finding
+from lore.model.results import AlsoSeen, CauseResult, ColumnsResult, CostlyCause, Finding
 from lore.model.state import SIGNS
 from lore.report.difference_sentences import DIFFERENCES
 
@@ -48,8 +48,14 @@ def money_of(value: float | None) -> str:
 
 def lost_of(cause: Finding | CauseResult) -> str:
     """Say how many tokens were lost, how that is known, and what they cost beyond their price when read."""
-    dollars = "" if cause.lost_dollars is None else f", {money_of(cause.lost_dollars)} paid again"
-    return f"{cause.lost_tokens or 0:,} tokens ({cause.tokens}){dollars}"
+    return f"{cause.lost_tokens or 0:,} tokens ({cause.tokens}){dollars_of(cause)}"
+
+
+def dollars_of(cause: Finding | CauseResult | CostlyCause) -> str:
+    """Say what lost tokens cost beyond their price when read: only what is waste was paid again without need."""
+    if cause.lost_dollars is None:
+        return ""
+    return f", {money_of(cause.lost_dollars)} {'paid again' if cause.kind == 'waste' else 'more than reading them'}"
 
 
 def listed(names: Iterable[str], most: int = SHOWN) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from lore.model.results import Checked, CostlyCause, Finding, Summary
 from lore.report.plain import uncommanded, visible
-from lore.report.sentences import lost_of, money_of
+from lore.report.sentences import dollars_of, lost_of
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a prompt
@@ -137,12 +137,13 @@ def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
     )
     yield (
         f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.unattributable} unattributable, "
-        f"{sums.expected} expected; {sums.lost_tokens:,} tokens lost beyond what was expected"
+        f"{sums.expected} expected; paid again without need: {sums.waste_tokens:,} tokens"
     )
     if sums.unexplained:
         yield (
-            f"unexplained: {sums.unexplained_tokens:,} tokens paid again in "
+            f"unexplained: {sums.unexplained_tokens:,} tokens in "
             f"{counted(sums.unexplained, 'cache break')} that nothing in the recordings explains for sure"
+            + (f"; ruled out: {', '.join(most_common(sums.ruled_out))}" if sums.ruled_out else "")
         )
     left_out = [f"{count:,} {word}" for word, count in _left_out(sums) if count]
     if left_out:
@@ -150,6 +151,14 @@ def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
     if sums.problems:
         rest = f", {hidden:,} of them shown with -v only" if hidden else ""
         yield f"{counted(sums.problems, 'problem')} in the recordings{rest}"
+
+
+_RULED_OUT = 5  # reasons that are named
+
+
+def most_common(ruled_out: Mapping[str, int]) -> list[str]:
+    """Return the reasons that most unexplained cache breaks rule out."""
+    return sorted(ruled_out, key=lambda reason: (-ruled_out[reason], reason))[:_RULED_OUT]
 
 
 def _left_out(sums: Summary) -> tuple[tuple[str, int], ...]:
@@ -165,7 +174,7 @@ def _top(causes: list[CostlyCause], out: Console) -> None:
     if causes:
         out.print(line("costliest causes:"))
     for number, cause in enumerate(causes, 1):
-        cost = "" if cause.lost_dollars is None else f", {money_of(cause.lost_dollars)} paid again"
+        cost = dollars_of(cause)
         loss = f": {cause.lost_tokens:,} tokens{cost} in {counted(cause.breaks, 'cache break')} ({cause.kind})"
         out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), loss))
         out.print(line("     fix: ", (cause.fix, "green")))
