@@ -54,13 +54,21 @@ def counted(path):
             results += [block["tool_use_id"] for block in blocks(message) if block["type"] == "tool_result"]
         compactions += record.get("type") == "system" and record.get("subtype") == "compact_boundary"
     sums = [sum(one.get(name) or 0 for one in usage.values()) for name in COUNTS]
+    every = [one for bill in usage.values() for one in passes_of(bill)]
     return {
         "requests": len(usage),
         "compactions": compactions,
         "calls": Counter(calls),
         "results": Counter(results),
         "usage": sums,
+        "every pass": [sum(one.get(name) or 0 for one in every) for name in COUNTS],
     }
+
+
+def passes_of(bill):
+    """What was billed for a response: each of its passes where it lists several, else what it says of itself."""
+    listed = bill.get("iterations") or []
+    return listed if len(listed) > 1 else [bill]
 
 
 def blocks(message):
@@ -79,6 +87,9 @@ def read(path):
         "calls": Counter(item.call_id for item in items if isinstance(item, ToolCall)),
         "results": Counter(one.call_id for one in values if isinstance(one, e.PatchToolCall)),
         "usage": [sum(getattr(one, name) or 0 for one in ends.values() if one) for name in FIELDS],
+        "every pass": [
+            sum(getattr(one, name) or 0 for bill in ends.values() if bill for one in bill.passes) for name in FIELDS
+        ],
     }
 
 
@@ -99,7 +110,7 @@ def test_the_commands_count_what_plain_json_counts(path):
     usage = fold(str(path), Options()).result.usage
     assert (summary.turns, summary.compactions) == (expected["requests"], expected["compactions"])
     assert usage.turns == expected["requests"]
-    assert [getattr(usage, name) or 0 for name in FIELDS] == expected["usage"]
+    assert [getattr(usage, name) or 0 for name in FIELDS] == expected["every pass"]
 
 
 @ABSENT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.formats.answers import billed_of
+from lore.formats.bills import billed_of
 from lore.model.events import Billed, OddBill
 from model.making import dumps
 

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from lore.cli.main import main
 from lore.fold.step import step
-from lore.formats.answers import billed_of
+from lore.formats.bills import billed_of
 from lore.model import events as e
 from lore.model.state import Session
 from strategies import any_events, write

@@ -211,28 +211,38 @@ def _believable(usage: e.Billed | None) -> tuple[e.Billed | None, Problems]:
     """Take counts that no request can have, below 0 or past 10^9, as unknown."""
     if usage is None:
         return None, ()
-    counts = (
-        usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens,
-        usage.write_5m_tokens, usage.write_1h_tokens,
-    )  # fmt: skip
-    odd = [at for at, count in enumerate(counts) if count is not None and not 0 <= count <= MOST_TOKENS]
-    if not odd:
+    odd = _impossible(usage)
+    inner = [_impossible(found) for found in usage.iterations]
+    if not odd and not any(inner):
         return usage, ()
-    message = f"{', '.join(e.Billed.__struct_fields__[at] for at in odd)} cannot be: taken as unknown"
-    known = e.Billed(*(None if at in odd else count for at, count in enumerate(counts)))
-    return known, problem(Code.MALFORMED_RECORD, message)
+    passes = tuple([_replace(found, **none) for found, none in zip(usage.iterations, inner, strict=True)])
+    names = dict.fromkeys(name for none in (odd, *inner) for name in none)
+    message = f"{', '.join(names)} cannot be: taken as unknown"
+    return _replace(usage, iterations=passes, **odd), problem(Code.MALFORMED_RECORD, message)
+
+
+def _impossible(counts: e.Counts) -> dict[str, None]:
+    """Name the counts that no request can have."""
+    known = (
+        counts.uncached_tokens, counts.read_tokens, counts.write_tokens, counts.output_tokens,
+        counts.write_5m_tokens, counts.write_1h_tokens,
+    )  # fmt: skip
+    names = e.Counts.__struct_fields__
+    return {names[at]: None for at, count in enumerate(known) if count is not None and not 0 <= count <= MOST_TOKENS}
 
 
 def _add(totals: Totals, usage: e.Billed | None, sign: int = 1) -> Totals:
     if usage is None:
         return totals
-    return Totals(
-        totals.turns,
-        _sum(totals.uncached_tokens, usage.uncached_tokens, sign),
-        _sum(totals.read_tokens, usage.read_tokens, sign),
-        _sum(totals.write_tokens, usage.write_tokens, sign),
-        _sum(totals.output_tokens, usage.output_tokens, sign),
-    )
+    uncached, read, write, output = (
+        totals.uncached_tokens, totals.read_tokens, totals.write_tokens, totals.output_tokens,
+    )  # fmt: skip
+    for counts in usage.passes:
+        uncached = _sum(uncached, counts.uncached_tokens, sign)
+        read = _sum(read, counts.read_tokens, sign)
+        write = _sum(write, counts.write_tokens, sign)
+        output = _sum(output, counts.output_tokens, sign)
+    return Totals(totals.turns, uncached, read, write, output)
 
 
 def _sum(had: int | None, count: int | None, sign: int) -> int | None:

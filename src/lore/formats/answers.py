@@ -4,26 +4,22 @@ In: one response of any of the five dialects, whole as JSON text, or as server-s
 missing, of another type or not JSON is unknown. Nothing is decoded but these small parts; `output` is sliced. Most
 events of a stream carry pieces of text and are passed over unseen: those that matter are found by a word that they
 hold, in a few searches over the bytes. A stream that was cut, or holds something else, gives what is known. What the
-model said in a stream is put together elsewhere (`outputs.py`), for who asks.
-
-Usage is given in lore's counts. Anthropic's `input_tokens` and Bedrock's `inputTokens` leave out what was read from or
-written to a cache; OpenAI's `prompt_tokens` (and what LiteLLM and others make of any provider), the Responses API's
-`input_tokens` and Gemini's `promptTokenCount` include it and are split here. Missing is unknown, never 0.
-Sources: the providers' API references; LiteLLM payloads of December 2024.
+model said in a stream is put together elsewhere (`outputs.py`), for who asks; usage is read by `bills.py`.
+Source: the providers' API references.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lore.formats.bills import billed_from, billed_of
 from lore.model.canonical import decode, text_of
-from lore.model.events import Billed, OddBill, Verdict
+from lore.model.events import Billed, Verdict
 from lore.model.jsonslice import array, first_element, parts, table
 from lore.model.turn import Exchange, Output, Streamed, seconds_in
 
@@ -69,7 +65,8 @@ def answer_in(members: dict[str, bytes]) -> Answer:
     usage = next((members[key] for key in _USAGE if members.get(key, b"null") != b"null"), b"null")
     created = seconds_in(members.get("created_at", members.get("created", b"null")))
     verdict = verdict_of(members.get("diagnostics", b"null"))
-    return Answer(billed_of(usage), id_in(members), verdict, output_in(members), created)
+    bill = billed_of(usage, members.get("service_tier", b""))
+    return Answer(bill, id_in(members), verdict, output_in(members), created)
 
 
 def id_in(members: dict[str, bytes]) -> str:
@@ -142,6 +139,8 @@ def answer_of_events(events: Iterable[bytes]) -> Answer:
         inner = table(members.get("response", members.get("message", b""))) or {}
         for side in (members, inner):
             response_id = response_id or id_in(side)
+            if side.get("service_tier", b"")[:1] == b'"':
+                usage["service_tier"] = text_of(side["service_tier"])
             verdict = verdict_of(side.get("diagnostics", b"")) or verdict
         for counters in _counters(members, inner):
             usage.update((key, value) for key, value in counters.items() if value is not None)
@@ -194,124 +193,3 @@ def _line(text: bytes, at: int) -> tuple[int, int]:
         return 0, 0
     end = text.find(b"\n", at)
     return text.rfind(b"\n", 0, at) + 1, len(text) if end < 0 else end
-
-
-MOST = 10**9  # tokens: no request is billed for as many
-_SHOWN = 10**17  # a longer number is not repeated
-
-
-class _Family(NamedTuple):
-    """The names of a provider's counters, each with other spellings of it; output is the sum of two.
-
-    `details` names an object that may hold counters as well; `included` says that the total counts what was cached.
-    """
-
-    total: tuple[str, ...]
-    read: tuple[str, ...]
-    write: tuple[str, ...] = ()
-    output: tuple[str, ...] = ()
-    thought: tuple[str, ...] = ()
-    details: str = ""
-    included: bool = True
-
-
-_ANTHROPIC = _Family(
-    ("input_tokens",), ("cache_read_input_tokens",), ("cache_creation_input_tokens",), ("output_tokens",),
-    included=False,
-)  # fmt: skip
-_OPENAI = _Family(
-    ("prompt_tokens",),
-    # behind the first two DeepSeek's, OpenRouter's and vLLM's names
-    ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens", "native_tokens_cached",
-     "num_cached_tokens"),
-    ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens"),
-    ("completion_tokens",),
-    details="prompt_tokens_details",
-)  # fmt: skip
-_RESPONSES = _Family(
-    ("input_tokens",), ("cached_tokens",), ("cache_write_tokens",), ("output_tokens",), details="input_tokens_details"
-)
-_GEMINI = _Family(
-    ("promptTokenCount", "prompt_token_count"),
-    ("cachedContentTokenCount", "cached_content_token_count"),
-    (),
-    ("candidatesTokenCount", "candidates_token_count"),
-    ("thoughtsTokenCount", "thoughts_token_count"),
-)
-_BEDROCK = _Family(
-    ("inputTokens",), ("cacheReadInputTokens",), ("cacheWriteInputTokens",), ("outputTokens",), included=False
-)
-# The family whose counters a usage object holds, by a name that only it has; Anthropic's where none is there.
-_FAMILIES = {
-    "prompt_tokens": _OPENAI,
-    "input_tokens_details": _RESPONSES,
-    "promptTokenCount": _GEMINI,
-    "prompt_token_count": _GEMINI,
-    "inputTokens": _BEDROCK,
-}
-
-
-def billed_of(raw: bytes) -> Billed | None:
-    """Read a usage object; None where there is none or it says nothing that lore knows."""
-    try:
-        usage = decode(raw)
-    except (ValueError, RecursionError):
-        return None
-    return billed_from(cast("dict[str, Any]", usage)) if isinstance(usage, dict) else None
-
-
-def billed_from(usage: dict[str, Any]) -> Billed | None:
-    """Read usage that is decoded already."""
-    family = next((family for key, family in _FAMILIES.items() if key in usage), _ANTHROPIC)
-    details = _object(usage, family.details)
-    if family is _RESPONSES and not details:
-        family = _ANTHROPIC
-    total, read, write, output, thought = (_first(usage, details, names) for names in family[:5])
-    uncached = total
-    if family.included and total is not None:
-        uncached = total - (read or 0) - (write or 0)
-        uncached = total if uncached < 0 else uncached  # it does not include what it should: not a sum to split
-    output = output if thought is None else (output or 0) + thought
-    split = _object(usage, "cache_creation") if family is _ANTHROPIC else _written(usage) if family is _BEDROCK else {}
-    hour, minutes = (_count(split, f"ephemeral_{lifetime}_input_tokens") for lifetime in ("1h", "5m"))
-    found = Billed(uncached, read, write, output, write_5m_tokens=minutes, write_1h_tokens=hour)
-    if found == Billed():
-        return None
-    odd = _odd(usage)
-    return OddBill(**msgspec.structs.asdict(found), odd=odd) if odd else found
-
-
-def _odd(usage: dict[str, Any]) -> str:
-    """Name a counter that cannot be; empty where all can."""
-    inner = [cast("dict[str, Any]", value) for value in usage.values() if isinstance(value, dict)]
-    for counters in (usage, *inner):
-        for name, value in counters.items():
-            if type(value) is int and not 0 <= value <= MOST and "token" in name.lower():
-                return f"{name[:60]} is {value if abs(value) < _SHOWN else 'beyond any count'}"
-    return ""
-
-
-def _written(usage: dict[str, Any]) -> dict[str, Any]:
-    """Return what Bedrock wrote for each lifetime, by Anthropic's names: `cacheDetails` lists them."""
-    details = usage.get("cacheDetails")
-    found: dict[str, Any] = {}
-    for detail in cast("list[Any]", details) if isinstance(details, list) else []:
-        if isinstance(detail, dict):
-            counters = cast("dict[str, Any]", detail)
-            found.setdefault(f"ephemeral_{counters.get('ttl')}_input_tokens", counters.get("inputTokens"))
-    return found
-
-
-def _object(usage: dict[str, Any], key: str) -> dict[str, Any]:
-    value = usage.get(key)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _count(usage: dict[str, Any], key: str) -> int | None:
-    value = usage.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
-
-
-def _first(usage: dict[str, Any], details: dict[str, Any], keys: tuple[str, ...]) -> int | None:
-    counts = (_count(counters, key) for key in keys for counters in (usage, details))
-    return next((count for count in counts if count is not None), None)

@@ -15,8 +15,9 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from lore.formats.answers import Answer, answered, billed_of
+from lore.formats.answers import Answer, answered
 from lore.formats.base import Read
+from lore.formats.bills import billed_of
 from lore.formats.chat import kept
 from lore.formats.contents import Content, unescaped
 from lore.formats.folders import Header, Member, PackReader, placed

@@ -273,7 +273,10 @@ class ClaudeCode(LineReader):
             at = chain.asked_at or record.timestamp
             self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id))
         if chain.response != response and message.usage is not None and chain.seen[response] == chain.turn - 1:
-            usage, late = timeline.billed(message.usage), chain.turn - 1  # its last line came after the next one began
+            usage, late = (
+                timeline.billed(message.usage, chain.version),
+                chain.turn - 1,
+            )  # its last line came after the next one began
             self._emit(e.TurnCompleted(turn=late, chain=name, usage=usage, response_id=response))
         if chain.response == response:
             chain.usage = message.usage or chain.usage
@@ -283,7 +286,7 @@ class ClaudeCode(LineReader):
     def _close(self, name: str, chain: ChainMemory) -> None:
         if chain.response is None:
             return
-        usage, at = timeline.billed(chain.usage), chain.answered_at
+        usage, at = timeline.billed(chain.usage, chain.version), chain.answered_at
         self._emit(
             e.TurnCompleted(
                 turn=chain.turn, at=at, chain=name, usage=usage, verdict=chain.verdict, response_id=chain.response

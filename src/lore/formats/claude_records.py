@@ -92,13 +92,18 @@ class Creation(Struct, frozen=True, gc=False):
 
 
 class Usage(Struct, frozen=True, gc=False):
-    """`message.usage`: input counts exclude what was read from or written to the cache."""
+    """`message.usage`: input counts exclude what was read from or written to the cache; the rest is read late."""
 
     input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     output_tokens: int | None = None
     cache_creation: Creation | None = None
+    iterations: Raw = NULL
+    server_tool_use: Raw = NULL
+    speed: Raw = NULL
+    service_tier: Raw = NULL
+    inference_geo: Raw = NULL
 
 
 class _MessageFields(Struct, frozen=True, gc=False):

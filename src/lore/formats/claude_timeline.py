@@ -18,9 +18,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats import claude_records as records
+from lore.formats.bills import with_terms
+from lore.formats.claude_records import is_text
 from lore.model import events as e
 from lore.model import items
-from lore.model.canonical import encode, text_of
+from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Billed
 from lore.model.jsonslice import array, table
 from lore.model.state import LONGEST, Sign, bounded
@@ -200,15 +202,28 @@ def summary_of(parts: Sequence[records.Part]) -> Raw:
     return Raw(encode("\n\n".join([text_of(bytes(part.text)) for part in parts if isinstance(part, items.TextBlock)])))
 
 
-def billed(usage: records.Usage | None) -> Billed | None:
-    """Read usage in lore's counts."""
+def billed(usage: records.Usage | None, version: Raw = items.NULL) -> Billed | None:
+    """Read usage in lore's counts, as a version of Claude Code noted it."""
     if usage is None:
         return None
     written = usage.cache_creation or records.Creation()
-    return Billed(
+    bill = Billed(
         usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens, usage.output_tokens,
         written.ephemeral_5m_input_tokens, written.ephemeral_1h_input_tokens,
+        client=f"claude-code {_shown(version)}" if is_text(version) else "",
     )  # fmt: skip
+    found = {name: raw for name in _TERMS if (raw := getattr(usage, name)) is not items.NULL and raw != items.NULL}
+    return with_terms(bill, {name: _decoded(raw) for name, raw in found.items()}) if found else bill
+
+
+_TERMS = ("iterations", "server_tool_use", "speed", "service_tier", "inference_geo")
+
+
+def _decoded(raw: Raw) -> object:
+    try:
+        return decode(bytes(raw))
+    except (ValueError, RecursionError):
+        return None
 
 
 RESUMED = b'"SessionStart:resume"'

@@ -17,8 +17,8 @@ from typing import ClassVar
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from lore.formats.answers import billed_of
 from lore.formats.base import Read
+from lore.formats.bills import billed_of
 from lore.formats.chat import RecordedBody, array_of, body_of, call_of, message_of, object_of, result_of, text_block
 from lore.formats.documents import Documents
 from lore.formats.folders import Member, PackReader
@@ -129,7 +129,8 @@ def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session:
     if sent is None:
         return Problem(Code.CONTENT_NOT_RECORDED, "a model event that says nothing of the messages that were sent")
     response = table(call.get("response", b"null")) or {}
-    usage = billed_of(response.get("usage", response.get("usageMetadata", b"null")))
+    counts = response.get("usage", response.get("usageMetadata", b"null"))
+    usage = billed_of(counts, response.get("service_tier", b""))
     return Exchange(
         _whole(sent.body, attachments), sent.fidelity, seconds_in(event.get("timestamp", b"null")),
         usage or _usage(event), response_id=text_of(response.get("id", b'""')), call=Call(session=session),

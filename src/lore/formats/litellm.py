@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lore.formats.answers import billed_of, output_in
+from lore.formats.answers import output_in
+from lore.formats.bills import billed_of
 from lore.formats.chat import RecordedBody, body_of, kept, object_of
 from lore.formats.contents import unescaped
 from lore.formats.folders import Member, PackReader
@@ -127,7 +128,7 @@ def _normalised(record: dict[str, bytes]) -> RecordedBody | None:
 def _usage(record: dict[str, bytes], response: dict[str, bytes], metadata: dict[str, bytes]) -> Billed | None:
     """Read the usage that says most: the response's, LiteLLM's own object, else the sums beside them."""
     for raw in (response.get("usage", b"null"), metadata.get("usage_object", b"null"), record.get("usage", b"null")):
-        found = billed_of(raw)
+        found = billed_of(raw, response.get("service_tier", b""))
         if found is not None:
             return found
     sums = {key: record[key] for key in _SUMS if key in record}

@@ -24,8 +24,9 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats import http
-from lore.formats.answers import answered, billed_of
+from lore.formats.answers import answered
 from lore.formats.base import Read
+from lore.formats.bills import billed_of
 from lore.formats.chat import array_of, body_of, call_of, message_of, object_of, result_of, text_block
 from lore.formats.contents import unescaped
 from lore.formats.lines import Line

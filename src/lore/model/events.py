@@ -123,7 +123,7 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
     context: Raw = NULL
 
 
-class Billed(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Counts(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """What the provider's counters say, in tokens; unknown is None. Uncached means not read from a cache."""
 
     uncached_tokens: int | None = None
@@ -132,6 +132,39 @@ class Billed(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_def
     output_tokens: int | None = None
     write_5m_tokens: int | None = None
     write_1h_tokens: int | None = None
+
+
+class Iteration(Counts, frozen=True, gc=False):
+    """What another pass of a model within the same response was billed, by the model that it names.
+
+    `kind` is the provider's word: a compaction, an advisor's message, an attempt that another model answered instead.
+    """
+
+    kind: str = ""
+    model: str | None = None
+
+
+class Billed(Counts, frozen=True, gc=False):
+    """The bill of a response. The counts are of the pass that the next request goes on from.
+
+    `iterations` are the other passes, billed besides; `model` is who answered, where that is not who was asked.
+    `speed`, `service_tier` and `inference_geo` are what the response says that it was served at (empty: it does not
+    say); `server_tools` counts requests of tools that the provider ran. `client` names the program that noted the
+    counts, and its version, where a log does: some keep less than what was billed.
+    """
+
+    iterations: tuple[Iteration, ...] = ()
+    model: str | None = None
+    speed: str = ""
+    service_tier: str = ""
+    inference_geo: str = ""
+    server_tools: tuple[tuple[str, int], ...] = ()
+    client: str = ""
+
+    @property
+    def passes(self) -> tuple[Counts, ...]:
+        """Every pass that is billed, the one that the next request goes on from first."""
+        return (self, *self.iterations)
 
 
 class OddBill(Billed, frozen=True, gc=False):

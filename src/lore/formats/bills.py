@@ -1,0 +1,210 @@
+"""Usage objects to bills: counts in lore's terms, every pass of a model, what the response was served at.
+
+In: the usage of a response, of any family. Out: a `Billed`; missing is unknown, never 0. Anthropic's `input_tokens` and
+Bedrock's `inputTokens` leave out what was read from or written to a cache; OpenAI's `prompt_tokens` (and what LiteLLM
+and others make of any provider), the Responses API's `input_tokens` and Gemini's `promptTokenCount` include it and are
+split here.
+
+Anthropic's `iterations` list each pass of a response that needed several (server tools, a compaction, an advisor, a
+fallback to another model), and what was billed is their sum: the counts beside them leave out compactions and advisors,
+and are a sum or the first of the model's own passes. The last of those is what the next request goes on from.
+
+Sources: the providers' API references; Anthropic's pages on compaction, the advisor tool, refusals and fallback
+(an attempt that declined before any output is not billed); LiteLLM payloads of December 2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from lore.model.canonical import decode
+from lore.model.events import Billed, Counts, Iteration, OddBill
+
+MOST = 10**9  # tokens: no request is billed for as many
+_SHOWN = 10**17  # a longer number is not repeated
+
+
+class _Family(NamedTuple):
+    """The names of a provider's counters, each with other spellings of it; output is the sum of two.
+
+    `details` names an object that may hold counters as well; `included` says that the total counts what was cached.
+    """
+
+    total: tuple[str, ...]
+    read: tuple[str, ...]
+    write: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+    thought: tuple[str, ...] = ()
+    details: str = ""
+    included: bool = True
+
+
+_ANTHROPIC = _Family(
+    ("input_tokens",), ("cache_read_input_tokens",), ("cache_creation_input_tokens",), ("output_tokens",),
+    included=False,
+)  # fmt: skip
+_OPENAI = _Family(
+    ("prompt_tokens",),
+    # behind the first two DeepSeek's, OpenRouter's and vLLM's names
+    ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens", "native_tokens_cached",
+     "num_cached_tokens"),
+    ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens"),
+    ("completion_tokens",),
+    details="prompt_tokens_details",
+)  # fmt: skip
+_RESPONSES = _Family(
+    ("input_tokens",), ("cached_tokens",), ("cache_write_tokens",), ("output_tokens",), details="input_tokens_details"
+)
+_GEMINI = _Family(
+    ("promptTokenCount", "prompt_token_count"),
+    ("cachedContentTokenCount", "cached_content_token_count"),
+    (),
+    ("candidatesTokenCount", "candidates_token_count"),
+    ("thoughtsTokenCount", "thoughts_token_count"),
+)
+_BEDROCK = _Family(
+    ("inputTokens",), ("cacheReadInputTokens",), ("cacheWriteInputTokens",), ("outputTokens",), included=False
+)
+# The family whose counters a usage object holds, by a name that only it has; Anthropic's where none is there.
+_FAMILIES = {
+    "prompt_tokens": _OPENAI,
+    "input_tokens_details": _RESPONSES,
+    "promptTokenCount": _GEMINI,
+    "prompt_token_count": _GEMINI,
+    "inputTokens": _BEDROCK,
+}
+
+
+def billed_of(raw: bytes, tier: bytes = b"") -> Billed | None:
+    """Read a usage object; None where there is none or it says nothing that lore knows.
+
+    `tier` is the `service_tier` beside it, as JSON: OpenAI's responses have it there.
+    """
+    try:
+        usage = decode(raw)
+        if isinstance(usage, dict) and tier[:1] == b'"':
+            usage = {"service_tier": decode(tier), **usage}
+    except (ValueError, RecursionError):
+        return None
+    return billed_from(cast("dict[str, Any]", usage)) if isinstance(usage, dict) else None
+
+
+def billed_from(usage: dict[str, Any]) -> Billed | None:
+    """Read usage that is decoded already."""
+    family = next((family for key, family in _FAMILIES.items() if key in usage), _ANTHROPIC)
+    details = _object(usage, family.details)
+    if family is _RESPONSES and not details:
+        family = _ANTHROPIC
+    total, read, write, output, thought = (_first(usage, details, names) for names in family[:5])
+    uncached = total
+    if family.included and total is not None:
+        uncached = total - (read or 0) - (write or 0)
+        uncached = total if uncached < 0 else uncached  # it does not include what it should: not a sum to split
+    output = output if thought is None else (output or 0) + thought
+    split = _object(usage, "cache_creation") if family is _ANTHROPIC else _written(usage) if family is _BEDROCK else {}
+    hour, minutes = (_count(split, f"ephemeral_{lifetime}_input_tokens") for lifetime in ("1h", "5m"))
+    found = Billed(uncached, read, write, output, write_5m_tokens=minutes, write_1h_tokens=hour)
+    if found == Billed():
+        return None
+    found = with_terms(found, usage)
+    odd = _odd(usage)
+    return OddBill(**msgspec.structs.asdict(found), odd=odd) if odd else found
+
+
+def with_terms(bill: Billed, usage: Mapping[str, Any]) -> Billed:
+    """Return a bill with what its usage says besides the counts: other passes, what it was served at, server tools."""
+    listed = usage.get("iterations")
+    entries = cast("list[Any]", listed) if isinstance(listed, list) else []
+    passes = [_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
+    if len(passes) > 1 or any(found.kind != "message" for found in passes):
+        bill = _with_passes(bill, passes)
+    tools = tuple(_tools(_object(usage, "server_tool_use")))
+    served = {name: value for name in _SERVED if isinstance(value := usage.get(name), str) and value}
+    return replace(bill, server_tools=tools, **served) if tools or served else bill
+
+
+_SERVED = ("speed", "service_tier", "inference_geo")
+_REQUESTS = "_requests"
+_MODELS_OWN = ("message", "fallback_message")  # passes that answer: others summarise, or advise
+
+
+def _tools(used: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    for name in used:
+        count = _count(used, name)
+        if name.endswith(_REQUESTS) and count:
+            yield name.removesuffix(_REQUESTS), count
+
+
+def _pass(entry: dict[str, Any]) -> Iteration:
+    """Read one pass. By the API's reference what it says nothing of is 0."""
+    split = _object(entry, "cache_creation")
+    hour, minutes = (_count(split, f"ephemeral_{lifetime}_input_tokens") for lifetime in ("1h", "5m"))
+    read, write = (_count({name: 0, **entry}, name) for name in (*_ANTHROPIC.read, *_ANTHROPIC.write))
+    kind, model = entry.get("type", "message"), entry.get("model")
+    return Iteration(
+        _count(entry, "input_tokens"), read, write, _count(entry, "output_tokens"), minutes, hour,
+        kind=kind if isinstance(kind, str) else "", model=model if isinstance(model, str) and model else None,
+    )  # fmt: skip
+
+
+def _with_passes(bill: Billed, passes: list[Iteration]) -> Billed:
+    """Return a bill whose counts are those of the last pass that answered, the other passes beside it.
+
+    Where one pass answered, the counts that the bill has are its own. An attempt before a fallback that gave no output
+    declined, and is not billed.
+    """
+    answering = [at for at, found in enumerate(passes) if found.kind in _MODELS_OWN]
+    last = answering[-1] if answering else -1
+    fallback = max((at for at in answering if passes[at].kind == "fallback_message"), default=-1)
+    others = [
+        found
+        for at, found in enumerate(passes)
+        if at != last and not (at < fallback and at in answering and found.output_tokens == 0)
+    ]
+    if len(answering) > 1:
+        counts = {name: getattr(passes[last], name) for name in Counts.__struct_fields__}
+        bill = replace(bill, **counts)
+    model = passes[last].model if last >= 0 and last == fallback else None
+    return replace(bill, iterations=tuple(others), model=model)
+
+
+def _odd(usage: dict[str, Any]) -> str:
+    """Name a counter that cannot be; empty where all can."""
+    listed = usage.get("iterations")
+    values = [*usage.values(), *(cast("list[Any]", listed) if isinstance(listed, list) else ())]
+    inner = [cast("dict[str, Any]", value) for value in values if isinstance(value, dict)]
+    for counters in (usage, *inner):
+        for name, value in counters.items():
+            if type(value) is int and not 0 <= value <= MOST and "token" in name.lower():
+                return f"{name[:60]} is {value if abs(value) < _SHOWN else 'beyond any count'}"
+    return ""
+
+
+def _written(usage: dict[str, Any]) -> dict[str, Any]:
+    """Return what Bedrock wrote for each lifetime, by Anthropic's names: `cacheDetails` lists them."""
+    details = usage.get("cacheDetails")
+    found: dict[str, Any] = {}
+    for detail in cast("list[Any]", details) if isinstance(details, list) else []:
+        if isinstance(detail, dict):
+            counters = cast("dict[str, Any]", detail)
+            found.setdefault(f"ephemeral_{counters.get('ttl')}_input_tokens", counters.get("inputTokens"))
+    return found
+
+
+def _object(usage: dict[str, Any], key: str) -> dict[str, Any]:
+    value = usage.get(key)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _count(usage: dict[str, Any], key: str) -> int | None:
+    value = usage.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
+
+
+def _first(usage: dict[str, Any], details: dict[str, Any], keys: tuple[str, ...]) -> int | None:
+    counts = (_count(counters, key) for key in keys for counters in (usage, details))
+    return next((count for count in counts if count is not None), None)

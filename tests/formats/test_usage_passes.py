@@ -1,0 +1,160 @@
+"""Responses that took several passes of a model, and what they were served at: each pass is billed, once.
+
+The shapes are those of Anthropic's pages on compaction, the advisor tool, refusals and fallback, fast mode, batches.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.formats.answers import answer_of, answer_of_stream
+from lore.formats.bills import billed_of
+from lore.formats.claude_code import ClaudeCode
+from lore.model.events import Billed, Iteration, OddBill, TurnCompleted
+from model.making import dumps
+
+KINDS = ("message", "compaction", "advisor_message", "fallback_message")
+
+
+def passed(kind="message", uncached=1, output=1, read=0, write=0, model=None):
+    own = {"type": kind, "input_tokens": uncached, "output_tokens": output, "cache_read_input_tokens": read}
+    split = {"ephemeral_5m_input_tokens": write, "ephemeral_1h_input_tokens": 0}
+    own |= {"cache_creation_input_tokens": write, "cache_creation": split}
+    return own if model is None else own | {"model": model}
+
+
+def usage(*passes, **top):
+    return {"input_tokens": 0, "output_tokens": 0, **top, "iterations": list(passes)}
+
+
+def test_one_pass_is_what_the_counts_beside_it_say():
+    found = billed_of(dumps(usage(passed(uncached=3, output=9), input_tokens=3, output_tokens=9)))
+    assert found == Billed(3, output_tokens=9)
+
+
+def test_a_compaction_is_billed_beside_the_message_that_follows_it():
+    summary = {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3500}
+    own = {"type": "message", "input_tokens": 23_000, "output_tokens": 1000}
+    found = billed_of(dumps(usage(summary, own, input_tokens=23_000, output_tokens=1000)))
+    assert found == Billed(23_000, output_tokens=1000, iterations=(Iteration(180_000, 0, 0, 3500, kind="compaction"),))
+
+
+def test_a_compaction_alone_leaves_the_counts_beside_it():
+    found = billed_of(dumps(usage(passed("compaction", 900, 90), input_tokens=0, output_tokens=0)))
+    assert (found.uncached_tokens, found.output_tokens) == (0, 0)
+    assert [one.kind for one in found.iterations] == ["compaction"]
+
+
+def test_an_advisor_is_billed_by_its_own_model_and_the_prompt_is_the_last_pass():
+    found = billed_of(
+        dumps(
+            usage(
+                passed(uncached=412, output=89),
+                passed("advisor_message", 823, 1612, model="claude-fable-5"),
+                passed(uncached=1348, read=412, output=442),
+                input_tokens=412,
+                output_tokens=531,
+            )
+        )
+    )
+    assert (found.uncached_tokens, found.read_tokens, found.output_tokens) == (1348, 412, 442)
+    assert [(one.kind, one.model, one.uncached_tokens, one.output_tokens) for one in found.iterations] == [
+        ("message", None, 412, 89),
+        ("advisor_message", "claude-fable-5", 823, 1612),
+    ]
+    assert found.model is None
+
+
+def test_an_attempt_that_another_model_answered_is_billed_by_its_own_model():
+    first = passed(uncached=2, output=2, read=30_000, write=20_000, model="claude-fable-5")
+    second = passed("fallback_message", 2, 136, read=50_000, model="claude-opus-4-8")
+    found = billed_of(dumps(usage(first, second, input_tokens=2, output_tokens=136, cache_read_input_tokens=50_000)))
+    assert (found.model, found.read_tokens, found.output_tokens) == ("claude-opus-4-8", 50_000, 136)
+    assert found.iterations == (Iteration(2, 30_000, 20_000, 2, 20_000, 0, kind="message", model="claude-fable-5"),)
+
+
+def test_an_attempt_that_declined_before_any_output_is_not_billed():
+    first = passed(uncached=535, output=0, model="claude-fable-5")
+    second = passed("fallback_message", 412, 264, model="claude-opus-4-8")
+    found = billed_of(dumps(usage(first, second, input_tokens=412, output_tokens=264)))
+    assert found.iterations == ()
+    assert found.model == "claude-opus-4-8"
+
+
+def test_without_a_fallback_a_pass_without_output_is_billed():
+    found = billed_of(dumps(usage(passed(uncached=7, output=0), passed(uncached=9, output=4))))
+    assert [one.uncached_tokens for one in found.passes] == [9, 7]
+
+
+def test_a_session_pinned_to_its_fallback_names_who_is_paid():
+    alone = passed("fallback_message", 10, 5, model="claude-opus-4-8")
+    assert billed_of(dumps(usage(alone, input_tokens=10, output_tokens=5))).model == "claude-opus-4-8"
+
+
+@given(st.lists(st.builds(passed, st.sampled_from(KINDS), *[st.integers(0, 9999)] * 4), min_size=2, max_size=6))
+def test_passes_sum_to_what_the_provider_lists(listed):
+    answering = [at for at, one in enumerate(listed) if one["type"] in ("message", "fallback_message")]
+    fallback = max((at for at in answering if listed[at]["type"] == "fallback_message"), default=-1)
+    declined = [at for at in answering if at < fallback and not listed[at]["output_tokens"]]
+    billed = [one for at, one in enumerate(listed) if at not in declined]
+    top = listed[answering[-1]] if answering else {}
+    found = billed_of(dumps({**top, "input_tokens": top.get("input_tokens", 0), "iterations": listed}))
+    counts = {
+        "uncached_tokens": "input_tokens",
+        "read_tokens": "cache_read_input_tokens",
+        "write_tokens": "cache_creation_input_tokens",
+        "output_tokens": "output_tokens",
+    }
+    for own, theirs in counts.items():
+        assert sum(getattr(one, own) or 0 for one in found.passes) == sum(one[theirs] for one in billed)
+    if answering:
+        assert found.read_tokens == listed[answering[-1]]["cache_read_input_tokens"]
+
+
+def test_a_count_that_no_pass_has_is_odd():
+    assert isinstance(billed_of(dumps(usage(passed(uncached=-1), passed()))), OddBill)
+
+
+def test_iterations_of_another_shape_say_nothing():
+    for odd in (None, [], 5, "x", [5], {"type": "message"}):
+        assert billed_of(dumps({"input_tokens": 3, "iterations": odd})) == Billed(3)
+
+
+def test_what_a_response_was_served_at_is_kept_as_it_says():
+    own = {"input_tokens": 3, "speed": "fast", "service_tier": "standard", "inference_geo": "us"}
+    own["server_tool_use"] = {"web_search_requests": 2, "web_fetch_requests": 0, "odd_requests": "x", "other": 4}
+    found = billed_of(dumps(own))
+    assert (found.speed, found.service_tier, found.inference_geo) == ("fast", "standard", "us")
+    assert found.server_tools == (("web_search", 2),)
+
+
+def test_openais_tier_stands_beside_the_usage():
+    response = {"id": "r", "service_tier": "flex", "usage": {"prompt_tokens": 5, "completion_tokens": 1}}
+    assert answer_of(dumps(response)).usage.service_tier == "flex"
+    chunk = b'data: {"id":"c","service_tier":"priority","choices":[],"usage":{"prompt_tokens":5}}\n\ndata: [DONE]\n\n'
+    assert answer_of_stream(chunk).usage.service_tier == "priority"
+
+
+def test_a_stream_lists_its_passes_at_the_end():
+    start = {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 9, "service_tier": "batch"}}}
+    end = {"type": "message_delta", "usage": usage(passed("compaction", 50, 5), passed(uncached=9), input_tokens=9)}
+    text = b"".join(b"data: " + dumps(event) + b"\n\n" for event in (start, end))
+    found = answer_of_stream(text).usage
+    assert found.service_tier == "batch"
+    assert [one.uncached_tokens for one in found.passes] == [9, 50]
+
+
+def test_claude_code_notes_the_same_and_its_version():
+    own = usage(passed("compaction", 50, 5), passed(uncached=9), input_tokens=9, output_tokens=1, speed="fast")
+    own["server_tool_use"] = {"web_search_requests": 1}
+    line = {
+        "type": "assistant", "uuid": "u1", "parentUuid": None, "sessionId": "s", "version": "2.1.58",
+        "timestamp": "2026-03-01T10:00:00Z",
+        "message": {"id": "m1", "role": "assistant", "model": "claude-opus-4-8", "content": [], "usage": own},
+    }  # fmt: skip
+    reader = ClaudeCode()
+    reads = [*reader.feed(dumps(line) + b"\n"), *reader.finish()]
+    (bill,) = [read.value.usage for read in reads if isinstance(read.value, TurnCompleted)]
+    assert (bill.speed, bill.server_tools, bill.client) == ("fast", (("web_search", 1),), "claude-code 2.1.58")
+    assert [one.uncached_tokens for one in bill.passes] == [9, 50]
