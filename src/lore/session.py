@@ -28,8 +28,8 @@ from lore.model.canonical import encode
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Event, OpaqueEvent, TurnStarted
 from lore.model.items import NULL
-from lore.model.prompt import Prompt
 from lore.model.state import Session as State
+from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
 from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names

@@ -13,12 +13,11 @@ from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.events import MAIN, TurnStarted
-from lore.model.prompt import Prompt
 from lore.model.state import Session
+from lore.model.turn import Memo, Prompt
 from lore.model.vector import common_prefix
 from lore.prefix.overlap import overlap
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
 
 

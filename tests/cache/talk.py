@@ -10,9 +10,8 @@ from lore.cache.base import Prediction
 from lore.cache.levels import Levels, Situation
 from lore.model.events import Billed, Verdict
 from lore.model.items import AssistantMessage, CompactDivider, Item, TextBlock, ToolCall, UserMessage
-from lore.model.prompt import Prompt
 from lore.model.state import Change, Entry, Sign
-from lore.model.turn import Basis, Turn
+from lore.model.turn import Basis, Prompt, Turn
 from lore.model.vector import Vector
 
 BEGIN = 1_780_000_000.0  # May 2026: runs of calls count once

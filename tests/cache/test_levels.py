@@ -12,9 +12,8 @@ from cache.talk import ONE_BY_ONE, Talk, bill
 from lore.cache import lanes
 from lore.cache.levels import DROP, Levels
 from lore.model.events import Billed
-from lore.model.prompt import Prompt
 from lore.model.state import Change
-from lore.model.turn import Basis, Turn
+from lore.model.turn import Basis, Prompt, Turn
 
 
 def opened(begin=None, **fields):

@@ -8,8 +8,7 @@ import pytest
 
 from lore.cache.predictor import living, sections
 from lore.model.events import Billed
-from lore.model.prompt import Prompt
-from lore.model.turn import Turn
+from lore.model.turn import Prompt, Turn
 
 BILL = Billed(3, 0, 22_500, 10, 22_500, 0)
 

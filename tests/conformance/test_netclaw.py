@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from lore.prompt.base import POLICIES, Memo, Rules
+from lore.model.turn import Memo
+from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import DIALECTS, TEXT
 from strategies import shapes
 from strategies.sessions import TOOL, Agent

@@ -8,7 +8,7 @@ from formats.captures import codes, exchanges, fixture
 from lore.formats.registry import recognise
 from lore.formats.telemetry import GenAI
 from lore.model.events import Billed
-from lore.prompt.base import Memo
+from lore.model.turn import Memo
 from lore.prompt.dialects import dialect_of
 from lore.testing import ReaderContract
 from model.making import dumps

@@ -31,9 +31,9 @@ from lore.model.codes import Problem
 from lore.model.events import Event, TurnStarted
 from lore.model.jsonslice import table
 from lore.model.state import Session
-from lore.model.turn import Exchange, Turn
+from lore.model.turn import Exchange, Memo, Turn
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import POLICIES, Memo, Rules
+from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import parse_name
 from lore.recording.opening import Options

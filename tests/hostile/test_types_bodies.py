@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostile.wrong import WRONG
-from lore.prompt.base import Memo
+from lore.model.turn import Memo
 from lore.prompt.dialects import DIALECTS
 from strategies import write
 

@@ -11,9 +11,8 @@ from lore.formats.registry import recognise
 from lore.model.events import OpaqueEvent
 from lore.model.jsonslice import members
 from lore.model.state import Session
-from lore.model.turn import Exchange
+from lore.model.turn import Exchange, Memo
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS, dialect_of
 from strategies import AWKWARD, Style, bodies, body_files, events_of, lore_logs, read_all, styles, texts, write
 

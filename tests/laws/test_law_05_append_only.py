@@ -18,9 +18,10 @@ from lore.model import checkpoint
 from lore.model import events as e
 from lore.model.items import ToolCall, UserMessage
 from lore.model.state import Session
+from lore.model.turn import Memo
 from lore.prefix.overlap import overlap
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import POLICIES, Memo, Rules
+from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.planning import Planner
 from strategies import any_events, events_of, lore_logs

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from lore.cli.main import main
 from lore.model.canonical import canonical
+from lore.model.turn import Memo
 from lore.prefix.causes import causes
 from lore.prefix.overlap import overlap, relation
-from lore.prompt.base import Memo
 from lore.prompt.dialects import dialect_of
 from strategies import NUMBERS, PLAIN, Style, bodies, styles, values, write
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from lore.cli.main import main
 from lore.formats.bodies import Bodies
 from lore.formats.registry import recognise
-from lore.model.turn import Exchange
+from lore.model.turn import Exchange, Memo
 from lore.prefix.causes import causes
 from lore.prefix.chains import Chains
 from lore.prefix.overlap import overlap, relation
-from lore.prompt.base import Memo
 from lore.prompt.dialects import dialect_of
 from lore.prompt.dialects.messages import strip_breakpoints
 from strategies import (

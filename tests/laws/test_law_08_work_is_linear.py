@@ -11,11 +11,10 @@ from lore.cli.main import main
 from lore.formats import bodies, claude_code, claude_records, lore_log
 from lore.formats.lines import split_joined
 from lore.formats.registry import recognise
-from lore.model.prompt import Segment
+from lore.model.turn import Memo, Segment
 from lore.model.vector import common_prefix
 from lore.prefix import overlap
 from lore.prompt import base
-from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, messages, openai
 from lore.recording.opening import Options
 from lore.run.diff import Comparison, diff_session

@@ -11,11 +11,10 @@ from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.events import Event
-from lore.model.prompt import Prompt
 from lore.model.state import Session
-from lore.model.turn import Turn
+from lore.model.turn import Memo, Prompt, Turn
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import Memo, Rules
+from lore.prompt.base import Rules
 from lore.prompt.dialects import DIALECTS
 from lore.testing import everything
 

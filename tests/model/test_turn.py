@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lore.model.prompt import Prompt
 from lore.model.state import Entry
-from lore.model.turn import Basis, Turn, TurnPrompt
+from lore.model.turn import Basis, Prompt, Turn, TurnPrompt
 from lore.model.vector import Vector
 from model.making import append, user
 

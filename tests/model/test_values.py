@@ -7,7 +7,7 @@ import pytest
 from lore.errors import LoreError, Where
 from lore.model.codes import CODES, SEVERITY
 from lore.model.events import KINDS, encode
-from lore.model.prompt import Prompt, Segment
+from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from model.making import parsed
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lore.model.prompt import Segment
+from lore.model.turn import Segment
 from lore.prefix.overlap import Measure, divergence, excerpt, overlap, size
 from model.making import assistant, body, dumps, parsed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lore.model.prompt import Prompt, Segment
+from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prefix.overlap import Measure, PairSums, overlap, size
 from model.making import assistant, body, parsed

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.model.prompt import Segment
+from lore.model.turn import Segment
 from lore.prefix.overlap import canonical_of, outline
 
 VALUES = st.recursive(

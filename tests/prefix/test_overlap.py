@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.model.prompt import Prompt, Segment
+from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prefix.overlap import overlap, relation
 from model.making import assistant, body, parsed

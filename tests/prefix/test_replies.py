@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from lore.model.turn import Streamed
+from lore.model.turn import Memo, Streamed
 from lore.prefix.likeness import Replies, latest_answer
-from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
 from model.making import assistant, body, dumps, parsed
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from lore.prompt.base import Memo
+from lore.model.turn import Memo
 from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.testing import DialectContract
 from model.making import Fold, append, assembled, call, dumps, event, parsed, started, user

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
-from lore.model.prompt import Prompt
+from lore.model.turn import Memo, Prompt
 from lore.model.vector import Vector
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import Memo, Place, Rules, Unit
+from lore.prompt.base import Place, Rules, Unit
 from lore.prompt.dialects import DIALECTS, dialect_of
 from model.making import Fold, append, assembled, dumps, parsed, started, user
 from strategies import bodies, styles, texts, values, write

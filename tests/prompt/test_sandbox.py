@@ -159,7 +159,7 @@ import locale, sys
 from lore.prompt.dialects.template import JinjaTemplate
 from lore.prompt.base import Place, Unit
 from lore.model.items import TextBlock
-from lore.model.prompt import Prompt
+from lore.model.turn import Prompt
 from lore.model.vector import Vector
 from msgspec import Raw
 try:

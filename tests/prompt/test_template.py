@@ -13,10 +13,10 @@ from msgspec import Raw
 from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
-from lore.model.prompt import Prompt
+from lore.model.turn import Memo, Prompt
 from lore.model.vector import Vector
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import FEATURES, Memo, Unit
+from lore.prompt.base import FEATURES, Unit
 from lore.prompt.dialects.chatml import ChatML
 from lore.prompt.dialects.template import JinjaTemplate
 from lore.prompt.layout import takes_system_messages

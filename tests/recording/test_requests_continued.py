@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from lore.judge.pairs import Pairs
-from lore.model.turn import Exchange, Turn
+from lore.model.turn import Exchange, Memo, Turn
 from lore.prefix.overlap import overlap, relation
-from lore.prompt.base import Memo
 from lore.prompt.dialects import DIALECTS
 from lore.recording.requests import Continuations
 from model.making import dumps

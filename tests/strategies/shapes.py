@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from lore.model.prompt import Segment
+from lore.model.turn import Segment
 from lore.prompt.dialects import TEXT, dialect_names
 
 NAMES = dialect_names()

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from msgspec import Struct
 
 from lore.model.events import Billed
-from lore.model.prompt import Section
+from lore.model.turn import Section
 
 Confidence: TypeAlias = Literal["exact", "rule", "ceiling"]
 CONFIDENCES: tuple[Confidence, ...] = ("exact", "rule", "ceiling")

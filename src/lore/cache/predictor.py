@@ -20,8 +20,7 @@ from lore.cache.registry import Option, cache_named, make
 from lore.cache.rules import Rules, cache_of, is_transcript, normal, served_by
 from lore.cache.views import PLAIN, VIEWS, Count, Views, automatic
 from lore.model.events import Billed
-from lore.model.prompt import Section
-from lore.model.turn import Turn
+from lore.model.turn import Section, Turn
 
 _ENGINES = frozenset(("vllm", "sglang", "llama.cpp", "lmcache"))
 _GOES_ON = ("goes-on", "hidden-request")  # why a level is where it is, if nothing fell

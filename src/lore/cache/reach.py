@@ -21,8 +21,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from lore.model.events import Billed
-from lore.model.prompt import Prompt, Segment
-from lore.model.turn import Turn
+from lore.model.turn import Prompt, Segment, Turn
 
 FIVE_MINUTES, ONE_HOUR, GRACE = 300.0, 3600.0, 1.02
 SOON = 3.0  # seconds after an answer began within which an older entry may be served

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lore.cache.base import Piece, Request
-from lore.model.prompt import Section
+from lore.model.turn import Section
 from lore.model.vector import common_prefix
 
 KEPT = 48 * 1024 * 1024  # bytes of pieces that are kept

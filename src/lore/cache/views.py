@@ -16,8 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.base import Breakpoint, Piece, Request
 from lore.cache.reach import NO_POSITION, kind_of
-from lore.model.prompt import Prompt, Section
-from lore.model.turn import Turn
+from lore.model.turn import Prompt, Section, Turn
 
 Count: TypeAlias = Callable[[bytes], int]  # tokens of a text, by a tokenizer that need not be the provider's
 _TTL = re.compile(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lore.formats.contents import unescaped
 from lore.model.canonical import encode
 from lore.model.jsonslice import table
-from lore.model.prompt import Fidelity
+from lore.model.turn import Fidelity
 
 
 def object_of(members: Mapping[str, bytes]) -> bytes:

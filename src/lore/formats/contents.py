@@ -25,8 +25,7 @@ from msgspec import Struct
 from lore.formats.lines import too_much
 from lore.model.canonical import text_of
 from lore.model.jsonslice import array, check_text, parts, table
-from lore.model.prompt import Fidelity
-from lore.model.turn import Form
+from lore.model.turn import Fidelity, Form
 
 LARGEST = 24 * 1024 * 1024  # bytes of one body: as text of any script it takes four times as much, for a moment
 RATIO = 200  # of a body that is decompressed: prompts reach 20, what is made to fill a memory 1,000

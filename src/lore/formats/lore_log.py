@@ -25,9 +25,8 @@ from lore.model import items, lenient
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import array, spans, table
-from lore.model.prompt import Fidelity, Prompt, Segment
 from lore.model.results import AssembledTurn, changes_of
-from lore.model.turn import Turn
+from lore.model.turn import Fidelity, Prompt, Segment, Turn
 from lore.model.vector import Vector
 
 _DECODER = msgspec.json.Decoder(e.Event)

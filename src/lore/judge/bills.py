@@ -18,9 +18,8 @@ from lore.cache.levels import DROP
 from lore.cache.rules import MILLION, Price, Rules, is_transcript, served_by
 from lore.model.events import Billed
 from lore.model.evidence import BillUnlikeBody, LifetimeLost
-from lore.model.prompt import Prompt
 from lore.model.providers import provider_of
-from lore.model.turn import Turn
+from lore.model.turn import Prompt, Turn
 
 TOLERANCE_TOKENS, TOLERANCE_SHARE = 1024, 0.02  # reads fall short by this much without any cause
 BYTES_PER_TOKEN = 4.0

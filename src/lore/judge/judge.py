@@ -29,9 +29,8 @@ from lore.judge.witnesses import started_in_parallel
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.evidence import TailReplaced
-from lore.model.prompt import Prompt
 from lore.model.results import Finding
-from lore.model.turn import Turn
+from lore.model.turn import Prompt, Turn
 from lore.model.vector import Vector
 
 DAY = 86_400.0  # seconds

@@ -32,10 +32,9 @@ from lore.model.evidence import (
 )
 from lore.model.jsonslice import table
 from lore.model.mask import mask
-from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.results import Finding
-from lore.model.turn import Turn
+from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of
 from lore.prefix.volatile import LONGEST, is_reminder, surely_varies
 

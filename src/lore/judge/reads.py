@@ -31,10 +31,9 @@ from lore.judge.pairs import Pair, is_remark
 from lore.judge.witnesses import since
 from lore.model.codes import Code
 from lore.model.evidence import ReadBelowForecast, WritesUnread
-from lore.model.prompt import Prompt
 from lore.model.providers import place_in
 from lore.model.results import Finding
-from lore.model.turn import Turn
+from lore.model.turn import Prompt, Turn
 
 WITNESSES = 16  # other chains that are looked at, the latest
 PREDICTED, TURNS = 8, 128  # turns of a recording that are predicted at most: so many, and one more of so many turns

@@ -28,7 +28,7 @@ from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.evidence import MessagesTakenBack, SummaryFound, TailReplaced
 from lore.model.jsonslice import table
-from lore.model.prompt import Prompt, Segment
+from lore.model.turn import Prompt, Segment
 from lore.prefix.blocks import block_of
 from lore.prefix.likeness import is_models, keeps_system, nearly_same, same_head
 from lore.prefix.purpose import (

@@ -12,8 +12,8 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from lore.model.codes import CauseKind, Code, Problem, Severity
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import Evidence, RuledOut
-from lore.model.prompt import Fidelity, Kind, Section
 from lore.model.state import Change
+from lore.model.turn import Fidelity, Kind, Section
 
 Reset: TypeAlias = Literal["compaction", "rewind", "cache_reset", "session_changed"]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from lore.model.prompt import Segment
+from lore.model.turn import Segment
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.blocks import by_model, known_by
 from lore.prefix.overlap import canonical_of, outline

@@ -19,7 +19,7 @@ from lore.model.canonical import canonical, text_of
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.jsonslice import table
-from lore.model.prompt import NO_RESULT, Segment
+from lore.model.turn import NO_RESULT, Segment
 from lore.model.vector import common_prefix
 from lore.prefix.align import Mismatch, near
 from lore.prefix.blocks import (

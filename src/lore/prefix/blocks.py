@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 from lore.model.canonical import canonical, decode, encode, text_of
 from lore.model.differences import BlockKind
 from lore.model.jsonslice import array, table
-from lore.model.prompt import Segment
+from lore.model.turn import Segment
 
 _THINKING = frozenset((b'"thinking"', b'"redacted_thinking"', b'"reasoning"'))
 _IMAGES = frozenset((b'"image"', b'"image_url"', b'"input_image"', b'"document"', b'"input_file"', b'"file"',

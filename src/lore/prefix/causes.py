@@ -23,10 +23,9 @@ from lore.model.cause import SPELLINGS, Cause, Qualifier
 from lore.model.codes import CODES, Code
 from lore.model.differences import BehindBreakpoint, HeaderChanged, PartialPrompt, PromptParted, TailWithoutBreakpoint
 from lore.model.evidence import ModelChanged, Recorded
-from lore.model.prompt import Prompt, Segment
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
-from lore.model.turn import Call
+from lore.model.turn import Call, Prompt, Segment
 from lore.prefix.align import grouped, mismatches
 from lore.prefix.block_changes import BlockChanges, PromptContext
 from lore.prefix.overlap import Overlap, since

@@ -28,8 +28,7 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from lore.model.events import MAIN
-from lore.model.prompt import Prompt
-from lore.model.turn import Call, Exchange, Streamed
+from lore.model.turn import Call, Exchange, Prompt, Streamed
 from lore.prefix.likeness import (
     ANSWERS_WITHIN,
     DISTINCT,

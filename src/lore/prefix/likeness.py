@@ -27,9 +27,8 @@ from msgspec.structs import replace
 
 from lore.model.canonical import decode, text_of
 from lore.model.jsonslice import table
-from lore.model.prompt import Prompt, Segment
 from lore.model.providers import place_in, provider_of
-from lore.model.turn import Exchange, Output, Streamed
+from lore.model.turn import Exchange, Output, Prompt, Segment, Streamed
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.blocks import HEADER, is_header
 from lore.prefix.overlap import same_content

@@ -19,8 +19,8 @@ from msgspec import Struct
 from lore.model.canonical import canonical, letters
 from lore.model.jsonslice import leaf_in
 from lore.model.mask import mask
-from lore.model.prompt import Prompt, Section, Segment
 from lore.model.results import DivergenceResult
+from lore.model.turn import Prompt, Section, Segment
 from lore.model.vector import Vector, common_prefix
 
 Relation: TypeAlias = Literal["identical", "extension", "shrunk", "diverged", "unrelated"]

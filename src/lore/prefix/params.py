@@ -18,9 +18,8 @@ from lore.model.codes import CauseKind, Code
 from lore.model.differences import BetasChanged, CostsFrom, ModelFamily, ParameterChanged, Setting
 from lore.model.jsonslice import table
 from lore.model.mask import mask
-from lore.model.prompt import Prompt
 from lore.model.providers import provider_of
-from lore.model.turn import Call
+from lore.model.turn import Call, Prompt
 from lore.prefix.blocks import without_empty
 from lore.prefix.overlap import WIDE
 

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from lore.model.jsonslice import table
-from lore.model.prompt import Prompt, Segment
-from lore.model.turn import Call
+from lore.model.turn import Call, Prompt, Segment
 from lore.prefix.blocks import block_of
 from lore.prefix.likeness import is_models
 

@@ -21,7 +21,7 @@ from lore.model.canonical import canonical, decode, encode, letters
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.differences import Respelled, Spelling, Varies
-from lore.model.prompt import Segment
+from lore.model.turn import Segment
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.align import DifferingRanges, gaps
 from lore.prefix.volatile import numbered, topic, varied

@@ -18,7 +18,7 @@ from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.differences import EmptyMember, ToolsChanged
 from lore.model.jsonslice import table
-from lore.model.prompt import Segment
+from lore.model.turn import Segment
 from lore.prefix.blocks import say_the_same, says_nothing
 from lore.prefix.overlap import same_content
 from lore.prefix.texts import of_segments, of_values

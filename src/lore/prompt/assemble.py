@@ -25,8 +25,8 @@ from lore.model.codes import Code, Problem
 from lore.model.inserts import Insert
 from lore.model.items import NULL, CompactDivider, Item, OpaqueItem, TextBlock, is_absent
 from lore.model.jsonslice import table
-from lore.model.prompt import Prompt, Segment
 from lore.model.state import Chain, Entry, Session
+from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt import layout
 from lore.prompt.base import Dialect, Finishing, Place, Rendered, Rules, Unit

@@ -13,13 +13,13 @@ How to add one: write a class with the members of `Dialect` in `dialects/`, add 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Raw, Struct
 
 from lore.model.items import Block, ToolCall
-from lore.model.prompt import Fidelity, Prompt, Segment
+from lore.model.turn import Fidelity, Memo, Prompt, Segment
 
 Role: TypeAlias = Literal["user", "assistant", "results", "system"]
 
@@ -101,30 +101,6 @@ class Breakpoint(NamedTuple):
 
     value: bytes
     on_head: bool = True
-
-
-class Memo:
-    """Messages already parsed, so that a history which is sent again is parsed once and shared.
-
-    Holds, for each position, the few latest messages seen there: memory is a few prompts, whatever the
-    length of the recording. Compared by bytes; nothing is hashed.
-    """
-
-    KEEP = 4
-
-    def __init__(self) -> None:
-        self._seen: dict[int, list[tuple[bytes, tuple[Segment, ...]]]] = {}
-
-    def get(self, index: int, raw: bytes, build: Callable[[], tuple[Segment, ...]]) -> tuple[Segment, ...]:
-        """Return the segments of the message at `index`, built only if its bytes are new there."""
-        seen = self._seen.setdefault(index, [])
-        for known, segments in seen:
-            if known == raw:
-                return segments
-        segments = build()
-        seen.insert(0, (raw, segments))
-        del seen[self.KEEP :]
-        return segments
 
 
 class Dialect(Protocol):

@@ -13,8 +13,8 @@ from lore.formats.base import Reader
 from lore.formats.registry import BUILT_IN, READERS, reader_of
 from lore.model.events import MAIN
 from lore.model.state import Change
-from lore.model.turn import Turn
-from lore.prompt.base import Dialect, Memo, Policy, Rules
+from lore.model.turn import Memo, Turn
+from lore.prompt.base import Dialect, Policy, Rules
 from lore.prompt.dialects import dialect_named, dialect_names
 from lore.recording import corpus
 from lore.recording.base import HINT_FORMATS, Problems, Recording, UnrecognisedError, load_plugins

@@ -28,13 +28,12 @@ from lore.formats.outputs import output_items
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import table
-from lore.model.prompt import Prompt, Segment
 from lore.model.providers import model_in
-from lore.model.turn import Exchange, Turn
+from lore.model.turn import Exchange, Memo, Prompt, Segment, Turn
 from lore.model.vector import Vector
 from lore.prefix.chains import Chains
 from lore.prefix.likeness import without_dropped
-from lore.prompt.base import Dialect, Memo
+from lore.prompt.base import Dialect
 from lore.prompt.dialects import dialect_of
 from lore.recording.base import HINT_FORMATS, Problems, Recording, UnrecognisedError
 

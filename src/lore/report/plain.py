@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from unicodedata import normalize
 
 from lore.model.mask import mask
-from lore.model.prompt import Prompt
+from lore.model.turn import Prompt
 
 _NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
 # Characters that count as printable and show nothing: fillers, and marks that only change others.

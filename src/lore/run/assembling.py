@@ -20,7 +20,6 @@ from lore.model.canonical import encode
 from lore.model.events import Event, TurnStarted
 from lore.model.items import is_absent
 from lore.model.jsonslice import table
-from lore.model.prompt import Prompt, Segment
 from lore.model.results import (
     AssembledSegment,
     AssembledTurn,
@@ -32,7 +31,7 @@ from lore.model.results import (
     reset_of,
 )
 from lore.model.state import Session
-from lore.model.turn import Turn
+from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.overlap import Measure, overlap, since, size
 from lore.prompt.assemble import Assembler, Unsaid, rated
 from lore.prompt.base import Capability, Dialect

@@ -32,9 +32,8 @@ from lore.model.results import (
     Side,
     VerdictResult,
 )  # fmt: skip
-from lore.model.turn import Call, Turn
+from lore.model.turn import Call, Memo, Turn
 from lore.prefix.overlap import CommonCanonical, Measure, PairSums, divergence, relation
-from lore.prompt.base import Memo
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.corpus import Name

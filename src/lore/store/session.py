@@ -25,7 +25,7 @@ from lore import __version__
 from lore.errors import LoreError
 from lore.model.canonical import encode as encode_json
 from lore.model.events import MAIN, Event, Remove, SessionStarted, encode
-from lore.model.prompt import Prompt
+from lore.model.turn import Prompt
 from lore.prompt.base import Dialect, Rules
 from lore.session import Session
 from lore.store.base import EMPTY, Checkpoint, Head, SessionData, SessionDelta, Store, Tell

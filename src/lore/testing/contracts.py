@@ -13,9 +13,9 @@ from lore.formats.base import Read, Reader
 from lore.model.codes import Problem
 from lore.model.events import Billed
 from lore.model.items import TextBlock, ToolCall
-from lore.model.prompt import Prompt, Segment
+from lore.model.turn import Memo, Prompt, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import FEATURES, Dialect, Memo, Unit
+from lore.prompt.base import FEATURES, Dialect, Unit
 
 
 def everything(reader: Reader, data: bytes) -> list[Read]:

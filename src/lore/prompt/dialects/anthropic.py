@@ -12,7 +12,7 @@ from typing import ClassVar
 from lore.model.canonical import encode
 from lore.model.items import ThinkingBlock, ToolCall, blocks_of
 from lore.model.jsonslice import array, table
-from lore.model.prompt import Segment
+from lore.model.turn import Segment
 from lore.prompt.base import Breakpoint, Place, Rendered, Unit, answers, can
 from lore.prompt.dialects.content import NO_SCHEMA, Words, arguments, described, function_of, outcome
 from lore.prompt.dialects.messages import CACHE_CONTROL, Body, segments_of, strip_breakpoints

@@ -18,8 +18,8 @@ from msgspec import Raw
 from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, first_element, table
-from lore.model.prompt import Fidelity, Prompt, Section, Segment
-from lore.prompt.base import Breakpoint, Memo, Place, Rendered, Unit, answers, can, cannot
+from lore.model.turn import Fidelity, Memo, Prompt, Section, Segment
+from lore.prompt.base import Breakpoint, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     Words,

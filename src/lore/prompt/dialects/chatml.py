@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from lore.model.canonical import encode, text_of
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import table
-from lore.model.prompt import Fidelity, Prompt, Segment
+from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import Breakpoint, Capability, Memo, Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.base import Breakpoint, Capability, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import apart, as_function, outcome, output_blocks
 
 _HALF = re.compile("[\ud800-\udfff]")

@@ -15,7 +15,7 @@ from msgspec import Raw
 from lore.model.canonical import encode, text_of
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
 from lore.model.jsonslice import array, table
-from lore.model.prompt import NO_RESULT
+from lore.model.turn import NO_RESULT
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from msgspec import Raw
 from lore.model.canonical import encode
 from lore.model.items import ToolCall
 from lore.model.jsonslice import array, table
-from lore.model.prompt import Fidelity, Prompt, Segment
-from lore.prompt.base import Memo, Place, Rendered, Unit, answers, can, cannot
+from lore.model.turn import Fidelity, Memo, Prompt, Segment
+from lore.prompt.base import Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import Words, arguments, described, function_of, outcome, output_blocks
 from lore.prompt.dialects.messages import Body, Lists, Writing, object_segments, write_body, write_object
 

@@ -16,9 +16,9 @@ from msgspec import Raw
 
 from lore.model.canonical import encode, printable, text_of
 from lore.model.jsonslice import array, element_ranges, spans, table, without_member
-from lore.model.prompt import Fidelity, Kind, Prompt, Section, Segment
+from lore.model.turn import Fidelity, Kind, Memo, Prompt, Section, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import USUAL, Breakpoint, Capability, Memo, Place, Rendered
+from lore.prompt.base import USUAL, Breakpoint, Capability, Place, Rendered
 from lore.prompt.dialects.content import Words, apart
 
 CACHE_CONTROL = "cache_control"

@@ -17,8 +17,8 @@ from typing import ClassVar
 from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ToolCall
 from lore.model.jsonslice import table
-from lore.model.prompt import Segment
 from lore.model.providers import has_exact_breakpoints
+from lore.model.turn import Segment
 from lore.prompt.base import Breakpoint, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,

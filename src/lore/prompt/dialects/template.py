@@ -20,7 +20,7 @@ from msgspec import Raw
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.items import ToolCall
-from lore.model.prompt import Prompt, Segment
+from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector, common_prefix
 from lore.prompt.base import Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, whole
