@@ -10,7 +10,8 @@ import pytest
 
 from cache.talk import ONE_BY_ONE, Talk, bill
 from lore.cache import lanes
-from lore.cache.levels import DROP, Levels
+from lore.cache.bills import DROP
+from lore.cache.levels import Levels
 from lore.model.events import Billed
 from lore.model.state import Change
 from lore.model.turn import Basis, Prompt, Turn

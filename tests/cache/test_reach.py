@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from lore.cache.reach import FIVE_MINUTES, GRACE, ONE_HOUR, Expiry, expiry, gap, lifetime
+from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, Expiry, expiry, gap, lifetime
 from lore.model.events import Billed
 from model.making import body, parsed, turn
 

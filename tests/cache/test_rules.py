@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.cache.reach import LOOKBACKS
+from lore.cache.bills import LOOKBACKS
 from lore.cache.rule_file import parse
 from lore.cache.rules import Rules, seconds, spans
 from lore.run.rules import packaged

@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Piece, Prediction, Request
-from lore.cache.reach import FIVE_MINUTES, GRACE, ONE_HOUR, positions
+from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, positions
 from lore.cache.tree import SLACK, Path, Ruler, Tree
 from lore.model.events import Billed
 

@@ -29,7 +29,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Raw
 
-from lore.cache.reach import GRACE, lookback
+from lore.cache.bills import BYTES_PER_TOKEN, GRACE, lookback
 from lore.model.items import (
     AssistantMessage,
     Block,
@@ -47,7 +47,6 @@ from lore.model.vector import Vector
 
 IMAGE_TOKENS = 1_500  # about what a picture of the largest useful size costs, by Anthropic's documentation
 MOST_ENTRIES = 4_000  # looked at for one turn; more only where a long history was changed at its beginning
-BYTES_PER_TOKEN = 4.0
 _LEAST, _MOST = 1.0, 16.0  # bytes a token
 _WEIGHT = 2_000.0  # tokens' worth of the rate that holds before anything was learned
 _SCARCE = 16.0  # bytes a token: an output count below that share of what is visible is a count of its beginning

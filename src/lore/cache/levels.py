@@ -15,15 +15,14 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from lore.cache.base import UNKNOWN, Prediction
+from lore.cache.bills import DROP, ONE_HOUR, POSITIONS, SOON, lifetime, lookback, position, total, unbelievable
 from lore.cache.lanes import CHANCES, Anchor, ChainLevels, Growth, Lane, growth
-from lore.cache.reach import ONE_HOUR, POSITIONS, SOON, lifetime, lookback, position, total, unbelievable
 from lore.cache.rules import Served, cache_of, is_transcript, served_by
 from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.state import Change, Sign
 from lore.model.turn import Turn
 
-DROP = 1_000  # tokens: a read that falls short of what stood there by more is a drop
 BY_LEVEL = frozenset(("anthropic", "bedrock"))  # caches whose transcripts are predicted by levels
 _FAR = 200  # entries behind a position that are surely more than `POSITIONS`
 _HOOK = "hook-context"

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from msgspec import structs
 
 from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Look, Prediction, Request
+from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, unbelievable
 from lore.cache.breakpoints import Breakpoints
 from lore.cache.levels import BY_LEVEL, Levels, Predicted, Situation
-from lore.cache.reach import FIVE_MINUTES, ONE_HOUR, unbelievable
 from lore.cache.registry import Option, cache_named, make
 from lore.cache.rules import Rules, cache_of, is_transcript, normal, served_by
 from lore.cache.views import PLAIN, VIEWS, Count, Views, automatic

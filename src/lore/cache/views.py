@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.base import Breakpoint, Piece, Request
-from lore.cache.reach import NO_POSITION, kind_of
+from lore.cache.bills import NO_POSITION, kind_of
 from lore.model.turn import Prompt, Section, Turn
 
 Count: TypeAlias = Callable[[bytes], int]  # tokens of a text, by a tokenizer that need not be the provider's

@@ -10,7 +10,7 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, Decimal
 from typing import Literal, NamedTuple
 
-from lore.cache.reach import FIVE_MINUTES, ONE_HOUR
+from lore.cache.bills import FIVE_MINUTES, ONE_HOUR
 from lore.cache.rules import Price, Rules, served
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Done

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from msgspec import Raw, structs
 
-from lore.cache.reach import total, unbelievable
+from lore.cache.bills import total, unbelievable
 from lore.compaction.activity import Entries, in_tokens, messages, overhead, tokens_of
 from lore.compaction.base import Done, Firing, Summarizer, SummaryError, SummaryRequest, Trigger, Window
 from lore.compaction.costs import BillScale, Cache, PromptSizes, cheapest

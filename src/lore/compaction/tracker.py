@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lore.cache.reach import total, unbelievable
+from lore.cache.bills import total, unbelievable
 from lore.compaction.activity import is_injected
 from lore.model.events import (
     MAIN,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.reach import ONE_HOUR, total, unbelievable
+from lore.cache.bills import ONE_HOUR, total, unbelievable
 from lore.cache.rules import Price, Rules
 from lore.compaction.activity import TimelineSizes, overhead
 from lore.compaction.costs import BillScale, Cache, Prices, dollars, known_sum

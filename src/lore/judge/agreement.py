@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from lore.cache.levels import DROP
-from lore.judge.bills import CURRENCY, exact, summed
+from lore.cache.bills import DROP
+from lore.judge.base import CURRENCY, exact, summed
 from lore.model.codes import Problem
 from lore.model.results import BilledResult
 from lore.model.results_simulate import (

@@ -20,8 +20,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache.reach import FIVE_MINUTES, ONE_HOUR, POSITIONS, SOON, gap, lookback
-from lore.judge.bills import cached
+from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, SOON, cached, gap, lookback
 from lore.judge.witnesses import (
     SECTIONS,
     PairContext,

@@ -1,10 +1,11 @@
-"""What the room answers with, and how others add to it: verdicts, findings, rules.
+"""What the room answers with, and how others add to it: verdicts, findings and what they cost, rules.
 
 A `Verdict` is the one answer about a turn, which every command, report, plugin and watch shows. A `Finding` says one
 of its causes, at a `Place`; a rule looks at one pair of successive turns, or at the problems of one recording, and adds
 findings; a turn rule follows a whole chain and speaks at its end, so that what holds for every turn is said once.
 Rules: pure; nothing here attributes anything; settings act on findings, after a verdict is made; every finding has a
-code of `lore.model.codes`; severity follows from the code's kind.
+code of `lore.model.codes`; severity follows from the code's kind. Sums of money are in US dollars, by dated prices;
+what has no price is None, never 0.
 
 How to add one: write a class with the members of `Rule`, add it to `RULES` (or publish it under the entry-point group
 `lore.rules`), add its codes with a page each.
@@ -15,16 +16,19 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from lore.cache.levels import DROP, Predicted
-from lore.judge.bills import cached, paid_again
+from lore.cache.bills import DROP, cached, prompt_tokens
+from lore.cache.levels import Predicted
+from lore.cache.rules import MILLION, Price, Rules, is_transcript, served_by
 from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.cause import Cause
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, Reader, actor_of, fix_of
+from lore.model.events import Billed
 from lore.model.evidence import Damage, Evidence
 from lore.model.results import AlsoSeen, Finding
 from lore.model.turn import Turn
@@ -161,6 +165,67 @@ def finding(
     )  # fmt: skip
     digest = fingerprint(code, place.key or place.path, made.chain, made.json_path)
     return msgspec.structs.replace(made, fingerprint=digest)
+
+
+# what tokens cost, and what paying some of them again cost instead of reading them
+
+CURRENCY = "USD"
+
+
+def exact(part: float | None) -> Decimal:
+    """Return a sum as it is written; 0 where it is not known."""
+    return Decimal(0) if part is None else Decimal(repr(part))
+
+
+def summed(parts: Iterable[float | None]) -> float | None:
+    """Add what is known; None where nothing is."""
+    known = [exact(part) for part in parts if part is not None]
+    return float(round(sum(known, start=Decimal(0)), 6)) if known else None
+
+
+# What a request can ask for at another price, by parameter and value. A transcript does not hold parameters.
+_EXTRAS = (
+    ("speed", b'"fast"', "fast"), ("service_tier", b'"priority"', "fast"), ("service_tier", b'"fast"', "fast"),
+    ("service_tier", b'"flex"', "flex"), ("inference_geo", b'"us"', "us"),
+)  # fmt: skip
+
+
+def price_of(rules: Rules, turn: Turn, *, model: str | None = None, size: int | None = None) -> Price | None:
+    """Return the prices of a turn's tokens, those of another `model` where one is given; None where nobody knows them.
+
+    `size` is how many tokens the prompt has where no bill says it.
+    """
+    where, usage = served_by(turn), turn.usage
+    if usage is not None:
+        size = None if usage.uncached_tokens is None else prompt_tokens(usage)
+    params = None if is_transcript(turn) else turn.prompt.params
+    return rules.price(
+        where.provider, model or turn.model, where.platform, turn.at, prompt_tokens=size,
+        extras=() if not params else tuple([extra for name, value, extra in _EXTRAS if params.get(name) == value]),
+    )  # fmt: skip
+
+
+def paid_again(price: Price, usage: Billed | None, tokens: int | None) -> float | None:
+    """Return what tokens cost beyond their price when read, in the price's currency; None where a price is not known.
+
+    Those that were written count first (for an hour, then for five minutes), the rest as uncached.
+    """
+    if tokens is None or usage is None or price.uncached is None:
+        return None
+    if not tokens:
+        return 0.0
+    if price.read is None:
+        return None
+    hour = min(tokens, usage.write_1h_tokens or 0)
+    short = min(tokens - hour, max(0, (usage.write_tokens or 0) - (usage.write_1h_tokens or 0)))
+    read, parts = price.read, (
+        (hour, price.write_1h), (short, price.write_5m if price.write_5m is not None else price.write),
+        (tokens - hour - short, price.uncached),
+    )  # fmt: skip
+    paid = sum(
+        (count * ((each if each is not None else price.uncached) - read) for count, each in parts), start=0 * read
+    )
+    return float(paid / MILLION)
 
 
 BILLED = BY_BILL | {

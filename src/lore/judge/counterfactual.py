@@ -15,9 +15,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
+from lore.cache.bills import BILLS_WRITES, bills_writes, cached, prompt_tokens
 from lore.judge.attribution import fits
 from lore.judge.base import Verdict
-from lore.judge.bills import BILLS_WRITES, bills_writes, cached, prompt_tokens
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.model.cause import Cause, Strength
 from lore.model.codes import CauseKind, Code

@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 from lore.cache.levels import Predicted, Situation, Transcripts
 from lore.cache.rules import MILLION, Rules, cache_of, is_transcript, served_by
-from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict
-from lore.judge.bills import price_of
+from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict, price_of
 from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pairs import Extension, Look, Pair, Pairs, unknown
 from lore.judge.reads import Beside, Reads, ReadShort, Unread

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from lore.cache.bills import BYTES_PER_TOKEN, has_unseen, prompt_tokens
 from lore.cache.rules import Rules, minimum_tokens
 from lore.judge.base import Place, finding
-from lore.judge.bills import BYTES_PER_TOKEN, has_unseen, prompt_tokens
 from lore.judge.pairs import Pair
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
@@ -44,7 +44,6 @@ _VOLATILE: dict[str, str] = {
     Code.ID_IN_PREFIX: "an id",
     Code.TOKEN_REMINDER_IN_PREFIX: "a count of tokens",
 }
-_BYTES_PER_TOKEN = 4.0
 _SURELY = 1.5  # an estimate is taken for enough tokens where it is so much more
 
 
@@ -214,19 +213,19 @@ class Laws:
             return
         if any(bill is not None and (bill.read_tokens or bill.write_tokens) for bill in (turn.usage, pair.left.usage)):
             return
-        if not _needs_breakpoints(turn) or pair.bytes.left < FEWEST * _BYTES_PER_TOKEN:
+        if not _needs_breakpoints(turn) or pair.bytes.left < FEWEST * BYTES_PER_TOKEN:
             return
         fewest = minimum_tokens(self._rules(), turn) or UNPUBLISHED
-        if pair.bytes.left < fewest * _BYTES_PER_TOKEN * _SURELY:
+        if pair.bytes.left < fewest * BYTES_PER_TOKEN * _SURELY:
             return
-        tokens = round(pair.bytes.left / _BYTES_PER_TOKEN)
+        tokens = round(pair.bytes.left / BYTES_PER_TOKEN)
         if not prompt.breakpoints and not prompt.auto_breakpoint:
             self._say(Code.BREAKPOINTS_MISSING, turn, "messages", "", BreakpointsMissing(tokens, fewest))
         elif prompt.breakpoints and not prompt.auto_breakpoint:
             cached = sum(len(segment.data) for segment in islice(prompt, prompt.breakpoints[-1] + 1))
-            if cached / _BYTES_PER_TOKEN * _SURELY < fewest:
+            if cached / BYTES_PER_TOKEN * _SURELY < fewest:
                 last = prompt.at(prompt.breakpoints[-1])
-                behind = BreakpointsMissing(tokens, fewest, round(cached / _BYTES_PER_TOKEN))
+                behind = BreakpointsMissing(tokens, fewest, round(cached / BYTES_PER_TOKEN))
                 self._say(Code.BREAKPOINTS_MISSING, turn, "messages", "" if last is None else last.path, behind)
 
 

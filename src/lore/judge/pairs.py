@@ -15,11 +15,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.cache.levels import Situation
-from lore.cache.reach import lifetime
-from lore.cache.rules import Price
-from lore.judge.attribution import attribute, rerouted, too_far
-from lore.judge.bills import (
+from lore.cache.bills import (
     BYTES_PER_TOKEN,
     bills_writes,
     block_tokens,
@@ -27,6 +23,7 @@ from lore.judge.bills import (
     cached,
     contradiction,
     fall,
+    lifetime,
     lost_lifetime,
     never_cached,
     prompt_tokens,
@@ -35,6 +32,9 @@ from lore.judge.bills import (
     testifies,
     within_bill,
 )
+from lore.cache.levels import Situation
+from lore.cache.rules import Price
+from lore.judge.attribution import attribute, rerouted, too_far
 from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail
 from lore.judge.witnesses import Columns, PairContext, Sizes, by_shape, columns, dispute, expired, other_api, parallel
 from lore.model.cause import Cause

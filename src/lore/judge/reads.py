@@ -20,13 +20,21 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from lore.cache.bills import (
+    FIVE_MINUTES,
+    SOON,
+    TOLERANCE_TOKENS,
+    bytes_per_token,
+    cached,
+    lifetime,
+    prompt_tokens,
+    runs_tools,
+)
 from lore.cache.levels import Predicted
 from lore.cache.predictor import Predictor
-from lore.cache.reach import FIVE_MINUTES, SOON, lifetime
 from lore.cache.rules import Rules
 from lore.judge.attribution import same_parameters
 from lore.judge.base import Place, finding
-from lore.judge.bills import TOLERANCE_TOKENS, bytes_per_token, cached, prompt_tokens, runs_tools
 from lore.judge.pairs import Pair, is_remark
 from lore.judge.witnesses import since
 from lore.model.codes import Code

@@ -18,7 +18,7 @@ from lore.cache.predictor import Touched, WhatIf
 from lore.cache.registry import Option
 from lore.cache.rules import Price
 from lore.errors import LoreError
-from lore.judge.bills import CURRENCY, summed
+from lore.judge.base import CURRENCY, summed
 from lore.judge.counterfactual import BY_VERDICT, UNEXPLAINED, Break, Played, otherwise
 from lore.judge.policy import Policy, Ruling
 from lore.model.codes import CODES, Code, Reader, fix_of

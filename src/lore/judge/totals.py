@@ -22,9 +22,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.judge.base import RULES, WORSE, Place, Verdict, damage
+from lore.judge.base import RULES, WORSE, Place, Verdict, damage, summed
 from lore.judge.baseline import Known, Recorder, belongs
-from lore.judge.bills import summed
 from lore.judge.policy import Budgets, Decided, Found, Limited, Policy, Ruling, decide, judge_pair, over_budget
 from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
 from lore.model.results import Checked, CostlyCause, Finding, Summary

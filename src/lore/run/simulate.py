@@ -19,16 +19,15 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from lore.cache.base import Prediction
+from lore.cache.bills import cached, unbelievable
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
-from lore.cache.reach import unbelievable
 from lore.cache.registry import takes_breakpoints
 from lore.cache.rules import Price, Rules, cache_of, is_transcript, served_by
 from lore.errors import LoreError
 from lore.judge import savings
 from lore.judge.agreement import Row, SimulatedSums
-from lore.judge.base import Place, Verdict, findings_of
-from lore.judge.bills import CURRENCY, cached, paid_again, price_of
+from lore.judge.base import CURRENCY, Place, Verdict, findings_of, paid_again, price_of
 from lore.judge.counterfactual import played
 from lore.judge.savings import NotedSaving, Paid, Run
 from lore.model.codes import Code, Problem, Reader

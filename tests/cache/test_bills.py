@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from lore.judge.bills import contradiction, lost_lifetime, read_again, shortfall
+from lore.cache.bills import contradiction, lost_lifetime, read_again, shortfall
 from lore.model.events import Billed
 from lore.model.evidence import BillUnlikeBody
 from lore.model.turn import Call
