@@ -178,36 +178,33 @@ def _situation(chain: ChainLevels, turn: Turn) -> tuple[Lane, Situation]:
     base = size if same == size else 0 if top is None else top.size
     grown = growth(entries, base, at)
     waiting, hooks = chain.waiting, chain.hooks
-    sign = next((sign for sign in turn.signs if sign.name == _HOOK), None) if turn.signs else None
     if grown.prompted:
         chain.waiting, chain.hooks = None, ()
-    elif sign is not None and (waiting is not None or same == size):
-        chain.waiting = size if waiting is None else waiting
-        chain.hooks = tuple(dict.fromkeys((*chain.hooks, *sign.names)))
+    elif turn.signs and (waiting is not None or same == size):
+        _note_hooks(chain, turn.signs, size if waiting is None else waiting)
     lane.entries, lane.rest = entries, rest
     found = Situation(
-        at=at,
-        stood=chain.stood,
-        size=size,
-        same=same,
-        grown=grown,
+        at=at, stood=chain.stood, size=size, same=same, grown=grown,
         pause=None if lane.used is None or at is None or at < lane.used else at - lane.used,
         lifetime=chain.lives if lane.top is None else lane.top.lifetime,
-        changes=turn.changes,
-        signs=turn.signs,
-        other_model=chain.begun and chain.model != model,
-        moved_head=moved_head,
-        reach=_reach(lane, top, base, grown, at),
-        earlier=lane.anchors[-2].tokens if len(lane.anchors) > 1 else None,
-        waiting=waiting,
+        changes=turn.changes, signs=turn.signs, other_model=chain.begun and chain.model != model,
+        moved_head=moved_head, reach=_reach(lane, top, base, grown, at),
+        earlier=lane.anchors[-2].tokens if len(lane.anchors) > 1 else None, waiting=waiting,
         put_back=_left(lane, waiting, at) if waiting is not None and grown.prompted else None,
-        hooks=hooks,
-        level=Level(None, "first"),
-    )
+        hooks=hooks, level=Level(None, "first"),
+    )  # fmt: skip
     if new and not chain.begun:
         return lane, found
     level = next(level for rule in _RULES if (level := rule(chain, lane, found)) is not None)
     return lane, found._replace(level=level)
+
+
+def _note_hooks(chain: ChainLevels, signs: tuple[Sign, ...], size: int) -> None:
+    """Remember text that a hook put in behind so many entries."""
+    sign = next((sign for sign in signs if sign.name == _HOOK), None)
+    if sign is not None:
+        chain.waiting = size
+        chain.hooks = tuple(dict.fromkeys((*chain.hooks, *sign.names)))
 
 
 def _reach(lane: Lane, top: Anchor | None, base: int, grown: Growth, at: float | None) -> int:
