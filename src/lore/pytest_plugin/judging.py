@@ -22,13 +22,12 @@ from lore.pytest_plugin.requests import RequestEntry
 from lore.recording.base import Problems
 from lore.recording.corpus import Opened
 from lore.recording.opening import Options
+from lore.report.pair_figures import PairFigures
 from lore.report.plain import uncommanded, visible
 from lore.report.sentences import sentence, worded
-from lore.run.diff import Comparison, PairFigures
 from lore.run.verdicts import PACKAGED, verdicts
 
 PLACE = Place("requests")
-COMPARISON = Comparison(Options())
 _HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"
 
 
@@ -88,10 +87,10 @@ class _RequestVerdicts:
         self.requests += 1
         turn, pair = verdict.turn, verdict.pair
         if pair is None:
-            self._chains[turn.chain] = PairFigures(COMPARISON, turn)
+            self._chains[turn.chain] = PairFigures(turn)
             return
         if pair.left.chain != turn.chain:
-            self._chains[turn.chain] = PairFigures(COMPARISON, pair.left)
+            self._chains[turn.chain] = PairFigures(pair.left)
         self.pairs += 1
         numbers = pair.left.line or 0, pair.right.line or 0
         sides = [Side(f"request {number}") for number in numbers]

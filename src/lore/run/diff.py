@@ -18,28 +18,24 @@ from lore.cache.predictor import Predictor
 from lore.cache.registry import cache_named
 from lore.cache.rules import Rules
 from lore.errors import LoreError
-from lore.judge.base import Place, Verdict, findings_of
-from lore.judge.pairs import Pair, Pairs
-from lore.model.codes import Problem, Reader
+from lore.judge.base import Place, Verdict
+from lore.judge.pairs import Pairs
+from lore.model.codes import Reader
 from lore.model.events import MAIN
 from lore.model.results import (
-    BilledResult,
     CachePrediction,
     Diff,
     FileLengths,
     Finding,
-    PromptLengths,
     Side,
-    VerdictResult,
 )  # fmt: skip
 from lore.model.turn import Call, Memo, Turn
-from lore.prefix.overlap import CommonCanonical, Measure, PairSums, divergence, relation
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.corpus import Name
 from lore.recording.opening import Options, Picked, pick
-from lore.report.redacted import REDACTED, redacted_diff, redacted_error, redacted_finding
-from lore.report.sentences import cause_result, columns_result, worded
+from lore.report.pair_figures import PairFigures, causes_of
+from lore.report.redacted import redacted_diff, redacted_error
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 HINT_COMPLETE = "leave --system and --tools out"
@@ -85,72 +81,13 @@ class Comparison(NamedTuple):
         """Return where the causes of a recording's turns are reported."""
         return Place(recording.shown, reader=reader_of(recording, self.reader))
 
+    def figures(self, first: Turn) -> PairFigures:
+        """Return what describes the pairs of a chain, from this turn on."""
+        return PairFigures(first, self.options.counter, redact=self.redact)
+
     def predicted(self, turn: Turn) -> list[CachePrediction]:
         """Return what caches would read of the next turn; nothing where that is not asked."""
         return [] if self.caches is None else self.caches.turn(turn)
-
-
-class PairFigures:
-    """Describe the successive pairs of one chain; each segment is weighed once."""
-
-    def __init__(self, comparison: Comparison, first: Turn) -> None:
-        self._comparison = comparison
-        self._counter = counter = comparison.options.counter
-        self._canonical = CommonCanonical(first.prompt)
-        self._tokens = None if counter is None else Measure(lambda segment: counter.count(segment.data))
-        if self._tokens is not None:
-            self._tokens.advance(first.prompt, 0)
-
-    def describe(
-        self, pair: Pair, place: Place, left: Side, right: Side, *, file: FileLengths | None = None,
-        problems: Sequence[Problem] = (), caches: Sequence[CachePrediction] = (), named: bool = False,
-    ) -> Diff:  # fmt: skip
-        """Return the result for the next pair; `named` adds the chain and turn of its right side.
-
-        `place` says where causes are reported, and to whom.
-        """
-        redact, usage, verdict = self._comparison.redact, pair.right.usage, pair.right.verdict
-        canonical = self._canonical.advance(pair.left.prompt, pair.right.prompt, pair.overlap)
-        tokens = self._token_counts(pair)
-        lengths = PromptLengths(
-            left_bytes=pair.bytes.left,
-            right_bytes=pair.bytes.right,
-            common_prefix_bytes=pair.bytes.common + pair.overlap.inside,
-            common_prefix_segments=pair.overlap.common,
-            left_tail_bytes=pair.left_tail_bytes,
-            canonical_common_prefix_bytes=canonical,
-            left_tokens=None if tokens is None else tokens.left,
-            right_tokens=None if tokens is None else tokens.right,
-            common_prefix_tokens=None if tokens is None else tokens.common,
-            tokenizer=None if self._counter is None else self._counter.name,
-        )
-        shown = redacted_finding if redact else worded
-        return Diff(
-            left=left,
-            right=right,
-            file=file,
-            prompt=lengths,
-            relation=relation(pair.left.prompt, pair.right.prompt, pair.overlap),
-            divergence=divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common),
-            reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
-            causes=[cause_result(shown(found)) for _, found in findings_of(pair, place)],
-            caches=list(caches),
-            billed=None if usage is None else BilledResult.of(usage),
-            verdict=None if verdict is None else VerdictResult.of(verdict),
-            problems=list(problems),
-            chain=pair.right.chain if named else None,
-            turn=pair.right.number if named else None,
-            columns=columns_result(pair.columns, REDACTED if redact else None),
-        )
-
-    def _token_counts(self, pair: Pair) -> PairSums | None:
-        if self._tokens is None or self._counter is None:
-            return None
-        sums, place = self._tokens.advance(pair.right.prompt, pair.overlap.common), pair.overlap.common
-        left, right = pair.left.prompt.at(place), pair.right.prompt.at(place)
-        if not pair.overlap.inside or left is None or right is None:
-            return sums
-        return sums._replace(common=sums.common + self._counter.common(left.data, right.data))
 
 
 def compared(left: str, right: str | None, comparison: Comparison) -> Iterator[Diff]:
@@ -206,7 +143,7 @@ def diff_files(left: str, right: str, comparison: Comparison) -> Diff:
     assert pair is not None  # a second turn makes a pair
     comparison.predicted(before)
     place = Place(names[1].path, reader=comparison.reader or ("user" if after.basis is not None else "author"))
-    return PairFigures(comparison, before).describe(
+    return comparison.figures(before).describe(
         pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predicted(after)
     )
 
@@ -248,15 +185,14 @@ def _in_session(names: tuple[Name, Name], comparison: Comparison) -> Diff | None
     if pair is None or (pair.left.chain, pair.left.number) != (left.chain or unnamed, left.turn):
         return None
     sides = [_described(str(name), recording, turn) for name, turn in zip(names, (pair.left, pair.right), strict=True)]
-    diff = PairFigures(comparison, pair.left).describe(pair, place, *sides, problems=problems.kept, caches=predicted)
+    diff = comparison.figures(pair.left).describe(pair, place, *sides, problems=problems.kept, caches=predicted)
     right_turn = pair.right.chain, pair.right.number
     return _with(diff, [finding for finding in late if (finding.chain, finding.turn) == right_turn], comparison)
 
 
 def _with(diff: Diff, findings: Iterable[Finding], comparison: Comparison) -> Diff:
     """Add to a pair what was found in its whole chain, where that is about its right turn."""
-    shown = redacted_finding if comparison.redact else worded
-    more = [cause_result(shown(finding)) for finding in findings]
+    more = causes_of(findings, redact=comparison.redact)
     return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff
 
 
@@ -306,10 +242,10 @@ def diff_session(name: str, comparison: Comparison) -> Iterator[Diff]:
         predicted = comparison.predicted(turn)
         if pair is None:
             if not turn.failed:
-                figures[turn.chain] = PairFigures(comparison, turn)
+                figures[turn.chain] = comparison.figures(turn)
             continue
         if pair.left.chain != turn.chain:
-            figures[turn.chain] = PairFigures(comparison, pair.left)
+            figures[turn.chain] = comparison.figures(pair.left)
         sides = [
             _described(f"{recording.shown}#{side.chain}:{side.number}", recording, side) for side in (pair.left, turn)
         ]

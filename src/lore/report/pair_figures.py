@@ -1,0 +1,104 @@
+"""A pair of turns as a result: how much of the prompt before is reused, where the two part, why, and what was billed.
+
+In: pairs of one chain, in order. Out: a `Diff` each, in bytes, canonical bytes and tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from lore.judge.base import Place, findings_of
+from lore.judge.pairs import Pair
+from lore.model.codes import Problem
+from lore.model.results import (
+    BilledResult,
+    CachePrediction,
+    CauseResult,
+    Diff,
+    FileLengths,
+    Finding,
+    PromptLengths,
+    Side,
+    VerdictResult,
+)
+from lore.model.turn import Turn
+from lore.prefix.overlap import CommonCanonical, Measure, PairSums, divergence, relation
+from lore.report.redacted import REDACTED, redacted_finding
+from lore.report.sentences import cause_result, columns_result, worded
+
+if TYPE_CHECKING:
+    from lore.tokens.o200k import Counter
+
+
+def causes_of(findings: Iterable[Finding], *, redact: bool = False) -> list[CauseResult]:
+    """Return findings in words as results about a turn show them."""
+    shown = redacted_finding if redact else worded
+    return [cause_result(shown(finding)) for finding in findings]
+
+
+class PairFigures:
+    """Describe the successive pairs of one chain, from its first turn on; each segment is weighed once.
+
+    Tokens are given where there is a `counter`; with `redact` no result carries content.
+    """
+
+    def __init__(self, first: Turn, counter: Counter | None = None, *, redact: bool = False) -> None:
+        self._counter = counter
+        self._redact = redact
+        self._canonical = CommonCanonical(first.prompt)
+        self._tokens = None if counter is None else Measure(lambda segment: counter.count(segment.data))
+        if self._tokens is not None:
+            self._tokens.advance(first.prompt, 0)
+
+    def describe(
+        self, pair: Pair, place: Place, left: Side, right: Side, *, file: FileLengths | None = None,
+        problems: Sequence[Problem] = (), caches: Sequence[CachePrediction] = (), named: bool = False,
+    ) -> Diff:  # fmt: skip
+        """Return the result for the next pair; `named` adds the chain and turn of its right side.
+
+        `place` says where causes are reported, and to whom.
+        """
+        usage, verdict = pair.right.usage, pair.right.verdict
+        return Diff(
+            left=left,
+            right=right,
+            file=file,
+            prompt=self._lengths(pair),
+            relation=relation(pair.left.prompt, pair.right.prompt, pair.overlap),
+            divergence=divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common),
+            reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
+            causes=causes_of((found for _, found in findings_of(pair, place)), redact=self._redact),
+            caches=list(caches),
+            billed=None if usage is None else BilledResult.of(usage),
+            verdict=None if verdict is None else VerdictResult.of(verdict),
+            problems=list(problems),
+            chain=pair.right.chain if named else None,
+            turn=pair.right.number if named else None,
+            columns=columns_result(pair.columns, REDACTED if self._redact else None),
+        )
+
+    def _lengths(self, pair: Pair) -> PromptLengths:
+        canonical = self._canonical.advance(pair.left.prompt, pair.right.prompt, pair.overlap)
+        tokens = self._token_counts(pair)
+        return PromptLengths(
+            left_bytes=pair.bytes.left,
+            right_bytes=pair.bytes.right,
+            common_prefix_bytes=pair.bytes.common + pair.overlap.inside,
+            common_prefix_segments=pair.overlap.common,
+            left_tail_bytes=pair.left_tail_bytes,
+            canonical_common_prefix_bytes=canonical,
+            left_tokens=None if tokens is None else tokens.left,
+            right_tokens=None if tokens is None else tokens.right,
+            common_prefix_tokens=None if tokens is None else tokens.common,
+            tokenizer=None if self._counter is None else self._counter.name,
+        )
+
+    def _token_counts(self, pair: Pair) -> PairSums | None:
+        if self._tokens is None or self._counter is None:
+            return None
+        sums, place = self._tokens.advance(pair.right.prompt, pair.overlap.common), pair.overlap.common
+        left, right = pair.left.prompt.at(place), pair.right.prompt.at(place)
+        if not pair.overlap.inside or left is None or right is None:
+            return sums
+        return sums._replace(common=sums.common + self._counter.common(left.data, right.data))
