@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from bench import files, generate, levels, naive, recordings, resuming, run
+from bench import files, generate, levels, naive, recordings, resuming, run, verdicts
+from faults.sessions import Session
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.events import TurnStarted
@@ -90,9 +91,68 @@ def test_a_copy_spells_one_id_one_way():
     assert one[1] == "x"
 
 
+TOLD = (("system_changed", 0), ("", 28_000), ("messages_changed", 20_000))  # verdicts and reads of the fourth request
+
+
+@pytest.fixture
+def three(monkeypatch, tmp_path):
+    """Three sessions of four requests, the last of which is asked by a person after a search for tools."""
+    folder = tmp_path / "claude-code"
+    folder.mkdir()
+    for number, (verdict, read) in enumerate(TOLD):
+        log = Session()
+        log.ask("Do it.")
+        log.answer(20_000, 5_000, calls=("Read",))
+        log.results()
+        log.answer(25_000, 3_000, calls=("ToolSearch",))
+        log.wait(20)
+        log.results([{"type": "tool_reference", "tool_name": "mcp__x__a"}])
+        log.answer(28_000, 3_000)
+        log.wait(20)
+        log.ask("Go on.")
+        log.answer(read, 31_500 - read, verdict=verdict, missed=31_000 - read if verdict else None)
+        (folder / f"{number}.jsonl").write_bytes(log.written())
+    monkeypatch.setattr(verdicts, "CORPUS", tmp_path)
+    return {row[0]: row[1:] for rows in verdicts.ROWS.values() for row in rows()}
+
+
+def test_the_rows_of_truth_count_what_the_sessions_hold(three):
+    assert three["reads of transcripts, all transitions"][1].startswith("6 of 9, 66.7%")
+    assert three["… within a turn of the user"][1].startswith("6 of 6, 100.0%")
+    assert three["… at a new prompt of the user"][1].startswith("0 of 3, 0.0%")
+    assert three["… at a new prompt of the user"][2] is False
+    assert three["… at a new prompt, without a drop"][1] == "n 0"
+    assert three["drops over 1,000 tokens foreseen, other than expiry and compaction"][1:] == ("0 of 3, 0.0%", False)
+    stated = next(row for name, row in three.items() if name.startswith("stated losses"))
+    assert stated[1].startswith("3 of 3, 100.0%")
+    assert three["verdicts of the provider that the leading cause contradicts"][1].endswith("of 2, 0.0%")
+    assert three["section of a miss, with the provider's verdict cut out"][1].endswith("of 2, 0.0%")
+    assert three["breaks missed in pairs called fine"][1] == "0 of 6, 0.0%"
+
+
+def test_the_provider_s_verdict_is_cut_out_of_a_line():
+    log = Session()
+    log.answer(0, 5_000, verdict="tools_changed", missed=9)
+    for line in log.written().splitlines(keepends=True):
+        cut = verdicts.blind(line)
+        assert b"tools_changed" in line
+        assert b"tools_changed" not in cut
+        assert json.loads(cut)["message"]["usage"] == json.loads(line)["message"]["usage"]
+
+
+def test_a_base_rate_is_that_of_the_other_files(three):
+    turns = verdicts.transitions()
+    rates = {turn.file: rate for turn, rate in verdicts.based(turns)}
+    assert rates == {"0.jsonl": 2 / 6, "1.jsonl": 2 / 6, "2.jsonl": 2 / 6}
+    assert len(list(verdicts.based(turns))) == 9
+
+
 def test_without_real_recordings_a_row_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(recordings, "SESSIONS", tmp_path)
     assert recordings.parse(1, None)[2:] == (recordings.ABSENT, None)
+    monkeypatch.setattr(verdicts, "CORPUS", tmp_path)
+    rows = [row for measured in verdicts.ROWS.values() for row in measured()]
+    assert len(rows) >= 15
+    assert {row[2:] for row in rows} == {(recordings.ABSENT, None)}
     assert recordings.process(tmp_path, ("lore",), 1, 1)[2:] == (recordings.ABSENT, None)
-    assert levels.agrees(None)[2:] == (recordings.ABSENT, None)
     assert levels.simulate(1, None, ("lore",))[2:] == (recordings.ABSENT, None)

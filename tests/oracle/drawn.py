@@ -12,6 +12,7 @@ from faults.sessions import HOUR, SHORT, Session
 
 VERSIONS = ("1.0.120", "2.0.76", "2.1.12", "2.1.56", "2.1.119", "2.1.150", "2.1.207", "2.1.217")
 MODELS = ("claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-opus-4-8", "claude-fable-5")
+LEAST = {"opus-4-5": 4_096, "sonnet-4-5": 1_024, "opus-4-8": 1_024}  # tokens that a cache holds
 VERDICTS = ("tools_changed", "system_changed", "messages_changed", "previous_message_not_found", "unavailable")
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 PAUSES = (20.0, 20.0, 20.0, 20.0, 2.0, 200.0, 299.0, 320.0, 700.0, 3500.0, 3700.0, 9000.0)
@@ -111,11 +112,12 @@ class _Drawn:
             if draw.random() < 0.3:
                 before = self.marks[-2]
                 levels = (0, self.head, before, before - 1, stood - 999, stood - 1_001, stood + 77, self.total // 2)
-        read = max(0, min(draw.choice(levels), self.total - 3))
+        cached = self.total >= next((least for name, least in LEAST.items() if name in self.log.model), 512)
+        read = max(0, min(draw.choice(levels), self.total - 3)) if cached else 0
         fell = read < stood - 1_000 and self.log.model == self.model
         verdict = draw.choice(VERDICTS) if fell and draw.random() < 0.5 else ""
         calls = draw.choice(((), ("Read",), ("Read", "Bash"), ("ToolSearch",), ("Skill",)))
-        uncached = draw.choice((3, 3, 3, min(700, self.total - read)))
+        uncached = draw.choice((3, 3, 3, min(700, self.total - read))) if cached else self.total
         self.log.answer(read, self.total - read - uncached, uncached, calls=calls, thinking=draw.random() < 0.8,
                         verdict=verdict, missed=stood - read if verdict else None)  # fmt: skip
         self.marks.append(self.total - uncached)

@@ -266,9 +266,12 @@ def _captured(call: Call) -> Request | None:
     usage: dict[str, Any] = {}
     for found in _usages(call.answer):
         usage.update({key: value for key, value in found.items() if value is not None})
+    dialect = "" if body is None else dialect_of(body)
     if body is None or body.get("previous_response_id"):
-        return Request((call.line,), "", call.at, call.answered, billed(usage), failed=call.status >= 400)
-    dialect, written = dialect_of(body), json.dumps(body.get("tools") or [])
+        model = str((body or {}).get("model"))
+        return Request((call.line,), model, call.at, call.answered, billed(usage), dialect=dialect,
+                       failed=call.status >= 400)  # fmt: skip
+    written = json.dumps(body.get("tools") or [])
     segments = flatten(body, dialect, drops_header=at_anthropic(body, call.host))
     return Request(
         (call.line,), str(body.get("model")), call.at, call.answered, billed(usage), segments=segments,

@@ -263,14 +263,14 @@ def _caused(must: Expected, row: dict[str, Any], findings: list[dict[str, Any]])
     if must.below and lead["section"] == "messages" and lead["kind"] != "expected" and level:
         yield f"the read does not reach the head, and {_named([lead])} is in messages"
     place = None if must.request.compacted else PLACES.get(must.request.verdict)
-    if place is not None and lead["section"] in PLACES.values() and not _fits(lead, place):
+    if place is not None and lead["section"] in PLACES.values() and not fits(lead, place):
         yield f"the provider says {must.request.verdict}, and {_named([lead])} in {lead['section']} leads"
     if place is not None and lead["kind"] == "expected" and not must.request.compacted:
         yield f"the provider says {must.request.verdict}, and {_named([lead])} is called expected"
     yield from _expired(must, lead)
 
 
-def _fits(lead: dict[str, Any], place: str) -> bool:
+def fits(lead: dict[str, Any], place: str) -> bool:
     """Tell whether a cause may lead beside a verdict: an update or a restart rewrites tools and system prompt alike."""
     both = lead["name"] in ("client-updated", "client-restarted", "session-changed")
     return lead["section"] == place or (both and place in HEAD)
