@@ -141,10 +141,15 @@ def reads() -> Iterator[Fields]:
         yield within(f"reads of captures, {name}", {"Anthropic": 0.928, "OpenAI": 0.88}[name], rows)
 
 
-def clean() -> Fields:
-    """Count clean extensions of captures of Anthropic's cache that are read to the token."""
+def extensions() -> list[Judged]:
+    """Return the clean extensions in captures of Anthropic's cache: all of the prompt before, and all of it read."""
     turns = [turn for name in FOLDERS[1:] for turn in transitions(name)]
-    turns = [turn for turn in turns if turn.must.extends and turn.must.whole and "claude" in turn.must.request.model]
+    return [turn for turn in turns if turn.must.extends and turn.must.whole and "claude" in turn.must.request.model]
+
+
+def clean() -> Fields:
+    """Count clean extensions that are predicted to the token."""
+    turns = extensions()
     measure, bar = "reads of captures, Anthropic, clean extensions of which all was read", "95 % exact"
     if not turns:
         return measure, bar, ABSENT if not every() else "n 0", None
