@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import typer
 
@@ -42,62 +42,77 @@ if TYPE_CHECKING:
     from lore.model.results import Checked, Finding
     from lore.recording.inputs import Input
     from lore.recording.opening import Options
-    from lore.run.check import CheckContext, Target
+    from lore.run.check import CheckContext, CheckOutcome, Target
 
 INTERRUPTED = 130
+
+Paths: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: where agents keep logs."
+    ),
+]
+Last: TypeAlias = Annotated[bool, typer.Option("--last", help="Judge the newest session alone, with its subagents.")]
+Since: TypeAlias = Annotated[
+    str | None, typer.Option("--since", help="Judge files written since then: 30m, 2h, 1d, 1w, or a date.")
+]
+Select: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--select", help="Find only these: codes, their beginnings (LORE1), names.")
+]
+Ignore: TypeAlias = Annotated[list[str] | None, typer.Option("--ignore", help="Do not find these; see --select.")]
+MinReuse: TypeAlias = Annotated[
+    float | None, typer.Option("--min-reuse", help="Every pair reuses at least this share.")
+]
+MaxBreaks: TypeAlias = Annotated[
+    int | None, typer.Option("--max-breaks", help="At most this many unexpected cache breaks.")
+]
+MaxLostTokens: TypeAlias = Annotated[
+    int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
+]
+Baseline: TypeAlias = Annotated[
+    str | None, typer.Option("--baseline", help="Findings that this file knows do not fail; only new ones do.")
+]
+UpdateBaseline: TypeAlias = Annotated[
+    bool, typer.Option("--update-baseline", help="Write the findings of this run into the --baseline file.")
+]
+Reports: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--report",
+        help="KIND or KIND=FILE, also several: terminal, json, jsonl, markdown, junit, sarif, github.",
+    ),
+]
+Jobs: TypeAlias = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
+]
+PassOver: TypeAlias = Annotated[
+    bool, typer.Option("--pass-over", help="Pass over files that are no recordings, also those that are named.")
+]
+Follow: TypeAlias = Annotated[
+    bool, typer.Option("--follow", help="Judge one recording as it is written, until interrupted.")
+]
 
 
 @quiet_pipe
 def run(
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: where agents keep logs."
-        ),
-    ] = None,
-    last: Annotated[bool, typer.Option("--last", help="Judge the newest session alone, with its subagents.")] = False,
-    since: Annotated[
-        str | None, typer.Option("--since", help="Judge files written since then: 30m, 2h, 1d, 1w, or a date.")
-    ] = None,
-    select: Annotated[
-        list[str] | None, typer.Option("--select", help="Find only these: codes, their beginnings (LORE1), names.")
-    ] = None,
-    ignore: Annotated[list[str] | None, typer.Option("--ignore", help="Do not find these; see --select.")] = None,
-    min_reuse: Annotated[
-        float | None, typer.Option("--min-reuse", help="Every pair reuses at least this share.")
-    ] = None,
-    max_breaks: Annotated[
-        int | None, typer.Option("--max-breaks", help="At most this many unexpected cache breaks.")
-    ] = None,
-    max_lost_tokens: Annotated[
-        int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", help="Findings that this file knows do not fail; only new ones do.")
-    ] = None,
-    update_baseline: Annotated[
-        bool, typer.Option("--update-baseline", help="Write the findings of this run into the --baseline file.")
-    ] = False,
-    report: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--report",
-            help="KIND or KIND=FILE, also several: terminal, json, jsonl, markdown, junit, sarif, github.",
-        ),
-    ] = None,
+    paths: Paths = None,
+    last: Last = False,
+    since: Since = None,
+    select: Select = None,
+    ignore: Ignore = None,
+    min_reuse: MinReuse = None,
+    max_breaks: MaxBreaks = None,
+    max_lost_tokens: MaxLostTokens = None,
+    baseline: Baseline = None,
+    update_baseline: UpdateBaseline = False,
+    report: Reports = None,
     redact: Redact = False,
     reader: For = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
-    ] = None,
-    pass_over: Annotated[
-        bool, typer.Option("--pass-over", help="Pass over files that are no recordings, also those that are named.")
-    ] = False,
+    jobs: Jobs = None,
+    pass_over: PassOver = False,
     system: System = None,
     tools: Tools = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Judge one recording as it is written, until interrupted.")
-    ] = False,
+    follow: Follow = False,
     as_json: AsJson = False,
     format: Format = None,
     config: Config = None,
@@ -117,8 +132,7 @@ def run(
     from lore.errors import LoreError
     from lore.judge.policy import Budgets
     from lore.recording.opening import Options
-    from lore.report.terminal import counted
-    from lore.run.check import check, cores, keep_apart, targets, write_reports
+    from lore.run.check import check, cores, keep_apart, targets
 
     loaded = found_settings(config)
     given = Budgets(min_reuse=min_reuse, max_breaks=max_breaks, max_lost_tokens=max_lost_tokens)
@@ -148,11 +162,22 @@ def run(
             which.paths, budgets, options, context=context, jobs=cores() if jobs is None else jobs,
             progress=report_progress, wanted=which.wanted, looked=which.looked, pass_over=pass_over,
         )  # fmt: skip
+    return _answer(outcome, context, reports, which.paths, color=color, verbose=verbose)
+
+
+def _answer(
+    outcome: CheckOutcome, context: CheckContext, reports: list[Target], paths: list[str], *, color: bool | None,
+    verbose: bool,
+) -> int:  # fmt: skip
+    """Say what a new baseline knows, write the reports, and return the exit code."""
+    from lore.report.terminal import counted
+    from lore.run.check import write_reports
+
     if outcome.baselined is not None:
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
-        tell(f"{baseline} knows {counted(outcome.baselined, 'finding')} now{kept}")
+        tell(f"{context.path} knows {counted(outcome.baselined, 'finding')} now{kept}")
     with writing():
-        write_reports(outcome.result, reports, which.paths, out(color), os.environ, verbose=verbose)
+        write_reports(outcome.result, reports, paths, out(color), os.environ, verbose=verbose)
     if outcome.failed:
         return 1
     return 3 if outcome.incomplete else 0
