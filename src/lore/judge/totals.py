@@ -77,7 +77,7 @@ def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
     """Count one pair's findings; return whether one that is left is an error."""
     failed, worst = False, -1
     most = dict.fromkeys(WORSE, 0)
-    ruled_out: set[str] = set()
+    ruled_out: dict[str, None] = {}  # in the order in which they are named
     for finding in found:
         if finding.out:
             setattr(summary, finding.out, getattr(summary, finding.out) + 1)
@@ -86,7 +86,7 @@ def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
         if finding.is_break:
             worst = max(worst, WORSE.index(finding.kind))
             most[finding.kind] = max(most[finding.kind], finding.lost_tokens)
-            ruled_out.update(finding.ruled_out)
+            ruled_out.update(dict.fromkeys(finding.ruled_out))
             key = (finding.code, finding.kind)
             costs[key] = costs.get(key, Cost()).plus(Cost(1, finding.lost_tokens, finding.lost_dollars))
     if worst >= 0:
