@@ -1,7 +1,7 @@
 # make demo    see lore at work on fixtures/
 # make test    lint, types, layers, tests
 # make cover   the tests again with coverage, and its floor for the core rooms
-# make bench   the speed bars, as ratios in one run
+# make bench   the bars: speed as ratios in one run, and how true verdicts and predictions are on real recordings
 # make soak    long runs: whole matrices of cases, growing sessions, many generated ones, 300 killed writers for each store
 # make fuzz    any bytes give events and problems, nothing else (SECONDS=60 for each fuzzer)
 # make golden  write the golden outputs of the commands anew

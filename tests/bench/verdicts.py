@@ -176,6 +176,16 @@ def _stood(turn: Judged) -> int:
     return turn.stood
 
 
+def above() -> Fields:
+    """Count predicted reads that no request could read: they are above all that it asked."""
+    turns = [turn for name in FOLDERS for turn in transitions(name)]
+    measure, bar = "predicted reads above the whole billed prompt", "0"
+    if not turns:
+        return measure, bar, ABSENT, None
+    wrong = sum(turn.predicted > turn.must.request.bill.asked for turn in turns if turn.must.request.bill)
+    return measure, bar, share(wrong, len(turns)), wrong == 0
+
+
 def drops() -> Iterator[Fields]:
     """Drops that were foreseen, and false alarms."""
     rest = [turn for turn in transitions() if not turn.plain]
@@ -294,7 +304,7 @@ def based(turns: list[Judged]) -> Iterator[tuple[Judged, float]]:
 
 
 ROWS: dict[str, Callable[[], Iterable[Fields]]] = {
-    "reads": lambda: [*reads(), clean(), error()],
+    "reads": lambda: [*reads(), clean(), error(), above()],
     "drops": lambda: [*drops(), brier()],
     "truth": lambda: [losses(), sections(), contradicted(), missed()],
 }

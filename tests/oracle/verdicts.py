@@ -63,7 +63,7 @@ class Expected(NamedTuple):
 def expected(requests: list[Request], compared: dict[int, int]) -> list[Expected]:
     """Say of each request what must hold.
 
-    `compared` is what lore compares, by lines: of several that share as much it may take any.
+    `compared` is what lore compares, by lines: where the longest prefix leaves a choice, it is lore's.
     """
     lefts: list[int | None] = []
     found: list[Expected] = []
@@ -82,23 +82,27 @@ def expected(requests: list[Request], compared: dict[int, int]) -> list[Expected
             before = None if further is None else requests[further]
             floor = head.get((request.chain, request.model))
             found.append(_of(request, requests[place], before, floor, lives.get(request.chain)))
-        lives[request.chain] = request.lifetime or lives.get(request.chain)
+        if request.chain:
+            lives[request.chain] = request.lifetime or lives.get(request.chain)
     return found
 
 
 def _left(before: list[Request], request: Request, preferred: int | None) -> int | None:
-    """Return which request it is compared with: that of the longest common prefix, the preferred or latest of several.
+    """Return which request it is compared with: that of the longest common prefix, the latest of several.
 
-    Where there are no prompts it is the one before on its chain.
+    Where no earlier prompt is whole in it, or several share as much, the preferred one may be another of its
+    conversation. Where there are no prompts it is the one before on its chain.
     """
     places = [number for number, other in enumerate(before) if other.chain == request.chain and not other.failed]
     if request.segments is None:
         return places[-1] if places and request.chain else None
     places = [number for number in places if before[number].dialect == request.dialect]
-    return max(
-        places, key=lambda number: (_shared(before[number], request), before[number].lines[0] == preferred, number),
-        default=None,
-    )  # fmt: skip
+    best = max(places, key=lambda number: (_shared(before[number], request), number), default=None)
+    other = next((number for number in places if before[number].lines[0] == preferred), None)
+    if best is None or other is None:
+        return best
+    whole = _shared(before[best], request) == len(before[best].segments or ())
+    return best if whole and _shared(before[other], request) < _shared(before[best], request) else other
 
 
 def _shared(left: Request, right: Request) -> int:
