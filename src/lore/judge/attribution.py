@@ -273,7 +273,7 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
 
 
 def _expiry(context: PairContext) -> RuledOut:
-    pause = since(context.left, context.right)
+    pause = since(context.used or context.left, context.right)
     seconds = None if pause is None else max(0.0, pause)
     out = None if pause is None or context.lives is None else True
     return RuledOut("expiry", out, seconds=seconds, limit=context.lives)

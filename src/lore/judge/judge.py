@@ -31,6 +31,7 @@ from lore.model.evidence import TailReplaced
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
 from lore.model.vector import Vector
+from lore.prefix.ends import Ends
 
 DAY = 86_400.0  # seconds
 PACE = 600.0  # seconds that a chain has to last before what it costs a day is said
@@ -217,6 +218,7 @@ class Chained:
         self._chains: dict[str, Pairs] = {}
         self._latest: dict[str, Turn] = {}  # of chains of recorded requests: what a restart gives up
         self._starts: deque[Turn] = deque(maxlen=SIBLINGS)
+        self._ends = Ends()  # of recorded requests: what a later one may go on from
         self.seen = self.turns = 0
 
     def advance(self, turn: Turn, look: Look = unknown) -> Pair | None:
@@ -225,9 +227,12 @@ class Chained:
         pairs = self._chains.get(turn.chain)
         if pairs is None:
             pairs = self._begun(turn)
-        if turn.basis is None and not turn.failed:
-            self._latest[turn.chain] = turn
-        return pairs.advance(turn, look)
+        if turn.basis is not None or turn.failed:
+            return pairs.advance(turn, look)
+        before, self._latest[turn.chain] = self._latest.get(turn.chain), turn
+        if before is not None and turn.response_id and before.response_id == turn.response_id:
+            return None  # one request, recorded twice
+        return pairs.advance(turn, look, self._ends.take(turn))
 
     def extended(self, turn: Turn, look: Look = unknown) -> Extension | None:
         """Take the next turn if it surely extends the last one of its chain; None where that is not sure."""
@@ -239,6 +244,7 @@ class Chained:
         for name in names:
             self._chains.pop(name, None)
             self._latest.pop(name, None)
+            self._ends.forget([name])
 
     def _begun(self, turn: Turn) -> Pairs:
         """Begin a chain: with the turn that it is compared with, where there is one in another chain."""

@@ -78,6 +78,7 @@ class Laws:
         self._held: dict[str, _BrokenLaw] = {}
         self._calls: list[_Call] = []
         self._head: tuple[Segment, ...] = ()
+        self._before: Prompt | None = None  # the chain's last one
         self._turns = 0
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
@@ -86,11 +87,9 @@ class Laws:
             return
         self._turns += 1
         prompt = turn.prompt
-        same = 0
+        same = 0 if self._before is None else self._before.messages.common(prompt.messages)
+        self._before = prompt
         if pair is not None:
-            same = max(0, pair.overlap.common - len(prompt.head))
-            if pair.overlap.common < len(prompt.head) or len(pair.left.prompt.head) != len(prompt.head):
-                same = pair.left.prompt.messages.common(prompt.messages)
             self._pair(turn, pair)
         self._breakpoints(turn)
         self._volatile(turn)

@@ -42,6 +42,7 @@ from lore.model.codes import Code
 from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, VolatileText, WithinBlock
 from lore.model.turn import Turn
 from lore.prefix.causes import causes, limit_of, recorded
+from lore.prefix.ends import End
 from lore.prefix.overlap import Measure, Overlap, PairSums, overlap, size
 
 # Causes that only bills and clocks show, so that no bytes say what they cost.
@@ -174,12 +175,18 @@ class Pairs:
         nothing = PairSums(0, 0, 0)
         return Pair(left, right, found, nothing, 0, why, (0,) * len(why), fell, short, BYTES_PER_TOKEN, three)
 
-    def advance(self, turn: Turn, look: Look = unknown) -> Pair | None:
-        """Take the next turn; None for the first, and for one that failed."""
+    def advance(self, turn: Turn, look: Look = unknown, end: End | None = None) -> Pair | None:
+        """Take the next turn; None for the first, and for one that failed.
+
+        `end` is where it goes on from, where that is not its chain's last turn.
+        """
         if turn.failed:
             return None
-        left = self._last
-        pair = None if left is None else self._pair(left, turn, look)
+        left, pair = self._last, None
+        if end is not None:
+            pair = self._pair(end.turn, turn, look, end)
+        elif left is not None:
+            pair = self._pair(left, turn, look)
         self._go_on(turn)
         return pair
 
@@ -194,10 +201,13 @@ class Pairs:
         self._lives = lifetime(turn, self._lives)
 
     def _context(
-        self, left: Turn, right: Turn, found: Overlap, fell: int | None, look: Look
+        self, left: Turn, right: Turn, found: Overlap, fell: int | None, look: Look, end: End | None = None
     ) -> PairContext:  # fmt: skip
         asked_for = fell and not any(change.cause == Code.COMPACTION for change in right.changes)  # that explains it
         situation = look() if asked_for else None
+        if end is not None:
+            lives = lifetime(left, self._lives)
+            return PairContext(left, right, found, fell, lives, (), self._billed, situation, end.used)
         return PairContext(left, right, found, fell, self._lives, self._positions, self._billed, situation)
 
     def _measure(self, left: Turn) -> None:
@@ -206,7 +216,7 @@ class Pairs:
         if before is not left:
             self._sizes.advance(left.prompt, 0 if before is None else overlap(before.prompt, left.prompt).common)
 
-    def _pair(self, left: Turn, right: Turn, look: Look) -> Pair:
+    def _pair(self, left: Turn, right: Turn, look: Look, end: End | None = None) -> Pair:
         self._measure(left)
         found = overlap(left.prompt, right.prompt)
         tail = None
@@ -218,7 +228,7 @@ class Pairs:
                 found = overlap(left.prompt, right.prompt)
         tail_bytes, wanted = self._sizes.tail, self._sizes.upto(limit_of(left.prompt))
         short = shortfall(left, right) if self._billed else None
-        context = self._context(left, right, found, fall(left, short), look)
+        context = self._context(left, right, found, fall(left, short), look, end)
         why = self._causes(context)
         begins = [self._sizes.upto(cause.position) for cause in why]
         sums = self._sizes.advance(right.prompt, found.common)

@@ -48,7 +48,8 @@ class PairContext(NamedTuple):
 
     `fell` is the bill's fall in tokens (`bills.fall`); `lives` the seconds that what the left wrote lives;
     `positions` the tokens at the breakpoints of the turns before the left, the latest last; `billed`: the two follow
-    one another, so that their bills compare. `situation` is what a transcript's level model knew before the bill.
+    one another, so that their bills compare. `situation` is what a transcript's level model knew before the bill;
+    `used` is the last request that had all of the left, where that is a later one: lifetimes count from there.
     """
 
     left: Turn
@@ -59,6 +60,7 @@ class PairContext(NamedTuple):
     positions: tuple[int, ...]
     billed: bool
     situation: Situation | None = None
+    used: Turn | None = None
 
 
 def by_shape(context: PairContext) -> Cause | None:
@@ -85,7 +87,7 @@ def other_api(context: PairContext) -> Cause | None:
 
 def expired(context: PairContext) -> Cause | None:
     """Return that what the left wrote had expired; an entry that the bill shows unread died without any grace."""
-    gone = expiry(context.left, context.right, context.lives, missed=bool(context.fell))
+    gone = expiry(context.used or context.left, context.right, context.lives, missed=bool(context.fell))
     if gone is None or not context.billed:
         return None
     return Cause(Code.CACHE_EXPIRED, "time", Paused(gone.pause, gone.lifetime), strength="strong")

@@ -40,6 +40,7 @@ from lore.prefix.likeness import (
     keeps_system,
     latest_answer,
     resembles,
+    same_head,
     same_system,
 )
 from lore.prefix.purpose import (
@@ -251,12 +252,13 @@ class Chains:
 
     def _by_messages(self, prompt: Prompt, near: list[_Chain]) -> _Chain | None:
         latest: _Chain | None = None
-        longest, best = -1, None
+        longest, best = (-1, False), None
         for chain in near:
             before = chain.prompt
             shared = before.messages.common(prompt.messages)
-            if shared == len(before.messages) and shared > longest:
-                longest, best = shared, chain
+            if shared == len(before.messages) and shared >= longest[0]:
+                fits = shared, same_head(before, prompt)  # of several as long, one with the same tools and system
+                longest, best = (fits, chain) if fits > longest else (longest, best)
             differs = shared < min(len(prompt.messages), len(before.messages))
             if latest is None and differs and self._rewritten(before, prompt, shared):
                 latest = chain

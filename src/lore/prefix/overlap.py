@@ -47,7 +47,7 @@ class Overlap(Struct, frozen=True):
 
 def overlap(left: Prompt, right: Prompt) -> Overlap:
     """Compare two prompts up to the left's tail."""
-    common = _common(left, right)
+    common = shared_segments(left, right)
     if common == left.stable:
         return Overlap(common, 0, common, covered=True, covered_canonical=True)
     inside = _inside(left.at(common), right.at(common))
@@ -56,7 +56,8 @@ def overlap(left: Prompt, right: Prompt) -> Overlap:
     return Overlap(common, inside, same, covered=False, covered_canonical=same == left.stable)
 
 
-def _common(left: Prompt, right: Prompt) -> int:
+def shared_segments(left: Prompt, right: Prompt) -> int:
+    """Count the leading segments that are equal byte for byte, up to the left's tail."""
     if left.head is not right.head:
         same = common_prefix(left.head, right.head)
         if same < max(len(left.head), len(right.head)):

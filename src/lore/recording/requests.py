@@ -109,7 +109,7 @@ class RequestRecording(Recording):
             link.chain, link.turn, prompt, sent=exchange.at, answered=exchange.answered,
             usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
             file=os.path.join(self.shown, read.file) if read.file else "",
-            given_up=self._chains.given_up,
+            given_up=self._chains.given_up, response_id=_named(prompt, exchange),
         )  # fmt: skip
 
     def _prompt(self, read: Read, exchange: Exchange) -> Prompt | None:
@@ -129,6 +129,18 @@ class RequestRecording(Recording):
 
     def _odd(self, read: Read, code: str, message: str) -> None:
         self.problems.add(Problem(code, message), self.shown, read.line, read.byte)
+
+
+def _named(prompt: Prompt, exchange: Exchange) -> str | None:
+    """Return what a copy of a request is known by, None where nothing tells it from others.
+
+    Recorders put a name of their own for ids that they hide: so the bill and the length of the prompt count, too.
+    """
+    bill = exchange.usage
+    if not exchange.response_id or bill is None:
+        return None
+    counts = bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens
+    return f"{exchange.response_id} {len(prompt)} {' '.join(map(str, counts))}"
 
 
 def in_time(reads: Iterable[Read]) -> Iterator[Read]:

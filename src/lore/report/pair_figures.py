@@ -23,7 +23,7 @@ from lore.model.results import (
     VerdictResult,
 )
 from lore.model.turn import Turn
-from lore.prefix.overlap import CommonCanonical, Measure, PairSums, divergence, relation
+from lore.prefix.overlap import CommonCanonical, Measure, PairSums, divergence, relation, shared_segments
 from lore.report.redacted import REDACTED, redacted_finding
 from lore.report.sentences import cause_result, columns_result, worded
 
@@ -48,6 +48,7 @@ class PairFigures:
         self._redact = redact
         self._canonical = CommonCanonical(first.prompt)
         self._tokens = None if counter is None else Measure(lambda segment: counter.count(segment.data))
+        self._latest = first
         if self._tokens is not None:
             self._tokens.advance(first.prompt, 0)
 
@@ -78,7 +79,17 @@ class PairFigures:
             columns=columns_result(pair.columns, REDACTED if self._redact else None),
         )
 
+    def _begin_at(self, left: Turn) -> None:
+        """Go back to a turn that is not the one that was weighed last: a request may go on from an earlier one."""
+        if (left.chain, left.number) == (self._latest.chain, self._latest.number):
+            return
+        self._canonical = CommonCanonical(left.prompt)
+        if self._tokens is not None:
+            self._tokens.advance(left.prompt, shared_segments(self._latest.prompt, left.prompt))
+
     def _lengths(self, pair: Pair) -> PromptLengths:
+        self._begin_at(pair.left)
+        self._latest = pair.right
         canonical = self._canonical.advance(pair.left.prompt, pair.right.prompt, pair.overlap)
         tokens = self._token_counts(pair)
         return PromptLengths(

@@ -1,0 +1,142 @@
+"""Which earlier request a request is compared with: the one whose prompt is its longest prefix."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.captures import asks, call, judged, left, text, told, usage
+
+ONE = text("user", "Find the bug. " * 60)
+TWO = (ONE, text("assistant", "I look into it."), text("user", "Go on. " * 60))
+THREE = (*TWO, text("assistant", "It is in the parser."), text("user", "Mend it. " * 60))
+FOUR = (*THREE, text("assistant", "It is mended."), text("user", "Test it. " * 60))
+ALL, FEWER = ("ls", "cat", "grep"), ("ls", "cat")
+
+
+def test_tools_that_come_back_go_on_from_the_request_before_they_went(tmp_path):
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(*TWO, tools=ALL), usage(0, 8000)),
+        call(10, asks(*THREE, tools=FEWER), usage(0, 8100)),
+        call(20, asks(*FOUR, tools=ALL), usage(8000, 400)),
+    )
+    assert [told(verdict) for verdict in found] == [[], ["LORE103"], []]
+    assert [left(verdict) for verdict in found] == [None, ("main", 1), ("main", 1)]
+    assert found[2].lost_tokens == 0
+
+
+def test_without_a_bill_an_extension_of_an_earlier_request_is_none_of_the_last_ones_breaks(tmp_path):
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(*TWO, tools=ALL), None),
+        call(10, asks(*THREE, tools=FEWER), None),
+        call(20, asks(*FOUR, tools=ALL), None),
+    )
+    assert [told(verdict) for verdict in found] == [[], ["LORE103"], []]
+
+
+def test_where_the_last_request_shares_more_it_is_the_one_that_is_compared(tmp_path):
+    edited = (*FOUR[:3], text("assistant", "It is in the lexer."), *FOUR[4:])
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000)),
+        call(10, asks(*FOUR), usage(7000, 1000)),
+        call(20, asks(*edited), usage(7000, 1000)),
+    )
+    assert [left(verdict) for verdict in found] == [None, ("main", 1), ("main", 2)]
+    assert told(found[2]) == ["LORE100"]
+
+
+@pytest.mark.parametrize(("pause", "code"), [(300.0, "LORE301"), (302.0, "LORE128")])
+def test_a_lifetime_counts_from_the_last_request_that_had_the_earlier_one(tmp_path, pause, code):
+    # the second request read what the first one wrote, and so renewed it; the third had other tools
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(*TWO, tools=ALL), usage(0, 8000)),
+        call(200, asks(*THREE, tools=ALL), usage(8000, 300)),
+        call(250, asks(*THREE, tools=FEWER), usage(0, 8200)),
+        call(201 + pause, asks(*FOUR, tools=ALL), usage(0, 8700)),
+    )
+    assert left(found[3]) == ("main", 2)
+    assert told(found[3]) == [code]
+
+
+def test_conversations_that_take_turns_are_compared_each_with_its_own(tmp_path):
+    other = tuple(text(each["role"], each["content"][0]["text"] + "Quickly.") for each in FOUR)
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(*FOUR[:1]), usage(0, 7000)),
+        call(5, asks(*other[:1], tools=FEWER), usage(0, 7000)),
+        call(10, asks(*FOUR[:3]), usage(7000, 200)),
+        call(15, asks(*other[:3], tools=FEWER), usage(7000, 200)),
+        call(20, asks(*FOUR[:5]), usage(7200, 200)),
+    )
+    assert [left(verdict) for verdict in found] == [None, None, ("main", 1), ("chain-2", 1), ("main", 2)]
+    assert not any(map(told, found))
+
+
+def test_two_runs_of_one_task_with_other_tools_each_go_on_from_their_own(tmp_path):
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE, tools=ALL), usage(0, 7000)),
+        call(5, asks(*TWO, tools=ALL), usage(7000, 200)),
+        call(10, asks(*TWO, tools=FEWER), usage(0, 7100)),
+        call(15, asks(*THREE, tools=FEWER), usage(7100, 200)),
+        call(20, asks(*THREE, tools=ALL), usage(7200, 200)),
+    )
+    assert told(found[2]) == ["LORE103"]
+    assert not any(map(told, (found[1], found[3], found[4])))
+    assert found[4].lost_tokens == 0
+
+
+def test_a_side_request_between_two_turns_breaks_nothing(tmp_path):
+    title = asks(text("user", "Write a title for this conversation: find the bug."), tools=(), max_tokens=32)
+    quota = asks(text("user", "quota"), tools=(), system="x", max_tokens=1)
+    count = asks(*TWO, tools=ALL)
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE, tools=ALL), usage(0, 7000)),
+        call(1, title, usage(0, 0, 6100)),
+        call(2, quota, usage(0, 0, 8)),
+        call(3, count, None, url="https://api.anthropic.com/v1/messages/count_tokens", input_tokens=7200),
+        call(4, asks(*TWO, tools=ALL), usage(7000, 200)),
+    )
+    assert not any(map(told, found))
+    assert left(found[4]) == ("main", 1)
+
+
+def test_a_retry_goes_on_from_the_last_request_that_was_answered(tmp_path):
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE, tools=ALL), usage(0, 7000)),
+        call(10, asks(*TWO, tools=FEWER), None, status=529),
+        call(12, asks(*TWO, tools=ALL), usage(7000, 200)),
+    )
+    assert [told(verdict) for verdict in found] == [[], [], []]
+    assert left(found[2]) == ("main", 1)
+
+
+def test_a_fork_is_a_conversation_of_its_own_and_the_first_one_goes_on(tmp_path):
+    other = (*TWO, text("assistant", "Which of them?"), text("user", "The second. " * 60))
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(*TWO), usage(0, 7200)),
+        call(10, asks(*THREE), usage(7200, 200)),
+        call(20, asks(*other), usage(7200, 210)),
+        call(30, asks(*FOUR), usage(7400, 200)),
+    )
+    assert not any(map(told, found))
+    assert found[3].turn.chain == "main"
+
+
+@pytest.mark.parametrize(("name", "codes"), [("msg_10", []), ("msg_20", ["LORE301"])])
+def test_a_copy_of_a_request_is_no_turn_that_missed_what_it_wrote_itself(tmp_path, name, codes):
+    # recorded twice, by a proxy and by the client; another response with the same bill is none
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000)),
+        call(10, asks(*TWO), usage(7000, 1200), id="msg_10"),
+        call(18, asks(*TWO), usage(7000, 1200), id=name),
+        call(20, asks(*THREE), usage(8200, 200)),
+    )
+    assert [told(verdict) for verdict in found] == [[], [], codes, []]
