@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from lore.formats.bills import billed_from, billed_of
 from lore.model.canonical import decode, text_of
 from lore.model.events import Billed, Verdict
 from lore.model.jsonslice import array, first_element, parts, table
-from lore.model.turn import Exchange, Output, Streamed, seconds_in
+from lore.model.turn import Exchange, Output, Streamed, seconds_in, verdict_of
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")
@@ -72,22 +72,6 @@ def answer_in(members: dict[str, bytes]) -> Answer:
 def id_in(members: dict[str, bytes]) -> str:
     """Return the provider's name for a response."""
     return next((text_of(members[key]) for key in _IDS if members.get(key, b"")[:1] == b'"'), "")
-
-
-def verdict_of(raw: bytes) -> Verdict | None:
-    """Read `diagnostics`: why the provider says that its cache was missed."""
-    if raw[:1] != b"{" or b"cache_miss_reason" not in raw:
-        return None
-    try:
-        reason: Any = decode(raw).get("cache_miss_reason")
-    except (ValueError, RecursionError):
-        return None
-    missed: Any = None
-    if isinstance(reason, dict):
-        found = cast("dict[str, Any]", reason)
-        missed, reason = found.get("cache_missed_input_tokens"), found.get("type")
-    counted = missed if isinstance(missed, int) and not isinstance(missed, bool) else None
-    return Verdict(reason, counted, "diagnostics") if isinstance(reason, str) and reason else None
 
 
 def output_in(members: dict[str, bytes]) -> bytes:

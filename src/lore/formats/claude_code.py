@@ -21,7 +21,6 @@ from msgspec import Raw
 
 from lore.formats import claude_records as records
 from lore.formats import claude_timeline as timeline
-from lore.formats.answers import verdict_of
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.claude_records import Message, Part, Record
 from lore.formats.claude_timeline import ChainMemory, Memory
@@ -30,6 +29,7 @@ from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import Item, OpaqueItem, is_absent
 from lore.model.state import Sign
+from lore.model.turn import verdict_of
 
 _SYNTHETIC = "<synthetic>"
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain as chained
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -303,6 +303,22 @@ class Turn(Struct):
         if not entries.begins_with(before.entries):
             return False
         return last is None or size == len(entries) or entries[size].group != last.group
+
+
+def verdict_of(raw: bytes) -> Verdict | None:
+    """Read `diagnostics`: why the provider says that its cache was missed."""
+    if raw[:1] != b"{" or b"cache_miss_reason" not in raw:
+        return None
+    try:
+        reason: Any = decode(raw).get("cache_miss_reason")
+    except (ValueError, RecursionError):
+        return None
+    missed: Any = None
+    if isinstance(reason, dict):
+        found = cast("dict[str, Any]", reason)
+        missed, reason = found.get("cache_missed_input_tokens"), found.get("type")
+    counted = missed if isinstance(missed, int) and not isinstance(missed, bool) else None
+    return Verdict(reason, counted, "diagnostics") if isinstance(reason, str) and reason else None
 
 
 def seconds(time: str | float | None) -> float | None:
