@@ -10,7 +10,7 @@ from hypothesis import given
 
 from bench import generate
 from hostile.wrong import WRONG
-from lore.formats.lore_log import Assembled
+from lore.formats.lore_log import AssembledLog
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.results import RESETS, changes_of, reset_of
@@ -50,7 +50,7 @@ def written(turns) -> bytes:
 
 
 def read(data: bytes) -> list[Turn]:
-    found = [one.value for one in everything(Assembled(), data)]
+    found = [one.value for one in everything(AssembledLog(), data)]
     assert not [one for one in found if isinstance(one, Problem)]
     return found
 
@@ -71,7 +71,7 @@ SAMPLES = tuple(written(turns_of(path)) for path in LOGS)
 class TestContract(ReaderContract):
     """The suite that every reader passes."""
 
-    reader = Assembled
+    reader = AssembledLog
     samples = (*SAMPLES, SAMPLES[0][:-1], b"\xef\xbb\xbf" + SAMPLES[1])
 
 
@@ -90,7 +90,7 @@ def test_generated_sessions_are_read_back_as_they_were(tmp_path_factory, log):
     data = written(turns)
     same(turns, read(data))
     if turns:
-        assert recognise(data) is Assembled
+        assert recognise(data) is AssembledLog
     bodies = [DIALECTS[one.dialect].write(one.prompt) for one in read(data)]
     assert bodies == [DIALECTS[one.dialect].write(one.prompt) for one in turns]
 
@@ -159,7 +159,7 @@ LINES = [FIRST, SECOND, {**SECOND, "turn": 3}]
 
 
 def wholly(*lines) -> list[object]:
-    return [one.value for one in everything(Assembled(), b"".join(dumps(line) + b"\n" for line in lines))]
+    return [one.value for one in everything(AssembledLog(), b"".join(dumps(line) + b"\n" for line in lines))]
 
 
 def test_these_lines_fit():
@@ -213,13 +213,13 @@ def test_a_line_whose_turn_before_is_missing_says_so():
 def test_a_line_that_does_not_fit_behind_one_that_could_not_be_read_is_no_mistake_of_its_own():
     third = {**SECOND, "turn": 3, "keep_bytes": 7}
     lines = [dumps(FIRST), b"{", dumps(third)]
-    codes = [getattr(one.value, "code", None) for one in everything(Assembled(), b"\n".join(lines))]
+    codes = [getattr(one.value, "code", None) for one in everything(AssembledLog(), b"\n".join(lines))]
     assert codes == [None, "LORE201", "LORE204"]
 
 
 def test_damage_that_hides_no_turn_hides_none():
     lines = [dumps(FIRST), b"{", dumps(SECOND)]
-    codes = [getattr(one.value, "code", None) for one in everything(Assembled(), b"\n".join(lines))]
+    codes = [getattr(one.value, "code", None) for one in everything(AssembledLog(), b"\n".join(lines))]
     assert codes == [None, "LORE201", None]
 
 
@@ -237,7 +237,7 @@ def test_a_value_of_the_wrong_type_breaks_nothing(field):
         if inner:
             value = [*FIRST["append"][:2], wrong if inner == "0" else {**FIRST["append"][2], inner: wrong}]
         line = json.dumps({**SECOND, outer: value}).encode()
-        found = everything(Assembled(), dumps(FIRST) + b"\n" + line + b"\n" + dumps(SECOND))
+        found = everything(AssembledLog(), dumps(FIRST) + b"\n" + line + b"\n" + dumps(SECOND))
         assert all(isinstance(one.value, Turn | Problem) for one in found)
         assert len(found) == 3
 
@@ -248,18 +248,18 @@ def test_a_value_of_the_wrong_type_breaks_nothing(field):
      (b'{"turn":1,"chain":"main"}', "LORE207"), (b"[" * 5000, "LORE201")],
 )  # fmt: skip
 def test_an_unreadable_line_is_a_problem(line, code):
-    found = everything(Assembled(), dumps(FIRST) + b"\n" + line + b"\n")
+    found = everything(AssembledLog(), dumps(FIRST) + b"\n" + line + b"\n")
     assert [getattr(one.value, "code", None) for one in found] == [None, code]
     assert (found[1].line, found[1].byte) == (2, len(dumps(FIRST)) + 1)
 
 
 def test_two_turns_on_one_line_are_both_read():
-    found = everything(Assembled(), dumps(FIRST) + dumps(SECOND) + b"\n")
+    found = everything(AssembledLog(), dumps(FIRST) + dumps(SECOND) + b"\n")
     assert [getattr(one.value, "code", None) for one in found] == ["LORE209", None, None]
 
 
 def test_a_torn_last_line_is_said_to_be_one():
-    found = everything(Assembled(), dumps(FIRST) + b"\n" + dumps(SECOND)[:-9])
+    found = everything(AssembledLog(), dumps(FIRST) + b"\n" + dumps(SECOND)[:-9])
     assert [getattr(one.value, "code", None) for one in found] == [None, "LORE202"]
 
 
@@ -280,7 +280,7 @@ def test_parameters_and_breakpoints_of_any_spelling_come_back_to_the_byte(value)
 )
 def test_what_the_slow_lane_reads_is_held_to_the_same_bounds(change):
     deep = json.dumps({**FIRST, "params": {"p": 0}, **change}).replace(": 0}", ": " + "[" * 990 + "]" * 990 + "}")
-    found = [one.value for one in everything(Assembled(), deep.encode())]
+    found = [one.value for one in everything(AssembledLog(), deep.encode())]
     assert [one.code for one in found] == ["LORE207"]
 
 

@@ -9,13 +9,13 @@ from lore.formats.captures import Proxy
 from lore.formats.claude_code import ClaudeCode
 from lore.formats.lines import LineReader, Lines
 from lore.formats.litellm import LiteLLM
-from lore.formats.lore_log import Assembled, LoreLog
+from lore.formats.lore_log import AssembledLog, LoreLog
 from lore.formats.registry import READERS
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.model.codes import Problem
 from lore.testing import everything
 
-BY_LINES = (Assembled, Bodies, ClaudeCode, ClaudeEvents, GenAI, LiteLLM, LoreLog, Proxy)
+BY_LINES = (AssembledLog, Bodies, ClaudeCode, ClaudeEvents, GenAI, LiteLLM, LoreLog, Proxy)
 LADDER = (
     (b'{"a":\n{}\n', "LORE201", 1),
     (b'{}\n{"a":', "LORE202", 2),

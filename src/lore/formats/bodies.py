@@ -20,7 +20,7 @@ from lore.formats.base import Read
 from lore.formats.bills import billed_of
 from lore.formats.chat import kept
 from lore.formats.contents import Content, unescaped
-from lore.formats.folders import Header, Member, PackReader, placed
+from lore.formats.folders import Header, PackMember, PackReader, placed
 from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, status_of
 from lore.formats.lines import BOM, SPACE, Line, Lines, fault, is_crowded, problem, split_joined, too_many
 from lore.formats.records import RecordReader
@@ -102,12 +102,12 @@ class BodyPairs(PackReader):
     def _load(self, saved: bytes) -> None:
         self._request = Read(*msgspec.msgpack.decode(saved, type=tuple[Exchange, int, int, str])) if saved else None
 
-    def _read(self, member: Member) -> Iterable[Read]:
+    def _read(self, member: PackMember) -> Iterable[Read]:
         """Let go of a request whose response could not be read."""
         before = self._rest() if member.header.fault else []
         return chained(before, super()._read(member))
 
-    def _member(self, member: Member) -> list[Exchange | Problem | Read]:
+    def _member(self, member: PackMember) -> list[Exchange | Problem | Read]:
         header, data = member.header, member.data.strip()
         if header.orphan:
             return [Problem(Code.RESPONSE_WITHOUT_REQUEST, f"{header.name}: a response whose request is not recorded")]

@@ -171,7 +171,7 @@ class Preserved(Struct, frozen=True, rename="camel"):
     uuids: tuple[str, ...] | None = None
 
 
-class Segment(Struct, frozen=True, rename="camel"):
+class PreservedSegment(Struct, frozen=True, rename="camel"):
     """What a compaction kept, as the first and the last line of a path of parents."""
 
     head_uuid: str | None = None
@@ -185,7 +185,7 @@ class Compact(Struct, frozen=True, rename="camel"):
     pre_tokens: int | None = None
     post_tokens: int | None = None
     preserved_messages: Preserved | None = None
-    preserved_segment: Segment | None = None
+    preserved_segment: PreservedSegment | None = None
     compacted_tool_ids: tuple[str, ...] | None = None
 
 

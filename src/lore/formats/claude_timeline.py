@@ -101,7 +101,7 @@ def preserved(memory: Memory, chain: ChainMemory, meta: records.Compact) -> list
     return kept
 
 
-def _path(memory: Memory, segment: records.Segment) -> set[str] | None:
+def _path(memory: Memory, segment: records.PreservedSegment) -> set[str] | None:
     """Walk from a segment's tail to its head; None where the way ends before it.
 
     Work stays linear in the lines: where too many were walked over already, the way ends too.

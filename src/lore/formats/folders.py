@@ -41,7 +41,7 @@ class Header(Struct, frozen=True):
     place: bool = False
 
 
-class Member(Struct, frozen=True):
+class PackMember(Struct, frozen=True):
     """A file of a pack: its header, its number from 1, where its bytes start in the pack, its bytes."""
 
     header: Header
@@ -50,7 +50,7 @@ class Member(Struct, frozen=True):
     data: bytes
 
 
-class _State(Struct, frozen=True):
+class _PackState(Struct, frozen=True):
     number: int
     byte: int
     header: Header | None
@@ -79,7 +79,7 @@ class PackReader:
 
     @classmethod
     def restore(cls, state: bytes) -> Self:
-        saved = msgspec.msgpack.decode(state, type=_State)
+        saved = msgspec.msgpack.decode(state, type=_PackState)
         made = cls()
         made._number, made._byte, made._header = saved.number, saved.byte, saved.header
         made._pending, made._size = [saved.pending] if saved.pending else [], len(saved.pending)
@@ -89,7 +89,7 @@ class PackReader:
     @property
     def state(self) -> bytes:
         pending = b"".join(self._pending)
-        return msgspec.msgpack.encode(_State(self._number, self._byte, self._header, pending, self._save()))
+        return msgspec.msgpack.encode(_PackState(self._number, self._byte, self._header, pending, self._save()))
 
     def _save(self) -> bytes:
         """Return what the format itself remembers from member to member."""
@@ -120,7 +120,7 @@ class PackReader:
         header = self._header
         if header is not None:
             self._header = None
-            found.append(self._read(Member(header, self._number, self._byte, pending[: header.size])))
+            found.append(self._read(PackMember(header, self._number, self._byte, pending[: header.size])))
             return header.size
         end = pending.find(b"\n")
         line = pending[: end if end >= 0 else None]
@@ -142,7 +142,7 @@ class PackReader:
             found = [self._problem(Code.TORN_LAST_LINE, "the pack ends inside a file", max(1, self._number))]
         return chained(found, self._rest())
 
-    def _read(self, member: Member) -> Iterable[Read]:
+    def _read(self, member: PackMember) -> Iterable[Read]:
         header, number, byte = member.header, member.number, self._byte
         if header.fault:
             return [self._problem(Code.ARCHIVE_REFUSED, f"{header.name}: {header.fault}", number)]
@@ -154,7 +154,7 @@ class PackReader:
     def _problem(self, code: Code, message: str, number: int) -> Read:
         return placed(Problem(code, message), number, self._byte)
 
-    def _member(self, member: Member) -> Iterable[Exchange | Problem | Read]:
+    def _member(self, member: PackMember) -> Iterable[Exchange | Problem | Read]:
         """Return what one file holds; where it is made as it is asked for, it must leave the reader as it is."""
         raise NotImplementedError
 

@@ -21,7 +21,7 @@ from lore.formats.base import Read
 from lore.formats.bills import billed_of
 from lore.formats.chat import RecordedBody, array_of, body_of, call_of, message_of, object_of, result_of, text_block
 from lore.formats.documents import Documents
-from lore.formats.folders import Member, PackReader
+from lore.formats.folders import PackMember, PackReader
 from lore.formats.lines import BOM, LONGEST, Line, is_crowded, too_many, too_much
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
@@ -94,7 +94,7 @@ class InspectArchive(PackReader):
     name: ClassVar[str] = "inspect-archive"
     most: ClassVar[int] = MOST
 
-    def _member(self, member: Member) -> Iterator[Exchange | Problem]:
+    def _member(self, member: PackMember) -> Iterator[Exchange | Problem]:
         return _sampled(member.data, member.header.name)
 
 

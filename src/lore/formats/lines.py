@@ -255,7 +255,7 @@ def array_at(data: bytes, paths: tuple[str, ...]) -> int:
     return -1
 
 
-class _State(Struct, frozen=True):
+class _LineState(Struct, frozen=True):
     number: int
     byte: int
     pending: bytes
@@ -279,7 +279,7 @@ class LineReader:
 
     @classmethod
     def restore(cls, state: bytes) -> Self:
-        saved = msgspec.msgpack.decode(state, type=_State)
+        saved = msgspec.msgpack.decode(state, type=_LineState)
         made = cls()
         made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
         made._load(saved.own)
@@ -288,7 +288,7 @@ class LineReader:
     @property
     def state(self) -> bytes:
         lines = self._lines
-        return msgspec.msgpack.encode(_State(lines.number, lines.byte, lines.pending, lines.skipping, self._save()))
+        return msgspec.msgpack.encode(_LineState(lines.number, lines.byte, lines.pending, lines.skipping, self._save()))
 
     def feed(self, data: bytes) -> list[Read]:
         return self._read(self._lines.feed(data))

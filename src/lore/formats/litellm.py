@@ -15,7 +15,7 @@ from lore.formats.answers import output_in
 from lore.formats.bills import billed_of
 from lore.formats.chat import RecordedBody, body_of, kept, object_of
 from lore.formats.contents import unescaped
-from lore.formats.folders import Member, PackReader
+from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import status_of
 from lore.formats.lines import Line
 from lore.formats.records import RecordReader, first_records
@@ -55,7 +55,7 @@ class Completions(PackReader):
 
     name: ClassVar[str] = "completions"
 
-    def _member(self, member: Member) -> list[Exchange | Problem]:
+    def _member(self, member: PackMember) -> list[Exchange | Problem]:
         record = table(member.data.strip())
         if record is None or not is_completion(record):
             return [Problem(Code.REQUEST_NOT_JUDGED, f"{member.header.name}: no completion that lore knows")]

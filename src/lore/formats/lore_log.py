@@ -168,7 +168,7 @@ _TURN = msgspec.json.Decoder(AssembledTurn)
 _OPENING = frozenset(("turn", "chain", "keep_segments", "append"))
 
 
-class _Saved(Struct, frozen=True):
+class _SavedPrompt(Struct, frozen=True):
     """A chain's latest prompt without its tail, which no turn continues."""
 
     dialect: str
@@ -178,9 +178,9 @@ class _Saved(Struct, frozen=True):
     params: dict[str, bytes]
 
 
-class _State(Struct, frozen=True):
+class _LogState(Struct, frozen=True):
     lost: bool
-    chains: dict[str, _Saved]
+    chains: dict[str, _SavedPrompt]
 
 
 class _ChainPrompt(Struct, frozen=True):
@@ -198,7 +198,7 @@ class _MissedError(_RefusedError):
     """A line that does not fit what came before it, as far as that could be read."""
 
 
-class Assembled(LineReader):
+class AssembledLog(LineReader):
     """Reader of assembled sessions."""
 
     name: ClassVar[str] = "assembled"
@@ -216,13 +216,13 @@ class Assembled(LineReader):
     def _save(self) -> bytes:
         prompts = ((name, held.prompt) for name, held in self._chains.items())
         chains = {
-            name: _Saved(prompt.dialect, prompt.fidelity, prompt.head, list(prompt.messages), prompt.params)
+            name: _SavedPrompt(prompt.dialect, prompt.fidelity, prompt.head, list(prompt.messages), prompt.params)
             for name, prompt in prompts
         }
-        return msgspec.msgpack.encode(_State(self._lost, chains))
+        return msgspec.msgpack.encode(_LogState(self._lost, chains))
 
     def _load(self, saved: bytes) -> None:
-        state = msgspec.msgpack.decode(saved, type=_State)
+        state = msgspec.msgpack.decode(saved, type=_LogState)
         self._lost = state.lost
         for name, chain in state.chains.items():
             prompt = Prompt(

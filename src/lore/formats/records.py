@@ -21,7 +21,7 @@ from lore.model.jsonslice import array, is_json
 from lore.model.turn import Exchange
 
 
-class _State(Struct, frozen=True):
+class _RecordState(Struct, frozen=True):
     held: bytes | None
     whole: bool
 
@@ -40,10 +40,10 @@ class RecordReader(LineReader):
 
     def _save(self) -> bytes:
         held = None if self._held is None else b"".join(self._held)
-        return msgspec.msgpack.encode(_State(held, self._whole))
+        return msgspec.msgpack.encode(_RecordState(held, self._whole))
 
     def _load(self, saved: bytes) -> None:
-        state = msgspec.msgpack.decode(saved, type=_State)
+        state = msgspec.msgpack.decode(saved, type=_RecordState)
         self._held = None if state.held is None else [state.held]
         self._size, self._whole = len(state.held or b""), state.whole
         self._probe.feed(state.held or b"")

@@ -12,7 +12,7 @@ from lore.formats.http import is_plain_request
 from lore.formats.inspect_log import InspectArchive, InspectLog
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
 from lore.formats.litellm import ANSWERED, PAYLOAD, Completions, LiteLLM
-from lore.formats.lore_log import Assembled, LoreLog
+from lore.formats.lore_log import AssembledLog, LoreLog
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.formats.vcr import Vcr
 from lore.model.jsonslice import Sliced, table
@@ -20,7 +20,7 @@ from lore.model.jsonslice import Sliced, table
 READERS: dict[str, type[Reader]] = {
     "lore": LoreLog,
     "claude-code": ClaudeCode,
-    "assembled": Assembled,
+    "assembled": AssembledLog,
     "har": Har,
     "vcr": Vcr,
     "claude-tap": ClaudeTap,

@@ -153,7 +153,7 @@ class _Yaml(Struct):
         return Read(Problem(code, message), self.line, self.byte)
 
 
-class _State(Struct):
+class _VcrState(Struct):
     kind: Literal["", "json", "yaml"]
     begin: bytes
     own: bytes
@@ -176,7 +176,7 @@ class Vcr:
 
     @classmethod
     def restore(cls, state: bytes) -> Vcr:
-        saved = msgspec.msgpack.decode(state, type=_State)
+        saved = msgspec.msgpack.decode(state, type=_VcrState)
         made = cls()
         made._begin = saved.begin
         if saved.kind:
@@ -187,7 +187,7 @@ class Vcr:
     def state(self) -> bytes:
         reader = self._reader
         kind = "" if reader is None else "yaml" if isinstance(reader, _Yaml) else "json"
-        return msgspec.msgpack.encode(_State(kind, self._begin, b"" if reader is None else reader.state))
+        return msgspec.msgpack.encode(_VcrState(kind, self._begin, b"" if reader is None else reader.state))
 
     def feed(self, data: bytes) -> Iterable[Read]:
         if self._reader is None:

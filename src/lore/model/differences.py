@@ -36,36 +36,36 @@ CostsFrom: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"
 Setting: TypeAlias = Literal["generation", "tool-choice", "features", "output-schema"]
 
 
-class Fact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP.sub("-", name).lower()):
+class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP.sub("-", name).lower()):
     """The base of evidence: in JSON its `type` is the name of the struct, in words joined by hyphens."""
 
 
-class PartialPrompt(Fact, frozen=True):
+class PartialPrompt(EvidenceFact, frozen=True):
     """The prompt continues a response that is not recorded whole: both may be the same there."""
 
 
-class BehindBreakpoint(Fact, frozen=True):
+class BehindBreakpoint(EvidenceFact, frozen=True):
     """What changed stands behind the last breakpoint."""
 
 
-class TailWithoutBreakpoint(Fact, frozen=True):
+class TailWithoutBreakpoint(EvidenceFact, frozen=True):
     """The last message was rewritten and nothing before it has a breakpoint, where only those are read."""
 
 
-class PromptParted(Fact, frozen=True):
+class PromptParted(EvidenceFact, frozen=True):
     """The prompt is another from a place on, and nothing says why; or it ended so many segments early."""
 
     missing_segments: int = 0
 
 
-class HeaderChanged(Fact, frozen=True):
+class HeaderChanged(EvidenceFact, frozen=True):
     """Claude Code's billing header is another or comes and goes; `dropped`: the provider takes it out of the prompt."""
 
     dropped: bool = False
     change: Literal["changed", "added", "gone"] = "changed"
 
 
-class ToolsChanged(Fact, frozen=True):
+class ToolsChanged(EvidenceFact, frozen=True):
     """Tools of one kind of change, by name; `servers` are the MCP servers that they belong to."""
 
     added: tuple[Name, ...] = ()
@@ -78,7 +78,7 @@ class ToolsChanged(Fact, frozen=True):
     unnamed: int = 0  # how many more there are than are named
 
 
-class TextChanged(Fact, frozen=True):
+class TextChanged(EvidenceFact, frozen=True):
     """A text became another one in a place: `what` names the words that vary, if that is known."""
 
     path: JsonPath
@@ -87,7 +87,7 @@ class TextChanged(Fact, frozen=True):
     after: Content
 
 
-class BlockChanged(Fact, frozen=True):
+class BlockChanged(EvidenceFact, frozen=True):
     """A block or a message's envelope became another; `members` and `unknown_members` are those that differ."""
 
     path: JsonPath
@@ -97,7 +97,7 @@ class BlockChanged(Fact, frozen=True):
     unknown_members: tuple[Content, ...] = ()
 
 
-class BlockMoved(Fact, frozen=True):
+class BlockMoved(EvidenceFact, frozen=True):
     """A block, text or message is gone, was put in before what was sent, or stands elsewhere."""
 
     path: JsonPath
@@ -107,7 +107,7 @@ class BlockMoved(Fact, frozen=True):
     topic: Varies = ""
 
 
-class MessagesGone(Fact, frozen=True):
+class MessagesGone(EvidenceFact, frozen=True):
     """So many messages side by side are gone, from `first` to `last`; the excerpt is of the first."""
 
     count: int
@@ -116,7 +116,7 @@ class MessagesGone(Fact, frozen=True):
     excerpt: Content
 
 
-class Respelled(Fact, frozen=True):
+class Respelled(EvidenceFact, frozen=True):
     """The same content is in other bytes."""
 
     path: JsonPath
@@ -125,7 +125,7 @@ class Respelled(Fact, frozen=True):
     after: Content | None = None
 
 
-class EmptyMember(Fact, frozen=True):
+class EmptyMember(EvidenceFact, frozen=True):
     """Members that hold nothing come or go; `whole`: all of a block or tool; `templated`: a template may see it."""
 
     path: JsonPath
@@ -133,7 +133,7 @@ class EmptyMember(Fact, frozen=True):
     templated: bool = False
 
 
-class IdChanged(Fact, frozen=True):
+class IdChanged(EvidenceFact, frozen=True):
     """Only these members differ, which name a call or an item."""
 
     path: JsonPath
@@ -141,7 +141,7 @@ class IdChanged(Fact, frozen=True):
     members: tuple[Own, ...]
 
 
-class ThinkingChanged(Fact, frozen=True):
+class ThinkingChanged(EvidenceFact, frozen=True):
     """Thinking that was sent; `members` and `unknown_members` are what differs of the message that carries it."""
 
     path: JsonPath
@@ -150,14 +150,14 @@ class ThinkingChanged(Fact, frozen=True):
     unknown_members: tuple[Content, ...] = ()
 
 
-class ImageChanged(Fact, frozen=True):
+class ImageChanged(EvidenceFact, frozen=True):
     """An image has other bytes, became something else, is gone or was put in; `in-result`: of a tool's result."""
 
     path: JsonPath
     change: Literal["bytes", "replaced", "gone", "added", "in-result"]
 
 
-class ResultRewritten(Fact, frozen=True):
+class ResultRewritten(EvidenceFact, frozen=True):
     """A tool's result has other content; `cleared` is what the session recorded of it."""
 
     path: JsonPath
@@ -166,13 +166,13 @@ class ResultRewritten(Fact, frozen=True):
     cleared: Content | None = None
 
 
-class ResultSentEarly(Fact, frozen=True):
+class ResultSentEarly(EvidenceFact, frozen=True):
     """A call was sent before it had its result."""
 
     path: JsonPath
 
 
-class ParameterChanged(Fact, frozen=True):
+class ParameterChanged(EvidenceFact, frozen=True):
     """A field beside the content, or `member` of it that lore does not know, has another value; None: left out."""
 
     field: Own
@@ -184,7 +184,7 @@ class ParameterChanged(Fact, frozen=True):
     member: Content | None = None
 
 
-class BetasChanged(Fact, frozen=True):
+class BetasChanged(EvidenceFact, frozen=True):
     """Beta features that are asked for in a header."""
 
     added: tuple[Name, ...]

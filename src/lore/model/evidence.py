@@ -12,16 +12,16 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from lore.model.differences import Content, Difference, Fact, JsonPath, Model, Name, Own
+from lore.model.differences import Content, Difference, EvidenceFact, JsonPath, Model, Name, Own
 
 
-class Told(Fact, frozen=True):
+class Told(EvidenceFact, frozen=True):
     """What a rule or reader of others says in its own words."""
 
     text: Content
 
 
-class Damage(Fact, frozen=True):
+class Damage(EvidenceFact, frozen=True):
     """A problem of a recording at its first place, and how many more of its kind there are."""
 
     message: Content
@@ -31,21 +31,21 @@ class Damage(Fact, frozen=True):
 # What the log records
 
 
-class Recorded(Fact, frozen=True):
+class Recorded(EvidenceFact, frozen=True):
     """An event of the log that entitles the next prompt to differ: a compaction, a rewind, a changed session."""
 
     event: Own
     detail: Content = ""
 
 
-class ModelChanged(Fact, frozen=True):
+class ModelChanged(EvidenceFact, frozen=True):
     """Another model was asked; no model reads what another one cached."""
 
     before: Model | None
     after: Model | None
 
 
-class SignSeen(Fact, frozen=True):
+class SignSeen(EvidenceFact, frozen=True):
     """A sign of the log (`lore.model.state`) before this turn.
 
     `names` are the tools, hooks, skills or commands that the log names, `servers` the MCP servers among them;
@@ -59,7 +59,7 @@ class SignSeen(Fact, frozen=True):
     after: Content | None = None
 
 
-class ToolsAnnounced(Fact, frozen=True):
+class ToolsAnnounced(EvidenceFact, frozen=True):
     """The client announced that tools came or went in mid-session, by name and by MCP server."""
 
     added: tuple[Name, ...] = ()
@@ -67,7 +67,7 @@ class ToolsAnnounced(Fact, frozen=True):
     servers: tuple[Name, ...] = ()
 
 
-class HookText(Fact, frozen=True):
+class HookText(EvidenceFact, frozen=True):
     """Text of a hook stood behind so many entries until a person spoke again.
 
     `exact`: the bill read exactly what stands before that text.
@@ -78,7 +78,7 @@ class HookText(Fact, frozen=True):
     exact: bool = False
 
 
-class HistoryShrank(Fact, frozen=True):
+class HistoryShrank(EvidenceFact, frozen=True):
     """The timeline is the same in its first `same` entries only, of `entries` that stood there."""
 
     same: int
@@ -88,20 +88,20 @@ class HistoryShrank(Fact, frozen=True):
 # What the clock shows
 
 
-class Paused(Fact, frozen=True):
+class Paused(EvidenceFact, frozen=True):
     """Seconds since the previous answer began, and how long what it wrote lives."""
 
     seconds: float
     lifetime: float | None
 
 
-class ParallelStart(Fact, frozen=True):
+class ParallelStart(EvidenceFact, frozen=True):
     """The request was sent so many seconds before the response that writes the entry began."""
 
     seconds: float
 
 
-class OlderEntry(Fact, frozen=True):
+class OlderEntry(EvidenceFact, frozen=True):
     """So many seconds after the request before, exactly the breakpoint before the last one was read."""
 
     seconds: float
@@ -111,19 +111,19 @@ class OlderEntry(Fact, frozen=True):
 # What the shape of two requests shows
 
 
-class ChainRestarted(Fact, frozen=True):
+class ChainRestarted(EvidenceFact, frozen=True):
     """All tools were dropped as a new turn of the user began, the system prompt unchanged."""
 
     tools: int
 
 
-class MessagesTakenBack(Fact, frozen=True):
+class MessagesTakenBack(EvidenceFact, frozen=True):
     """So many messages were taken back, and something else was asked from there."""
 
     messages: int
 
 
-class SummaryFound(Fact, frozen=True):
+class SummaryFound(EvidenceFact, frozen=True):
     """A new text stands where answers stood: `says` tells how surely it is a summary."""
 
     path: JsonPath
@@ -132,7 +132,7 @@ class SummaryFound(Fact, frozen=True):
     messages_after: int
 
 
-class TailReplaced(Fact, frozen=True):
+class TailReplaced(EvidenceFact, frozen=True):
     """What ended the request before is not in this one: the conversation went on in its place.
 
     `holds` names what made it volatile; `repeated`: the same bytes end this request again; `retried`: the request was
@@ -150,7 +150,7 @@ class TailReplaced(Fact, frozen=True):
     dollars_a_day: float | None = None
 
 
-class Rerouted(Fact, frozen=True):
+class Rerouted(EvidenceFact, frozen=True):
     """The request went to another host, endpoint or account than the one before."""
 
     host_before: Name | None = None
@@ -160,7 +160,7 @@ class Rerouted(Fact, frozen=True):
     account: bool = False
 
 
-class LookbackExceeded(Fact, frozen=True):
+class LookbackExceeded(EvidenceFact, frozen=True):
     """So many positions stand between the last breakpoint before and the next one; `allowed` are looked back."""
 
     positions: int
@@ -171,7 +171,7 @@ class LookbackExceeded(Fact, frozen=True):
 # What bills and providers say
 
 
-class ProviderSaid(Fact, frozen=True):
+class ProviderSaid(EvidenceFact, frozen=True):
     """The provider's verdict: a reason that lore knows, or its own word (`other`), and the tokens that it missed."""
 
     reason: Own = ""
@@ -179,7 +179,7 @@ class ProviderSaid(Fact, frozen=True):
     missed_tokens: int | None = None
 
 
-class ReadFell(Fact, frozen=True):
+class ReadFell(EvidenceFact, frozen=True):
     """A bill that read less than stood in the cache."""
 
     lost_tokens: int
@@ -187,21 +187,21 @@ class ReadFell(Fact, frozen=True):
     read_tokens: int
 
 
-class WithinBlock(Fact, frozen=True):
+class WithinBlock(EvidenceFact, frozen=True):
     """The end of the prompt that changed is shorter than one block of the cache: nothing of it could be cached."""
 
     tokens: int
     block_tokens: int
 
 
-class LifetimeLost(Fact, frozen=True):
+class LifetimeLost(EvidenceFact, frozen=True):
     """All breakpoints ask for an hour, and the bill has so many tokens for five minutes and none for an hour."""
 
     breakpoints: int
     tokens: int
 
 
-class BillUnlikeBody(Fact, frozen=True):
+class BillUnlikeBody(EvidenceFact, frozen=True):
     """A bill that cannot belong to its recorded body."""
 
     what: Literal["no-breakpoint", "hour-unasked", "five-minutes-unasked", "more-tokens-than-bytes"]
@@ -209,7 +209,7 @@ class BillUnlikeBody(Fact, frozen=True):
     bytes: int | None = None
 
 
-class Disputed(Fact, frozen=True):
+class Disputed(EvidenceFact, frozen=True):
     """How bytes, bill and the provider's verdict contradict one another."""
 
     what: Literal[
@@ -237,14 +237,14 @@ class RuledOut(Struct, frozen=True):
 # What is true of a whole chain
 
 
-class BreakpointsCount(Fact, frozen=True):
+class BreakpointsCount(EvidenceFact, frozen=True):
     """Breakpoints in one request, and the most that a provider takes."""
 
     breakpoints: int
     most: int
 
 
-class VolatileText(Fact, frozen=True):
+class VolatileText(EvidenceFact, frozen=True):
     """Text that is made anew for each request; `on_breakpoint`: a breakpoint stands on it."""
 
     what: Own
@@ -252,20 +252,20 @@ class VolatileText(Fact, frozen=True):
     on_breakpoint: bool = False
 
 
-class ProgramText(Fact, frozen=True):
+class ProgramText(EvidenceFact, frozen=True):
     """A message of the user's role behind a tool's result that no user wrote."""
 
     excerpt: Content
 
 
-class OrphanPair(Fact, frozen=True):
+class OrphanPair(EvidenceFact, frozen=True):
     """A call without its result, or a result without its call."""
 
     part: Literal["call", "result"]
     name: Name
 
 
-class BreakpointsMissing(Fact, frozen=True):
+class BreakpointsMissing(EvidenceFact, frozen=True):
     """About so many tokens without a breakpoint behind them (or only `behind` of them), of a model's minimum."""
 
     tokens: int
@@ -273,14 +273,14 @@ class BreakpointsMissing(Fact, frozen=True):
     behind: int | None = None
 
 
-class WritesUnread(Fact, frozen=True):
+class WritesUnread(EvidenceFact, frozen=True):
     """Tokens that so many turns wrote, each followed by another one in time, and that no bill reads."""
 
     tokens: int
     turns: int
 
 
-class BelowMinimum(Fact, frozen=True):
+class BelowMinimum(EvidenceFact, frozen=True):
     """A marked prefix of so many tokens, fewer than the model caches. `counted`: from the bill, not from bytes."""
 
     tokens: int
@@ -290,7 +290,7 @@ class BelowMinimum(Fact, frozen=True):
     turns: int = 1
 
 
-class ReadBelowForecast(Fact, frozen=True):
+class ReadBelowForecast(EvidenceFact, frozen=True):
     """A bill that read less than was foreseen from another turn's prompt."""
 
     expected_tokens: int
@@ -304,7 +304,7 @@ class ReadBelowForecast(Fact, frozen=True):
     model: Model | None
 
 
-class OverBudget(Fact, frozen=True):
+class OverBudget(EvidenceFact, frozen=True):
     """A figure beyond its limit; `of` names the entry of `per_path` that the sums are of."""
 
     what: Literal["reuse", "breaks", "lost-tokens"]
@@ -313,7 +313,7 @@ class OverBudget(Fact, frozen=True):
     of: Name = ""
 
 
-class Unneeded(Fact, frozen=True):
+class Unneeded(EvidenceFact, frozen=True):
     """An exemption or entry of a baseline that excuses nothing any more."""
 
     what: Literal["exemption", "baseline"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lore.model import differences as d
-from lore.model.differences import Fact
+from lore.model.differences import EvidenceFact
 
 _NAMED = 5  # names that a sentence shows
 
@@ -171,7 +171,7 @@ def _parted(change: d.PromptParted) -> str:
     return "the prompt is another from here on"
 
 
-DIFFERENCES: dict[type[Fact], Callable[[Any], str]] = {
+DIFFERENCES: dict[type[EvidenceFact], Callable[[Any], str]] = {
     d.PartialPrompt: lambda _: "it continues a response that is not recorded whole: both prompts may be the same there",
     d.BehindBreakpoint: lambda _: "the change is behind the last cache breakpoint",
     d.TailWithoutBreakpoint: lambda _: (

@@ -16,7 +16,7 @@ from lore.judge.witnesses import BilledColumn, BytesColumn, Columns
 from lore.model import evidence as e
 from lore.model.cause import mapped
 from lore.model.codes import CODES, Code
-from lore.model.differences import Fact
+from lore.model.differences import EvidenceFact
 from lore.model.mask import mask
 from lore.model.results import AlsoSeen, CauseResult, ColumnsResult, CostlyCause, Finding
 from lore.model.state import SIGNS
@@ -258,7 +258,7 @@ def _orphan_pair(fact: e.OrphanPair) -> str:
     return f"a {fact.part} without its {'result' if fact.part == 'call' else 'call'}: {fact.name}"
 
 
-SENTENCES: dict[type[Fact], Callable[[Any], str]] = DIFFERENCES | {
+SENTENCES: dict[type[EvidenceFact], Callable[[Any], str]] = DIFFERENCES | {
     e.Told: "{0.text}".format,
     e.Damage: _damage,
     e.Recorded: _recorded,
@@ -307,7 +307,7 @@ SENTENCES: dict[type[Fact], Callable[[Any], str]] = DIFFERENCES | {
 }
 
 
-def sentence(evidence: Fact | None) -> str:
+def sentence(evidence: EvidenceFact | None) -> str:
     """Say what evidence shows."""
     return "" if evidence is None else SENTENCES[type(evidence)](evidence)
 
