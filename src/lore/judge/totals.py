@@ -98,7 +98,7 @@ def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
         elif WORSE[worst] == "unattributable":
             summary.unexplained += 1
             summary.unexplained_tokens += most["unattributable"]
-            summary.ruled_out = Counter(summary.ruled_out) + Counter(ruled_out)
+            summary.ruled_out = Counter(summary.ruled_out) + Counter(list(ruled_out))
     return failed
 
 
