@@ -34,7 +34,39 @@ def test_rows_share_what_their_block_says_and_may_say_otherwise():
 
 
 def test_an_empty_file_has_no_rows():
-    assert parse("", "t.toml") == ((), None)
+    assert parse("", "t.toml") == ((), None, ())
+
+
+HABIT = "[[habits]]\nsign='skill'\nmoment='prompt'\nmoves='text'\nfell=31\nseen=42\nsessions=769\ncounted=2026-11-22\n"
+
+
+def test_a_habit_says_what_was_counted_and_for_whom_it_holds():
+    text = HABIT + "before_version='2.1.59'\nmodel='Claude-Opus-4.5*'\nfirst=true\nderived=true\n"
+    (habit,) = parse(text, "t.toml").habits
+    assert (habit.sign, habit.moment, habit.moves, habit.fell, habit.seen) == ("skill", "prompt", "text", 31, 42)
+    assert (habit.until, habit.since, habit.first, habit.derived) == ((2, 1, 59), (), True, True)
+    assert (habit.model, habit.sessions, habit.counted) == ("claude-opus-4.5*", 769, date(2026, 11, 22))
+    assert (habit.source, habit.evidence, habit.file) == ("t.toml", "?", "t.toml")
+
+
+@pytest.mark.parametrize(("text", "fault"), [
+    (HABIT.replace("'skill'", "'skil'"), "sign 'skil' is not known"),
+    (HABIT.replace("'prompt'", "'now'"), "moment 'now' is not known"),
+    (HABIT.replace("'text'", "'tail'"), "moves 'tail' is not known"),
+    (HABIT.replace("fell=31", "fell=43"), "fell is 43, of 42 seen"),
+    (HABIT.replace("fell=31", "fell=-1"), "fell is no count"),
+    (HABIT.replace("seen=42", "seen=42.5"), "seen is no count"),
+    (HABIT.replace("sessions=769\n", ""), "sessions is missing"),
+    (HABIT.replace("2026-11-22", "'today'"), "counted is no date"),
+    (HABIT + "before_version='new'\n", "before_version 'new' is no version"),
+    (HABIT + "first=1\n", "first is neither true nor false"),
+    (HABIT + "value=1\n", "unknown key 'value'"),
+    (HABIT + HABIT, "the same row as habits 1"),
+])  # fmt: skip
+def test_what_is_wrong_with_a_habit_is_said(text, fault):
+    with pytest.raises(LoreError) as raised:
+        parse(text, "t.toml")
+    assert fault in raised.value.message
 
 
 @pytest.mark.parametrize(

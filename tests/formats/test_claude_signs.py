@@ -23,6 +23,56 @@ def observed(*lines):
     return [Sign(one.name, one.names, one.removed, one.before, one.after) for one in found]
 
 
+def thinking(words="so"):
+    return {"type": "thinking", "thinking": words, "signature": "s"}
+
+
+ON = {"level": "high", "disabled": False, "triggers": []}
+BARE = (asked("u1", "hi"), answered("a1", "r1", text("yes"), "u1"))
+THOUGHT = (asked("u1", "hi"), answered("a1", "r1", thinking(), "u1"), answered("a2", "r1", text("yes"), "a1"))
+
+
+@pytest.mark.parametrize(("before", "fields", "seen"), [
+    (BARE, {"thinkingMetadata": ON}, True),
+    (BARE, {"thinkingMetadata": {"maxThinkingTokens": 31999}}, True),
+    (BARE, {"thinkingMetadata": {**ON, "disabled": True}}, False),
+    (BARE, {"thinkingMetadata": {**ON, "level": "none"}}, False),
+    (BARE, {"thinkingMetadata": {"maxThinkingTokens": 0}}, False),
+    (BARE, {}, False),  # nothing says that thinking is on
+    (THOUGHT, {"thinkingMetadata": ON}, False),
+    ((*THOUGHT, asked("u2", "and", "a2"), answered("a3", "r2", text("no"), "u2")), {}, True),
+    ((*THOUGHT, asked("u2", "and", "a2"), answered("a3", "r2", {"type": "redacted_thinking", "data": "x"}, "u2")), {},
+     False),
+    ((BARE[0],), {"thinkingMetadata": ON}, False),  # nobody answered yet
+])  # fmt: skip
+def test_answers_without_thinking_are_a_sign_at_the_next_prompt_where_thinking_is_on(before, fields, seen):
+    found = observed(*before, asked("u9", "go on", before[-1]["uuid"], **fields))
+    assert ("no-thinking" in [sign.name for sign in found]) == seen
+
+
+def test_thinking_is_looked_for_since_the_last_prompt_and_an_interrupt_is_none():
+    stop, more = (
+        asked("u2", [text("[Request interrupted by user]")], "a1"),
+        asked("u3", "on", "u2", thinkingMetadata=ON),
+    )
+    assert [sign.name for sign in observed(*BARE, stop, more)] == ["interrupt", "no-thinking"]
+    assert [sign.name for sign in observed(*THOUGHT, stop, more)] == ["interrupt"]
+
+
+def test_a_result_is_no_prompt():
+    used = answered("a1", "r1", call("Bash", command="ls"), "u1")
+    answer = asked("u2", [result("c1", "x")], "a1", thinkingMetadata=ON)
+    assert observed(asked("u1", "hi"), used, answer) == []
+
+
+def test_a_sign_has_the_version_of_the_client_that_showed_it():
+    reads = everything(ClaudeCode(), joined(*FIRST, attached(type="deferred_tools_delta", addedNames=["x"])))
+    old = [read.value.version for read in reads if isinstance(read.value, e.Observed)]
+    more = line("attachment", "x1", "u1", attachment={"type": "deferred_tools_delta"}, version="2.1.119")
+    reads = everything(ClaudeCode(), joined(*FIRST, more))
+    assert (old, [read.value.version for read in reads if isinstance(read.value, e.Observed)]) == ([""], ["2.1.119"])
+
+
 def call(name, **given):
     return {"type": "tool_use", "id": "c1", "name": name, "input": given}
 
@@ -144,7 +194,8 @@ def test_a_standing_field_is_a_sign_where_it_changes_and_belongs_to_the_turn_tha
     fold = Folding(Session())
     for read in everything(ClaudeCode(), joined(*first, *more)):
         fold.apply(read.value)
-    assert fold.chain("main").turn.signs == (Sign(name, before="1", after="2"),)
+    version = "2" if field == "version" else ""
+    assert fold.chain("main").turn.signs == (Sign(name, before="1", after="2", version=version),)
 
 
 def test_another_permission_mode_is_a_sign():

@@ -179,7 +179,7 @@ def test_a_verdict_comes_before_weak_evidence():
     "sign",
     [
         "resume", "api-error", "slash-command", "micro-compaction", "permission-mode", "interrupt",
-        "instructions-delta", "skill", "image",
+        "instructions-delta", "skill", "no-thinking", "image",
     ],
 )  # fmt: skip
 def test_what_seldom_breaks_the_prefix_is_weak_and_never_waste(sign):

@@ -31,10 +31,20 @@ def test_a_row_a_line_then_the_sources_and_how_many():
     lines = shown(listed(packaged()))
     rows = len(packaged().rows)
     assert lines[0].split() == ["provider", "model", "rule", "value", "unit", "from", "source"]
-    assert len(lines) == 1 + rows + len({one.source for one in packaged().rows}) + 2
+    habits = len(packaged().habits.rows)
+    assert len(lines) == 1 + rows + len({one.source for one in packaged().rows}) + 1 + habits + 2
     assert lines[-1] == f"{rows} rows, as of {packaged().as_of}"
     (opus,) = [one for one in lines if "anthropic on bedrock" in one and "claude-opus-4-7" in one]
     assert opus.split()[3:9] == ["claude-opus-4-7", "minimum_tokens", "4,096", "tokens", "2025-04-07", "P"]
+
+
+def test_a_habit_is_a_line_with_its_counts_and_what_they_come_to():
+    (skill,) = [one for one in shown(listed(packaged())) if one.startswith("skill") and "at a prompt" in one]
+    for text in ("before 2.1.59", "moves text", "31 of 42", "73%", "769 sessions", "2026-11-22"):
+        assert text in skill
+    (delta,) = [one for one in shown(listed(packaged())) if one.startswith("tools-delta")]
+    assert "10 of 67 (derived)" in delta
+    assert not [one for one in shown(listed(packaged(), provider="openai")) if "at a prompt" in one]
 
 
 def test_values_are_words_that_a_person_reads():

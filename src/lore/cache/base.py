@@ -23,10 +23,20 @@ Confidence: TypeAlias = Literal["exact", "rule", "ceiling"]
 CONFIDENCES: tuple[Confidence, ...] = ("exact", "rule", "ceiling")
 
 
+class Outcome(NamedTuple):
+    """What a request may read, in tokens; how likely that is, from 0 to 1; and why it would be so."""
+
+    read: int
+    probability: float
+    why: str
+
+
 class Prediction(NamedTuple):
     """What a cache would do with one request, in tokens; all None where nothing can be said.
 
-    `write_1h` is the part of `write` that lives an hour. `reason` says in a few words what decided.
+    `write_1h` is the part of `write` that lives an hour. `reason` says in a few words what decided. `outcomes` are all
+    that may be read, the likeliest first, which is `read`; their probabilities sum to 1. Empty where the model knows
+    of one alone.
     """
 
     read: int | None
@@ -35,6 +45,7 @@ class Prediction(NamedTuple):
     confidence: Confidence
     reason: str = ""
     write_1h: int | None = None
+    outcomes: tuple[Outcome, ...] = ()
 
     @property
     def total(self) -> int | None:

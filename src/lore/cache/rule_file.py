@@ -7,8 +7,16 @@
     rows = [ { rule = "price_read", model = "claude-opus-5", value = 0.5, valid_from = 2026-07-24 } ]
 
 `rule`, `provider` and `value` are needed ("unknown" is a value); `model` is "*" where it is not given, `valid_from`
-always, `unit` that of the rule. Strict: an unknown key, a wrong type, a bad date or pattern, a row that stands
-there twice is a LoreError that names file and row.
+always, `unit` that of the rule. Beside rules stand habits (`habits`), what was counted of clients:
+
+    [[habits]]
+    source = "measured"
+    sessions = 769                    # over which it was counted, on the day `counted`
+    counted = 2026-11-22
+    rows = [ { sign = "skill", moment = "prompt", moves = "text", before_version = "2.1.59", fell = 31, seen = 42 } ]
+
+Strict: an unknown key, a wrong type, a bad date or pattern, a row that stands there twice is a LoreError that names
+file and row.
 """
 
 from __future__ import annotations
@@ -18,10 +26,12 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
+from lore.cache.habits import MOMENTS, MOVES, UNSIGNED, Habit, version_of
 from lore.cache.rules import EVIDENCE, PLATFORMS, RULES, DatedRule, RuleKind, Value, normal, seconds, spans
 from lore.errors import LoreError, Where
+from lore.model.state import SIGNS
 
 UNKNOWN = "unknown"
 ALWAYS = date(1970, 1, 1)
@@ -32,11 +42,15 @@ _NEEDED = ("rule", "provider", "value")
 _SECTIONS = {"tools", "system", "messages"}
 
 
+Word = TypeVar("Word", bound=str)
+
+
 class Table(NamedTuple):
     """The rows of a file in its order, and the day on which it was checked; None: it does not say."""
 
     rows: tuple[DatedRule, ...]
     as_of: date | None = None
+    habits: tuple[Habit, ...] = ()
 
 
 def parse(text: str, where: str) -> Table:
@@ -47,17 +61,16 @@ def parse(text: str, where: str) -> Table:
         why = " ".join(str(error).split())
         raise LoreError(f"{where} is no TOML: {why}", hint='texts stand in quotes: "…"', where=Where(where)) from None
     file = _Place(where)
-    file.only(top, ("as_of", "rules"))
+    file.only(top, ("as_of", "rules", "habits"))
     as_of = file.day(top["as_of"], "as_of") if "as_of" in top else None
+    rules = [(place, _row(place, table)) for place, table in _tables(file, top, "rules", _KEYS)]
+    habits = [(place, _habit(place, table)) for place, table in _tables(file, top, "habits", _HABIT_KEYS)]
     seen: dict[tuple[object, ...], str] = {}
-    rows: list[DatedRule] = []
-    for place, table in _tables(file, top.get("rules", [])):
-        row = _row(place, table)
+    for place, row in (*rules, *habits):
         if row.key in seen:
             raise place.fault(f"the same row as {seen[row.key]}", "leave one of them out, or give it another date")
         seen[row.key] = place.name
-        rows.append(row)
-    return Table(tuple(rows), as_of)
+    return Table(tuple([row for _, row in rules]), as_of, tuple([row for _, row in habits]))
 
 
 class _Place(NamedTuple):
@@ -81,6 +94,12 @@ class _Place(NamedTuple):
             raise self.fault(f"{key} is no date", f"write {key} = 2026-10-24, without quotes")
         return value
 
+    def texts(self, table: dict[str, Any], keys: Iterable[str]) -> None:
+        """Raise LoreError for a key that holds no text."""
+        for key in keys:
+            if not isinstance(table.get(key, ""), str):
+                raise self.fault(f"{key} is no text", f'write {key} = "…"')
+
     def tables(self, value: object, key: str, hint: str) -> Iterator[tuple[int, dict[str, Any]]]:
         """Return the tables of a list, counted from 1."""
         entries = cast("list[object]", value) if isinstance(value, list) else [None]
@@ -89,18 +108,20 @@ class _Place(NamedTuple):
         return enumerate(cast("list[dict[str, Any]]", entries), 1)
 
 
-def _tables(file: _Place, blocks: object) -> Iterator[tuple[_Place, dict[str, Any]]]:
-    """Yield every row with its place, what its block shares filled in."""
-    for number, block in file.tables(blocks, "rules", "write [[rules]] on a line of its own, its keys below it"):
-        place = _Place(file.file, f"rules {number}")
-        place.only(block, (*_KEYS, "rows"))
+def _tables(
+    file: _Place, top: dict[str, Any], key: str, keys: tuple[str, ...]
+) -> Iterator[tuple[_Place, dict[str, Any]]]:
+    """Yield every row of a list of blocks with its place, what its block shares filled in."""
+    for number, block in file.tables(top.get(key, []), key, f"write [[{key}]] on a line of its own, its keys below it"):
+        place = _Place(file.file, f"{key} {number}")
+        place.only(block, (*keys, "rows"))
         if "rows" not in block:
             yield place, block
             continue
         rows = block.pop("rows")
         for index, row in place.tables(rows, "rows", "write rows = [ {…}, {…} ]"):
             below = _Place(file.file, f"{place.name}, row {index}")
-            below.only(row, _KEYS)
+            below.only(row, keys)
             yield below, {**block, **row}
 
 
@@ -108,9 +129,7 @@ def _row(place: _Place, table: dict[str, Any]) -> DatedRule:
     for key in _NEEDED:
         if key not in table:
             raise place.fault(f"{key} is missing")
-    for key in _TEXTS:
-        if not isinstance(table.get(key, ""), str):
-            raise place.fault(f"{key} is no text", f'write {key} = "…"')
+    place.texts(table, _TEXTS)
     known = RULES.get(table["rule"])
     if known is None:
         raise place.fault(f"unknown rule {_shown(table['rule'])}", _near(table["rule"], RULES, "known rules"))
@@ -123,6 +142,42 @@ def _row(place: _Place, table: dict[str, Any]) -> DatedRule:
         source=table.get("source", place.file), evidence=_one_of(place, table, "evidence", ("?", *EVIDENCE)),
         above_tokens=_above(place, table.get("above_tokens")), note=table.get("note", ""), file=place.file,
     )  # fmt: skip
+
+
+_HABIT_TEXTS = ("sign", "moment", "moves", "model", "from_version", "before_version", "source", "evidence", "note")
+_COUNTS = ("fell", "seen", "sessions")
+_FLAGS = ("first", "derived")
+_HABIT_KEYS = (*_HABIT_TEXTS, *_COUNTS, *_FLAGS, "counted")
+
+
+def _habit(place: _Place, table: dict[str, Any]) -> Habit:
+    for key in ("sign", "moment", "moves", *_COUNTS, "counted"):
+        if key not in table:
+            raise place.fault(f"{key} is missing")
+    place.texts(table, _HABIT_TEXTS)
+    for key in _COUNTS:
+        if not isinstance(table[key], int) or isinstance(table[key], bool) or not 0 <= table[key] <= _MOST:
+            raise place.fault(f"{key} is no count", f"write {key} = 42")
+    if table["fell"] > table["seen"]:
+        raise place.fault(f"fell is {table['fell']}, of {table['seen']} seen", "fell is a part of seen")
+    for key in _FLAGS:
+        if not isinstance(table.get(key, False), bool):
+            raise place.fault(f"{key} is neither true nor false", f"write {key} = true")
+    return Habit(
+        sign=_one_of(place, table, "sign", (*SIGNS, *UNSIGNED)), moment=_one_of(place, table, "moment", MOMENTS),
+        moves=_one_of(place, table, "moves", MOVES), fell=table["fell"], seen=table["seen"],
+        sessions=table["sessions"], counted=place.day(table["counted"], "counted"),
+        source=table.get("source", place.file), evidence=_one_of(place, table, "evidence", ("?", *EVIDENCE)),
+        model=_pattern(place, table.get("model", "*")), first=table.get("first"),
+        since=_version(place, table, "from_version"), until=_version(place, table, "before_version"),
+        derived=table.get("derived", False), note=table.get("note", ""), file=place.file,
+    )  # fmt: skip
+
+
+def _version(place: _Place, table: dict[str, Any], key: str) -> tuple[int, ...]:
+    if key in table and not version_of(table[key]):
+        raise place.fault(f"{key} {_shown(table[key])} is no version", f'write {key} = "2.1.59"')
+    return version_of(table.get(key, ""))
 
 
 def _value(place: _Place, value: object, rule: str, known: RuleKind) -> Value:
@@ -156,9 +211,9 @@ def _is_text(rule: str, value: str) -> bool:
     return spans(value) is not None if rule == "peak_hours" else bool(value.strip())
 
 
-def _one_of(place: _Place, table: dict[str, Any], key: str, known: tuple[str, ...]) -> str:
+def _one_of(place: _Place, table: dict[str, Any], key: str, known: tuple[Word, ...]) -> Word:
     """Return a text that is one of those known, the first where it is not given."""
-    value: str = table.get(key, known[0])
+    value: Word = table.get(key, known[0])
     if value not in known:
         hint = _near(value, [word for word in dict.fromkeys(known) if word], f"known for {key}")
         raise place.fault(f"{key} {_shown(value)} is not known", hint)

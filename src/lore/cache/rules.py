@@ -24,6 +24,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
+from lore.cache.habits import Habit, Habits
 from lore.model.events import Billed
 from lore.model.providers import UNKNOWN, has_exact_breakpoints, provider_of
 from lore.model.turn import Turn
@@ -115,11 +116,15 @@ class DatedRule(NamedTuple):
 
 
 class Rules:
-    """Rows to look up in. `as_of` is the newest date on which a table was checked; None: no table says."""
+    """Rows to look up in. `as_of` is the newest date on which a table was checked; None: no table says.
 
-    def __init__(self, rows: Iterable[DatedRule], as_of: date | None = None) -> None:
+    `habits` are what was counted of clients and caches.
+    """
+
+    def __init__(self, rows: Iterable[DatedRule], as_of: date | None = None, habits: Iterable[Habit] = ()) -> None:
         self.rows = tuple(rows)
         self.as_of = as_of
+        self.habits = Habits(habits)
         self._by_rule: dict[str, list[DatedRule]] = {}
         for row in sorted(self.rows, key=_rank, reverse=True):
             self._by_rule.setdefault(row.rule, []).append(row)
@@ -129,11 +134,15 @@ class Rules:
         self._matching = lru_cache(_MANY)(self._matches)
         self._prices: dict[tuple[object, ...], Price | None] = {}
 
-    def overridden_by(self, rows: Iterable[DatedRule], as_of: date | None = None) -> Rules:
+    def overridden_by(
+        self, rows: Iterable[DatedRule], as_of: date | None = None, habits: Iterable[Habit] = ()
+    ) -> Rules:
         """Return these rules under a user's rows: one of them that matches holds, whatever the others say."""
-        own = tuple(row._replace(own=True) for row in rows)
-        keys = {row.key for row in own}
-        return Rules((*own, *(row for row in self.rows if row.key not in keys)), as_of or self.as_of)
+        own, counted = tuple(row._replace(own=True) for row in rows), tuple(row._replace(own=True) for row in habits)
+        keys = {row.key for row in (*own, *counted)}
+        left = [row for row in self.rows if row.key not in keys]
+        others = [row for row in self.habits.rows if row.key not in keys]
+        return Rules((*own, *left), as_of or self.as_of, (*counted, *others))
 
     def find(
         self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None,

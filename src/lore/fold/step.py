@@ -320,7 +320,8 @@ def _observed(chain: Chain, event: e.Observed) -> Problems:
     if len(kept) < len(chain.signs):
         known = next(sign for sign in chain.signs if sign.name == event.name)
         names, removed, before = (*known.names, *names), (*known.removed, *removed), known.before
-    chain.signs = (*kept, Sign(event.name, bounded(names), bounded(removed), before, event.after[:LONGEST]))
+    after, version = event.after[:LONGEST], event.version[:LONGEST]
+    chain.signs = (*kept, Sign(event.name, bounded(names), bounded(removed), before, after, version))
     return ()
 
 

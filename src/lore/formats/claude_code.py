@@ -141,7 +141,9 @@ class ClaudeCode(LineReader):
 
     def _observe(self, seen: Sequence[Sign], record: Record, name: str) -> None:
         for sign in seen:
-            self._emit(e.Observed(**msgspec.structs.asdict(sign), chain=name, at=record.timestamp))
+            fields = msgspec.structs.asdict(sign)
+            fields["version"] = timeline.version_of(record)
+            self._emit(e.Observed(**fields, chain=name, at=record.timestamp))
 
     def _side_of(self, record: Record) -> str:
         """Name the chain of a sidechain's line."""
@@ -243,6 +245,7 @@ class ClaudeCode(LineReader):
             return
         response = message.id or uuid
         self._respond(record, name, chain, response, message)
+        timeline.note_thinking(chain, parts)
         if record.uuid is not None:
             chain.order[uuid] = response
             if len(parts) != 1:

@@ -142,6 +142,7 @@ class _Envelope(Struct, frozen=True, gc=False, rename="camel"):
     version: Raw = NULL
     effort: Raw = NULL
     permission_mode: Raw = NULL
+    thinking_metadata: Raw = NULL
 
 
 class Record(_Envelope, frozen=True, gc=False):

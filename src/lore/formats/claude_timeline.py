@@ -37,7 +37,8 @@ class ChainMemory(Struct):
     kept) that make items or may lead to some, each with its response; `calls` the item of each of their
     calls; `prompts` the user's message under each parent; `boundary` a compaction that waits for its
     summary, `held` what came between the two, with line and byte. `version`, `effort` and `permission_mode` are the
-    latest that it said.
+    latest that it said. `spoke` and `thought` say what the answers since the last prompt hold, `thinks` whether any
+    before held thinking.
     """
 
     response: str | None = None
@@ -56,6 +57,9 @@ class ChainMemory(Struct):
     version: Raw = items.NULL
     effort: Raw = items.NULL
     permission_mode: Raw = items.NULL
+    spoke: bool = False
+    thought: bool = False
+    thinks: bool = False
 
 
 class Memory(Struct):
@@ -281,13 +285,50 @@ def signs_of_skill(given: Raw) -> Sequence[Sign]:
 
 def signs_of_prompt(record: records.Record, chain: ChainMemory, parts: Sequence[records.Part]) -> Sequence[Sign]:
     """Return the signs of a user's message."""
-    found = list(signs_of_change(record, chain, "permission_mode"))
+    found = [*signs_of_change(record, chain, "permission_mode"), *_signs_of_thinking(record, chain, parts)]
     for part in parts:
         if type(part) is records.Image:
             found.append(_IMAGE)
         elif type(part) is records.Plain or type(part) is items.TextBlock:
             found += _signs_of_text(part.text)
     return found
+
+
+def note_thinking(chain: ChainMemory, parts: Sequence[records.Part]) -> None:
+    """Remember whether what the model said holds thinking."""
+    chain.spoke = True
+    if any(type(part) is records.Thinking or _is_redacted(part) for part in parts):
+        chain.thought = chain.thinks = True
+
+
+def _is_redacted(part: records.Part) -> bool:
+    return type(part) is records.Other and b'"redacted_thinking"' in bytes(part.json)[:_LOOKED_AT]
+
+
+def _signs_of_thinking(record: records.Record, chain: ChainMemory, parts: Sequence[records.Part]) -> Sequence[Sign]:
+    """Return that nothing was thought since the last prompt, at the next one; a command's lines are none."""
+    first = parts[0]
+    if record.is_meta or ((type(first) is records.Plain or type(first) is items.TextBlock) and _is_clients(first.text)):
+        return ()
+    missing = chain.spoke and not chain.thought and _thinking_is_on(record, chain)
+    chain.spoke = chain.thought = False
+    return (Sign("no-thinking"),) if missing else ()
+
+
+_CLIENTS = (b'"<command-', b'"<local-command-', b'"[Request interrupted')
+
+
+def _is_clients(raw: Raw) -> bool:
+    """Tell whether a text is the client's word about itself, and no prompt."""
+    return _head(raw).startswith(_CLIENTS)
+
+
+def _thinking_is_on(record: records.Record, chain: ChainMemory) -> bool:
+    """Tell it as the line says; where it does not say it, the chain's answers before do."""
+    said = table(bytes(record.thinking_metadata)) or {}
+    if said.get("disabled") == b"true" or said.get("level") == b'"none"' or said.get("maxThinkingTokens") == b"0":
+        return False
+    return bool(said) or chain.thinks
 
 
 def _signs_of_text(raw: Raw) -> Sequence[Sign]:
@@ -337,6 +378,11 @@ def _names(members: Mapping[str, bytes | Raw], *keys: str) -> list[str]:
 
 def _head(raw: Raw) -> bytes:
     return bytes(memoryview(raw)[:_LOOKED_AT])
+
+
+def version_of(record: records.Record) -> str:
+    """Return the client's version as the line says it; empty where it does not."""
+    return "" if items.is_absent(record.version) else _shown(record.version)
 
 
 def _shown(raw: Raw) -> str:

@@ -64,11 +64,12 @@ SIGN_CODES: dict[str, Code] = {
     "interrupt": Code.INTERRUPTED,
     "instructions-delta": Code.SERVER_INSTRUCTIONS_CHANGED,
     "skill": Code.SKILL_LOADED,
+    "no-thinking": Code.THINKING_CHANGED,
     "image": Code.IMAGE_CHANGED,
 }
 _WEAK = (
     "resume", "api-error", "slash-command", "micro-compaction", "permission-mode", "interrupt",
-    "instructions-delta", "skill", "image",
+    "instructions-delta", "skill", "no-thinking", "image",
 )  # fmt: skip
 _Look: TypeAlias = Callable[[PairContext], "Cause | None"]
 

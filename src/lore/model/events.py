@@ -249,7 +249,7 @@ class Observed(Envelope, frozen=True, kw_only=True, tag="observed"):
     """A sign (`model.state` has the names) was seen before the chain's next request.
 
     `names` are tools, servers, skills, commands or hooks that came or ran, `removed` those that went; `before` and
-    `after` are the values of a setting or version.
+    `after` are the values of a setting or version; `version` is that of the client that showed it.
     """
 
     name: str
@@ -257,6 +257,7 @@ class Observed(Envelope, frozen=True, kw_only=True, tag="observed"):
     removed: tuple[str, ...] = ()
     before: str = ""
     after: str = ""
+    version: str = ""
 
 
 class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):

@@ -174,14 +174,43 @@ class RuleResult(Struct, frozen=True, kw_only=True):
     used: bool
 
 
+class HabitResult(Struct, frozen=True, kw_only=True):
+    """How often a read fell where something was seen: `fell` of `seen`, over so many `sessions`.
+
+    `chance` is what that comes to before a session showed anything itself. `first` is null where it holds for any
+    occurrence in a chain; versions are the client's, empty where any holds. `derived`: made from a share, not counted.
+    """
+
+    sign: str
+    moment: str
+    moves: str
+    model: str
+    first: bool | None
+    from_version: str
+    before_version: str
+    fell: int
+    seen: int
+    chance: float
+    sessions: int
+    counted: str
+    source: str
+    evidence: str
+    derived: bool
+    note: str
+    file: str
+    own: bool
+
+
 class RulesResult(Result, frozen=True, kw_only=True):
-    """`lore simulate --rules --json`: rows in the order of their files, the user's first.
+    """`lore simulate --rules --json`: rows in the order of their files, the user's first, and what was counted of
+    clients (`habits`).
 
     `as_of` is the newest day on which a table was checked; None: none says.
     """
 
     as_of: str | None
     rules: list[RuleResult]
+    habits: list[HabitResult]
 
 
 class CompactionCost(Struct, frozen=True, kw_only=True):

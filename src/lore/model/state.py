@@ -33,6 +33,7 @@ SIGNS: dict[str, str] = {
     "resume": "the session was resumed",
     "hook-context": "a hook's text was put into the prompt",
     "skill": "a skill was loaded",
+    "no-thinking": "the answers to the prompt before hold no thinking though thinking is on",
     "slash-command": "a slash command ran",
     "interrupt": "the request was interrupted",
     "api-error": "the provider answered with an error",
@@ -63,7 +64,7 @@ class Sign(Struct, frozen=True, gc=False):
     """What was seen besides the timeline, and may move the prefix; `name` is one of `SIGNS`.
 
     `names` are tools, servers, skills, commands or hooks that came or ran, `removed` those that went; `before` and
-    `after` are the values of a setting or version.
+    `after` are the values of a setting or version; `version` is that of the client that showed it.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Sign(Struct, frozen=True, gc=False):
     removed: tuple[str, ...] = ()
     before: str = ""
     after: str = ""
+    version: str = ""
 
 
 def bounded(names: Iterable[str]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from lore.model.results import BilledResult
 from lore.model.results_simulate import (
     AgreementResult,
     GroupResult,
+    HabitResult,
     RuleResult,
     RulesResult,
     Saving,
@@ -210,11 +211,35 @@ def write_rules(result: RulesResult, out: Console) -> None:
         out.print(line(("  ".join(cells).rstrip(), style)))
     for text, number in sources.items():
         out.print(line(f"[{number}] {text}"))
+    _habits(result.habits, out)
     out.print(line("evidence: P the vendor's own page, M measured, S second-hand, ? inferred"))
     own = sum(row.own for row in result.rules)
     owned = f", {own:,} of them your own" if own else ""
     checked = "" if result.as_of is None else f", as of {result.as_of}"
     out.print(line((counted(len(result.rules), "row") + owned + checked, "bold")))
+
+
+def _habits(habits: Sequence[HabitResult], out: Console) -> None:
+    """Write what was counted of clients: how often a read fell where something was seen."""
+    if not habits:
+        return
+    out.print(line(("how often a read fell by over 1,000 tokens where a log shows a sign:", "bold")))
+    rows = [_habit(habit) for habit in habits]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for habit, row in zip(habits, rows, strict=True):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        out.print(line(("  ".join(cells).rstrip(), "cyan" if habit.own else "")))
+
+
+def _habit(habit: HabitResult) -> tuple[str, ...]:
+    order = {None: "", True: "first ", False: "later "}[habit.first]
+    begin = f"from {habit.from_version} " if habit.from_version else ""
+    versions = f"{begin}before {habit.before_version}" if habit.before_version else begin.rstrip()
+    counted = f"{habit.fell:,} of {habit.seen:,}{' (derived)' if habit.derived else ''}"
+    where = "at a prompt" if habit.moment == "prompt" else "at any request"
+    rests = f"{habit.sessions:,} sessions, {habit.counted}"
+    return (f"{order}{habit.sign}", where, habit.model, versions, f"moves {habit.moves}", counted,
+            f"{habit.chance:.0%}", rests, habit.evidence, habit.note)  # fmt: skip
 
 
 def _rule(row: RuleResult, source: int) -> tuple[str, ...]:

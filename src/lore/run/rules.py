@@ -10,11 +10,12 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from lore.cache.habits import Habit, Tally, chance
 from lore.cache.rule_file import Table, parse
 from lore.cache.rules import FOR_READING, DatedRule, Rules, normal
 from lore.config import Loaded
 from lore.errors import LoreError, Where
-from lore.model.results_simulate import RuleResult, RulesResult
+from lore.model.results_simulate import HabitResult, RuleResult, RulesResult
 from lore.recording.corpus import show
 
 LARGEST = 4 * 1024 * 1024  # bytes of a user's file: the packaged ones together hold 40 KB
@@ -26,7 +27,10 @@ def packaged() -> Rules:
     folder = resources.files("lore.cache").joinpath("data")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
     tables = [parse(folder.joinpath(name).read_text("utf-8"), name) for name in names]
-    return Rules([row for table in tables for row in table.rows], _newest(table.as_of for table in tables))
+    return Rules(
+        [row for table in tables for row in table.rows], _newest(table.as_of for table in tables),
+        [habit for table in tables for habit in table.habits],
+    )  # fmt: skip
 
 
 def load(path: str | None = None) -> Rules:
@@ -34,7 +38,7 @@ def load(path: str | None = None) -> Rules:
     if path is None:
         return packaged()
     table = _read(path)
-    return packaged().overridden_by(table.rows, _newest((packaged().as_of, table.as_of)))
+    return packaged().overridden_by(table.rows, _newest((packaged().as_of, table.as_of)), table.habits)
 
 
 def chosen(given: str | None, settings: Loaded) -> Rules:
@@ -53,7 +57,12 @@ def listed(rules: Rules, *, provider: str | None = None, model: str | None = Non
         for row in rules.rows
         if (provider is None or row.provider in (provider, "*")) and (name is None or fnmatchcase(name, row.model))
     ]
-    return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=rows)
+    habits = [
+        _habit(habit)
+        for habit in rules.habits.rows
+        if provider in (None, "anthropic") and (name is None or fnmatchcase(name, habit.model))
+    ]
+    return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=rows, habits=habits)
 
 
 def stale(rules: Rules, at: float | None) -> str | None:
@@ -85,6 +94,17 @@ _HINT = "name a TOML file of rules; lore simulate --rules shows what rows say"
 
 def _newest(days: Iterable[date | None]) -> date | None:
     return max((day for day in days if day is not None), default=None)
+
+
+def _habit(habit: Habit) -> HabitResult:
+    first, latest = (".".join(map(str, version)) for version in (habit.since, habit.until))
+    return HabitResult(
+        sign=habit.sign, moment=habit.moment, moves=habit.moves, model=habit.model, first=habit.first,
+        from_version=first, before_version=latest, fell=habit.fell, seen=habit.seen,
+        chance=round(chance(habit, Tally()), 3), sessions=habit.sessions, counted=habit.counted.isoformat(),
+        source=habit.source, evidence=habit.evidence, derived=habit.derived, note=habit.note, file=habit.file,
+        own=habit.own,
+    )  # fmt: skip
 
 
 def _result(row: DatedRule) -> RuleResult:

@@ -1,0 +1,178 @@
+"""Habits of clients and caches: how often a read fell where something was seen, and what that makes likely.
+
+In: dated rows with their counts (`data/`), and what the bills of this session said before. Out: chances, and the
+outcomes of one request. Rules, the same for every row:
+
+- a chance is `(fell + a) / (seen + 2 a)` with `a = PRIOR`, half an occurrence of each kind; then what this session
+  showed is added, beside which the packaged counts weigh at most `WEIGHT` occurrences;
+- habits that are seen together are taken as independent, and the deepest fall decides what is read;
+- of the rows of a sign the nearest holds: the user's own, of this moment, of the chain's first or a later occurrence,
+  of this version, of this model. Where a row asks for a version or a model that is not known, it does not hold.
+
+Nothing is fitted: a row that was not counted says so (`derived`), and every row says on how many sessions it rests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import date
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias
+
+from lore.cache.base import Outcome
+
+PRIOR = 0.5  # occurrences of each kind that are assumed before any was counted (Jeffreys)
+WEIGHT = 2.0  # occurrences: what one session does it does again, so that few of its own turns outweigh other sessions
+SURE = 0.9  # a probability from here on is near 1
+Moment: TypeAlias = Literal["request", "prompt"]
+Moves: TypeAlias = Literal["head", "history", "text"]
+MOMENTS: tuple[Moment, ...] = ("request", "prompt")
+MOVES: tuple[Moves, ...] = ("head", "history", "text")
+
+# Habits that no sign of the log shows: a clock, a bill or the prompt's shape does.
+UNSIGNED: dict[str, str] = {
+    "expiry": "what was written for five minutes is older",
+    "expiry-1h": "what was written for an hour is older",
+    "older-entry": "the request before was answered within three seconds",
+    "lookback": "more new positions than a breakpoint looks back",
+    "cleared": "a micro-compaction that names the results that it cleared",
+    "hidden-request": "a turn of the user ended, and a request that is not recorded may have followed",
+    "no-sign": "nothing was seen",
+}
+
+
+class Habit(NamedTuple):
+    """One row: `fell` of `seen` times the read fell by over 1,000 tokens (`hidden-request`: it rose).
+
+    `sign` is one of `model.state.SIGNS` or of `UNSIGNED`; `moment` is the request that shows it, or the next new prompt
+    of the user; `moves` says what changes: the `head` (tools and system prompt), all `history` behind it, or the `text`
+    that the sign is about and what stands behind that. `first` holds for the chain's first occurrence alone, or for
+    later ones alone; None: any. `since` is the first version and `until` the first that it does not hold for.
+    """
+
+    sign: str
+    moment: Moment
+    moves: Moves
+    fell: int
+    seen: int
+    sessions: int
+    counted: date
+    source: str
+    evidence: str
+    model: str = "*"
+    first: bool | None = None
+    since: tuple[int, ...] = ()
+    until: tuple[int, ...] = ()
+    derived: bool = False
+    note: str = ""
+    file: str = ""
+    own: bool = False
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells a row from every other of its file."""
+        return self.sign, self.moment, self.model, self.first, self.since, self.until
+
+
+class Tally(NamedTuple):
+    """How often a session showed something, and a fall followed."""
+
+    seen: int = 0
+    fell: int = 0
+
+    def plus(self, *, fell: bool) -> Tally:
+        """Return it with one more."""
+        return Tally(self.seen + 1, self.fell + fell)
+
+
+def chance(habit: Habit, tally: Tally) -> float:
+    """Return how likely a fall is, by the packaged counts and what this session showed."""
+    seen = habit.seen + 2 * PRIOR
+    weight = min(WEIGHT, seen)
+    return ((habit.fell + PRIOR) / seen * weight + tally.fell) / (weight + tally.seen)
+
+
+class Habits:
+    """Rows to look up in."""
+
+    def __init__(self, rows: Iterable[Habit] = ()) -> None:
+        self.rows = tuple(rows)
+        self._by_sign: dict[str, list[Habit]] = {}
+        for row in sorted(self.rows, key=_rank, reverse=True):
+            self._by_sign.setdefault(row.sign, []).append(row)
+        self._found = lru_cache(4096)(self._find)
+
+    def find(
+        self, sign: str, *, prompted: bool, first: bool = False, version: str = "", model: str = ""
+    ) -> Habit | None:
+        """Return the row that holds; `prompted`: at a new prompt of the user, `first`: the chain's first occurrence.
+
+        `model` is spelled as `rules.normal` spells it.
+        """
+        return self._found(sign, prompted, first, version, model)
+
+    def _find(self, sign: str, prompted: bool, first: bool, version: str, model: str) -> Habit | None:  # noqa: FBT001
+        number = version_of(version)
+        return next(
+            (
+                row
+                for row in self._by_sign.get(sign, ())
+                if _holds(row, prompted=prompted, first=first, number=number, name=model)
+            ),
+            None,
+        )
+
+
+def _holds(row: Habit, *, prompted: bool, first: bool, number: tuple[int, ...], name: str) -> bool:
+    if (row.moment == "prompt" and not prompted) or row.first not in (None, first):
+        return False
+    if (row.since or row.until) and not number:
+        return False
+    if number < row.since or (row.until and number >= row.until):
+        return False
+    return fnmatchcase(name, row.model)
+
+
+def _rank(row: Habit) -> tuple[bool, bool, bool, bool, bool, tuple[int, ...]]:
+    """Order rows by strength: own, of this moment, first or later, of a version, of a model, the latest version."""
+    dated, of_model = bool(row.since or row.until), row.model != "*"
+    return row.own, row.moment == "prompt", row.first is not None, dated, of_model, row.since
+
+
+_VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,5}", re.ASCII)
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """Read a version's numbers (2.1.119-beta is 2.1.119); empty where it has none."""
+    found = _VERSION.match(text)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+# outcomes
+
+
+class Fall(NamedTuple):
+    """A way in which a request reads less: so many tokens, how likely by itself, and why."""
+
+    read: int
+    probability: float
+    why: str
+
+
+def outcomes(read: int, why: str, falls: Iterable[Fall]) -> tuple[Outcome, ...]:
+    """Return what may be read, the likeliest first: `read` where nothing falls. Probabilities sum to 1.
+
+    Falls are independent, and the deepest that happens decides; those to the same place are one outcome.
+    """
+    left, found = 1.0, dict[int, Outcome]()
+    for fall in sorted(falls, key=lambda fall: (fall.read, -fall.probability)):
+        if fall.read >= read:
+            continue
+        probability = left * fall.probability
+        left -= probability
+        known = found.get(fall.read, Outcome(fall.read, 0.0, fall.why))
+        found[fall.read] = known._replace(probability=known.probability + probability)
+    every = [Outcome(read, left, why), *found.values()]
+    return tuple(sorted(every, key=lambda outcome: (-outcome.probability, -outcome.read)))

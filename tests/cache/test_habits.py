@@ -1,0 +1,124 @@
+"""Habits: rows to chances, chances to outcomes."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.cache.habits import UNSIGNED, WEIGHT, Fall, Habit, Habits, Tally, chance, outcomes, version_of
+from lore.model.state import SIGNS
+from lore.run.rules import packaged
+
+HABITS = packaged().habits
+
+
+def row(sign="skill", *, moment="request", moves="history", fell=1, seen=4, **fields):
+    return Habit(sign, moment, moves, fell, seen, 10, date(2026, 1, 1), "tests", "M", **fields)
+
+
+def counts(sign, *, prompted=False, **fields):
+    """What the packaged row that holds was counted to."""
+    found = HABITS.find(sign, prompted=prompted, **fields)
+    return None if found is None else (found.fell, found.seen, found.moves)
+
+
+@pytest.mark.parametrize(("fell", "seen", "low", "high"), [
+    (2, 2, 0.8, 0.9), (41, 42, 0.95, 0.98), (0, 16, 0.02, 0.04), (1, 12, 0.08, 0.15), (0, 0, 0.5, 0.5),
+])  # fmt: skip
+def test_a_share_of_few_is_less_sure_than_the_same_share_of_many(fell, seen, low, high):
+    assert low <= chance(row(fell=fell, seen=seen), Tally()) <= high
+
+
+def test_what_the_session_shows_is_added_and_the_packaged_counts_weigh_at_most_so_much():
+    many = row(fell=41, seen=42)
+    harmless = [chance(many, Tally(seen, 0)) for seen in range(4)]
+    assert harmless == sorted(harmless, reverse=True)
+    assert harmless[1] > 0.5 > harmless[2]
+    assert chance(many, Tally(100, 0)) < WEIGHT / 100
+    assert chance(row(fell=0, seen=16), Tally(3, 3)) > 0.5
+
+
+@given(st.integers(0, 500), st.integers(0, 500), st.integers(0, 50), st.integers(0, 50))
+def test_a_chance_is_one(fell, more, own, rest):
+    assert 0 < chance(row(fell=fell, seen=fell + more), Tally(own + rest, own)) < 1
+
+
+@pytest.mark.parametrize(("sign", "fields", "expected"), [
+    ("hook-context", {"prompted": True}, (41, 42, "text")),
+    ("hook-context", {}, None),
+    ("tool-reference", {"version": "2.1.118", "first": True}, (11, 48, "head")),
+    ("tool-reference", {"version": "2.1.119", "first": True}, (20, 21, "head")),
+    ("tool-reference", {"version": "2.1.207", "first": True}, (20, 21, "head")),
+    ("tool-reference", {"version": "2.1.208", "first": True}, (11, 48, "head")),
+    ("tool-reference", {"version": "2.1.209", "first": True}, (0, 16, "head")),
+    ("tool-reference", {"version": "2.1.119"}, (1, 12, "head")),
+    ("tool-reference", {"version": "2.1.300", "prompted": True}, (0, 16, "head")),
+    ("tool-reference", {"first": True}, (11, 48, "head")),
+    ("no-thinking", {"prompted": True, "model": "claude-opus-4-5"}, (26, 27, "history")),
+    ("no-thinking", {"prompted": True, "model": "claude-sonnet-4-5"}, (26, 27, "history")),
+    ("no-thinking", {"prompted": True, "model": "claude-opus-4-6"}, None),
+    ("no-thinking", {"prompted": True}, None),
+    ("skill", {"prompted": True, "version": "2.1.58"}, (31, 42, "text")),
+    ("skill", {"prompted": True, "version": "2.1.59"}, (25, 179, "history")),
+    ("skill", {"prompted": True}, (25, 179, "history")),
+    ("skill", {"version": "2.1.58"}, (25, 179, "history")),
+    ("image", {"prompted": True}, (2, 16, "history")),
+    ("image", {}, (0, 66, "history")),
+    ("client-version", {}, (2, 2, "head")),
+    ("effort", {}, (3, 3, "history")),
+    ("cleared", {}, (8, 8, "text")),
+    ("micro-compaction", {}, (4, 12, "history")),
+    ("expiry", {}, (411, 442, "head")),
+    ("older-entry", {}, (8, 50, "history")),
+])  # fmt: skip
+def test_the_row_that_holds_is_the_nearest(sign, fields, expected):
+    assert counts(sign, **fields) == expected
+
+
+def test_every_packaged_row_holds_somewhere():
+    for habit in HABITS.rows:
+        version = ".".join(map(str, habit.since)) or ("1.0" if habit.until else "")
+        asked = {"first": bool(habit.first), "version": version, "model": habit.model.strip("*")}
+        assert HABITS.find(habit.sign, prompted=habit.moment == "prompt", **asked) is habit
+        assert (habit.sign in SIGNS) != (habit.sign in UNSIGNED)
+        assert habit.sessions > 0
+        assert (bool(habit.source), habit.evidence) == (True, "M")
+
+
+def test_every_sign_of_a_log_is_weighed_and_so_is_all_else_that_was_counted():
+    assert {habit.sign for habit in HABITS.rows} == set(SIGNS) | set(UNSIGNED)
+
+
+def test_a_row_of_the_users_holds_over_the_others():
+    own = row(moment="request", own=True)
+    assert Habits([row("skill", moment="prompt"), own]).find("skill", prompted=True) is own
+
+
+@pytest.mark.parametrize(("text", "numbers"), [
+    ("2.1.119", (2, 1, 119)), ("2.1.119-beta.1", (2, 1, 119)), ("", ()), ("v2", ()), ("x", ()), ("1", (1,)),
+])  # fmt: skip
+def test_a_version_is_its_numbers(text, numbers):
+    assert version_of(text) == numbers
+
+
+def test_without_a_fall_one_outcome_is_certain():
+    assert outcomes(900, "goes-on", []) == ((900, 1.0, "goes-on"),)
+
+
+def test_the_deepest_fall_decides_and_falls_to_one_place_are_one_outcome():
+    falls = [Fall(500, 0.5, "a"), Fall(100, 0.2, "b"), Fall(500, 0.5, "c"), Fall(900, 1.0, "no fall")]
+    found = {outcome.read: (round(outcome.probability, 3), outcome.why) for outcome in outcomes(900, "goes-on", falls)}
+    assert found == {100: (0.2, "b"), 500: (0.6, "a"), 900: (0.2, "goes-on")}
+    assert outcomes(900, "goes-on", falls)[0].read == 500
+
+
+@given(st.integers(0, 1000), st.lists(st.tuples(st.integers(0, 1200), st.floats(0, 1))))
+def test_outcomes_sum_to_one_and_none_is_above_what_stands(read, drawn):
+    found = outcomes(read, "goes-on", [Fall(where, likely, "x") for where, likely in drawn])
+    assert abs(sum(outcome.probability for outcome in found) - 1) < 1e-9
+    assert all(0 <= outcome.read <= read and 0 <= outcome.probability <= 1 for outcome in found)
+    assert len({outcome.read for outcome in found}) == len(found)
+    assert found[0].probability == max(outcome.probability for outcome in found)
