@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import lore
+from lore.cache.prices import TOOLS
 from lore.cache.rule_file import ALWAYS, parse
 from lore.cache.rules import EVIDENCE, FOR_READING, RULES, normal, seconds
 from lore.run.rules import packaged
@@ -20,7 +21,8 @@ ROWS = packaged().rows
 URL = re.compile(r"https://[a-z0-9.-]+\.[a-z]+/[\w./-]*")
 PROVIDERS = {"anthropic", "openai", "gemini", "deepseek", "qwen", "moonshot", "xai", "*",
              "vllm", "sglang", "llama.cpp", "lmcache"}  # fmt: skip
-NEVER_FOR_ALL = ("minimum_tokens", *(rule for rule in RULES if rule.startswith("price_")))
+OF_TOOLS = {f"price_{tool}" for tool in TOOLS}  # the same whatever model asks for them
+NEVER_FOR_ALL = ("minimum_tokens", *(rule for rule in RULES if rule.startswith("price_") and rule not in OF_TOOLS))
 PRICED = sorted({(row.provider, row.model, row.valid_from) for row in ROWS if row.rule == "price_uncached"})
 CLAUDES = sorted({(model, since) for provider, model, since in PRICED if provider == "anthropic"})
 

@@ -197,9 +197,17 @@ def test_one_model_for_all_requests_has_one_cache():
     assert (ran["what_if"][0]["turns"], ran["what_if"][0]["tokens"]) == (1, 5000)
 
 
-@pytest.mark.parametrize(("more", "times"), [({"speed": "fast"}, 2), ({"inference_geo": "us"}, 1.1), ({}, 1)])
+@pytest.mark.parametrize(
+    ("more", "times"),
+    [
+        ({"speed": "fast", "model": "claude-opus-4-8"}, 2),
+        ({"speed": "fast"}, 6),
+        ({"inference_geo": "us"}, 1.1),
+        ({}, 1),
+    ],
+)
 def test_what_a_request_asks_for_besides_multiplies_its_price(more, times):
-    """A request in fast mode costs twice as much, the table says so, and it was priced as any other."""
+    """A request in fast mode costs a multiple by its model, the table says so, and it was priced as any other."""
     ran = lore("simulate", capture((body("one", **more), usage(0, 5000), 0)), "--json").json
     assert ran["totals"]["cost"]["billed"] == pytest.approx(times * (5000 * 6.25 + 3 * 5 + 10 * 25) / 1e6, abs=1e-6)
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.cache.rules import MILLION, Price
+from lore.cache.prices import MILLION, Price
 from lore.compaction.costs import Cache, PromptSizes, cheapest, pays_after, stretch, summary_cost, weigh
 
 CLAUDE = Price(*map(Decimal, ("5", "0.5")), None, *map(Decimal, ("6.25", "10", "25")))

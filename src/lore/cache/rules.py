@@ -4,10 +4,7 @@ In: rows (`rule_file` reads them); endpoint, model and dialect of a request, as 
 number, a price; the maker of a model (`provider`), the cloud or gateway that serves it (`platform`; empty: the
 maker's own) and one spelling of its name. A row of the user's that matches holds over any other; then the most
 specific model pattern, then the row of the very platform over one of all, then the one for the longest prompts that
-still fits, then the latest. Nothing is guessed: where no row matches, or it says "unknown", the answer is None. Sums of
-money are exact (`Decimal`); a count or a price that is not known makes the cost unknown, unless nothing is counted at
-that price. What is written without a lifetime is paid at `write`, where a provider has no such price at `write_5m`, its
-default.
+still fits, then the latest. Nothing is guessed: where no row matches, or it says "unknown", the answer is None.
 
 Sources: the rows name theirs; names: the model lists of Anthropic, Bedrock and Vertex, and what recordings hold.
 """
@@ -17,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -25,14 +22,12 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.habits import Habit, Habits
-from lore.model.events import Billed
+from lore.cache.prices import KINDS, TOOLS, Price, rates
 from lore.model.providers import UNKNOWN, has_exact_breakpoints, provider_of
 from lore.model.turn import Turn
 
 Value: TypeAlias = Decimal | bool | str | None
 Kind: TypeAlias = Literal["number", "whole", "flag", "text"]
-MILLION = Decimal(1_000_000)
-KINDS = ("uncached", "read", "write", "write_5m", "write_1h", "output")  # of prices
 EVIDENCE = ("P", "M", "S", "?")  # the vendor's own page, measured, second-hand, inferred
 
 
@@ -45,7 +40,7 @@ class RuleKind(NamedTuple):
 
 _MULTIPLES = (
     "write", "write_5m", "write_1h", "read", "read_implicit", "input", "output",
-    "fast", "flex", "batch", "us", "regional", "peak",
+    "fast", "priority", "flex", "batch", "us", "regional", "peak",
 )  # fmt: skip
 RULES: dict[str, RuleKind] = {
     "minimum_tokens": RuleKind("whole", "tokens"),
@@ -74,16 +69,15 @@ RULES: dict[str, RuleKind] = {
     "peak_hours": RuleKind("text", "hours"),
     "list_prices": RuleKind("flag", "flag"),
     **{f"price_{kind}": RuleKind("number", "usd_per_mtok") for kind in KINDS},
+    **{f"price_{tool}": RuleKind("number", "usd_per_thousand_requests") for tool in TOOLS},
     "price_storage_hour": RuleKind("number", "usd_per_mtok_hour"),
     **{f"multiple_{name}": RuleKind("number", "multiple") for name in _MULTIPLES},
 }
 # Facts that no prediction uses: they stand in the tables to be read.
 FOR_READING = frozenset((
     "recomputed_tokens", "checkpoint_step", "checkpoints", "cache_ram", "lifetime_long", "requests_per_minute",
-    "partial_blocks", "caches_output", "eviction", "price_storage_hour", "multiple_read_implicit", "multiple_batch",
-    "multiple_regional",
+    "partial_blocks", "caches_output", "eviction", "price_storage_hour",
 ))  # fmt: skip
-_DERIVED = ("read", "write", "write_5m", "write_1h")  # kinds that may be given as a multiple of the uncached price
 _MANY = 4096  # answers kept: names come from recordings, and there is no end to them
 
 
@@ -173,12 +167,13 @@ class Rules:
 
     def price(
         self, provider: str, model: str | None, platform: str = "", at: float | None = None,
-        *, prompt_tokens: int | None = None, extras: Iterable[str] = (),
+        *, prompt_tokens: int | None = None, extras: Iterable[str] = (), implicit: bool = False,
     ) -> Price | None:  # fmt: skip
         """Return what tokens of one request cost; None where not even the uncached ones have a price.
 
-        `extras` name what the request asked for besides ("fast", "flex", "batch", "us", "regional"): each
-        multiplies all prices; one without a row makes them unknown. Peak hours count where `at` is known.
+        `extras` name what it was served at besides ("fast", "priority", "flex", "batch", "us", "regional"): each
+        multiplies all prices of tokens; one without a row makes them unknown. Peak hours count where `at` is known.
+        `implicit`: the request sets no breakpoints, and what it reads may have a price of its own.
         """
         if at is not None and not math.isfinite(at):
             return None
@@ -186,16 +181,16 @@ class Rules:
         factors = (*extras, "peak") if peak else tuple(extras)
         # A price changes with nothing but these: a session asks for the same one turn by turn.
         key = (
-            provider, model, platform, factors, None if at is None else bisect_right(self._days, at),
+            provider, model, platform, factors, implicit, None if at is None else bisect_right(self._days, at),
             0 if prompt_tokens is None else bisect_left(self._lengths, prompt_tokens),
         )  # fmt: skip
         if key not in self._prices:
             if len(self._prices) >= _MANY:
                 self._prices.clear()
             listed = self.find("list_prices", provider, model, platform, at)
-            self._prices[key] = _price(
+            self._prices[key] = rates(
                 lambda rule: self.find(rule, provider, model, platform, at, prompt_tokens=prompt_tokens),
-                factors, listed=listed is None or listed.value is not False,
+                factors, listed=listed is None or listed.value is not False, implicit=implicit,
             )  # fmt: skip
         return self._prices[key]
 
@@ -210,97 +205,6 @@ class Rules:
             row for row in self._by_rule.get(rule, ())
             if row.provider in (provider, "*") and row.platform in ("", platform) and fnmatchcase(name, row.model)
         ])  # fmt: skip
-
-
-class Price(NamedTuple):
-    """US dollars a million tokens, by kind; None where there is no such price or it is not known."""
-
-    uncached: Decimal | None = None
-    read: Decimal | None = None
-    write: Decimal | None = None
-    write_5m: Decimal | None = None
-    write_1h: Decimal | None = None
-    output: Decimal | None = None
-
-    def of(self, usage: Billed) -> Decimal | None:
-        """Return what a request costs in US dollars.
-
-        `write_tokens` is all that was written, those of a lifetime are parts of it. Where nothing is said about
-        writes they are free or none, if the provider charges none, and unknown otherwise.
-        """
-        write, short, hour = usage.write_tokens, usage.write_5m_tokens, usage.write_1h_tokens
-        if write is None and (short is None or hour is None):
-            if short is not None or hour is not None or self.writes_are_charged:
-                return None
-            write = 0
-        short, hour = short or 0, hour or 0
-        counts = (
-            (usage.uncached_tokens, self.uncached), (usage.read_tokens, self.read), (short, self.write_5m),
-            (hour, self.write_1h), (0 if write is None else write - short - hour, self._write),
-            (usage.output_tokens, self.output),
-        )  # fmt: skip
-        paid = Decimal(0)
-        for count, price in counts:
-            if count is None or count < 0 or (count and price is None):
-                return None
-            paid += count * (price or 0)
-        return paid / MILLION
-
-    def parts(self, usage: Billed) -> dict[str, Decimal]:
-        """Return what a bill cost by kind of price; kinds whose count or price is not known are left out."""
-        hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
-        counts = {
-            "uncached": usage.uncached_tokens, "read": usage.read_tokens, "write_1h": hour, "write_5m": short,
-            "write": max(0, (usage.write_tokens or 0) - hour - short), "output": usage.output_tokens,
-        }  # fmt: skip
-        prices = self._replace(write=self._write)._asdict()
-        known = {kind: count for kind, count in counts.items() if count and prices[kind] is not None}
-        return {kind: count * prices[kind] / MILLION for kind, count in known.items()}
-
-    @property
-    def writes_are_charged(self) -> bool:
-        """Whether there is a price of writing."""
-        return any(price is not None for price in (self.write, self.write_5m, self.write_1h))
-
-    @property
-    def _write(self) -> Decimal | None:
-        """The price of what is written without a lifetime."""
-        return self.write if self.write is not None else self.write_5m
-
-
-def _price(find: Callable[[str], DatedRule | None], factors: Iterable[str], *, listed: bool) -> Price | None:
-    """Return all rates, each with its factors; a maker's own hold where they are `listed`."""
-
-    def money(rule: str) -> Decimal | None:
-        row = find(rule)
-        if row is None or not isinstance(row.value, Decimal):
-            return None
-        return row.value if listed or row.own or row.platform else None
-
-    uncached = money("price_uncached")
-    if uncached is None:
-        return None
-    every = Decimal(1)
-    for name in factors:
-        row = find(f"multiple_{name}")
-        if row is None or not isinstance(row.value, Decimal):
-            return None
-        every *= row.value
-    sides = dict.fromkeys(("input", "output"), every)
-    for side in sides:  # by the prompt's length
-        row = find(f"multiple_{side}")
-        if row is not None:
-            if not isinstance(row.value, Decimal):
-                return None
-            sides[side] *= row.value
-    rates: dict[str, Decimal | None] = {}
-    for kind in KINDS:
-        rate = money(f"price_{kind}")
-        if kind in _DERIVED and find(f"price_{kind}") is None:
-            multiple = money(f"multiple_{kind}")
-            rate = None if multiple is None else multiple * uncached
-        rates[kind] = None if rate is None else rate * sides["output" if kind == "output" else "input"]
-    return Price(**rates)
 
 
 _DAY = 86_400.0

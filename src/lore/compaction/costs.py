@@ -10,13 +10,19 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, Decimal
 from typing import Literal, NamedTuple
 
+from msgspec import Raw
+
+from lore.cache.billing import bill_price
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR
-from lore.cache.rules import Price, Rules, served
+from lore.cache.prices import Price
+from lore.cache.rules import Rules, served
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Done
 from lore.compaction.settings import Compaction
 from lore.fold.step import Folding
 from lore.model.events import Billed
+from lore.model.items import NULL, is_absent
+from lore.model.jsonslice import table
 from lore.model.providers import provider_of
 from lore.model.results_simulate import CompactionCost, Fired
 from lore.model.state import Chain, Session
@@ -173,10 +179,17 @@ class Prices:
         self._rules = rules
         self._lives: float | None = None
 
-    def cache(self, model: str | None, at: float | None, size: int, dialect: str = "") -> Cache:
-        """Return the prices of a prompt of this size, and the lifetime: as billed before, else as the rules say."""
+    def cache(
+        self, model: str | None, at: float | None, size: int, dialect: str = "", *, bill: Billed | None = None,
+        params: Raw = NULL,
+    ) -> Cache:  # fmt: skip
+        """Return the prices of a prompt of this size, and the lifetime: as billed before, else as the rules say.
+
+        A `bill`, else the session's `params`, say what it is served at.
+        """
         where = served("", model, dialect)
-        price = self._rules.price(where.provider, model, where.platform, at, prompt_tokens=size)
+        asked = {} if is_absent(params) else table(bytes(params))
+        price = bill_price(self._rules, where, model, at, bill, size=size, asked=asked)
         lives = self._lives
         if lives is None:
             listed = self._rules.number("lifetime", where.provider, model, where.platform, at)
@@ -208,10 +221,11 @@ def dollars(amount: Decimal | None) -> float | None:
 
 def cache_of(session: Session, chain: Chain, rules: Rules, now: float, size: int = 0) -> Cache:
     """Return the prices and the lifetime of a chain's cache, as billed last, else as the rules say."""
-    prices = Prices(rules)
-    if chain.last is not None and chain.last.usage is not None:
-        prices.learn(chain.last.usage)
-    return prices.cache(chain.model or session.model, now, size, session.dialect or "")
+    prices, bill = Prices(rules), None if chain.last is None else chain.last.usage
+    if bill is not None:
+        prices.learn(bill)
+    model = chain.model or session.model
+    return prices.cache(model, now, size, session.dialect or "", bill=bill, params=chain.params)
 
 
 def fired_of(

@@ -10,10 +10,12 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import NamedTuple
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.cache.bills import ONE_HOUR, total, unbelievable
-from lore.cache.rules import Price, Rules
+from lore.cache.prices import Price
+from lore.cache.rules import Rules
 from lore.compaction.activity import TimelineSizes, overhead
 from lore.compaction.costs import BillScale, Cache, Prices, dollars, known_sum
 from lore.compaction.cuts import FULL
@@ -98,6 +100,7 @@ class _Open(NamedTuple):
     tokens: int
     pause: float | None
     plans: tuple[_PlanAtTurn, ...]
+    params: Raw
 
 
 class Accounts:
@@ -132,7 +135,8 @@ class Accounts:
                 plan.firings[-1].warm = self._cache.is_warm(pause)
             seen.append(_PlanAtTurn(session.tokens(event.chain), session.added, session.rewritten, session.new))
             session.sent()
-        self._open = _Open(event.turn, at, chain.model, self._sizes.tokens_of(chain.entries), pause, tuple(seen))
+        tokens = self._sizes.tokens_of(chain.entries)
+        self._open = _Open(event.turn, at, chain.model, tokens, pause, tuple(seen), chain.params)
         self._turn = event.turn
         self.answered(at)
 
@@ -160,7 +164,7 @@ class Accounts:
         self._previous = whole
 
     def _add(self, opened: _Open, whole: int, bill: Billed | None, model: str | None) -> None:
-        self._cache = self._prices.cache(model, opened.at, whole)
+        self._cache = self._prices.cache(model, opened.at, whole, bill=bill, params=opened.params)
         price, cost = self._cache.price, _cost(bill, self._cache.price)
         self._overfull += self._is_overfull(whole)
         self._unpriced += cost is None
@@ -173,7 +177,7 @@ class Accounts:
                 size = max(0, whole - removed + added)
                 change = PromptChange(self._scale.head, removed, added, seen.rewritten, new)
                 plan_bill = None if bill is None else rebilled(bill, change)
-                plan_price = self._prices.cache(model, opened.at, size).price
+                plan_price = self._prices.cache(model, opened.at, size, bill=bill, params=opened.params).price
                 plan_cost = None if cost is None else _cost(plan_bill, plan_price)
                 plan.firings[-1].follow(cost, plan_cost)
             plan.overfull += self._is_overfull(size)

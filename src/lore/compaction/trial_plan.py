@@ -15,7 +15,8 @@ from typing import NamedTuple
 from msgspec import structs
 from msgspec.structs import replace
 
-from lore.cache.rules import Price, Rules
+from lore.cache.prices import Price
+from lore.cache.rules import Rules
 from lore.compaction.activity import TimelineSizes, in_tokens, messages, overhead
 from lore.compaction.base import Firing, Trigger
 from lore.compaction.costs import FREE, BillScale, Cache, Moment, PromptSizes, cost_of, dollars, summary_price

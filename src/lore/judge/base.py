@@ -22,9 +22,11 @@ from typing import NamedTuple, Protocol
 import msgspec
 from msgspec import Struct
 
+from lore.cache.billing import bill_price
 from lore.cache.bills import DROP, cached, prompt_tokens
 from lore.cache.levels import Predicted
-from lore.cache.rules import MILLION, Price, Rules, is_transcript, served_by
+from lore.cache.prices import MILLION, Price
+from lore.cache.rules import Rules, is_transcript, served_by
 from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.cause import Cause
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, Reader, actor_of, fix_of
@@ -183,25 +185,18 @@ def summed(parts: Iterable[float | None]) -> float | None:
     return float(round(sum(known, start=Decimal(0)), 6)) if known else None
 
 
-# What a request can ask for at another price, by parameter and value. A transcript does not hold parameters.
-_EXTRAS = (
-    ("speed", b'"fast"', "fast"), ("service_tier", b'"priority"', "fast"), ("service_tier", b'"fast"', "fast"),
-    ("service_tier", b'"flex"', "flex"), ("inference_geo", b'"us"', "us"),
-)  # fmt: skip
-
-
 def price_of(rules: Rules, turn: Turn, *, model: str | None = None, size: int | None = None) -> Price | None:
-    """Return the prices of a turn's tokens, those of another `model` where one is given; None where nobody knows them.
+    """Return the prices of a turn's bill, those of another `model` where one is given; None where nobody knows them.
 
     `size` is how many tokens the prompt has where no bill says it.
     """
-    where, usage = served_by(turn), turn.usage
+    usage, prompt = turn.usage, None if is_transcript(turn) else turn.prompt
     if usage is not None:
         size = None if usage.uncached_tokens is None else prompt_tokens(usage)
-    params = None if is_transcript(turn) else turn.prompt.params
-    return rules.price(
-        where.provider, model or turn.model, where.platform, turn.at, prompt_tokens=size,
-        extras=() if not params else tuple([extra for name, value, extra in _EXTRAS if params.get(name) == value]),
+    return bill_price(
+        rules, served_by(turn), turn.model, turn.at, usage, size=size, asked=None if prompt is None else prompt.params,
+        endpoint=turn.call.endpoint, instead=model,
+        implicit=prompt is not None and not prompt.breakpoints and not prompt.auto_breakpoint,
     )  # fmt: skip
 
 

@@ -19,7 +19,8 @@ import msgspec
 from msgspec.structs import replace
 
 from lore.cache.levels import Predicted, Situation, Transcripts
-from lore.cache.rules import MILLION, Rules, cache_of, is_transcript, served_by
+from lore.cache.prices import MILLION
+from lore.cache.rules import Rules, cache_of, is_transcript, served_by
 from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict, price_of
 from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pairs import Extension, Look, Pair, Pairs, unknown

@@ -33,7 +33,7 @@ from lore.cache.bills import (
     within_bill,
 )
 from lore.cache.levels import Situation
-from lore.cache.rules import Price
+from lore.cache.prices import Price
 from lore.judge.attribution import attribute, rerouted, too_far
 from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail
 from lore.judge.witnesses import Columns, PairContext, Sizes, by_shape, columns, dispute, expired, other_api, parallel

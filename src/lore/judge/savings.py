@@ -15,8 +15,8 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from lore.cache.predictor import Touched, WhatIf
+from lore.cache.prices import Price
 from lore.cache.registry import Option
-from lore.cache.rules import Price
 from lore.errors import LoreError
 from lore.judge.base import CURRENCY, summed
 from lore.judge.counterfactual import BY_VERDICT, UNEXPLAINED, Break, Played, otherwise

@@ -16,14 +16,15 @@ from decimal import Decimal
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-import msgspec
+from msgspec.structs import replace
 
 from lore.cache.base import Prediction
 from lore.cache.bills import cached, unbelievable
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
+from lore.cache.prices import Price
 from lore.cache.registry import takes_breakpoints
-from lore.cache.rules import Price, Rules, cache_of, is_transcript, served_by
+from lore.cache.rules import Rules, cache_of, is_transcript, served_by
 from lore.errors import LoreError
 from lore.judge import savings
 from lore.judge.agreement import Row, SimulatedSums
@@ -85,7 +86,7 @@ def simulate(request: SimulateRequest, options: Options, rules: Rules) -> Iterat
             notes += [note for noted in fixes for note in noted.notes]
         if once or not request.changes:
             notes += savings.longer_life(base.result)
-        yield msgspec.structs.replace(base.result, what_if=saved, notes=notes)
+        yield replace(base.result, what_if=saved, notes=notes)
 
 
 _Play: TypeAlias = Callable[[WhatIf], Run]
@@ -294,9 +295,10 @@ def _causes(verdict: Verdict, place: Place) -> list[CauseResult]:
 def _cost(price: Price, verdict: Verdict, prediction: Prediction) -> CostResult:
     usage = verdict.turn.usage
     output = 0 if usage is None else usage.output_tokens
-    predicted = price.of(
-        Billed(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
-    )
+    tokens = Billed(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
+    if usage is not None:  # other passes and tools are not predicted: they cost what they were billed
+        tokens = replace(tokens, iterations=usage.iterations, server_tools=usage.server_tools)
+    predicted = price.of(tokens)
     billed = None if usage is None else price.of(usage)
     return CostResult(
         currency=CURRENCY, billed=None if billed is None else float(billed),

@@ -1,0 +1,166 @@
+"""Prices: what the tokens of a bill cost by kind, the other passes of its response, and tools that the provider ran.
+
+In: rows, as `Rules` finds them; bills. Out: a `Price`, exact sums in US dollars (`Decimal`). Rules: a count or a price
+that is not known makes the cost unknown, unless nothing is counted at that price. What is written without a lifetime is
+paid at `write`, where a provider has no such price at `write_5m`, its default. Requests of tools cost the same however
+tokens are multiplied.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import NamedTuple, Protocol
+
+from lore.model.events import Billed, Counts
+
+MILLION, THOUSAND = Decimal(1_000_000), 1000
+KINDS = ("uncached", "read", "write", "write_5m", "write_1h", "output")  # of tokens
+TOOLS = ("web_search", "web_fetch", "code_execution")  # that usage counts
+_DERIVED = ("read", "write", "write_5m", "write_1h")  # kinds that may be given as a multiple of the uncached price
+
+
+class Price(NamedTuple):
+    """US dollars a million tokens, by kind; None where there is no such price or it is not known.
+
+    `tools` are dollars a thousand requests; `passes` are the prices of a bill's other passes, in their order.
+    """
+
+    uncached: Decimal | None = None
+    read: Decimal | None = None
+    write: Decimal | None = None
+    write_5m: Decimal | None = None
+    write_1h: Decimal | None = None
+    output: Decimal | None = None
+    tools: tuple[tuple[str, Decimal], ...] = ()
+    passes: tuple[Price | None, ...] = ()
+
+    def of(self, bill: Counts) -> Decimal | None:
+        """Return what a bill costs in US dollars, every pass and tool of it.
+
+        `write_tokens` is all that was written, those of a lifetime are parts of it. Where nothing is said about
+        writes they are free or none, if the provider charges none, and unknown otherwise.
+        """
+        paid = self._of_counts(bill)
+        if paid is None or not isinstance(bill, Billed):
+            return paid
+        tools = dict(self.tools)
+        for name, requests in bill.server_tools:
+            if name not in tools:
+                return None
+            paid += requests * tools[name] / THOUSAND
+        if bill.iterations and len(bill.iterations) != len(self.passes):
+            return None
+        for counts, price in zip(bill.iterations, self.passes, strict=False):
+            cost = None if price is None else price.of(counts)
+            if cost is None:
+                return None
+            paid += cost
+        return paid
+
+    def _of_counts(self, usage: Counts) -> Decimal | None:
+        write, short, hour = usage.write_tokens, usage.write_5m_tokens, usage.write_1h_tokens
+        if write is None and (short is None or hour is None):
+            if short is not None or hour is not None or self.writes_are_charged:
+                return None
+            write = 0
+        short, hour = short or 0, hour or 0
+        counts = (
+            (usage.uncached_tokens, self.uncached), (usage.read_tokens, self.read), (short, self.write_5m),
+            (hour, self.write_1h), (0 if write is None else write - short - hour, self._write),
+            (usage.output_tokens, self.output),
+        )  # fmt: skip
+        paid = Decimal(0)
+        for count, price in counts:
+            if count is None or count < 0 or (count and price is None):
+                return None
+            paid += count * (price or 0)
+        return paid / MILLION
+
+    def parts(self, bill: Counts) -> dict[str, Decimal]:
+        """Return what a bill cost by kind of price; kinds whose count or price is not known are left out."""
+        parts = Counter(self._parts_of_counts(bill))
+        if isinstance(bill, Billed):
+            tools = dict(self.tools)
+            for name, requests in bill.server_tools:
+                if name in tools:
+                    parts[name] += requests * tools[name] / THOUSAND
+            for counts, price in zip(bill.iterations, self.passes, strict=False):
+                parts.update({} if price is None else price.parts(counts))
+        return dict(parts)
+
+    def _parts_of_counts(self, usage: Counts) -> dict[str, Decimal]:
+        hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
+        counts = {
+            "uncached": (usage.uncached_tokens, self.uncached), "read": (usage.read_tokens, self.read),
+            "write_1h": (hour, self.write_1h), "write_5m": (short, self.write_5m),
+            "write": (max(0, (usage.write_tokens or 0) - hour - short), self._write),
+            "output": (usage.output_tokens, self.output),
+        }  # fmt: skip
+        return {kind: count * price / MILLION for kind, (count, price) in counts.items() if count and price is not None}
+
+    @property
+    def writes_are_charged(self) -> bool:
+        """Whether there is a price of writing."""
+        return any(price is not None for price in (self.write, self.write_5m, self.write_1h))
+
+    @property
+    def _write(self) -> Decimal | None:
+        """The price of what is written without a lifetime."""
+        return self.write if self.write is not None else self.write_5m
+
+
+class Row(Protocol):
+    """A dated row, as far as prices need one."""
+
+    @property
+    def value(self) -> object: ...
+    @property
+    def own(self) -> bool: ...
+    @property
+    def platform(self) -> str: ...
+
+
+def rates(
+    find: Callable[[str], Row | None], factors: Iterable[str], *, listed: bool, implicit: bool = False
+) -> Price | None:  # fmt: skip
+    """Return all rates, each with its factors; a maker's own hold where they are `listed`."""
+
+    def money(rule: str) -> Decimal | None:
+        row = find(rule)
+        if row is None or not isinstance(row.value, Decimal):
+            return None
+        return row.value if listed or row.own or row.platform else None
+
+    uncached, sides = money("price_uncached"), _sides(find, factors)
+    if uncached is None or sides is None:
+        return None
+    found: dict[str, Decimal | None] = {}
+    for kind in KINDS:
+        rate = money(f"price_{kind}")
+        if kind in _DERIVED and find(f"price_{kind}") is None:
+            own = f"multiple_{kind}_implicit"
+            multiple = money(own if kind == "read" and implicit and find(own) is not None else f"multiple_{kind}")
+            rate = None if multiple is None else multiple * uncached
+        found[kind] = None if rate is None else rate * sides["output" if kind == "output" else "input"]
+    tools = ((tool, money(f"price_{tool}")) for tool in TOOLS)
+    return Price(**found, tools=tuple([(tool, rate) for tool, rate in tools if rate is not None]))
+
+
+def _sides(find: Callable[[str], Row | None], factors: Iterable[str]) -> dict[str, Decimal] | None:
+    """Return what multiplies the prices of input and of output; None where a factor is not known."""
+    every = Decimal(1)
+    for name in factors:
+        row = find(f"multiple_{name}")
+        if row is None or not isinstance(row.value, Decimal):
+            return None
+        every *= row.value
+    sides = dict.fromkeys(("input", "output"), every)
+    for side in sides:  # by the prompt's length
+        row = find(f"multiple_{side}")
+        if row is not None:
+            if not isinstance(row.value, Decimal):
+                return None
+            sides[side] *= row.value
+    return sides

@@ -1,0 +1,214 @@
+"""What a bill costs at what it was served at: by exact arithmetic of its own over the prices that the vendors print."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.cache.billing import bill_price, is_regional
+from lore.cache.rules import Served, seconds
+from lore.model.events import Billed, Iteration
+from lore.run.rules import packaged
+
+ANTHROPIC, OPENAI = Served("anthropic", ""), Served("openai", "")
+AUGUST = seconds(date(2026, 8, 1))
+OPUS = {"uncached": 5, "read": "0.5", "write_5m": "6.25", "write_1h": 10, "output": 25}  # dollars a million
+FABLE = {"uncached": 10, "read": 1, "write_5m": "12.5", "write_1h": 20, "output": 50}
+KINDS = ("uncached", "read", "write_5m", "write_1h", "output")
+COUNTS = st.fixed_dictionaries(dict.fromkeys(KINDS, st.integers(0, 10**6)))
+
+
+def tokens(uncached=0, read=0, write_5m=0, write_1h=0, output=0):
+    return uncached, read, write_5m + write_1h, output, write_5m, write_1h
+
+
+def dollars(table, counts, times=1):
+    """Add up, kind by kind, what a table of prices says."""
+    return sum(Decimal(count) * Decimal(table[kind]) * Decimal(times) / 10**6 for kind, count in counts.items())
+
+
+def cost(bill, model="claude-opus-4-8", where=ANTHROPIC, at=AUGUST, **more):
+    price = bill_price(packaged(), where, model, at, bill, **more)
+    return None if price is None else price.of(bill)
+
+
+@pytest.mark.parametrize(
+    ("served", "times"),
+    [
+        ({}, 1),
+        ({"speed": "standard", "service_tier": "standard", "inference_geo": "not_available"}, 1),
+        ({"speed": "fast"}, 2),
+        ({"service_tier": "batch"}, "0.5"),
+        ({"inference_geo": "us"}, "1.1"),
+        ({"inference_geo": "global"}, 1),
+        ({"speed": "fast", "inference_geo": "us"}, "2.2"),
+        ({"service_tier": "batch", "inference_geo": "us"}, "0.55"),
+    ],
+)
+def test_what_a_response_says_that_it_was_served_at_multiplies_every_token(served, times):
+    counts = {"uncached": 3, "read": 100_000, "write_5m": 700, "write_1h": 11_000, "output": 900}
+    assert cost(Billed(*tokens(**counts), **served)) == dollars(OPUS, counts, times)
+
+
+@pytest.mark.parametrize(
+    ("model", "at", "times"),
+    [
+        ("claude-opus-4-6", date(2026, 2, 10), 3),
+        ("claude-opus-4-6", date(2026, 3, 1), 6),
+        ("claude-opus-4-7", date(2026, 5, 1), 6),
+        ("claude-opus-4-8", date(2026, 7, 1), 2),
+        ("claude-opus-5", date(2026, 8, 1), 2),
+    ],
+)
+def test_fast_mode_costs_by_model_and_day(model, at, times):
+    counts = {"read": 10**6, "output": 10**5}
+    assert cost(Billed(*tokens(**counts), speed="fast"), model, at=seconds(at)) == dollars(OPUS, counts, times)
+
+
+def test_what_the_response_says_holds_over_what_was_asked():
+    asked = {"speed": b'"fast"', "service_tier": b'"flex"', "inference_geo": b"null"}
+    bill = Billed(*tokens(uncached=10**6))
+    assert cost(bill, asked={"speed": b'"fast"'}) == 10
+    assert cost(Billed(*tokens(uncached=10**6), speed="standard"), asked={"speed": b'"fast"'}) == 5
+    assert cost(Billed(*tokens(uncached=10**6), service_tier="default"), "gpt-5", OPENAI, asked=asked) is not None
+
+
+@pytest.mark.parametrize(
+    ("model", "tier", "million"),
+    [
+        ("gpt-5", "default", "1.25"), ("gpt-5", "flex", "0.625"), ("gpt-5", "priority", "2.5"),
+        ("gpt-5", "fast", "2.5"), ("gpt-5", "batch", "0.625"), ("gpt-5.5", "priority", "12.5"),
+        ("gpt-5-mini", "priority", "0.45"), ("gpt-4.1", "fast", "3.5"),
+    ],
+)  # fmt: skip
+def test_openais_tiers_have_the_prices_that_it_prints(model, tier, million):
+    assert cost(Billed(10**6, 0, None, 0, service_tier=tier), model, OPENAI) == Decimal(million)
+
+
+def test_anthropics_priority_tier_is_paid_by_a_commitment_that_nobody_here_knows():
+    assert cost(Billed(*tokens(uncached=1), service_tier="priority")) is None
+
+
+@pytest.mark.parametrize(
+    ("where", "endpoint", "model", "regional"),
+    [
+        (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", True),
+        (Served("anthropic", "bedrock"), "", "anthropic.claude-sonnet-4-5-20250929-v1:0", True),
+        (Served("anthropic", "bedrock"), "", "global.anthropic.claude-sonnet-4-5-20250929-v1:0", False),
+        (Served("anthropic", "bedrock"), "", "claude-sonnet-4-5", False),
+        (Served("anthropic", "vertex"), "us-east5-aiplatform.googleapis.com/v1/x", "claude-sonnet-4-5", True),
+        (Served("anthropic", "vertex"), "aiplatform.eu.rep.googleapis.com/v1/x", "claude-sonnet-4-5", True),
+        (Served("anthropic", "vertex"), "aiplatform.googleapis.com/v1/projects/p/locations/global/x", "c", False),
+        (Served("anthropic", "vertex"), "aiplatform.googleapis.com/v1/projects/p/locations/us-east5/x", "c", True),
+        (OPENAI, "eu.api.openai.com/v1/responses", "gpt-5.4", True),
+        (OPENAI, "api.openai.com/v1/responses", "gpt-5.4", False),
+        (Served("xai", ""), "us.api.x.ai/v1", "grok-4.6", True),
+        (ANTHROPIC, "api.anthropic.com/v1/messages", "claude-opus-5", False),
+    ],
+)
+def test_a_request_is_regional_where_its_host_or_model_says_so(where, endpoint, model, regional):
+    assert is_regional(where, endpoint, model) is regional
+
+
+@pytest.mark.parametrize(
+    ("where", "endpoint", "model", "million"),
+    [
+        (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "3.3"),
+        (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-20250514-v1:0", "3"),
+        (Served("anthropic", "bedrock"), "", "us.anthropic.claude-opus-4-1-20250805-v1:0", "15"),
+        (Served("anthropic", "bedrock"), "", "global.anthropic.claude-haiku-4-5-20251001-v1:0", "1"),
+        (Served("anthropic", "bedrock"), "", "eu.anthropic.claude-3-7-sonnet-20250219-v1:0", "3"),
+        (Served("anthropic", "vertex"), "us-east5-aiplatform.googleapis.com/v1/x", "claude-opus-4-8", "5.5"),
+        (OPENAI, "us.api.openai.com/v1/responses", "gpt-5.4", "2.75"),
+        (OPENAI, "us.api.openai.com/v1/responses", "gpt-5.2", "1.75"),
+        (Served("xai", ""), "us.api.x.ai/v1", "grok-4.6", "2.2"),
+    ],
+)
+def test_a_region_costs_more_for_the_models_of_which_the_vendor_says_so(where, endpoint, model, million):
+    bill = Billed(10**6, 0, 0, 0)
+    at = seconds(date(2026, 9, 1))
+    assert cost(bill, model, where, at, endpoint=endpoint, size=1) == Decimal(million)
+
+
+def test_reads_of_an_implicit_cache_have_a_price_of_their_own():
+    row = next(row for row in packaged().rows if row.rule == "price_uncached")
+    own = row._replace(provider="qwen", model="qwen-max", platform="", since=0.0, value=Decimal(10))
+    rules = packaged().overridden_by([own])
+    reads = [rules.price("qwen", "qwen-max", at=AUGUST, implicit=implicit).read for implicit in (False, True)]
+    assert reads == [Decimal(1), Decimal(2)]
+    assert rules.price("anthropic", "claude-opus-5", at=AUGUST, implicit=True).read == Decimal("0.5")
+
+
+def test_searches_are_paid_by_the_thousand_whatever_multiplies_tokens():
+    bill = Billed(*tokens(uncached=10**6), speed="fast", server_tools=(("web_search", 3), ("web_fetch", 9)))
+    assert cost(bill) == Decimal(10) + Decimal("0.03")
+    price = bill_price(packaged(), ANTHROPIC, "claude-opus-4-8", AUGUST, bill)
+    assert price.parts(bill) == {"uncached": Decimal(10), "web_search": Decimal("0.03"), "web_fetch": 0}
+
+
+def test_a_tool_without_a_price_makes_the_cost_unknown():
+    assert cost(Billed(*tokens(), server_tools=(("crystal_ball", 1),))) is None
+
+
+@given(COUNTS, COUNTS, st.sampled_from(["", "fast"]))
+def test_each_pass_is_paid_at_the_price_of_its_own_model(own, first, speed):
+    passed = Iteration(*tokens(**first), kind="message", model="claude-fable-5")
+    bill = Billed(*tokens(**own), iterations=(passed,), model="claude-opus-4-8", speed=speed)
+    times = 2 if speed else 1
+    # The recorded model is who was asked in a capture, and who answered in a log.
+    for asked in ("claude-fable-5", "claude-opus-4-8"):
+        assert cost(bill, asked) == dollars(OPUS, own, times) + dollars(FABLE, first, times)
+
+
+def test_an_advisor_is_not_in_fast_mode_and_a_compaction_is():
+    half = {"uncached": 10**6}
+    passes = (
+        Iteration(*tokens(**half), kind="compaction"),
+        Iteration(*tokens(**half), kind="advisor_message", model="claude-fable-5"),
+    )
+    assert cost(Billed(*tokens(), iterations=passes, speed="fast")) == 10 + 10
+
+
+def test_a_pass_of_a_model_without_a_price_makes_the_cost_unknown():
+    passed = Iteration(*tokens(uncached=5), kind="message", model="claude-unheard-of")
+    assert cost(Billed(*tokens(), iterations=(passed,))) is None
+
+
+def test_a_long_prompt_costs_more_and_a_short_pass_beside_it_does_not():
+    short = Iteration(*tokens(uncached=10**5), kind="compaction")
+    at = seconds(date(2026, 10, 10))
+    bill = Billed(*tokens(uncached=200_000), iterations=(short,))
+    assert cost(bill, "claude-haiku-5-5", at=at, size=200_000) == Decimal("0.1") + Decimal("0.01")
+
+
+PASSES = st.lists(
+    st.builds(
+        lambda counts, model, kind: Iteration(*tokens(**counts), kind=kind, model=model),
+        COUNTS,
+        st.sampled_from([None, "claude-fable-5", "claude-haiku-4-5"]),
+        st.sampled_from(["message", "compaction", "advisor_message", "fallback_message"]),
+    ),
+    max_size=4,
+)
+SERVED = st.fixed_dictionaries(
+    {"speed": st.sampled_from(["", "standard", "fast"]), "service_tier": st.sampled_from(["", "standard", "batch"])}
+)
+SEARCHES = st.lists(st.tuples(st.sampled_from(["web_search", "web_fetch"]), st.integers(1, 99)), max_size=2)
+
+
+@given(COUNTS, PASSES, SERVED, SEARCHES)
+def test_a_cost_is_the_sum_of_its_parts_and_of_its_passes(counts, passes, served, tools):
+    bill = Billed(*tokens(**counts), iterations=tuple(passes), server_tools=tuple(tools), **served)
+    price = bill_price(packaged(), ANTHROPIC, "claude-opus-4-8", AUGUST, bill)
+    assert price.of(bill) == sum(price.parts(bill).values())
+    alone = [cost(Billed(*tokens(**counts), server_tools=tuple(tools), **served))]
+    for passed in passes:  # each as if it had been a response of its own
+        own = Billed(*(getattr(passed, name) for name in Billed.__struct_fields__[:6]), **served)
+        slow = served if passed.kind != "advisor_message" else {**served, "speed": ""}
+        alone.append(cost(Billed(*(getattr(own, name) for name in own.__struct_fields__[:6]), **slow),
+                          passed.model or "claude-opus-4-8"))  # fmt: skip
+    assert price.of(bill) == sum(alone)
