@@ -1,4 +1,4 @@
-"""Recordings with drawn bills: sessions of Claude Code in which anything may happen, and any level be read.
+"""Recordings with drawn bills: sessions and captures in which anything may happen, and any level be read.
 
 In: a seed. Out: the bytes of a file. What is billed follows no cause: every level is drawn beside every sign, so that
 what may not be said of a level is tried.
@@ -6,8 +6,14 @@ what may not be said of a level is tried.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import random
 
+from faults.catalogue import FAULTS
+from faults.faults import Nowhere
+from faults.script import Turn
+from faults.serving import bill, stable, written
 from faults.sessions import HOUR, SHORT, Session
 
 VERSIONS = ("1.0.120", "2.0.76", "2.1.12", "2.1.56", "2.1.119", "2.1.150", "2.1.207", "2.1.217")
@@ -122,3 +128,55 @@ class _Drawn:
                         verdict=verdict, missed=stood - read if verdict else None)  # fmt: skip
         self.marks.append(self.total - uncached)
         self.model = self.log.model
+
+
+def drawn_capture(seed: int) -> bytes:
+    """Return requests of one or two conversations with drawn bills, some repeated, some with other tools for once."""
+    chance = random.Random(f"drawn capture {seed}")
+    dialect = chance.choice(("anthropic", "anthropic", "bedrock", "openai-chat", "openai-responses"))
+    capture = stable(dialect, chance.randrange(1, 40), billed=True)
+    capture.chance, capture.name = chance, f"drawn {seed}"
+    turns = capture.turns
+    if chance.random() < 0.3:
+        _for_once(chance, turns)
+    if chance.random() < 0.5:
+        faults = [fault for fault in FAULTS if dialect in fault.dialects and not fault.setup]
+        with contextlib.suppress(Nowhere):
+            chance.choice(faults).inject(capture, chance.randrange(1, len(turns)))
+    if chance.random() < 0.3:
+        place = chance.randrange(len(turns))
+        again = copy.deepcopy(turns[place])
+        again.at, again.answered = again.at + 0.5, again.answered + 0.5
+        turns.insert(place + 1, again)
+    if chance.random() < 0.3:
+        other = stable(dialect, chance.randrange(40, 60), billed=True)
+        begin = turns[0].at - other.turns[0].at + 1.5
+        for turn in other.turns:
+            turn.at, turn.answered = turn.at + begin, turn.answered + begin
+            turn.call = {**turn.call, "session": "other"}
+        capture.turns = sorted([*turns, *other.turns], key=lambda turn: turn.at)
+    bill(capture)
+    for turn in capture.turns:
+        if chance.random() < 0.3 and turn.usage is not None:
+            _billed_otherwise(chance, turn.usage)
+    return written(capture)
+
+
+def _for_once(chance: random.Random, turns: list[Turn]) -> None:
+    """Send one request with fewer tools: the one behind it extends the one before it."""
+    turn = turns[chance.randrange(1, len(turns))]
+    turn.request.tools = turn.request.tools[:-1]
+    last = ("tool", len(turn.request.tools) - 1)
+    turn.request.breakpoints = [last if place[0] == "tool" else place for place in turn.request.breakpoints]
+
+
+def _billed_otherwise(chance: random.Random, usage: dict[str, int | None]) -> None:
+    uncached, read, write = (usage[name] or 0 for name in ("uncached", "read", "write"))
+    whole = uncached + read + write
+    now = min(whole - uncached if write else whole, chance.choice((0, read // 2, max(0, read - 1_001), read + 77)))
+    if write or {"5m", "1h"} & usage.keys():
+        usage["read"], usage["write"] = now, whole - uncached - now
+        name = "1h" if usage.get("1h") else "5m"
+        usage[name] = usage["write"]
+    else:
+        usage["read"], usage["uncached"] = now // 128 * 128, whole - now // 128 * 128

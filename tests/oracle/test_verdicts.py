@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 
 from cli.running import lore
+from faults.serving import Injected
 from faults.sessions import Session
+from lore.formats.registry import READERS
+from matrix import some
+from oracle.drawn import drawn_capture
 from oracle.recordings import read
 from oracle.verdicts import Answers, differences
+
+EACH = 50  # drawn recordings of a case
 
 
 def answers(path: Path, *options: str) -> Answers:
@@ -24,6 +30,17 @@ def answers(path: Path, *options: str) -> Answers:
     assert simulated.code in (0, 3), simulated.err
     assert checked.code in (0, 1, 3), checked.err
     return Answers(simulated.json, checked.json, pairs.lines)
+
+
+@pytest.mark.parametrize("first", some(range(0, 20 * EACH, EACH)))
+def test_of_a_drawn_capture_is_said_what_must_hold(first, tmp_path, monkeypatch):
+    monkeypatch.setitem(READERS, Injected.name, Injected)
+    wrong: list[str] = []
+    for seed in range(first, first + EACH):
+        path = tmp_path / f"{seed}.jsonl"
+        path.write_bytes(drawn_capture(seed))
+        wrong += differences(path, answers(path, "--format", Injected.name))
+    assert wrong == []
 
 
 # the oracle itself: what is wrong in an answer is seen

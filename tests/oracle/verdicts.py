@@ -121,7 +121,8 @@ def _of(
     if bill is None or left.bill is None:
         return found
     same = request.model == left.model and not request.compacted
-    earlier = None if before is None or before.bill is None or before.model != left.model else before.bill.stood
+    known = before is not None and before.bill is not None and before.bill.writes and before.model == left.model
+    earlier = before.bill.stood if known else None  # where writes are not billed, what was read is no position
     goes_on = earlier is not None and left.bill.read >= earlier > DROP and not left.compacted
     return found._replace(
         whole=bill.read >= (left.bill.stood if left.bill.writes else left.bill.asked) > 0,
