@@ -8,7 +8,7 @@ import pytest
 from cache.talk import BEGIN, ONE_BY_ONE, Talk, bill
 from lore.cache.lanes import CHANCES
 from lore.judge.attribution import SIGN_CODES, attribute, rerouted
-from lore.judge.base import Verdict
+from lore.judge.base import Place, Verdict, findings_of
 from lore.judge.witnesses import PairContext
 from lore.model.codes import CODES
 from lore.model.evidence import (
@@ -28,7 +28,10 @@ from lore.model.evidence import (
 from lore.model.state import SIGNS, Change, Sign
 from lore.model.turn import Call
 from lore.prefix.overlap import Overlap
+from lore.report.sentences import worded
 from lore.run.verdicts import Dated
+
+PLACE = Place("a.jsonl")
 
 
 class Judged(Talk):
@@ -70,13 +73,47 @@ def beside(cause):
     return [one.code for one in cause.also]
 
 
-@pytest.mark.parametrize(("read", "code"), [(14_500, "LORE301"), (11_900, "LORE103")])
-def test_other_tools_leave_no_read_that_reaches_the_position_before_the_last(read, code):
-    talk = opened()
-    talk.turn(bill(12_000, 3_000))  # positions at 12,000 (opened) and 15,000
+@pytest.mark.parametrize("sign", ["tool-reference", "client-version", "permission-mode"])
+@pytest.mark.parametrize(("read", "ruled_out"), [(11_999, False), (12_000, True), (12_001, True)])
+def test_other_tools_leave_no_read_that_reaches_the_breakpoint_before_the_last(sign, read, ruled_out):
+    talk = opened()  # breakpoints at 12,000 and 12,300
+    talk.turn(bill(12_300, 2_700))
     talk.turn(bill(15_000, 2_000))
-    talk.turn(bill(read, 5_000), signs=("tools-delta",))
-    assert talk.lead.code == code
+    talk.use()
+    talk.turn(bill(12_000, 5_100))  # which leaves those at 12,000 and 17,100
+    talk.turn(bill(read, 5_200), signs=(sign,))
+    assert talk.lead.code == ("LORE301" if ruled_out else SIGN_CODES[sign])
+    name = CODES[SIGN_CODES[sign]].name
+    told = [one for one in talk.lead.ruled_out if one.reason.startswith(name)]
+    assert [(one.out, one.count, one.limit) for one in told] == ([(True, read, 12_000)] if ruled_out else [])
+
+
+@pytest.mark.parametrize("sign", ["interrupt", "slash-command", "skill"])
+@pytest.mark.parametrize(("read", "ruled_out"), [(9_999, True), (10_000, False), (10_001, False)])
+def test_other_messages_leave_the_head(sign, read, ruled_out):
+    talk = opened()  # the first turn read 10,000 tokens that other sessions keep: tools and system prompt
+    one = dropped(talk, read, signs=(sign,))
+    assert one.code == ("LORE301" if ruled_out else SIGN_CODES[sign])
+    told = [other for other in one.ruled_out if other.reason.startswith(CODES[SIGN_CODES[sign]].name)]
+    assert [(other.out, other.count, other.limit) for other in told] == ([(True, read, 10_000)] if ruled_out else [])
+
+
+def test_what_was_read_at_the_beginning_of_a_resumed_session_is_no_head():
+    talk = Judged()
+    talk.ask()
+    talk.number = 1
+    talk.say()  # an answer of before
+    talk.number = 0
+    talk.turn(bill(10_000, 2_000))
+    talk.use()
+    talk.turn(bill(12_000, 300))
+    assert dropped(talk, 4_000, signs=("interrupt",)).code == "LORE163"
+
+
+def test_what_the_log_records_is_no_guess_that_a_level_rules_out():
+    talk = opened()
+    change = talk.compact()
+    assert dropped(talk, 3_000, changes=(change,)).code == "LORE125"
 
 
 def test_every_sign_has_a_code_that_exists_and_every_sign_with_a_chance_is_one():
@@ -139,7 +176,7 @@ def test_a_history_that_shrank_though_no_event_says_so_is_strong():
     ("reason", "section"),
     [
         ("tools_changed", "tools"), ("system_changed", "system"), ("messages_changed", "messages"),
-        ("model_changed", "model"), ("previous_message_not_found", "time"),
+        ("model_changed", "model"),
     ],
 )  # fmt: skip
 def test_the_providers_verdict_alone_says_that_something_changed_and_not_what(reason, section):
@@ -149,8 +186,15 @@ def test_the_providers_verdict_alone_says_that_something_changed_and_not_what(re
 
 
 def test_a_verdict_that_contradicts_other_strong_evidence_leads_and_shows_it_beside():
-    one = dropped(opened(), verdict="tools_changed", after=900.0)
+    talk = opened()
+    one = dropped(talk, verdict="tools_changed", after=900.0)
     assert (told(one), beside(one)) == (("LORE159", "strong", "unattributable"), ["LORE128"])
+    assert one.evidence == ProviderSaid("tools_changed", contradicts=("LORE128",))
+    assert one.also[0].qualifiers == ("contradicted",)
+    (found,) = [worded(found) for _, found in findings_of(talk.verdict.pair, PLACE)]
+    assert (found.actor, found.also[0].contradicted) == ("author", True)
+    assert "contradicted by the provider's verdict: cache-expired: 15 min since" in found.message
+    assert found.lost_tokens == 2_300
 
 
 @pytest.mark.parametrize(
@@ -161,13 +205,36 @@ def test_a_verdict_that_contradicts_other_strong_evidence_leads_and_shows_it_bes
         ("client-version", "tools_changed", "LORE157"),  # an update rewrites tools and system prompt
         ("client-version", "system_changed", "LORE157"),
         ("client-version", "messages_changed", "LORE159"),
-        ("tools-delta", "model_changed", "LORE103"),  # such a verdict names no section
+        ("tools-delta", "model_changed", "LORE159"),
+        ("tools-delta", "previous_message_not_found", "LORE103"),  # these say nothing of the client
+        ("tools-delta", "unavailable", "LORE103"),
     ],
 )
 def test_of_strong_evidence_only_what_is_about_the_verdicts_section_leads(sign, verdict, code):
     one = dropped(opened(), verdict=verdict, signs=(sign,))
-    other = "LORE159" if code != "LORE159" else SIGN_CODES[sign]
-    assert (one.code, one.strength, beside(one)) == (code, "strong", [other])
+    other = ["LORE159"] if code != "LORE159" else [SIGN_CODES[sign]]
+    says_nothing = verdict in ("previous_message_not_found", "unavailable")
+    assert (one.code, one.strength, beside(one)) == (code, "strong", [] if says_nothing else other)
+
+
+@pytest.mark.parametrize("verdict", ["previous_message_not_found", "unavailable", "a_reason_to_come"])
+def test_a_verdict_that_says_nothing_of_the_client_is_quoted_beside_what_nothing_explains(verdict):
+    one = dropped(opened(), verdict=verdict)
+    assert told(one) == ("LORE301", "weak", "unattributable")
+    assert ("what the provider says", False, verdict) in [(r.reason, r.out, r.detail) for r in one.ruled_out]
+
+
+@pytest.mark.parametrize(("after", "code"), [(299.0, "LORE301"), (301.0, "LORE128")])
+def test_a_message_that_was_not_found_is_expiry_only_after_a_pause(after, code):
+    assert dropped(opened(), verdict="previous_message_not_found", after=after).code == code
+
+
+def test_a_compaction_does_not_lead_where_the_verdict_is_about_the_system_prompt():
+    for verdict, code, other in (("messages_changed", "LORE125", []), ("system_changed", "LORE159", ["LORE125"])):
+        talk = opened()
+        change = talk.compact()
+        one = dropped(talk, changes=(change,), verdict=verdict)
+        assert (one.code, beside(one)) == (code, other)
 
 
 def test_a_verdict_comes_before_weak_evidence():

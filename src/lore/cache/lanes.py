@@ -174,7 +174,11 @@ class Anchor(NamedTuple):
 
 
 class Lane:
-    """One model's part of a chain."""
+    """One model's part of a chain.
+
+    `fresh`: its first turn held no answer yet, so that what it read was the head; `least` is then the least that any
+    turn read, those after an expiry aside: no change of history alone reads less.
+    """
 
     def __init__(self) -> None:
         self.anchors: list[Anchor] = []
@@ -185,6 +189,8 @@ class Lane:
         self.known_head: int | None = None
         self.first: int | None = None
         self.opening = 0
+        self.fresh = False
+        self.least: int | None = None
         self.guessed = False
         self.rate = Rate()
 

@@ -46,7 +46,8 @@ class Situation(NamedTuple):
     end. `pause` in seconds, None where the clock says nothing; `lifetime` of what the turn before wrote.
     `earlier` is the position before the last one. `waiting` is the number of entries before text that a hook put in
     since the last message of the user, `put_back` the position that is left where it is taken out, `hooks` the
-    names of those hooks.
+    names of those hooks. `floor` is what is read where the head changed, `least` what is read at least where history
+    alone did; None where the first turn was none of a new conversation.
     """
 
     at: float | None
@@ -66,6 +67,8 @@ class Situation(NamedTuple):
     put_back: int | None
     hooks: tuple[str, ...]
     level: Level
+    floor: int | None = None
+    least: int | None = None
 
 
 class Predicted(NamedTuple):
@@ -191,7 +194,7 @@ def _situation(chain: ChainLevels, turn: Turn) -> tuple[Lane, Situation]:
         moved_head=moved_head, reach=_reach(lane, top, base, grown, at),
         earlier=lane.anchors[-2].tokens if len(lane.anchors) > 1 else None, waiting=waiting,
         put_back=_left(lane, waiting, at) if waiting is not None and grown.prompted else None,
-        hooks=hooks, level=Level(None, "first"),
+        hooks=hooks, level=Level(None, "first"), floor=lane.floor if lane.fresh else None, least=lane.least,
     )  # fmt: skip
     if new and not chain.begun:
         return lane, found
@@ -333,10 +336,14 @@ def _learn(chain: ChainLevels, lane: Lane, situation: Situation, usage: Billed) 
     if lane.first is None:
         lane.first, lane.floor = position(usage), read
         lane.opening = lane.rate.tokens(situation.grown, None)
+        lane.fresh = not situation.grown.spoken
+        lane.least = read if lane.fresh else None
     elif situation.stood is not None and not situation.other_model:
         fell = read < situation.stood - DROP
         if fell:
             _learn_head(lane, situation, read)
+            if lane.least is not None and situation.level.why != "expiry":
+                lane.least = min(lane.least, read)
         _learn_signs(chain, situation, situation.stood, read, fell=fell)
         goes_on = situation.same == situation.size and not situation.moved_head
         if whole is not None and chain.total is not None and goes_on:

@@ -2,11 +2,11 @@
 
 In: a pair whose bytes explain no break, and what a level model knew before the bill. Out: the leading cause, with
 what else was seen. Rules: strong evidence comes before the provider's verdict, the verdict before weak evidence; of
-causes that are as strong, the first in `_STRONG` leads; where the verdict names a section, only a cause of that
-section may lead, and what contradicts it is shown beside; a verdict alone says that the client changed something, and
-not what; a cause with weak evidence is never waste; what nothing explains is LORE301 with what was ruled out: each
-reason has its figure, or is said not to be recorded. A prompt built from a transcript has no breakpoints, parameters or
-endpoint to rule out.
+causes that are as strong, the first in `_LOOKS` leads; a verdict says that the client changed something in a section,
+and not what: no cause of another section leads beside it, which is shown as contradicted; what the read itself
+contradicts is ruled out; a cause that was found by counting needs a second kind of evidence (the exact level, a
+verdict, earlier bills) to be strong; one with weak evidence is never waste; what nothing explains is LORE301
+(`unexplained`).
 
 Sources: what explained 958 drops of 38,782 billed transitions, and how likely a drop is where the evidence is there
 (`cache.lanes`); verdicts are about the section that they name, in 175 of them.
@@ -14,23 +14,14 @@ Sources: what explained 958 drops of 38,782 billed transitions, and how likely a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, SOON, cached, gap, lookback
-from lore.judge.witnesses import (
-    SECTIONS,
-    PairContext,
-    expired,
-    older_entry,
-    parallel,
-    since,
-    started_in_parallel,
-    verdict_evidence,
-)
+from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, gap, lookback
+from lore.judge.unexplained import unexplained
+from lore.judge.witnesses import CLIENTS, PairContext, expired, older_entry, parallel, verdict_evidence
 from lore.model.cause import Cause, Strength
 from lore.model.codes import CODES, Code
 from lore.model.evidence import (
@@ -39,7 +30,7 @@ from lore.model.evidence import (
     LookbackExceeded,
     ModelChanged,
     Paused,
-    ReadFell,
+    ProviderSaid,
     Recorded,
     Rerouted,
     RuledOut,
@@ -48,7 +39,6 @@ from lore.model.evidence import (
 )
 from lore.model.providers import place_in
 from lore.model.state import Sign
-from lore.model.turn import Call, Turn
 
 # A sign of the log -> the code of its cause.
 SIGN_CODES: dict[str, Code] = {
@@ -75,53 +65,95 @@ _Look: TypeAlias = Callable[[PairContext], "Cause | None"]
 
 
 def attribute(context: PairContext) -> Cause:
-    """Return why the bill fell; what else was seen stands in its `also`."""
-    found = [cause for look in _LOOKS if (cause := look(context)) is not None and not _read_behind_head(context, cause)]
-    ranked = sorted(found, key=lambda cause: cause.strength == "weak")
-    verdict = _provider(context)
-    section = None if verdict is None else verdict.section
-    if verdict is not None:
-        strong = [cause for cause in ranked if cause.strength != "weak"]
-        weak = ranked[len(strong) :]
-        leads = [cause for cause in strong if fits(cause.code, cause.section, section)]
-        rest = [cause for cause in strong if cause not in leads]
-        ranked = [*leads, verdict, *rest, *weak]
-    if not ranked:
-        return unexplained(context)
-    return replace(ranked[0], also=tuple(ranked[1:]))
+    """Return why the bill fell; what else was seen stands in its `also`, what the read contradicts in `ruled_out`."""
+    found = [cause for look in _LOOKS if (cause := look(context)) is not None]
+    reasons = [against_level(context, cause) for cause in found]
+    possible = [cause for cause, reason in zip(found, reasons, strict=True) if reason is None]
+    ranked = _ranked(possible, _provider(context))
+    lead = replace(ranked[0], also=tuple(ranked[1:])) if ranked else unexplained(context)
+    return replace(lead, ruled_out=(*lead.ruled_out, *filter(None, reasons)))
 
 
-def _read_behind_head(context: PairContext, cause: Cause) -> bool:
-    """Tell whether the read rules a cause out: other tools or another system prompt leave nothing of the messages.
+def _ranked(found: list[Cause], verdict: Cause | None) -> list[Cause]:
+    """Put causes into their order: strong ones that a verdict does not contradict, the verdict, the weak ones."""
+    if verdict is None:
+        return sorted(found, key=lambda cause: cause.strength == "weak")
+    section = verdict.section
+    found = [_confirmed(cause, section) if fits(cause.code, cause.section, section) else cause for cause in found]
+    agree = [cause for cause in found if fits(cause.code, cause.section, section)]
+    against = [replace(cause, qualifiers=(*cause.qualifiers, "contradicted")) for cause in found if cause not in agree]
+    if isinstance(verdict.evidence, ProviderSaid) and against:
+        contradicts = tuple([str(cause.code) for cause in against])
+        verdict = replace(verdict, evidence=replace(verdict.evidence, contradicts=contradicts))
+    leads = [cause for cause in agree if cause.strength != "weak"]
+    return [*leads, verdict, *(cause for cause in agree if cause.strength == "weak"), *against]
 
-    A read that reaches the last position but one found the head and the messages behind it as they were.
+
+def limited(context: PairContext, why: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """Let no cause of a transcript lead that the provider's verdict contradicts: its bytes were never sent."""
+    verdict = _provider(context) if context.fell and context.right.fidelity == "reconstructed" else None
+    if verdict is None or not why or any(fits(cause.code, cause.section, verdict.section) for cause in why):
+        return why
+    lead, *beside = _ranked(list(why), verdict)
+    return (replace(lead, also=tuple(beside)),)
+
+
+def against_level(context: PairContext, cause: Cause) -> RuledOut | None:
+    """Tell whether the read rules a cause out; None where it does not. What the log records is no guess.
+
+    Other tools or another system prompt leave nothing of the messages: a read that reaches the breakpoint before the
+    last found both as they were. Other messages leave the head: a read below it missed more than them.
     """
-    usage, situation = context.right.usage, context.situation
-    earlier = None if situation is None else situation.earlier
-    if earlier is None or usage is None or usage.read_tokens is None or cause.section not in ("tools", "system"):
-        return False
-    return usage.read_tokens >= earlier
+    usage, seen = context.right.usage, context.situation
+    read = None if usage is None else usage.read_tokens
+    if read is None or seen is None or isinstance(cause.evidence, Recorded):
+        return None
+    name = CODES[cause.code].name
+    if cause.section in ("tools", "system") and seen.earlier is not None and read >= seen.earlier:
+        name += ": the read reaches the breakpoint before the last"
+        return RuledOut(name, out=True, count=read, limit=seen.earlier)
+    if cause.section == "messages" and seen.least is not None and read < seen.least:
+        name += ": the read falls below tools and system prompt"
+        return RuledOut(name, out=True, count=read, limit=seen.least)
+    return None
 
 
 def fits(code: str, about: str | None, section: str | None) -> bool:
     """Tell whether a cause may lead beside a verdict on a section; a client's update rewrites tools and system."""
-    if section not in ("tools", "system", "messages"):
+    if section not in CLIENTS.values() or about is None:
         return True
-    if code in (Code.CLIENT_UPDATED, Code.SESSION_CHANGED):
-        return section != "messages"
+    if code in _WHOLE_HEAD:
+        return section in ("tools", "system")
     return about == section
 
 
+# What rewrites tools and system prompt together.
+_WHOLE_HEAD = frozenset((Code.CLIENT_UPDATED, Code.SESSION_CHANGED))
+
+
+def _confirmed(cause: Cause, section: str | None) -> Cause:
+    """Return a cause that a verdict on its section makes strong, where it is one of those that need a confirmation."""
+    if cause.strength != "weak" or cause.code not in _HABITS or section is None or cause.section is None:
+        return cause
+    return confirmed(cause)
+
+
+def confirmed(cause: Cause) -> Cause:
+    """Return a cause that a second kind of evidence confirms: it is the client's, and waste."""
+    return replace(cause, strength="strong", override=None if CODES[cause.code].kind == "waste" else "waste")
+
+
+# Causes that were found by counting, weak until the exact level, a verdict or earlier bills confirm them.
+_HABITS = frozenset((Code.HOOK_TEXT_MOVED, Code.TOOLS_ADDED_OR_REMOVED, Code.DEFERRED_TOOLS_LOADED))
+
+
 def _provider(context: PairContext) -> Cause | None:
-    """Take the provider's verdict; `unavailable` says nothing, and most of those are no miss at all."""
+    """Take a verdict of the provider that says that the client changed something; others say nothing of the client."""
     verdict = verdict_evidence(context.right.verdict)
-    if verdict is None or verdict.reason == "unavailable":
+    section = None if verdict is None else CLIENTS.get(verdict.reason)
+    if verdict is None or section is None:
         return None
-    section = SECTIONS.get(verdict.reason) or _OUTSIDE.get(verdict.reason, "outside")
     return Cause(Code.CLIENT_CAUSE_UNKNOWN, section, verdict, strength="strong")
-
-
-_OUTSIDE = {"model_changed": "model", "previous_message_not_found": "time"}
 
 
 def _change(code: Code) -> _Look:
@@ -236,96 +268,6 @@ def _servers(names: tuple[str, ...]) -> Iterator[str]:
         parts = name.split("__", 2)
         if len(parts) == 3 and parts[0] == "mcp":
             yield parts[1]
-
-
-# Parameters that are another one in every request and change nothing of the prompt.
-_PASSING = frozenset(("metadata", "stream", "stream_options", "user", "max_tokens", "store", "prompt_cache_key"))
-
-
-def unexplained(context: PairContext) -> Cause:
-    """Return the cause of a fall that nothing explains, with what was ruled out."""
-    there, read = cached(context.left.usage) or 0, (context.right.usage and context.right.usage.read_tokens) or 0
-    fell = ReadFell(context.fell or 0, there, read)
-    return Cause(Code.BILLED_READ_FELL, None, fell, strength="weak", ruled_out=tuple(_reasons(context)))
-
-
-def _reasons(context: PairContext) -> Iterator[RuledOut]:
-    left, right, situation = context.left, context.right, context.situation
-    yield _expiry(context)
-    yield from _starts(context)
-    before, after = left.model, right.model
-    known = before is not None and after is not None
-    yield RuledOut("model", before == after if known else None, detail=(after or "") if known else "")
-    if situation is not None:
-        grew = situation.same == situation.size
-        yield RuledOut("compaction, cleared results, rewind", grew or None)
-        yield RuledOut("lookback", situation.reach <= POSITIONS, count=situation.reach, limit=POSITIONS)
-        yield RuledOut("tools, effort and client version in the log", not situation.signs or None)
-    if right.fidelity == "reconstructed":
-        yield RuledOut("system prompt, tools, breakpoints, parameters and endpoint", None)
-        return
-    yield _breakpoints(context)
-    yield _endpoint(left.call, right.call)
-    changed = _changed(left, right)
-    yield RuledOut("parameters", not changed, detail=", ".join(changed))
-    edits = _edits(right)
-    if edits:
-        yield RuledOut("the provider's own editing of the context", out=False, detail=edits)
-
-
-def _expiry(context: PairContext) -> RuledOut:
-    pause = since(context.used or context.left, context.right)
-    seconds = None if pause is None else max(0.0, pause)
-    out = None if pause is None or context.lives is None else True
-    return RuledOut("expiry", out, seconds=seconds, limit=context.lives)
-
-
-def _starts(context: PairContext) -> Iterator[RuledOut]:
-    pause = since(context.left, context.right)
-    if pause is None:
-        yield RuledOut("a parallel start", None)
-        yield RuledOut("an older entry", None)
-        return
-    unknown = context.left.answered_at is None
-    out = None if unknown else started_in_parallel(context.left, context.right) is None
-    yield RuledOut("a parallel start", out)
-    yield RuledOut("an older entry", out=True, seconds=max(0.0, pause) if pause > SOON else None)
-
-
-def _breakpoints(context: PairContext) -> RuledOut:
-    found = gap(context.left.prompt, context.right.prompt, context.right.at)
-    if found is None:
-        return RuledOut("breakpoints", None)
-    if found.new < 0:
-        return RuledOut("breakpoints", out=False)
-    return RuledOut("breakpoints", not found.exceeded, count=found.new, limit=found.allowed)
-
-
-def _endpoint(before: Call, after: Call) -> RuledOut:
-    if not before.endpoint or not after.endpoint:
-        return RuledOut("endpoint", None)
-    same = place_in(before.endpoint) == place_in(after.endpoint)
-    return RuledOut("endpoint", same, detail=after.endpoint.partition("/")[0])
-
-
-def _changed(left: Turn, right: Turn) -> list[str]:
-    before, after = left.prompt.params, right.prompt.params
-    return [name for name in sorted({*before, *after} - _PASSING) if before.get(name) != after.get(name)]
-
-
-def same_parameters(left: Turn, right: Turn) -> bool:
-    """Tell whether two requests differ in no parameter that lasts longer than one of them."""
-    return not _changed(left, right)
-
-
-def _edits(turn: Turn) -> str:
-    """Name the edits that a request asks the provider for: they change the prompt, and no body shows it."""
-    management = turn.prompt.params.get("context_management", b"")
-    return ", ".join(dict.fromkeys(found.decode() for found in _EDIT.findall(management[:_LOOKED_AT])))
-
-
-_EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
-_LOOKED_AT = 4096
 
 
 def rerouted(context: PairContext) -> Cause | None:

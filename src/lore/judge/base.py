@@ -274,7 +274,10 @@ def _partial(pair: Pair, cause: Cause) -> bool:
 
 def _also(cause: Cause) -> AlsoSeen:
     about = CODES[cause.code]
-    return AlsoSeen(cause.code, about.name, about.section or cause.section, cause.strength, cause.evidence)
+    return AlsoSeen(
+        cause.code, about.name, about.section or cause.section, cause.strength, cause.evidence,
+        contradicted="contradicted" in cause.qualifiers,
+    )  # fmt: skip
 
 
 def damage(problems: Iterable[Problem], counts: dict[str, int], place: Place) -> Iterable[Finding]:

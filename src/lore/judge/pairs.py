@@ -34,7 +34,7 @@ from lore.cache.bills import (
 )
 from lore.cache.levels import Situation
 from lore.cache.prices import Price
-from lore.judge.attribution import attribute, rerouted, too_far
+from lore.judge.attribution import attribute, limited, rerouted, too_far
 from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail
 from lore.judge.witnesses import Columns, PairContext, Sizes, by_shape, columns, dispute, expired, other_api, parallel
 from lore.model.cause import Cause
@@ -229,7 +229,7 @@ class Pairs:
         tail_bytes, wanted = self._sizes.tail, self._sizes.upto(limit_of(left.prompt))
         short = shortfall(left, right) if self._billed else None
         context = self._context(left, right, found, fall(left, short), look, end)
-        why = self._causes(context)
+        why = limited(context, self._causes(context))
         begins = [self._sizes.upto(cause.position) for cause in why]
         sums = self._sizes.advance(right.prompt, found.common)
         self._measured = right

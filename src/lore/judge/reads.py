@@ -33,9 +33,9 @@ from lore.cache.bills import (
 from lore.cache.levels import Predicted
 from lore.cache.predictor import Predictor
 from lore.cache.rules import Rules
-from lore.judge.attribution import same_parameters
 from lore.judge.base import Place, finding
 from lore.judge.pairs import Pair, is_remark
+from lore.judge.unexplained import same_parameters
 from lore.judge.witnesses import since
 from lore.model.codes import Code
 from lore.model.evidence import ReadBelowForecast, WritesUnread

@@ -39,7 +39,8 @@ from lore.prefix.overlap import Overlap, place_of
 
 # Anthropic's verdicts on a miss, and the section that each is about.
 SECTIONS = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
-REASONS = frozenset((*SECTIONS, "model_changed", "previous_message_not_found", "unavailable"))
+CLIENTS = SECTIONS | {"model_changed": "model"}  # those that say that the client changed something
+REASONS = frozenset((*CLIENTS, "previous_message_not_found", "unavailable"))
 _CLEARLY = 1.25  # an estimate of tokens from bytes is rarely off by more
 
 

@@ -18,7 +18,13 @@ from lore.model.evidence import Evidence, RuledOut
 # What is said of a cause besides its evidence: the bill read all that was sent before, or lost nothing; one body was
 # stored otherwise by its recorder; another process, or this one after a long pause, went on with the session.
 Qualifier: TypeAlias = Literal[
-    "read-all-the-same", "nothing-lost", "stored-otherwise", "another-process", "after-a-pause", "within-a-block"
+    "read-all-the-same",
+    "nothing-lost",
+    "stored-otherwise",
+    "another-process",
+    "after-a-pause",
+    "within-a-block",
+    "contradicted",
 ]
 E = TypeVar("E", bound=Struct)
 FIELDS = ("content", "name", "path", "model", "own")

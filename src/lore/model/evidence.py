@@ -172,11 +172,15 @@ class LookbackExceeded(EvidenceFact, frozen=True):
 
 
 class ProviderSaid(EvidenceFact, frozen=True):
-    """The provider's verdict: a reason that lore knows, or its own word (`other`), and the tokens that it missed."""
+    """The provider's verdict: a reason that lore knows, or its own word (`other`), and the tokens that it missed.
+
+    `contradicts`: the codes of causes that were seen, and are about another section than the verdict.
+    """
 
     reason: Own = ""
     other: Content = ""
     missed_tokens: int | None = None
+    contradicts: tuple[Own, ...] = ()
 
 
 class ReadFell(EvidenceFact, frozen=True):

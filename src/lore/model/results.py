@@ -81,7 +81,10 @@ class DivergenceResult(Struct, frozen=True):
 
 
 class AlsoSeen(Struct, frozen=True):
-    """What else was seen beside a leading cause, as typed evidence and in words."""
+    """What else was seen beside a leading cause, as typed evidence and in words.
+
+    `contradicted`: the provider's verdict is about another section, so this did not break the prefix there.
+    """
 
     code: str
     name: str
@@ -89,6 +92,7 @@ class AlsoSeen(Struct, frozen=True):
     strength: str
     evidence: Evidence
     message: str = ""
+    contradicted: bool = False
 
 
 class CauseResult(Struct, frozen=True):

@@ -364,12 +364,18 @@ def message(finding: Finding) -> str:
     also = [
         other for other in finding.also if other.code != finding.code and not isinstance(other.evidence, e.WithinBlock)
     ]
-    seen = [f"{other.name}: {other.message}" for other in also]
-    parts += [f"also seen: {'; '.join(seen)}"] if seen else []
+    for word, marked in (("also seen", False), ("contradicted by the provider's verdict", True)):
+        seen = [_seen_beside(other) for other in also if other.contradicted is marked]
+        parts += [f"{word}: {'; '.join(seen)}"] if seen else []
     parts += _ruled_out(finding.ruled_out)
     parts += [f"{finding.times} turns of this chain"] if finding.times > 1 else []
     parts += ["the prompt is partial: its beginning is not recorded"] if finding.partial else []
     return "; ".join(part for part in parts if part)
+
+
+def _seen_beside(other: AlsoSeen) -> str:
+    """Say what else was seen; a verdict beside the cause that it is about is no cause of its own."""
+    return other.message if isinstance(other.evidence, e.ProviderSaid) else f"{other.name}: {other.message}"
 
 
 def _lead(finding: Finding) -> str:

@@ -1,0 +1,111 @@
+"""What nothing explains: a bill that fell, with every reason that was looked at and is not so.
+
+In: a pair for which no cause was found. Out: LORE301. Rules: each reason has its figure, or is said not to be recorded;
+a prompt built from a transcript has no breakpoints, parameters or endpoint to rule out; a verdict of the provider that
+names no change of the client's is quoted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lore.cache.bills import POSITIONS, SOON, cached, gap
+from lore.judge.witnesses import CLIENTS, PairContext, since, started_in_parallel, verdict_evidence
+from lore.model.cause import Cause
+from lore.model.codes import Code
+from lore.model.evidence import ReadFell, RuledOut
+from lore.model.providers import place_in
+from lore.model.turn import Call, Turn
+
+# Parameters that are another one in every request and change nothing of the prompt.
+_PASSING = frozenset(("metadata", "stream", "stream_options", "user", "max_tokens", "store", "prompt_cache_key"))
+
+
+def unexplained(context: PairContext) -> Cause:
+    """Return the cause of a fall that nothing explains, with what was ruled out."""
+    there, read = cached(context.left.usage) or 0, (context.right.usage and context.right.usage.read_tokens) or 0
+    fell = ReadFell(context.fell or 0, there, read)
+    return Cause(Code.BILLED_READ_FELL, None, fell, strength="weak", ruled_out=tuple(_reasons(context)))
+
+
+def _reasons(context: PairContext) -> Iterator[RuledOut]:
+    left, right, situation = context.left, context.right, context.situation
+    yield _expiry(context)
+    yield from _starts(context)
+    before, after = left.model, right.model
+    known = before is not None and after is not None
+    yield RuledOut("model", before == after if known else None, detail=(after or "") if known else "")
+    if situation is not None:
+        grew = situation.same == situation.size
+        yield RuledOut("compaction, cleared results, rewind", grew or None)
+        yield RuledOut("lookback", situation.reach <= POSITIONS, count=situation.reach, limit=POSITIONS)
+        yield RuledOut("tools, effort and client version in the log", not situation.signs or None)
+    verdict = verdict_evidence(right.verdict)
+    if verdict is not None and verdict.reason not in CLIENTS:
+        yield RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
+    if right.fidelity == "reconstructed":
+        yield RuledOut("system prompt, tools, breakpoints, parameters and endpoint", None)
+        return
+    yield _breakpoints(context)
+    yield _endpoint(left.call, right.call)
+    changed = _changed(left, right)
+    yield RuledOut("parameters", not changed, detail=", ".join(changed))
+    edits = _edits(right)
+    if edits:
+        yield RuledOut("the provider's own editing of the context", out=False, detail=edits)
+
+
+def _expiry(context: PairContext) -> RuledOut:
+    pause = since(context.used or context.left, context.right)
+    seconds = None if pause is None else max(0.0, pause)
+    out = None if pause is None or context.lives is None else True
+    return RuledOut("expiry", out, seconds=seconds, limit=context.lives)
+
+
+def _starts(context: PairContext) -> Iterator[RuledOut]:
+    pause = since(context.left, context.right)
+    if pause is None:
+        yield RuledOut("a parallel start", None)
+        yield RuledOut("an older entry", None)
+        return
+    unknown = context.left.answered_at is None
+    out = None if unknown else started_in_parallel(context.left, context.right) is None
+    yield RuledOut("a parallel start", out)
+    yield RuledOut("an older entry", out=True, seconds=max(0.0, pause) if pause > SOON else None)
+
+
+def _breakpoints(context: PairContext) -> RuledOut:
+    found = gap(context.left.prompt, context.right.prompt, context.right.at)
+    if found is None:
+        return RuledOut("breakpoints", None)
+    if found.new < 0:
+        return RuledOut("breakpoints", out=False)
+    return RuledOut("breakpoints", not found.exceeded, count=found.new, limit=found.allowed)
+
+
+def _endpoint(before: Call, after: Call) -> RuledOut:
+    if not before.endpoint or not after.endpoint:
+        return RuledOut("endpoint", None)
+    same = place_in(before.endpoint) == place_in(after.endpoint)
+    return RuledOut("endpoint", same, detail=after.endpoint.partition("/")[0])
+
+
+def _changed(left: Turn, right: Turn) -> list[str]:
+    before, after = left.prompt.params, right.prompt.params
+    return [name for name in sorted({*before, *after} - _PASSING) if before.get(name) != after.get(name)]
+
+
+def same_parameters(left: Turn, right: Turn) -> bool:
+    """Tell whether two requests differ in no parameter that lasts longer than one of them."""
+    return not _changed(left, right)
+
+
+def _edits(turn: Turn) -> str:
+    """Name the edits that a request asks the provider for: they change the prompt, and no body shows it."""
+    management = turn.prompt.params.get("context_management", b"")
+    return ", ".join(dict.fromkeys(found.decode() for found in _EDIT.findall(management[:_LOOKED_AT])))
+
+
+_EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
+_LOOKED_AT = 4096
