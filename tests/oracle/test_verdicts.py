@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from cli.running import lore
 from faults.serving import Injected
@@ -18,6 +19,7 @@ from matrix import some
 from oracle.drawn import drawn_capture
 from oracle.recordings import read
 from oracle.verdicts import Answers, differences
+from strategies import claude_logs
 
 EACH = 50  # drawn recordings of a case
 
@@ -41,6 +43,14 @@ def test_of_a_drawn_capture_is_said_what_must_hold(first, tmp_path, monkeypatch)
         path.write_bytes(drawn_capture(seed))
         wrong += differences(path, answers(path, "--format", Injected.name))
     assert wrong == []
+
+
+@given(data=claude_logs())
+def test_of_a_log_with_odd_lines_is_said_what_must_hold(data, tmp_path_factory):
+    """Sidechains, rewinds, compactions, and lines that a crash left behind."""
+    path = tmp_path_factory.mktemp("odd") / "session.jsonl"
+    path.write_bytes(data)
+    assert differences(path, answers(path, "--format", "claude-code")) == []
 
 
 # the oracle itself: what is wrong in an answer is seen
