@@ -17,11 +17,15 @@ PAGES = ROOT / "src" / "lore" / "judge" / "pages"
 CASES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
 ROWS = range(1, 36)
 # These are told of a turn, a chain or a whole recording, not of two requests alone, or need more than a body says.
-NO_PAIR = frozenset(f"LORE{n}" for n in (107, 113, 114, 123, 128, 129, 131, 132, 134, *range(148, 156), 304, 305, 306))
+NO_PAIR = frozenset(
+    f"LORE{n}" for n in (107, 113, 114, 123, 128, 129, 131, 132, 134, *range(148, 156), 170, 304, 305, 306)
+)
 # What no file in a repository can hold: a file that cannot be opened (tests/cli/test_many.py), what an older version
 # said, and a line of 12 MiB (tests/hostile/test_size.py).
 NO_FIXTURE = frozenset(("LORE215", "LORE216", "LORE217"))
-OF_VERDICTS = [f"LORE{n}" for n in range(156, 167)]  # what signs of a log, pauses, verdicts and replaced ends show
+OF_VERDICTS = [
+    f"LORE{n}" for n in (*range(156, 167), 170)
+]  # what signs of a log, pauses, verdicts and replaced ends show
 SECTIONS = ("## What it means", "## An example", "## How sure lore is", "## What to do")
 PARTS = ("### If you write the agent", "### If you run it")
 

@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.habits import Habit, Habits
 from lore.cache.prices import KINDS, TOOLS, Price, rates
-from lore.model.providers import UNKNOWN, has_exact_breakpoints, provider_of
+from lore.model.providers import GATEWAYS, UNKNOWN, has_exact_breakpoints, named_provider, provider_of
 from lore.model.turn import Turn
 
 Value: TypeAlias = Decimal | bool | str | None
@@ -257,9 +257,11 @@ class Served(NamedTuple):
 
 
 @lru_cache(_MANY)
-def served(endpoint: str, model: str | None, dialect: str) -> Served:
-    """Name provider and platform of a request."""
+def served(endpoint: str, model: str | None, dialect: str, answered_by: str = "") -> Served:
+    """Name provider and platform of a request; behind a gateway, those of who answered, whatever the model's name."""
     host = provider_of(endpoint, model, dialect)
+    if answered_by and (host in GATEWAYS or not endpoint):
+        return _behind(host, named_provider(answered_by), model)
     if host in PLATFORMS:
         maker = provider_of("", normal(model), "")
         return Served(maker or ("openai" if host == "azure" else UNKNOWN), host)
@@ -268,9 +270,16 @@ def served(endpoint: str, model: str | None, dialect: str) -> Served:
     return Served(host, "")
 
 
+def _behind(gateway: str, answers: str, model: str | None) -> Served:
+    """Return who answered behind a gateway; nobody that lore knows where the gateway's name for it is not listed."""
+    if answers in PLATFORMS:
+        return Served(provider_of("", normal(model), "") or ("openai" if answers == "azure" else UNKNOWN), answers)
+    return Served(answers, gateway if gateway in PLATFORMS else "")
+
+
 def served_by(turn: Turn) -> Served:
     """Return who made and who serves the model of a turn; the prompt need not be made for it."""
-    return served(turn.call.endpoint, turn.model, turn.dialect)
+    return served(turn.call.endpoint, turn.model, turn.dialect, turn.call.answered_by)
 
 
 def cache_of(turn: Turn, where: Served) -> str:

@@ -92,7 +92,9 @@ class Views:
         self._chains[turn.chain] = _Seen(prompt, head, pieces)
         breakpoints = () if view.placement == "none" else self._breakpoints(prompt, pieces, places, len(head))
         host = turn.call.endpoint.partition("/")[0]
-        apart = (model or "").encode(), host.encode(), turn.call.account.encode(), _values(prompt, view.apart)
+        behind = f"{turn.call.answered_by} {turn.call.deployment}".strip()
+        asked_of = [part.encode() for part in (model or "", host, turn.call.account, behind)]
+        apart = (*asked_of, _values(prompt, view.apart))
         salts: list[tuple[Section, bytes]] = [(section, _values(prompt, names)) for section, names in view.salts]
         return Request(
             turn.chain, pieces, same, breakpoints[-view.most :], model=model, at=turn.at, answered=turn.answered_at,

@@ -11,7 +11,7 @@ Source: the providers' API references.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -21,20 +21,27 @@ from lore.formats.bills import billed_from, billed_of
 from lore.model.canonical import decode, text_of
 from lore.model.events import Billed, Verdict
 from lore.model.jsonslice import array, first_element, parts, table
-from lore.model.turn import Exchange, Output, Streamed, seconds_in, verdict_of
+from lore.model.providers import GATEWAYS, provider_by_id, provider_of
+from lore.model.turn import Call, ContextEdit, Exchange, Output, Streamed, seconds_in, verdict_of
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")
 
 
 class Answer(Struct, frozen=True, gc=False):
-    """What is known of a response; `output` as `Exchange` has it; `created` to the second."""
+    """What is known of a response; `output` as `Exchange` has it; `created` to the second.
+
+    `provider` is who answered behind a gateway, as the gateway names it; `edits` are what the provider took out of the
+    prompt by itself.
+    """
 
     usage: Billed | None = None
     response_id: str = ""
     verdict: Verdict | None = None
     output: Output = b""
     created: float | None = None
+    provider: str = ""
+    edits: tuple[ContextEdit, ...] = ()
 
 
 NOTHING = Answer()
@@ -56,8 +63,47 @@ def answered(exchange: Exchange, response: bytes, *, at: float | None = None) ->
     answer = answer_in(inner or own)
     return replace(
         exchange, usage=answer.usage, verdict=answer.verdict, answered=at, response_id=answer.response_id,
-        output=answer.output,
+        output=answer.output, call=call_answered(exchange.call, answer),
     )  # fmt: skip
+
+
+def call_answered(call: Call, answer: Answer, headers: Mapping[str, str] | None = None) -> Call:
+    """Add to a call what its response says of who answered, and of what was taken out of the prompt.
+
+    Behind a gateway that names nobody the ids tell: each provider's begin otherwise.
+    """
+    headers = headers or {}
+    by = answer.provider or headers.get("x-litellm-model-api-base", "")
+    if not by and provider_of(call.endpoint, None, "") in GATEWAYS:
+        by = provider_by_id(answer.response_id) or _by_calls(answer.output)
+    deployment = headers.get("x-litellm-model-id", "")
+    if not by and not deployment and not answer.edits:
+        return call
+    return replace(call, answered_by=by[:_LONGEST], deployment=deployment[:_LONGEST], edits=answer.edits)
+
+
+_LONGEST = 200  # characters of a name
+_CALL_ID = re.compile(rb'"(?:id|toolUseId)\\*"\s*:\s*\\*"(toolu(?:se)?_\w{0,8})')
+
+
+def _by_calls(output: Output) -> str:
+    """Tell by the ids of its calls who gave an answer; only Claude's servers differ in them."""
+    raw = output if isinstance(output, bytes) else output.raw
+    found = _CALL_ID.search(raw) if b"toolu" in raw else None
+    return "" if found is None else provider_by_id(found[1].decode())
+
+
+def edits_in(raw: bytes) -> tuple[ContextEdit, ...]:
+    """Read `context_management` of a response: what the provider cleared or summed up by itself."""
+    if b"applied_edits" not in raw:
+        return ()
+    found: list[ContextEdit] = []
+    for edit in array((table(raw) or {}).get("applied_edits", b"")):
+        members = table(edit) or {}
+        kind, tokens = text_of(members.get("type", b'""')), members.get("cleared_input_tokens", b"")
+        if kind:
+            found.append(ContextEdit(kind[:_LONGEST], int(tokens) if tokens.isdigit() and len(tokens) < 10 else None))
+    return tuple(found)
 
 
 def answer_in(members: dict[str, bytes]) -> Answer:
@@ -66,7 +112,11 @@ def answer_in(members: dict[str, bytes]) -> Answer:
     created = seconds_in(members.get("created_at", members.get("created", b"null")))
     verdict = verdict_of(members.get("diagnostics", b"null"))
     bill = billed_of(usage, members.get("service_tier", b""))
-    return Answer(bill, id_in(members), verdict, output_in(members), created)
+    provider = members.get("provider", b"")
+    return Answer(
+        bill, id_in(members), verdict, output_in(members), created,
+        text_of(provider) if provider[:1] == b'"' else "", edits_in(members.get("context_management", b"")),
+    )  # fmt: skip
 
 
 def id_in(members: dict[str, bytes]) -> str:
@@ -114,7 +164,7 @@ def answer_of_events(events: Iterable[bytes]) -> Answer:
 
     Of several counts the later ones hold, of several ids the first; an event that repeats the response outweighs all.
     """
-    whole, response_id, verdict = NOTHING, "", NOTHING.verdict
+    whole, response_id, verdict, provider, edits = NOTHING, "", NOTHING.verdict, "", NOTHING.edits
     usage: dict[str, Any] = {}
     for number, raw in enumerate(events):
         members = table(raw) if not number or any(word in raw for word in _TELLING) else None
@@ -123,6 +173,8 @@ def answer_of_events(events: Iterable[bytes]) -> Answer:
         inner = table(members.get("response", members.get("message", b""))) or {}
         for side in (members, inner):
             response_id = response_id or id_in(side)
+            provider = provider or (text_of(side["provider"]) if side.get("provider", b"")[:1] == b'"' else "")
+            edits = edits_in(side.get("context_management", b"")) or edits
             if side.get("service_tier", b"")[:1] == b'"':
                 usage["service_tier"] = text_of(side["service_tier"])
             verdict = verdict_of(side.get("diagnostics", b"")) or verdict
@@ -131,7 +183,10 @@ def answer_of_events(events: Iterable[bytes]) -> Answer:
         if inner and "response" in members:
             whole = answer_in(inner)
             response_id = whole.response_id or response_id
-    return Answer(whole.usage or billed_from(usage), response_id, whole.verdict or verdict, created=whole.created)
+    return Answer(
+        whole.usage or billed_from(usage), response_id, whole.verdict or verdict, created=whole.created,
+        provider=provider or whole.provider, edits=edits or whole.edits,
+    )  # fmt: skip
 
 
 def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[dict[str, Any]]:

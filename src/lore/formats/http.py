@@ -22,7 +22,15 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.formats.answers import NOTHING, Answer, answer_of, answer_of_events, answer_of_stream, is_stream
+from lore.formats.answers import (
+    NOTHING,
+    Answer,
+    answer_of,
+    answer_of_events,
+    answer_of_stream,
+    call_answered,
+    is_stream,
+)
 from lore.formats.contents import (
     LARGEST,
     NO_CONTENT,
@@ -91,6 +99,7 @@ def exchanges_of(http: Http) -> list[Judged]:
         found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = http_seconds(http.response_headers.get("date", "")) or answer.created  # to the second
     call = call_of(http.headers, members, endpoint=endpoint, status=http.status)
+    call = call_answered(call, answer, http.response_headers)
     exchange = Exchange(
         Sliced.of(body, members), http.request.fidelity, began if http.at is None else http.at, answer.usage,
         answer.verdict, began if http.at is None else http.answered, answer.response_id, answer.output, call,

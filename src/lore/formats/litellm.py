@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lore.formats.answers import output_in
+from lore.formats.answers import answer_in, call_answered
 from lore.formats.bills import billed_of
 from lore.formats.chat import RecordedBody, body_of, kept, object_of
 from lore.formats.contents import unescaped
@@ -88,10 +88,11 @@ def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
     metadata = table(record.get("metadata", b"null")) or {}
     at = seconds_in(record.get("startTime", record.get("timestamp", b"null")))
     began = seconds_in(record.get("completionStartTime", b"null"))
+    answer = answer_in(response)
     return Exchange(
         sent.body, sent.fidelity, at, _usage(record, response, metadata), answered=began,
-        response_id=text_of(response.get("id", b'""')),
-        output=output_in({"choices": response.get("choices", b"")}), call=_call(record, metadata),
+        response_id=answer.response_id, output=answer.output,
+        call=call_answered(_call(record, metadata), answer),
     )  # fmt: skip
 
 
@@ -148,7 +149,11 @@ def _call(record: dict[str, bytes], metadata: dict[str, bytes]) -> Call:
     errors = [table(side.get("error_information", b"null")) or {} for side in sides]
     codes = (status_of(error.get("error_code", b"")) for error in errors)
     failed = record.get("status") == b'"failure"'
-    return Call(endpoint, session, status=next((code for code in codes if code is not None), None) if failed else None)
+    status = next((code for code in codes if code is not None), None) if failed else None
+    hidden = table(record.get("hidden_params", b"null")) or {}
+    names = (side.get("model_id", b"") for side in (record, hidden))
+    deployment = next((text_of(name) for name in names if name[:1] == b'"'), "")
+    return Call(endpoint, session, status=status, deployment=deployment)
 
 
 _SESSION = ("session_id", "litellm_session_id", "conversation_id")

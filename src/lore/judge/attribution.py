@@ -20,6 +20,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, gap, lookback
+from lore.judge.routing import rerouted, routed
 from lore.judge.unexplained import unexplained
 from lore.judge.witnesses import CLIENTS, PairContext, expired, older_entry, parallel, verdict_evidence
 from lore.model.cause import Cause, Strength
@@ -32,12 +33,10 @@ from lore.model.evidence import (
     Paused,
     ProviderSaid,
     Recorded,
-    Rerouted,
     RuledOut,
     SignSeen,
     ToolsAnnounced,
 )
-from lore.model.providers import place_in
 from lore.model.state import Sign
 
 # A sign of the log -> the code of its cause.
@@ -202,6 +201,7 @@ def _lookback(context: PairContext) -> Cause | None:
         return None
     else:
         found = too_far(context)
+    found = None if routed(context) is not None else found  # what stands between was written elsewhere
     return (
         None if found is None else replace(_strong(Code.LOOKBACK_EXCEEDED, found), override="waste")
     )  # the bill shows the miss
@@ -270,22 +270,6 @@ def _servers(names: tuple[str, ...]) -> Iterator[str]:
             yield parts[1]
 
 
-def rerouted(context: PairContext) -> Cause | None:
-    """Tell whether a request went to another host or account than the one before."""
-    before, after = context.left.call, context.right.call
-    hosts = [call.endpoint.partition("/")[0] for call in (before, after)]
-    other_key = bool(before.account and after.account and before.account != after.account)
-    if all(hosts) and hosts[0] != hosts[1]:
-        found = Rerouted(host_before=hosts[0], host_after=hosts[1], account=other_key)
-    elif before.endpoint and after.endpoint and place_in(before.endpoint) != place_in(after.endpoint):
-        found = Rerouted(endpoint_before=before.endpoint, endpoint_after=after.endpoint, account=other_key)
-    elif other_key:
-        found = Rerouted(account=True)
-    else:
-        return None
-    return Cause(Code.ENDPOINT_CHANGED, "outside", found, strength="strong")
-
-
 _LOOKS: tuple[_Look, ...] = (
     _change(Code.COMPACTION),
     _model,
@@ -299,6 +283,7 @@ _LOOKS: tuple[_Look, ...] = (
     _sign("tool-reference", "strong"),
     _shrunk,
     older_entry,
+    routed,
     _lookback,
     _hook,
     _sign("tools-delta", "strong"),

@@ -34,8 +34,9 @@ from lore.cache.bills import (
 )
 from lore.cache.levels import Situation
 from lore.cache.prices import Price
-from lore.judge.attribution import attribute, limited, rerouted, too_far
+from lore.judge.attribution import attribute, limited, too_far
 from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail
+from lore.judge.routing import rerouted, routed
 from lore.judge.witnesses import Columns, PairContext, Sizes, by_shape, columns, dispute, expired, other_api, parallel
 from lore.model.cause import Cause
 from lore.model.codes import Code
@@ -55,6 +56,7 @@ BY_BILL = frozenset(
         Code.OLDER_ENTRY_SERVED,
         Code.BILLED_READ_FELL,
         *(f"LORE{n}" for n in range(157, 167)),
+        Code.ROUTED_ELSEWHERE,
     )
 )
 _ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
@@ -324,6 +326,7 @@ class Pairs:
     def _gone_elsewhere(self, context: PairContext) -> tuple[Cause, ...]:
         """Return the cause of a request to another place, where no bill says that its cache was read there."""
         moved = rerouted(context) if self._billed and context.fell != 0 else None
+        moved = routed(context) if moved is None and self._billed and context.fell else moved
         return () if moved is None else (moved,)
 
     def _of_bill(self, context: PairContext) -> tuple[Cause, ...]:
@@ -344,7 +347,7 @@ class Pairs:
                 )
             found += self._once(Code.LIFETIME_LOST, lost_lifetime(left) or lost_lifetime(right))
             if context.fell is None and not broken and right.fidelity != "reconstructed":
-                far = too_far(context)
+                far = too_far(context) if routed(context) is None else None
                 found += [] if far is None else [Cause(Code.LOOKBACK_EXCEEDED, "messages", far, context.found.common)]
         # a bill that contradicts its body is no witness
         disputed = None

@@ -227,6 +227,8 @@ def _comparable(left: Turn, right: Turn) -> bool:
         return False
     if left.call.account != right.call.account or left.call.betas != right.call.betas:
         return False
+    if (left.call.answered_by, left.call.deployment) != (right.call.answered_by, right.call.deployment):
+        return False
     if place_in(left.call.endpoint) != place_in(right.call.endpoint) or not same_parameters(left, right):
         return False
     pause = since(left, right)

@@ -228,6 +228,7 @@ _OTHER = frozenset(
         Code.CACHE_EXPIRED,
         Code.PARALLEL_START,
         Code.ENDPOINT_CHANGED,
+        Code.ROUTED_ELSEWHERE,
         Code.CONTINUATION,
         Code.CHAIN_RESTARTED,
     )

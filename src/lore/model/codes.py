@@ -254,6 +254,10 @@ class Code(StrEnum):
         "Freeze the instructions of servers when the session starts, and append later ones as a message.",
         "Connect MCP servers before the first message, or leave off those with instructions that you do not need.",
         "system", "user")
+    ROUTED_ELSEWHERE = _row("LORE170", "waste",
+        "Pin a conversation to one provider and deployment: provider order, or affinity by session.",
+        "Pin the provider in the settings of the router (OpenRouter: provider order; LiteLLM: deployment affinity).",
+        "outside")
 
     # LORE2xx, recordings: what in a transcript, a capture or an archive could not be read or folded.
     UNREADABLE_LINE = _row("LORE201", "waste", "Record the session again, or repair the line.")

@@ -160,6 +160,21 @@ class Rerouted(EvidenceFact, frozen=True):
     account: bool = False
 
 
+class RoutedElsewhere(EvidenceFact, frozen=True):
+    """Another provider or deployment answered behind a router than the one before; None where nobody says it.
+
+    `unreceived` answers stand between the two that this recording never received; `ids` is what the ids of calls begin
+    with where they are of several providers.
+    """
+
+    provider_before: Name | None = None
+    provider_after: Name | None = None
+    deployment_before: Name | None = None
+    deployment_after: Name | None = None
+    unreceived: int = 0
+    ids: tuple[Name, ...] = ()
+
+
 class LookbackExceeded(EvidenceFact, frozen=True):
     """So many positions stand between the last breakpoint before and the next one; `allowed` are looked back."""
 
@@ -331,6 +346,7 @@ class Unneeded(EvidenceFact, frozen=True):
 Evidence: TypeAlias = (
     Told | Damage | Recorded | ModelChanged | SignSeen | ToolsAnnounced | HookText | HistoryShrank | Paused
     | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack | SummaryFound | TailReplaced | Rerouted
+    | RoutedElsewhere
     | LookbackExceeded | ProviderSaid | ReadFell | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed
     | BreakpointsCount | VolatileText | ProgramText | OrphanPair | BreakpointsMissing | WritesUnread | BelowMinimum
     | ReadBelowForecast | OverBudget | Unneeded | Difference

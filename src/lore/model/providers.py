@@ -52,6 +52,32 @@ _DELIVERY = ((":streamGenerateContent", ":generateContent"), (":streamRawPredict
              ("/converse-stream", "/converse"), ("/invoke-with-response-stream", "/invoke"))  # fmt: skip
 UNKNOWN = ""
 
+# Names that gateways give to who answered, in lower case, and what ids of a provider's answers begin with.
+_NAMES = {
+    "anthropic": "anthropic", "openai": "openai", "amazon bedrock": "bedrock", "bedrock": "bedrock", "azure": "azure",
+    "google": "vertex", "google vertex": "vertex", "vertex_ai": "vertex", "vertex": "vertex",
+    "google ai studio": "gemini", "gemini": "gemini", "deepseek": "deepseek", "xai": "xai", "mistral": "mistral",
+    "moonshot ai": "moonshot", "moonshot": "moonshot", "alibaba": "qwen", "groq": "groq",
+}  # fmt: skip
+_IDS: tuple[tuple[str, str], ...] = (
+    ("toolu_bdrk_", "bedrock"), ("msg_bdrk_", "bedrock"), ("tooluse_", "bedrock"),
+    ("toolu_vrtx_", "vertex"), ("msg_vrtx_", "vertex"),
+    ("toolu_", "anthropic"), ("msg_", "anthropic"), ("call_", "call"), ("chatcmpl-tool-", "engine"),
+)  # fmt: skip
+GATEWAYS = frozenset(("openrouter", UNKNOWN))  # whose host does not say who answers
+
+
+def named_provider(answered_by: str) -> str:
+    """Name the provider that a gateway says answered, by its name or its host; `""` for one that is not listed."""
+    name = answered_by.strip().lower()
+    host = name.rpartition("://")[2].partition("/")[0]
+    return _NAMES.get(name) or (provider_of(host, None, "") if "." in host else UNKNOWN)
+
+
+def provider_by_id(name: str) -> str:
+    """Tell by the beginning of an id (of a call, of a response) whose it is; `""` where it does not say."""
+    return next((provider for begin, provider in _IDS if name.startswith(begin)), UNKNOWN)
+
 
 def provider_of(endpoint: str, model: str | None, dialect: str) -> str:
     """Name the provider; `""` where a host is given that is not listed, or nothing tells."""

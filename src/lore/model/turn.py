@@ -144,6 +144,13 @@ class Memo:
 Form: TypeAlias = Literal["nothing", "json", "text", "base64", "events", "elsewhere"]  # how a content is kept
 
 
+class ContextEdit(Struct, frozen=True, gc=False):
+    """What a provider took out of a prompt by itself: its own word for how, and how many tokens, where it says it."""
+
+    kind: str
+    tokens: int | None = None
+
+
 class Call(Struct, frozen=True, gc=False):
     """What is known of a request besides its body; empty or None where the recording does not say.
 
@@ -151,6 +158,8 @@ class Call(Struct, frozen=True, gc=False):
     in the client's own word what the request is for; `previous` names the response that the request
     continues; `betas` are the beta features asked for by header (None: no headers were recorded);
     `account` is a digest of the key it was sent with, never the key; `status` the response's HTTP status.
+    `answered_by` is who answered behind a gateway: a provider's name or the host that the gateway asked; `deployment`
+    the gateway's own name for what it asked. `edits` are what the provider took out of the prompt before it answered.
     """
 
     endpoint: str = ""
@@ -161,6 +170,9 @@ class Call(Struct, frozen=True, gc=False):
     betas: tuple[str, ...] | None = None
     account: str = ""
     status: int | None = None
+    answered_by: str = ""
+    deployment: str = ""
+    edits: tuple[ContextEdit, ...] = ()
 
 
 class Streamed(Struct, frozen=True, gc=False):

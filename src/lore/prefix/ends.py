@@ -98,7 +98,8 @@ class Ends:
 def _space(turn: Turn) -> tuple[str | None, ...]:
     """Return what keeps caches apart, whatever stands in the prompt."""
     call = turn.call
-    return turn.prompt.model, turn.prompt.dialect, place_in(call.endpoint), call.account
+    asked = place_in(call.endpoint), call.account, call.answered_by, call.deployment
+    return turn.prompt.model, turn.prompt.dialect, *asked
 
 
 def _shared(left: Turn, right: Turn) -> int:

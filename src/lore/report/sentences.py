@@ -146,6 +146,19 @@ def _rerouted(fact: e.Rerouted) -> str:
     return "; ".join(parts) + ": its cache is another one"
 
 
+def _routed(fact: e.RoutedElsewhere) -> str:
+    if fact.provider_before is not None:
+        who = f"{fact.provider_after} answered behind the router, and {fact.provider_before} before it"
+    elif fact.deployment_before is not None:
+        who = f"deployment {fact.deployment_after} answered behind the router, and {fact.deployment_before} before it"
+    else:
+        answers = f"{fact.unreceived} answer{'s' * (fact.unreceived != 1)}"
+        who = f"{answers} between the two were never received in this recording"
+        if fact.ids:
+            who += f", and ids of calls begin with {' and '.join(fact.ids)}: another provider gave them"
+    return f"{who}; each has a cache of its own"
+
+
 def _lookback(fact: e.LookbackExceeded) -> str:
     looked = (
         f"{fact.allowed} are looked back" if fact.allowed else "only an entry at a breakpoint was read at that time"
@@ -275,6 +288,7 @@ SENTENCES: dict[type[EvidenceFact], Callable[[Any], str]] = DIFFERENCES | {
     e.SummaryFound: _summary,
     e.TailReplaced: _tail,
     e.Rerouted: _rerouted,
+    e.RoutedElsewhere: _routed,
     e.LookbackExceeded: _lookback,
     e.ProviderSaid: _provider,
     e.ReadFell: (

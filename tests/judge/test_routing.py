@@ -1,0 +1,139 @@
+"""Routers: another provider or deployment answered, by its own word or by ids of calls that were never received."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.captures import asks, call, judged, left, text, told, usage
+from lore.model.evidence import RoutedElsewhere
+
+ROUTER = "https://openrouter.ai/api/v1/messages"
+ONE = text("user", "Find the bug. " * 60)
+TWO = (ONE, text("assistant", "I look into it."), text("user", "Go on. " * 60))
+THREE = (*TWO, text("assistant", "It is in the parser."), text("user", "Mend it. " * 60))
+FOUR = (*THREE, text("assistant", "It is mended."), text("user", "Test it. " * 60))
+
+
+def tool_turn(name, number=1):
+    """An answer that calls a tool, and the result."""
+    return (
+        {"role": "assistant", "content": [{"type": "tool_use", "id": name, "name": "ls", "input": {"n": number}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": name, "content": "a b c " * 40}]},
+    )
+
+
+def evidence(verdict):
+    return verdict.causes[0].evidence
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "codes"),
+    [
+        ("Anthropic", "Amazon Bedrock", ["LORE170"]),
+        ("Anthropic", "Anthropic", ["LORE301"]),
+        ("", "Anthropic", ["LORE301"]),
+    ],
+)
+def test_the_providers_that_a_router_names_are_compared(tmp_path, before, after, codes):
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000), url=ROUTER, **({"provider": before} if before else {})),
+        call(10, asks(*TWO), usage(0, 7200), url=ROUTER, provider=after),
+    )
+    assert told(found[1]) == codes
+    if codes == ["LORE170"]:
+        assert evidence(found[1]) == RoutedElsewhere("Anthropic", "Amazon Bedrock")
+        cause = found[1].causes[0]
+        assert (cause.kind, cause.strength, found[1].lost_tokens) == ("waste", "strong", 7000)
+
+
+def test_a_router_that_went_elsewhere_and_read_all_the_same_lost_nothing(tmp_path):
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000), url=ROUTER, provider="Anthropic"),
+        call(10, asks(*TWO), usage(7000, 200), url=ROUTER, provider="Google"),
+    )
+    assert told(found[1]) == []
+
+
+def test_each_provider_behind_a_router_has_a_cache_of_its_own(tmp_path):
+    # the third request goes on from the first one, which the same provider answered
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000), url=ROUTER, provider="Anthropic"),
+        call(10, asks(*TWO), usage(0, 7200), url=ROUTER, provider="Amazon Bedrock"),
+        call(20, asks(*THREE), usage(7000, 400), url=ROUTER, provider="Anthropic"),
+        call(30, asks(*FOUR), usage(7400, 200), url=ROUTER, provider="Anthropic"),
+    )
+    assert [told(verdict) for verdict in found] == [[], ["LORE170"], [], []]
+    assert left(found[2]) == ("main", 1)
+
+
+def test_the_deployments_of_a_gateway_are_compared(tmp_path):
+    url = "https://llm.example.com/v1/messages"
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000), url=url, headers={"x-litellm-model-id": "d1"}),
+        call(10, asks(*TWO), usage(0, 7200), url=url, headers={"x-litellm-model-id": "d2"}),
+        call(20, asks(*THREE), usage(7200, 200), url=url, headers={"X-LiteLLM-Model-Id": "d2"}),
+    )
+    assert [told(verdict) for verdict in found] == [[], ["LORE170"], []]
+    assert evidence(found[1]) == RoutedElsewhere(deployment_before="d1", deployment_after="d2")
+
+
+def test_a_provider_that_is_asked_directly_is_not_told_by_its_ids(tmp_path):
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000), id="msg_bdrk_1"),
+        call(10, asks(*TWO), usage(0, 7200), id="msg_2"),
+    )
+    assert told(found[1]) == ["LORE301"]
+
+
+def test_ids_of_responses_tell_which_cloud_answered_behind_a_gateway(tmp_path):
+    url = "https://llm.example.com/v1/messages"
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000), url=url, id="msg_bdrk_1"),
+        call(10, asks(*TWO), usage(0, 7200), url=url, id="msg_vrtx_2"),
+    )
+    assert evidence(found[1]) == RoutedElsewhere("bedrock", "vertex")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [
+        ("toolu_01a", "tooluse_1", "waste"),
+        ("toolu_01a", "toolu_01b", "unattributable"),
+        ("call_1", "call_2", "unattributable"),
+    ],
+)
+def test_answers_that_were_never_received_were_given_elsewhere(tmp_path, first, second, kind):
+    # a recording of one of several servers: 20 answers later, what it wrote is out of reach, and no breakpoint's fault
+    between = [part for number in range(24) for part in tool_turn(f"{second}{number}", number)]
+    start = (ONE, *tool_turn(f"{first}0"))
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(*start), usage(0, 7000)),
+        call(10, asks(*start, *tool_turn(f"{first}1"), *between), usage(0, 9000)),
+    )
+    assert told(found[1]) == ["LORE170"] if kind == "waste" else "LORE170" in told(found[1])
+    assert found[1].causes[0].kind == kind
+    assert evidence(found[1]).unreceived == 24
+    assert bool(evidence(found[1]).ids) is (kind == "waste")
+
+
+def test_a_breakpoint_that_is_too_far_is_the_cause_where_no_router_stands_between(tmp_path):
+    calls = [{"type": "tool_use", "id": f"toolu_{n}", "name": "ls", "input": {"n": n}} for n in range(15)]
+    results = [{"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": "a b c"} for n in range(15)]
+    many = {"role": "assistant", "content": calls}, {"role": "user", "content": results}
+    found, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *many), usage(0, 9000)))
+    assert told(found[1]) == ["LORE113"]
+    between = [part for number in range(24) for part in tool_turn(f"tooluse_{number}", number)]
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000)),
+        call(10, asks(ONE, *tool_turn("toolu_1"), *between), usage(0, 9000)),
+    )
+    assert told(found[1]) == ["LORE170"]
+    assert not found[1].causes[0].also
