@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats import claude_records as records
 from lore.formats.bills import with_terms
-from lore.formats.claude_records import is_text
 from lore.model import events as e
 from lore.model import items
 from lore.model.canonical import decode, encode, text_of
@@ -211,16 +211,29 @@ def billed(usage: records.Usage | None, version: Raw = items.NULL) -> Billed | N
     if usage is None:
         return None
     written = usage.cache_creation or records.Creation()
+    terms = _terms(
+        *[bytes(raw) for raw in (version, usage.server_tool_use, usage.speed, usage.service_tier, usage.inference_geo)]
+    )
     bill = Billed(
         usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens, usage.output_tokens,
-        written.ephemeral_5m_input_tokens, written.ephemeral_1h_input_tokens,
-        client=f"claude-code {_shown(version)}" if is_text(version) else "",
+        written.ephemeral_5m_input_tokens, written.ephemeral_1h_input_tokens, speed=terms.speed,
+        service_tier=terms.service_tier, inference_geo=terms.inference_geo, server_tools=terms.server_tools,
+        client=terms.client,
     )  # fmt: skip
-    found = {name: raw for name in _TERMS if (raw := getattr(usage, name)) is not items.NULL and raw != items.NULL}
-    return with_terms(bill, {name: _decoded(raw) for name, raw in found.items()}) if found else bill
+    passes = bytes(usage.iterations)
+    if passes == b"null" or (
+        passes.count(b'"type"') == 1 and b'"type":"message"' in passes
+    ):  # one pass: the bill itself
+        return bill
+    return with_terms(bill, {"iterations": _decoded(usage.iterations)})
 
 
-_TERMS = ("iterations", "server_tool_use", "speed", "service_tier", "inference_geo")
+@lru_cache(64)  # nearly every response of a session was served at the same terms
+def _terms(version: bytes, tools: bytes, speed: bytes, tier: bytes, geo: bytes) -> Billed:
+    """Return a bill of no counts: who noted it, and what it was served at."""
+    usage = {"server_tool_use": tools, "speed": speed, "service_tier": tier, "inference_geo": geo}
+    client = f"claude-code {_shown(Raw(version))}" if version[:1] == b'"' else ""
+    return with_terms(Billed(client=client), {name: _decoded(Raw(raw)) for name, raw in usage.items()})
 
 
 def _decoded(raw: Raw) -> object:
