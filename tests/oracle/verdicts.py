@@ -54,6 +54,11 @@ class Expected(NamedTuple):
     lifetime: float | None = None
 
     @property
+    def late(self) -> bool:
+        """Whether what the left wrote was older than it lives."""
+        return self.pause is not None and self.lifetime is not None and self.pause[0] > self.lifetime * GRACE
+
+    @property
     def read_nothing(self) -> bool:
         """Whether the same model as before read nothing at all."""
         left, bill = self.left, self.request.bill
@@ -81,7 +86,8 @@ def expected(requests: list[Request], compared: dict[int, int]) -> list[Expected
             further = lefts[place]
             before = None if further is None else requests[further]
             floor = head.get((request.chain, request.model))
-            found.append(_of(request, requests[place], before, floor, lives.get(request.chain)))
+            must = _of(request, requests[place], before, floor, lives.get(request.chain))
+            found.append(must._replace(kept=must.kept and not found[place].late))
         if request.chain:
             lives[request.chain] = request.lifetime or lives.get(request.chain)
     return found
@@ -262,12 +268,13 @@ def _caused(must: Expected, row: dict[str, Any], findings: list[dict[str, Any]])
         yield f"all that stood was read, and it is called waste: {_named(wasted)}"
     if lead is None:
         return
-    level = lead["evidence"]["type"] != "provider-said"  # a verdict is the provider's word, whatever the level
-    if must.kept and lead["section"] in HEAD and level:
-        yield f"the read reaches the breakpoint before the last, and {_named([lead])} is in {lead['section']}"
-    if must.below and lead["section"] == "messages" and lead["kind"] != "expected" and level:
-        yield f"the read does not reach the head, and {_named([lead])} is in messages"
     place = None if must.request.compacted else PLACES.get(must.request.verdict)
+    # What the log records or the provider says did happen, whatever else was missed.
+    guessed = lead["evidence"]["type"] not in ("provider-said", "recorded") and lead["section"] != place
+    if must.kept and lead["section"] in HEAD and guessed:
+        yield f"the read reaches the breakpoint before the last, and {_named([lead])} is in {lead['section']}"
+    if must.below and lead["section"] == "messages" and lead["kind"] != "expected" and guessed:
+        yield f"the read does not reach the head, and {_named([lead])} is in messages"
     if place is not None and lead["section"] in PLACES.values() and not fits(lead, place):
         yield f"the provider says {must.request.verdict}, and {_named([lead])} in {lead['section']} leads"
     if place is not None and lead["kind"] == "expected" and not must.request.compacted:
@@ -287,8 +294,7 @@ def _expired(must: Expected, lead: dict[str, Any]) -> Iterator[str]:
         return
     if lead["code"] == "LORE128" and pause[1] <= lives:
         yield f"{_named([lead])}, though only {pause[1]:.0f} of {lives:.0f} s passed"
-    late = pause[0] > lives * GRACE and must.request.verdict not in PLACES and must.read_nothing
-    if late and lead["kind"] == "waste":
+    if must.late and must.read_nothing and must.request.verdict not in PLACES and lead["kind"] == "waste":
         yield f"{pause[0]:.0f} s passed of the {lives:.0f} that a cache lives, and {_named([lead])} is called waste"
 
 
