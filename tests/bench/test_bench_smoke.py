@@ -117,17 +117,17 @@ def three(monkeypatch, tmp_path):
 
 
 def test_the_rows_of_truth_count_what_the_sessions_hold(three):
-    assert three["reads of transcripts, all transitions"][1].startswith("6 of 9, 66.7%")
-    assert three["… within a turn of the user"][1].startswith("6 of 6, 100.0%")
-    assert three["… at a new prompt of the user"][1].startswith("0 of 3, 0.0%")
+    assert three["reads of transcripts, all transitions"][1].startswith("6 of 9, 66.67%")
+    assert three["… within a turn of the user"][1].startswith("6 of 6, 100.00%")
+    assert three["… at a new prompt of the user"][1].startswith("0 of 3, 0.00%")
     assert three["… at a new prompt of the user"][2] is False
     assert three["… at a new prompt, without a drop"][1] == "n 0"
-    assert three["drops over 1,000 tokens foreseen, other than expiry and compaction"][1:] == ("0 of 3, 0.0%", False)
+    assert three["drops over 1,000 tokens foreseen, other than expiry and compaction"][1:] == ("0 of 3, 0.00%", False)
     stated = next(row for name, row in three.items() if name.startswith("stated losses"))
-    assert stated[1].startswith("3 of 3, 100.0%")
-    assert three["verdicts of the provider that the leading cause contradicts"][1].endswith("of 2, 0.0%")
-    assert three["section of a miss, with the provider's verdict cut out"][1].endswith("of 2, 0.0%")
-    assert three["breaks missed in pairs called fine"][1] == "0 of 6, 0.0%"
+    assert stated[1].startswith("3 of 3, 100.00%")
+    assert three["verdicts of the provider that the leading cause contradicts"][1].endswith("of 2, 0.00%")
+    assert three["section of a miss, with the provider's verdict cut out"][1].endswith("of 2, 0.00%")
+    assert three["breaks missed in pairs called fine"][1] == "0 of 6, 0.00%"
 
 
 def test_the_provider_s_verdict_is_cut_out_of_a_line():

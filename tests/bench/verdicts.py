@@ -110,7 +110,7 @@ def every() -> list[Judged]:
 
 def share(part: int, whole: int) -> str:
     """Write a share with its counts."""
-    return f"{part:,} of {whole:,}" + (f", {part / whole:.1%}" if whole else "")
+    return f"{part:,} of {whole:,}" + (f", {part / whole:.2%}" if whole else "")
 
 
 def within(measure: str, least: float, turns: list[Judged]) -> Fields:

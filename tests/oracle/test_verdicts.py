@@ -217,6 +217,22 @@ def test_copies_of_a_response_are_one_request(tmp_path):
     assert differences(path, answers(path)) == []
 
 
+def test_what_a_fork_copied_is_asked_once_over_all_files(tmp_path):
+    log, fork = session(), session()
+    for line in fork.lines:
+        line["sessionId"] = "s-2"
+    fork.ask("Another way.")
+    fork.answer(33_500, 700, response="msg_fork")
+    for name, made in (("one", log), ("two", fork)):
+        (tmp_path / f"{name}.jsonl").write_bytes(made.written())
+    asked = [request for name in ("one", "two") for request in read(tmp_path / f"{name}.jsonl")]
+    summary = lore("check", "--json", str(tmp_path)).json["summary"]
+    assert len(asked) == 13
+    assert (summary["turns"], summary["copied"]) == (7, 6)
+    alone = lore("check", "--json", str(tmp_path / "one.jsonl")).json["summary"]
+    assert (summary["lost_tokens"], summary["breaks"]) == (alone["lost_tokens"], alone["breaks"]) == (11_000, 2)
+
+
 def test_a_prompt_that_no_cache_holds_loses_nothing(tmp_path):
     usage = {"input_tokens": 30, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 5}
     path = tmp_path / "capture.jsonl"
