@@ -20,7 +20,7 @@ FILES = sorted((Path(lore.__file__).parent / "cache" / "data").glob("*.toml"))
 ROWS = packaged().rows
 URL = re.compile(r"https://[a-z0-9.-]+\.[a-z]+/[\w./-]*")
 PROVIDERS = {"anthropic", "openai", "gemini", "deepseek", "qwen", "moonshot", "xai", "*",
-             "vllm", "sglang", "llama.cpp", "lmcache"}  # fmt: skip
+             "vllm", "sglang", "llama.cpp", "lmcache", "claude-code"}  # fmt: skip
 OF_TOOLS = {f"price_{tool}" for tool in TOOLS}  # the same whatever model asks for them
 NEVER_FOR_ALL = ("minimum_tokens", *(rule for rule in RULES if rule.startswith("price_") and rule not in OF_TOOLS))
 PRICED = sorted({(row.provider, row.model, row.valid_from) for row in ROWS if row.rule == "price_uncached"})

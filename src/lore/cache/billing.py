@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Literal
 
+from lore.cache.habits import version_of
 from lore.cache.prices import Price
 from lore.cache.rules import Rules, Served
 from lore.model.canonical import text_of
-from lore.model.events import Billed
+from lore.model.events import Billed, Counts
 
 _FACTORS = {
     ("speed", "fast"): "fast", ("service_tier", "fast"): "fast", ("service_tier", "priority"): "priority",
@@ -73,6 +76,21 @@ _HOST = re.compile(r"(?:[a-z]{2}\.api\.(?:openai\.com|x\.ai)|[a-z]+-[a-z]+\d+-ai
 _MULTIREGION = re.compile(r"aiplatform\.(?:us|eu)\.rep\.googleapis\.com(?=[:/]|$)")
 _LOCATION = re.compile(r"/locations/(?!global/)[a-z0-9-]+/")
 _PROFILE = re.compile(r"(?:(?P<region>[a-z-]+)\.)?(?:anthropic|openai)\.")
+
+
+def partial_output(rules: Rules, bill: Counts) -> bool:
+    """Tell whether the program that noted a bill is known to keep only a part of its output tokens, by its version."""
+    if not isinstance(bill, Billed) or not bill.client:
+        return False
+    share = recorded_output(rules, bill.client)
+    return share is not None and share != 1
+
+
+def recorded_output(rules: Rules, client: str) -> Decimal | Literal["unknown"] | None:
+    """Return which share of the output tokens a program's version notes; None where no row says anything of it."""
+    name, _, version = client.rpartition(" ")
+    row = rules.find("output_recorded", name, ".".join(map(str, version_of(version))))
+    return None if row is None else row.value if isinstance(row.value, Decimal) else "unknown"
 
 
 def is_regional(where: Served, endpoint: str, model: str) -> bool:

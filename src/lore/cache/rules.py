@@ -68,6 +68,7 @@ RULES: dict[str, RuleKind] = {
     "checkpoints": RuleKind("whole", "checkpoints"),
     "peak_hours": RuleKind("text", "hours"),
     "list_prices": RuleKind("flag", "flag"),
+    "output_recorded": RuleKind("number", "share"),
     **{f"price_{kind}": RuleKind("number", "usd_per_mtok") for kind in KINDS},
     **{f"price_{tool}": RuleKind("number", "usd_per_thousand_requests") for tool in TOOLS},
     "price_storage_hour": RuleKind("number", "usd_per_mtok_hour"),

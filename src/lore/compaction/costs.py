@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Raw
 
-from lore.cache.billing import bill_price
+from lore.cache.billing import bill_price, partial_output
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR
 from lore.cache.prices import Price
 from lore.cache.rules import Rules, served
@@ -195,6 +195,10 @@ class Prices:
             listed = self._rules.number("lifetime", where.provider, model, where.platform, at)
             lives = None if listed is None else float(listed)
         return Cache(price, lives)
+
+    def is_partial(self, bill: Billed) -> bool:
+        """Tell whether a bill is known to hold only a part of the output tokens."""
+        return partial_output(self._rules, bill)
 
     def learn(self, bill: Billed) -> None:
         """Take from a bill how long what was written lives."""

@@ -168,7 +168,8 @@ class Accounts:
         price, cost = self._cache.price, _cost(bill, self._cache.price)
         self._overfull += self._is_overfull(whole)
         self._unpriced += cost is None
-        self._recorded.add(whole, bill, cost, price)
+        partial = bill is not None and self._prices.is_partial(bill)
+        self._recorded.add(whole, bill, cost, price, partial=partial)
         for plan, seen in zip(self._plans, opened.plans, strict=True):
             size, plan_bill, plan_price, plan_cost = whole, bill, price, cost
             if plan.firings:
@@ -181,7 +182,7 @@ class Accounts:
                 plan_cost = None if cost is None else _cost(plan_bill, plan_price)
                 plan.firings[-1].follow(cost, plan_cost)
             plan.overfull += self._is_overfull(size)
-            plan.ledger.add(size, plan_bill, plan_cost, plan_price)
+            plan.ledger.add(size, plan_bill, plan_cost, plan_price, partial=partial)
 
     def _is_overfull(self, tokens: int) -> bool:
         return self._settings.window > 0 and 100 * tokens > FULL * self._settings.window

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from msgspec import structs
+from msgspec import UNSET, structs
 from msgspec.structs import replace
 
 from lore.cache.prices import Price
@@ -245,11 +245,15 @@ class Ledger:
         self.prompts = self.largest = 0
         self.cost: Decimal | None = None
         self._counts: dict[str, int | None] = dict.fromkeys(_COUNTS)
+        self._partial = False
         self._parts: dict[str, Decimal] = {}
 
-    def add(self, tokens: int, bill: Billed | None, cost: Decimal | None, price: Price | None) -> None:
-        """Take the length of a turn's prompt, its bill, and what that costs."""
+    def add(
+        self, tokens: int, bill: Billed | None, cost: Decimal | None, price: Price | None, *, partial: bool
+    ) -> None:  # fmt: skip
+        """Take the length of a turn's prompt, its bill, what that costs, and whether its output is partial."""
         self.prompts += tokens
+        self._partial = self._partial or partial
         self.largest = max(self.largest, tokens)
         for name in _COUNTS:
             count = None if bill is None else getattr(bill, name)
@@ -264,6 +268,6 @@ class Ledger:
         """Return the sums."""
         return CompactedSide(
             figures=figures, prompt_tokens=self.prompts, largest_tokens=self.largest,
-            billed=BilledResult(*self._counts.values()), cost=dollars(self.cost),
+            billed=BilledResult(*self._counts.values(), True if self._partial else UNSET), cost=dollars(self.cost),
             by_price={kind: float(round(paid, 6)) for kind, paid in sorted(self._parts.items())},
         )  # fmt: skip

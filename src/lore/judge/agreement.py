@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from lore.cache.bills import DROP
 from lore.judge.base import CURRENCY, exact, summed
 from lore.model.codes import Problem
@@ -130,6 +132,7 @@ class SimulatedSums:
         costs = [turn.cost for turn in turns if turn.cost is not None]
         predicted = [turn.predicted for turn in turns]
         billed = [turn.billed for turn in turns if turn.billed is not None]
+        others = [turn.other_passes for turn in turns if isinstance(turn.other_passes, BilledResult)]
         return SimulatedTotals(
             turns=len(turns),
             unbilled=len(turns) - len(billed),
@@ -138,10 +141,7 @@ class SimulatedSums:
                 _known(found.uncached_tokens for found in predicted), _known(found.read_tokens for found in predicted),
                 _known(found.write_tokens for found in predicted), None,
             ),
-            billed=BilledResult(
-                _known(bill.uncached_tokens for bill in billed), _known(bill.read_tokens for bill in billed),
-                _known(bill.write_tokens for bill in billed), _known(bill.output_tokens for bill in billed),
-            ),
+            billed=BilledResult.sum_of(billed),
             lost_tokens=sum(turn.lost_tokens or 0 for turn in turns if turn.cause and turn.cause.kind != "expected"),
             waste_tokens=sum(turn.waste_tokens or 0 for turn in turns),
             unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns),
@@ -151,6 +151,8 @@ class SimulatedSums:
                 unexplained=summed(cost.unexplained for cost in costs),
             ),
             by_price={kind: float(round(paid, 6)) for kind, paid in sorted(self._by_price.items())},
+            partial_outputs=sum(bill.partial_output is True for bill in billed),
+            other_passes=BilledResult.sum_of(others) if others else UNSET,
         )  # fmt: skip
 
     def _ranked(self) -> Iterator[GroupResult]:
@@ -164,24 +166,28 @@ class _Group:
     """What turns that have something in common cost."""
 
     def __init__(self) -> None:
-        self.turns = self.lost = self.wasted = 0
-        self.paid = self.paid_again = Decimal(0)
+        self.turns = self.lost = self.wasted = self.unexplained_tokens = 0
+        self.paid = self.paid_again = self.unexplained = Decimal(0)
         self.priced = False
 
     def add(self, turn: SimulatedTurn) -> None:
         self.turns += 1
         self.lost += turn.lost_tokens or 0
         self.wasted += turn.waste_tokens or 0
+        self.unexplained_tokens += turn.unexplained_tokens or 0
         if turn.cost is not None:
             self.priced = self.priced or turn.cost.billed is not None
             self.paid += exact(turn.cost.billed)
             self.paid_again += exact(turn.cost.waste)
+            self.unexplained += exact(turn.cost.unexplained)
 
     def result(self, by: str, name: str) -> GroupResult:
         return GroupResult(
             by=by, name=name, turns=self.turns, lost_tokens=self.lost, waste_tokens=self.wasted,
             billed=float(round(self.paid, 6)) if self.priced else None,
             waste=float(round(self.paid_again, 6)) if self.priced else None,
+            unexplained_tokens=self.unexplained_tokens,
+            unexplained=float(round(self.unexplained, 6)) if self.priced else None,
         )  # fmt: skip
 
 

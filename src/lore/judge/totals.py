@@ -76,7 +76,7 @@ Costs = dict[tuple[str, CauseKind], Cost]
 def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
     """Count one pair's findings; return whether one that is left is an error."""
     failed, worst = False, -1
-    most = dict.fromkeys(WORSE, 0)
+    most: dict[CauseKind, Found | None] = dict.fromkeys(WORSE)
     ruled_out: dict[str, None] = {}  # in the order in which they are named
     for finding in found:
         if finding.out:
@@ -85,19 +85,24 @@ def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
         failed = failed or finding.severity == "error"
         if finding.is_break:
             worst = max(worst, WORSE.index(finding.kind))
-            most[finding.kind] = max(most[finding.kind], finding.lost_tokens)
+            known = most[finding.kind]
+            most[finding.kind] = finding if known is None or finding.lost_tokens > known.lost_tokens else known
             ruled_out.update(dict.fromkeys(finding.ruled_out))
             key = (finding.code, finding.kind)
             costs[key] = costs.get(key, Cost()).plus(Cost(1, finding.lost_tokens, finding.lost_dollars))
     if worst >= 0:
         summary.breaks += 1
         setattr(summary, WORSE[worst], getattr(summary, WORSE[worst]) + 1)
-        summary.lost_tokens += max(most.values()) if worst else 0
-        if WORSE[worst] == "waste":
-            summary.waste_tokens += most["waste"]
-        elif WORSE[worst] == "unattributable":
+        summary.lost_tokens += max(found.lost_tokens for found in most.values() if found is not None) if worst else 0
+        leading = most[WORSE[worst]]
+        assert leading is not None, "the worst kind is that of a finding"
+        if leading.kind == "waste":
+            summary.waste_tokens += leading.lost_tokens
+            summary.waste_dollars = summed((summary.waste_dollars, leading.lost_dollars))
+        elif leading.kind == "unattributable":
             summary.unexplained += 1
-            summary.unexplained_tokens += most["unattributable"]
+            summary.unexplained_tokens += leading.lost_tokens
+            summary.unexplained_dollars = summed((summary.unexplained_dollars, leading.lost_dollars))
             summary.ruled_out = Counter(summary.ruled_out) + Counter(list(ruled_out))
     return failed
 
@@ -311,8 +316,11 @@ class RunTotals:
         if result.summary.turns:
             self._readers.add(result.reader)
         for name in Summary.__struct_fields__:
-            if name != "ruled_out":
-                setattr(self.summary, name, getattr(self.summary, name) + getattr(result.summary, name))
+            known, more = getattr(self.summary, name), getattr(result.summary, name)
+            if name.endswith("_dollars"):
+                setattr(self.summary, name, summed((known, more)))
+            elif name != "ruled_out":
+                setattr(self.summary, name, known + more)
         self.summary.ruled_out = Counter(self.summary.ruled_out) + Counter(result.summary.ruled_out)
         if result.session is not None and (not result.session or result.session not in self._sessions):
             self.summary.sessions += 1

@@ -5,12 +5,13 @@ Unknown is None, never 0. Offsets are bytes, ranges half-open.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from lore.model.codes import CauseKind, Code, Problem, Severity
-from lore.model.events import Billed, Verdict
+from lore.model.events import Counts, Verdict
 from lore.model.evidence import Evidence, RuledOut
 from lore.model.state import Change
 from lore.model.turn import Fidelity, Kind, Section
@@ -132,17 +133,30 @@ class CachePrediction(Struct, frozen=True):
 
 
 class BilledResult(Struct, frozen=True):
-    """What the provider's counters say."""
+    """What the provider's counters say. `partial_output` is true where the log is known to hold only a part of the
+    output tokens, and left out elsewhere: what they cost is then too low.
+    """
 
     uncached_tokens: int | None
     read_tokens: int | None
     write_tokens: int | None
     output_tokens: int | None
+    partial_output: Literal[True] | UnsetType = UNSET
 
     @classmethod
-    def of(cls, usage: Billed) -> BilledResult:
-        """Return the counts of a bill."""
-        return cls(usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
+    def of(cls, usage: Counts, *, partial: bool = False) -> BilledResult:
+        """Return the counts of one pass of a bill."""
+        counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens
+        return cls(*counts, True if partial else UNSET)
+
+    @classmethod
+    def sum_of(cls, bills: Iterable[Counts | BilledResult], *, partial: bool = False) -> BilledResult:
+        """Add what is known; None where nothing is."""
+        every = list(bills)
+        partial = partial or any(getattr(bill, "partial_output", False) for bill in every)
+        columns = ([getattr(bill, name) for bill in every] for name in cls.__struct_fields__[:4])
+        known = ([count for count in column if count is not None] for column in columns)
+        return cls(*(sum(counts) if counts else None for counts in known), True if partial else UNSET)
 
 
 class VerdictResult(Struct, frozen=True):
@@ -245,7 +259,8 @@ class Summary(Struct):
     say of cache breaks and tokens is counted nowhere else, and against no budget. `problems` counts what is wrong
     with recordings, whatever is taken out. `lost_tokens` are those of waste and of what is unexplained, `waste_tokens`
     those of waste alone: they were paid again without need. `unexplained`: the cache breaks that nothing explains for
-    sure, with their `unexplained_tokens`; `ruled_out` counts in how many of them a reason was looked at and is not so.
+    sure, with their `unexplained_tokens`; `…_dollars` is what these cost beyond their price when read, as far as prices
+    are known (None: of none); `ruled_out` counts in how many of them a reason was looked at and is not so.
     """
 
     files: int = 0
@@ -269,6 +284,8 @@ class Summary(Struct):
     unexplained_tokens: int = 0
     waste_tokens: int = 0
     ruled_out: dict[str, int] = {}
+    waste_dollars: float | None = None
+    unexplained_dollars: float | None = None
 
 
 class CostlyCause(Struct, frozen=True):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from lore.model.codes import Problem
 from lore.model.results import BilledResult, CauseResult, Result, VerdictResult
@@ -42,7 +42,8 @@ class SimulatedTurn(Struct, frozen=True, kw_only=True):
     """One turn, with its verdict's causes, the leading one first.
 
     `cache` is None where nobody knows who served it; `waste_tokens` were paid again and are explained as waste,
-    `unexplained_tokens` were paid again and nothing explains them; `foreseen`: the drop was predicted before its bill.
+    `unexplained_tokens` were paid again and nothing explains them; `other_passes` sums what else the response was
+    billed for (`usage.iterations`), left out where it took one pass; `foreseen`: a drop was predicted before its bill.
     """
 
     turn: int
@@ -61,6 +62,7 @@ class SimulatedTurn(Struct, frozen=True, kw_only=True):
     foreseen: bool | None
     line: int | None
     path: str
+    other_passes: BilledResult | UnsetType = UNSET
 
     @property
     def cause(self) -> CauseResult | None:
@@ -72,7 +74,8 @@ class SimulatedTotals(Struct, frozen=True, kw_only=True):
     """Sums over turns; what is unknown of a turn is left out of a sum and counted in `unpriced` or `unbilled`.
 
     `lost_tokens` are those lost beyond what was expected, as in `lore check`; of them `waste_tokens` and
-    `unexplained_tokens` were paid again.
+    `unexplained_tokens` were paid again. `other_passes` are tokens billed besides `billed`, for passes of the same
+    responses; `partial_outputs` counts the turns whose output tokens are known to be a part of the truth.
     """
 
     turns: int
@@ -85,6 +88,8 @@ class SimulatedTotals(Struct, frozen=True, kw_only=True):
     unexplained_tokens: int
     cost: CostResult
     by_price: dict[str, float]
+    partial_outputs: int = 0
+    other_passes: BilledResult | UnsetType = UNSET
 
 
 class AgreementResult(Struct, frozen=True, kw_only=True):
@@ -112,7 +117,9 @@ class RulesUsed(Struct, frozen=True, kw_only=True):
 
 
 class GroupResult(Struct, frozen=True, kw_only=True):
-    """What turns of one cause, model, project or day cost."""
+    """What turns of one cause, model, project or day cost; `waste` was paid again without need, and nothing explains
+    why what is `unexplained` was paid again.
+    """
 
     by: str
     name: str
@@ -121,6 +128,8 @@ class GroupResult(Struct, frozen=True, kw_only=True):
     waste_tokens: int
     billed: float | None
     waste: float | None
+    unexplained_tokens: int = 0
+    unexplained: float | None = None
 
 
 class Saving(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from lore.model.codes import Problem
 from lore.model.results_simulate import Compacted, CompactedSide, CompactionCost, DryRun
-from lore.report.sentences import money_of
+from lore.report.sentences import money_of, prices_of
 from lore.report.terminal import counted, line
 from lore.report.timeline import write_problem
 
@@ -91,7 +91,7 @@ def _side(side: CompactedSide) -> str:
     bill = side.billed
     counts = (("read", bill.read_tokens), ("written", bill.write_tokens), ("uncached", bill.uncached_tokens))
     tokens = ", ".join(f"{count:,} {name}" for name, count in counts if count is not None)
-    prices = ", ".join(f"{kind} {money_of(paid)}" for kind, paid in side.by_price.items())
+    prices = prices_of(side.by_price, bill)
     prices = f" ({prices})" if prices else ""
     return (
         f"{side.prompt_tokens:,} prompt tokens ({tokens or 'nothing billed'}), longest prompt "

@@ -7,7 +7,7 @@ text that is content becomes its length and the beginning of its digest, field b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from lore.model.cause import mapped
 from lore.model.codes import CODES, Code
 from lore.model.differences import EvidenceFact
 from lore.model.mask import mask
-from lore.model.results import AlsoSeen, CauseResult, ColumnsResult, CostlyCause, Finding
+from lore.model.results import AlsoSeen, BilledResult, CauseResult, ColumnsResult, CostlyCause, Finding
 from lore.model.state import SIGNS
 from lore.report.difference_sentences import DIFFERENCES
 
@@ -44,6 +44,12 @@ def money_of(value: float | None) -> str:
         return "unknown"
     sign = "-" if value < 0 else ""
     return f"{sign}${abs(value):,.2f}" if abs(value) >= 0.1 or not value else f"{sign}${abs(value):,.4f}"
+
+
+def prices_of(by_price: Mapping[str, float], billed: BilledResult) -> str:
+    """Say what was paid at each price; `billed` says whether its output tokens are a part of the truth."""
+    partial = {"output": "output (partial)"} if billed.partial_output is True else {}
+    return ", ".join(f"{partial.get(kind, kind)} {money_of(paid)}" for kind, paid in by_price.items())
 
 
 def lost_of(cause: Finding | CauseResult) -> str:

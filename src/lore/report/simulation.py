@@ -20,7 +20,7 @@ from lore.model.results_simulate import (
     Simulated,
     SimulatedTurn,
 )
-from lore.report.sentences import grounds, money_of
+from lore.report.sentences import grounds, money_of, prices_of
 from lore.report.terminal import counted, line
 
 CHART = 72  # columns
@@ -121,9 +121,13 @@ def _totals(result: Simulated, out: Console) -> None:
     turns = counted(totals.turns, "turn")
     out.print(line(f"{turns}; predicted: {_counts(totals.predicted)}{of}"))
     out.print(line(f"{'':>{len(turns)}}  billed:    {_counts(totals.billed)}"))
+    if isinstance(totals.other_passes, BilledResult):
+        several = sum(isinstance(turn.other_passes, BilledResult) for turn in result.turns)
+        passes = f"other passes of {counted(several, 'response')}: {_counts(totals.other_passes)}"
+        out.print(line(f"{'':>{len(turns)}}  besides:   {passes}"))
     cost = totals.cost
     if cost.billed is not None or cost.predicted is not None:
-        prices = ", ".join(f"{kind} {money_of(paid)}" for kind, paid in totals.by_price.items())
+        prices = prices_of(totals.by_price, totals.billed)
         left = f"; {counted(totals.unpriced, 'turn')} without a price or a bill" if totals.unpriced else ""
         prices = f" ({prices})" if prices else ""
         out.print(line(f"cost: billed {money_of(cost.billed)}{prices}, predicted {money_of(cost.predicted)}{of}{left}"))
@@ -169,6 +173,8 @@ def _groups(groups: Sequence[GroupResult], out: Console, *, verbose: bool) -> No
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
             paid = f", billed {money_of(group.billed)}" if group.billed is not None else ""
             again = f", {money_of(group.waste)} paid again" if group.waste else ""
+            if group.unexplained:
+                again += f", {money_of(group.unexplained)} unexplained"
             lost = f", {group.lost_tokens:,} tokens lost" if group.lost_tokens else ""
             out.print(line(f"  {name}: {counted(group.turns, 'turn')}{lost}{paid}{again}"))
 

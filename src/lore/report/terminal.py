@@ -15,7 +15,7 @@ from rich.text import Text
 
 from lore.model.results import Checked, CostlyCause, Finding, Summary
 from lore.report.plain import uncommanded, visible
-from lore.report.sentences import dollars_of, lost_of
+from lore.report.sentences import dollars_of, lost_of, money_of
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a prompt
@@ -137,11 +137,11 @@ def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
     )
     yield (
         f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.unattributable} unattributable, "
-        f"{sums.expected} expected; paid again without need: {sums.waste_tokens:,} tokens"
+        f"{sums.expected} expected; paid again without need: {sums.waste_tokens:,} tokens{_dollars(sums.waste_dollars)}"
     )
     if sums.unexplained:
         yield (
-            f"unexplained: {sums.unexplained_tokens:,} tokens in "
+            f"unexplained: {sums.unexplained_tokens:,} tokens{_dollars(sums.unexplained_dollars)} in "
             f"{counted(sums.unexplained, 'cache break')} that nothing in the recordings explains for sure"
             + (f"; ruled out: {', '.join(most_common(sums.ruled_out))}" if sums.ruled_out else "")
         )
@@ -151,6 +151,10 @@ def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
     if sums.problems:
         rest = f", {hidden:,} of them shown with -v only" if hidden else ""
         yield f"{counted(sums.problems, 'problem')} in the recordings{rest}"
+
+
+def _dollars(amount: float | None) -> str:
+    return f" ({money_of(amount)})" if amount else ""
 
 
 _RULED_OUT = 5  # reasons that are named

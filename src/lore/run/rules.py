@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from lore.cache.billing import recorded_output
 from lore.cache.habits import Habit, Tally, chance
 from lore.cache.rule_file import Table, parse
 from lore.cache.rules import FOR_READING, DatedRule, Rules, normal
@@ -70,6 +71,18 @@ def stale(rules: Rules, at: float | None) -> str | None:
     if not rules.newer(at):
         return None
     return f"recorded after {rules.as_of}, the day of the rules and prices: they may have changed since"
+
+
+def output_note(partial: Mapping[str, int], rules: Rules) -> str:
+    """Say that output tokens of some turns are a part of the truth; `partial` counts them by who noted them."""
+    shares: dict[str, list[str]] = {}
+    for client in sorted(partial):
+        share = recorded_output(rules, client)
+        known = f"about {100 * share:.0f} %" if isinstance(share, Decimal) else "an unknown part"
+        shares.setdefault(known, []).append(client)
+    noted = "; ".join(f"{', '.join(clients[:5])} noted {known}" for known, clients in shares.items())
+    turns = sum(partial.values())
+    return f"output is partial in {turns:,} turn{'' if turns == 1 else 's'}, and what it costs too low: {noted} of it"
 
 
 def _read(path: str) -> Table:

@@ -11,14 +11,17 @@ for requests.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
+from lore.cache.billing import partial_output
 from lore.cache.bills import cached, unbelievable
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
@@ -41,7 +44,7 @@ from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.report.sentences import cause_result, worded
-from lore.run.rules import stale
+from lore.run.rules import output_note, stale
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 RANK = ""  # a change without a value: which fix saves most
@@ -144,11 +147,11 @@ def _play(
         hint = "lore simulate reads sessions and captures"
         raise LoreError(f"no recordings in {corpus.show(request.paths[0])}", hint=hint)
     as_of = None if rules.as_of is None else rules.as_of.isoformat()
-    result = sums.result(cache, as_of, _notes(sums.turns, rules, simulation.copied), found)
+    result = sums.result(cache, as_of, _notes(sums.turns, rules, simulation), found)
     return Run(result, turns, predictor.touched, simulation.transcripts, simulation.bodies)
 
 
-def _notes(turns: Sequence[SimulatedTurn], rules: Rules, copied: int) -> Iterator[str]:
+def _notes(turns: Sequence[SimulatedTurn], rules: Rules, simulation: Simulation) -> Iterator[str]:
     old = stale(rules, max((turn.at for turn in turns if turn.at is not None), default=None))
     if old is not None:
         yield old
@@ -162,8 +165,10 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, copied: int) -> Iterato
     unpriced = sorted({turn.model or "without a name" for turn in turns if turn.cost is None})
     if unpriced:
         yield f"no price is known for {', '.join(unpriced[:5])}: a file of --rules-file can give one"
-    if copied:
-        yield f"{copied:,} turns are copies of others and counted once"
+    if simulation.copied:
+        yield f"{simulation.copied:,} turns are copies of others and counted once"
+    if simulation.partial:
+        yield output_note(simulation.partial, rules)
 
 
 # one play
@@ -195,6 +200,7 @@ class Simulation:
         self._responses: set[str] = set()
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}
         self.copied = 0
+        self.partial = Counter[str]()  # turns whose output tokens are a part of the truth, by who noted them
         self.transcripts = self.bodies = 0  # turns that hold no breakpoints, and those that could
 
     def recording(self, recording: Recording) -> Iterator[PlayedTurn]:
@@ -221,7 +227,10 @@ class Simulation:
             self._count(turn, predicted, recording)
             predictor, size = self._predictor, predicted.prediction.total
             price = price_of(predictor.rules, turn, model=predictor.model, size=size)
-            result = _result(verdict, predicted, price, place)
+            partial = turn.usage is not None and partial_output(predictor.rules, turn.usage)
+            if partial and turn.usage is not None:
+                self.partial[turn.usage.client] += 1
+            result = _result(verdict, predicted, price, place, partial=partial)
             self._turns[turn.chain, turn.number] = result
             parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
             paid = Paid(again, price, place.reader, _contradicted(turn, predicted))
@@ -264,7 +273,9 @@ def _contradicted(turn: Turn, predicted: Predicted) -> bool:
     return predicted.cache == cache_of(turn, served_by(turn))
 
 
-def _result(verdict: Verdict, predicted: Predicted, price: Price | None, place: Place) -> SimulatedTurn:
+def _result(
+    verdict: Verdict, predicted: Predicted, price: Price | None, place: Place, *, partial: bool
+) -> SimulatedTurn:  # fmt: skip
     turn, prediction = verdict.turn, predicted.prediction
     usage, provider = turn.usage, turn.verdict
     return SimulatedTurn(
@@ -273,7 +284,8 @@ def _result(verdict: Verdict, predicted: Predicted, price: Price | None, place: 
             read_tokens=prediction.read, write_tokens=prediction.write, uncached_tokens=prediction.uncached,
             confidence=prediction.confidence, reason=prediction.reason,
         ),
-        billed=None if usage is None else BilledResult.of(usage),
+        billed=None if usage is None else BilledResult.of(usage, partial=partial),
+        other_passes=BilledResult.sum_of(usage.iterations) if usage is not None and usage.iterations else UNSET,
         verdict=None if provider is None else VerdictResult(provider.reason, provider.missed_tokens, provider.source),
         causes=_causes(verdict, place), cost=None if price is None else _cost(price, verdict, prediction),
         lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
