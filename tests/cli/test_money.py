@@ -1,0 +1,283 @@
+"""Money on the command line: what each command says that a recording cost, held against arithmetic of its own.
+
+Prices of Claude Opus 4.8, in dollars a million tokens: 5 uncached, 0.50 read, 6.25 written for 5 minutes, 25 output.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.compacting import POLICY, USAGE, dry, talk
+from cli.running import lore, put
+from formats.claude import answered, asked, joined, text
+
+READ, WRITE, UNCACHED, OUTPUT = 0.5e-6, 6.25e-6, 5e-6, 25e-6
+START = 1_785_000_000  # July 2026
+KINDS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github")
+pytestmark = pytest.mark.usefixtures("desk")
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def bill(read=0, write=0, uncached=3, output=10, **more):
+    split = {"ephemeral_5m_input_tokens": write, "ephemeral_1h_input_tokens": 0}
+    counts = {"input_tokens": uncached, "output_tokens": output, "cache_read_input_tokens": read}
+    return {**counts, "cache_creation_input_tokens": write, "cache_creation": split, **more}
+
+
+def transcript(*bills, version="2.1.200", model="claude-opus-4-8", name="session.jsonl"):
+    """A log of Claude Code: a question and an answer a bill, a minute apart."""
+    lines, last = [], None
+    for number, usage in enumerate(bills):
+        at = f"2026-07-25T17:{number:02}"
+        here = {"version": version, "cwd": "/w"}
+        lines.append(asked(f"q{number}", f"question {number}", last, timestamp=f"{at}:00.000Z", **here))
+        lines.append(
+            answered(
+                f"a{number}", f"msg_{number}", text("an answer"), f"q{number}", timestamp=f"{at}:05.000Z",
+                usage=usage, **here,
+            )
+        )  # fmt: skip
+        lines[-1]["message"]["model"] = model
+        last = f"a{number}"
+    return put(name, joined(*lines))
+
+
+def body(*turns, system="You are careful. " * 20_000, **more):
+    mark = {"cache_control": {"type": "ephemeral"}}
+    messages = [
+        {"role": "user" if number % 2 == 0 else "assistant", "content": [{"type": "text", "text": said}]}
+        for number, said in enumerate(turns)
+    ]
+    messages[-1]["content"][0].update(mark)
+    head = [{"type": "text", "text": system, **mark}]
+    return {"model": "claude-opus-4-8", "max_tokens": 9, "system": head, "messages": messages, **more}
+
+
+def capture(*turns, name="capture.jsonl"):
+    return put(name, *[{"request": sent, "usage": paid, "timestamp": START + at} for sent, paid, at in turns])
+
+
+def wasteful():
+    """Two cache breaks: the system prompt changed (40,000 tokens), and nothing explains the other (70,000)."""
+    return capture(
+        (body("one"), bill(0, 40_000), 0),
+        (body("one", "1", "two", system="You are bold. " * 20_000), bill(0, 70_000), 30),
+        (body("one", "1", "two", "2", "three", system="You are bold. " * 20_000), bill(0, 70_500), 60),
+    )
+
+
+def billed(ran):
+    return ran.json["totals"]["cost"]["billed"]
+
+
+@pytest.mark.parametrize(
+    ("served", "times"),
+    [
+        ({}, 1),
+        ({"speed": "standard", "service_tier": "standard"}, 1),
+        ({"speed": "fast"}, 2),
+        ({"service_tier": "batch"}, 0.5),
+        ({"inference_geo": "us"}, 1.1),
+    ],
+)
+@pytest.mark.parametrize("made", [transcript, capture])
+def test_what_a_response_was_served_at_is_priced_in_check_and_simulate(made, served, times):
+    bills = [bill(0, 40_000, **served), bill(0, 41_000, **served)]
+    if made is capture:
+        head = "You are bold. " * 20_000
+        turns = (body("one"), bills[0], 0), (body("one", "1", "two", system=head), bills[1], 30)
+        path = capture(*turns)
+    else:
+        path = transcript(*bills)
+    total = times * (81_000 * WRITE + 6 * UNCACHED + 20 * OUTPUT)
+    simulated = lore("simulate", path, "--json")
+    assert billed(simulated) == pytest.approx(total, abs=2e-6)
+    assert sum(simulated.json["totals"]["by_price"].values()) == pytest.approx(total, abs=4e-6)
+    found = [one for one in lore("check", path, "--json").json["findings"] if one["lost_dollars"]]
+    assert [one["lost_tokens"] for one in found] == [40_000]
+    assert found[0]["lost_dollars"] == pytest.approx(times * 40_000 * (WRITE - READ), abs=2e-6)
+
+
+def test_fast_mode_of_one_request_leaves_the_others_at_the_list_price():
+    path = transcript(bill(0, 40_000), bill(40_000, 100, speed="fast"), bill(40_100, 100))
+    slow = 40_000 * WRITE + 40_100 * READ + 100 * WRITE + 6 * UNCACHED + 20 * OUTPUT
+    fast = 2 * (40_000 * READ + 100 * WRITE + 3 * UNCACHED + 10 * OUTPUT)
+    assert billed(lore("simulate", path, "--json")) == pytest.approx(slow + fast, abs=3e-6)
+
+
+def test_a_dry_run_of_compaction_is_priced_at_what_the_session_was_served_at():
+    put("p.toml", POLICY)
+    sides = []
+    for served in ({}, {"speed": "fast"}):
+        put("s.jsonl", talk(6, model="claude-opus-4-8").replace(b'"write_tokens"', json.dumps(served)[1:-1].encode()
+            + (b"," if served else b"") + b'"write_tokens"'))  # fmt: skip
+        made = dry()
+        sides.append([made["totals"][side]["cost"] for side in ("without", "compacted")])
+    (recorded, compacted), (fast_recorded, fast_compacted) = sides
+    reads = sum(4_000 + 250 * n for n in range(1, 7))
+    expected = reads * READ + 6 * (
+        USAGE["write_tokens"] * WRITE + USAGE["uncached_tokens"] * UNCACHED + USAGE["output_tokens"] * OUTPUT
+    )
+    assert recorded == pytest.approx(expected, abs=2e-6)
+    assert (fast_recorded, fast_compacted) == pytest.approx((2 * recorded, 2 * compacted), abs=4e-6)
+
+
+def test_a_change_of_model_keeps_fast_mode_and_prices_other_passes_by_their_own_model():
+    advised = {"type": "advisor_message", "model": "claude-fable-5", **bill(uncached=1_000_000, output=0)}
+    own = {"type": "message", **bill(0, 40_000)}
+    usage = bill(0, 40_000, iterations=[own, advised], speed="fast")
+    path = capture((body("one"), usage, 0))
+    alone = 2 * (40_000 * WRITE + 3 * UNCACHED + 10 * OUTPUT)
+    ran = lore("simulate", path, "--json", "--what-if", "model=claude-fable-5").json
+    cost = ran["totals"]["cost"]
+    assert cost["billed"] == pytest.approx(alone + 10, abs=2e-6)  # the advisor is at the usual speed
+    # Every price of Claude Fable 5 is twice that of Claude Opus 4.8: what the model itself costs is paid once more.
+    assert ran["what_if"][0]["saved"] == pytest.approx(-(cost["predicted"] - 10), abs=2e-6)
+
+
+def test_every_pass_of_a_response_is_billed_and_shown_apart_from_the_prompt_that_goes_on():
+    summary = {"type": "compaction", **bill(180_000, 0, uncached=0, output=3_500)}
+    own = {"type": "message", **bill(0, 23_000, uncached=3, output=1_000)}
+    path = transcript(bill(0, 23_000, output=1_000, iterations=[summary, own]), bill(23_000, 100))
+    ran = lore("simulate", path, "--json")
+    first, second = ran.json["turns"]
+    assert (first["billed"]["read_tokens"], first["billed"]["write_tokens"]) == (0, 23_000)
+    assert first["other_passes"]["read_tokens"] == 180_000
+    assert "other_passes" not in second
+    assert ran.json["totals"]["other_passes"]["output_tokens"] == 3_500
+    passes = 180_000 * READ + 3_500 * OUTPUT, 23_000 * WRITE + 3 * UNCACHED + 1_000 * OUTPUT
+    assert first["cost"]["billed"] == pytest.approx(sum(passes), abs=2e-6)
+    assert "besides:   other passes of 1 response: read 180,000" in lore("simulate", path).out
+    assert not [one for one in lore("check", path, "--json").json["findings"] if one["is_break"]]
+    folded = lore("fold", path, "--json").json["usage"]
+    assert (folded["read_tokens"], folded["output_tokens"]) == (203_000, 4_510)
+
+
+def test_a_fallback_is_billed_for_both_attempts_in_a_capture_and_in_a_log():
+    first = {"type": "message", "model": "claude-fable-5", **bill(0, 20_000, output=2)}
+    second = {"type": "fallback_message", "model": "claude-opus-4-8", **bill(20_000, 0, output=136)}
+    usage = bill(20_000, 0, output=136, iterations=[first, second])
+    fable = 20_000 * 2 * WRITE + 3 * 2 * UNCACHED + 2 * 2 * OUTPUT
+    total = fable + 20_000 * READ + 3 * UNCACHED + 136 * OUTPUT
+    for path in (transcript(usage), capture((body("one", model="claude-fable-5"), usage, 0))):
+        assert billed(lore("simulate", path, "--json")) == pytest.approx(total, abs=2e-6)
+
+
+def test_searches_are_a_kind_of_price():
+    usage = bill(0, 40_000, server_tool_use={"web_search_requests": 7, "web_fetch_requests": 2})
+    ran = lore("simulate", transcript(usage), "--json")
+    assert ran.json["totals"]["by_price"]["web_search"] == pytest.approx(0.07)
+    assert billed(ran) == pytest.approx(40_000 * WRITE + 3 * UNCACHED + 10 * OUTPUT + 0.07, abs=2e-6)
+    assert "web_search $0.07" in lore("simulate", "session.jsonl").out
+
+
+@pytest.mark.parametrize(
+    ("version", "noted"),
+    [
+        ("1.0.98", "an unknown part"), ("2.0.76", "an unknown part"), ("2.1.9", "an unknown part"),
+        ("2.1.12", "about 2 %"), ("2.1.29", "about 2 %"), ("2.1.30", "about 45 %"), ("2.1.58", "about 45 %"),
+        ("2.1.58-beta.1", "about 45 %"), ("2.1.59", ""), ("2.1.119", ""), ("2.10.1", ""), ("3.0.0", ""),
+    ],
+)  # fmt: skip
+def test_output_that_a_version_is_known_to_note_in_part_is_shown_as_such(version, noted):
+    path = transcript(bill(0, 40_000), bill(40_000, 100), version=version)
+    ran = lore("simulate", path, "--json").json
+    assert [turn["billed"].get("partial_output", False) for turn in ran["turns"]] == [bool(noted)] * 2
+    assert ran["totals"]["billed"].get("partial_output", False) is bool(noted)
+    assert ran["totals"]["partial_outputs"] == (2 if noted else 0)
+    shown = lore("simulate", path).out
+    assert ("output (partial) $" in shown) is bool(noted)
+    said = f"output is partial in 2 turns, and what it costs too low: claude-code {version} noted {noted} of it"
+    assert (said in " ".join(shown.split())) is bool(noted)
+    rows = list(csv.DictReader(io.StringIO(lore("simulate", path, "--csv").out)))
+    assert {row["partial_output"] for row in rows} == {str(bool(noted))}
+
+
+def test_a_converted_log_still_says_that_its_output_is_partial():
+    path = transcript(bill(0, 40_000, speed="fast"), version="2.1.20")
+    put("own.jsonl", lore("convert", path, "--to", "lore").out.encode())
+    before, after = (lore("simulate", name, "--json").json for name in (path, "own.jsonl"))
+    assert after["totals"]["partial_outputs"] == before["totals"]["partial_outputs"] == 1
+    assert after["totals"]["cost"]["billed"] == before["totals"]["cost"]["billed"]
+
+
+def test_a_dry_run_says_that_output_is_partial_too():
+    put("p.toml", POLICY)
+    transcript(*[bill(4_000 * n, 4_000) for n in range(6)], version="2.1.20", name="s.jsonl")
+    assert dry()["totals"]["without"]["billed"]["partial_output"] is True
+    transcript(*[bill(4_000 * n, 4_000) for n in range(6)], version="2.1.60", name="s.jsonl")
+    assert "partial_output" not in dry()["totals"]["without"]["billed"]
+
+
+AGAIN, UNEXPLAINED = 40_000 * (WRITE - READ), 70_000 * (WRITE - READ)  # $0.23 and $0.40
+
+
+def test_paid_again_is_waste_and_the_unexplained_stands_beside_it_in_every_sum():
+    path = wasteful()
+    summary = lore("check", path, "--json").json["summary"]
+    assert (summary["waste_tokens"], summary["unexplained_tokens"]) == (40_000, 70_000)
+    assert (summary["waste_dollars"], summary["unexplained_dollars"]) == pytest.approx((AGAIN, UNEXPLAINED), abs=2e-6)
+    ran = lore("simulate", path, "--json", "--what-if", "cause=LORE301").json
+    totals = ran["totals"]
+    assert (totals["waste_tokens"], totals["unexplained_tokens"]) == (40_000, 70_000)
+    assert totals["cost"]["waste"] == pytest.approx(AGAIN, abs=2e-6)
+    assert totals["cost"]["unexplained"] == pytest.approx(UNEXPLAINED, abs=2e-6)
+    assert [one["saved"] for one in ran["what_if"]] == [0.0]
+    for by in ("model", "project", "day"):
+        (group,) = [one for one in ran["groups"] if one["by"] == by]
+        assert (group["waste_tokens"], group["unexplained_tokens"]) == (40_000, 70_000)
+        assert (group["waste"], group["unexplained"]) == pytest.approx((AGAIN, UNEXPLAINED), abs=2e-6)
+    causes = {one["name"]: one for one in ran["groups"] if one["by"] == "cause"}
+    assert (causes["LORE301"]["waste_tokens"], causes["LORE301"]["unexplained_tokens"]) == (0, 70_000)
+    every = lore("simulate", path, "--what-if", "--json").json["what_if"]
+    assert not [one for one in every if "LORE301" in one["change"]]
+
+
+def test_the_costliest_causes_hold_no_loss_that_nothing_explains():
+    top = lore("check", wasteful(), "--json").json["top"]
+    assert top
+    assert "LORE301" not in {cause["code"] for cause in top}
+    assert sum(cause["lost_tokens"] for cause in top if cause["kind"] == "waste") == 40_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_report_calls_paid_again_what_is_waste_alone(kind):
+    lore("check", wasteful(), f"--report={kind}=out")
+    shown = Path("out").read_text("utf-8")
+    if kind == "json":
+        findings, summary = json.loads(shown)["findings"], json.loads(shown)["summary"]
+    elif kind == "jsonl":
+        *findings, last = map(json.loads, shown.splitlines())
+        summary = last["summary"]
+    elif kind == "sarif":
+        summary, findings = json.loads(shown)["runs"][0]["properties"]["summary"], []
+        texts = [one["message"]["text"] for one in json.loads(shown)["runs"][0]["results"]]
+        assert [("$0.23 paid again" in one, "$0.40 paid again" in one) for one in texts].count((True, False)) == 1
+    if kind in ("json", "jsonl", "sarif"):
+        assert (summary["waste_tokens"], summary["unexplained_tokens"]) == (40_000, 70_000)
+        assert {one["kind"]: one["lost_tokens"] for one in findings if one["is_break"]} in (
+            {}, {"waste": 40_000, "unattributable": 70_000},
+        )  # fmt: skip
+        return
+    assert "$0.40 paid again" not in shown
+    assert "$0.40 more than reading them" in shown or kind == "markdown"
+    if kind != "github":  # which has annotations of findings, and no sums
+        assert "paid again without need: 40,000 tokens ($0.23)" in shown
+        assert "unexplained: 70,000 tokens ($0.40) in 1 cache break" in shown
+    if kind != "markdown":
+        assert "$0.23 paid again" in shown
+
+
+def test_simulate_shows_a_person_both_under_their_own_names():
+    shown = lore("simulate", wasteful()).out
+    assert "paid again without need: 40,000 tokens, $0.23 more than reading them" in shown
+    assert "unexplained: 70,000 tokens in 1 turn, $0.40" in shown
