@@ -7,12 +7,14 @@ from typing import Any
 from msgspec import Raw
 
 from lore.cache.base import Prediction
-from lore.cache.levels import Levels, Situation
+from lore.cache.forecast import Situation
+from lore.cache.levels import Levels
 from lore.model.events import Billed, Verdict
 from lore.model.items import AssistantMessage, CompactDivider, Item, TextBlock, ToolCall, UserMessage
 from lore.model.state import Change, Entry, Sign
 from lore.model.turn import Basis, Prompt, Turn
 from lore.model.vector import Vector
+from lore.run.rules import packaged
 
 BEGIN = 1_780_000_000.0  # May 2026: runs of calls count once
 ONE_BY_ONE = 1_784_000_000.0  # July 2026: each block counts
@@ -27,7 +29,7 @@ class Talk:
     """A session as the level model sees it. `turn` predicts and learns; what it leaves is in the attributes."""
 
     def __init__(self, begin: float = BEGIN) -> None:
-        self.levels = Levels()
+        self.levels = Levels(packaged)
         self.entries: Vector[Entry] = Vector()
         self.time = begin
         self.number = 0

@@ -15,6 +15,7 @@ from fuzz.samples import CORPUS
 from lore.cache.levels import Levels
 from lore.model.events import Billed, Verdict
 from lore.recording.opening import Options
+from lore.run.rules import packaged
 from strategies import claude_logs
 
 SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
@@ -24,7 +25,7 @@ _bills = st.one_of(st.none(), st.builds(Billed, _counts, _counts, _counts, _coun
 
 
 def predictions(turns):
-    levels, found = Levels(), []
+    levels, found = Levels(packaged), []
     for turn in turns:
         found.append(levels.predict(turn))
         levels.learn(turn)

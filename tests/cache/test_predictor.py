@@ -13,8 +13,8 @@ from lore.model.turn import Prompt, Turn
 BILL = Billed(3, 0, 22_500, 10, 22_500, 0)
 
 
-def seen(pause=None, why="goes-on", lifetime=300.0):
-    return SimpleNamespace(pause=pause, stood=22_000, lifetime=lifetime, level=SimpleNamespace(why=why))
+def seen(pause=None, lifetime=300.0):
+    return SimpleNamespace(pause=pause, lifetime=lifetime)
 
 
 def billed(usage):
@@ -27,7 +27,7 @@ def billed(usage):
 )  # fmt: skip
 def test_what_a_pause_lost_counts_as_read_where_it_would_have_lived(pause, why, read):
     """Learned from as it was billed, such a drop became the level of a head, and a compaction fell to it later."""
-    found = living(billed(BILL), 3600.0, seen(why=why), seen(pause, "expiry")).usage
+    found = living(billed(BILL), 3600.0, 22_000, seen(pause), goes_on=why == "goes-on").usage
     assert (found.read_tokens, found.write_tokens) == (read, 22_500 - read)
     assert (found.write_1h_tokens, found.write_5m_tokens) == (found.write_tokens, 0)
 
@@ -36,13 +36,13 @@ def test_what_a_pause_lost_counts_as_read_where_it_would_have_lived(pause, why, 
 def test_a_bill_of_what_lives_an_hour_already_is_left_as_it_is(pause):
     """A drop for another reason counted as read: of sessions whose every write lives an hour, 5 of 29 gained by it."""
     turn = billed(Billed(3, 0, 22_500, 10, 0, 22_500))
-    assert living(turn, 3600.0, seen(pause), seen(pause, lifetime=3600.0)) is turn
+    assert living(turn, 3600.0, 22_000, seen(pause, lifetime=3600.0), goes_on=True) is turn
 
 
 def test_a_bill_that_says_nothing_of_lifetimes_had_the_default():
     turn = billed(Billed(3, 20_000, 500, 10))
-    assert living(turn, 300.0, seen(), seen()) is turn
-    assert living(turn, 3600.0, seen(), seen()).usage.write_1h_tokens == 500
+    assert living(turn, 300.0, 22_000, seen(), goes_on=True) is turn
+    assert living(turn, 3600.0, 22_000, seen(), goes_on=True).usage.write_1h_tokens == 500
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from lore.cache.levels import Predicted, Transcripts
 from lore.judge.base import findings_of
 from lore.model.events import Billed
 from lore.model.state import Change
+from lore.run.rules import packaged
 from lore.run.verdicts import Dated
 from model.making import assistant, body, parsed, turn
 
@@ -139,7 +140,7 @@ def test_a_quick_judge_says_the_same_of_a_transcript(sign):
 def test_the_bill_of_a_turn_is_not_known_to_what_foresees_it():
     found = []
     for last in (bill(10_000, 2_500), bill(0, 12_500), bill(12_300, 200)):
-        talk, judge, levels = Talk(), Dated().judge(), Transcripts()
+        talk, judge, levels = Talk(), Dated().judge(), Transcripts(packaged)
         talk.ask()
         for number, one in enumerate((bill(10_000, 2_000), bill(12_000, 300), last)):
             talk.turn(one, signs=("effort",) if number == 2 else ())

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from lore.cache.bills import DROP
 from lore.model.events import Billed
 from lore.model.turn import Section
 
@@ -46,6 +47,19 @@ class Prediction(NamedTuple):
     reason: str = ""
     write_1h: int | None = None
     outcomes: tuple[Outcome, ...] = ()
+
+    @property
+    def probability(self) -> float:
+        """How likely about `read` is read, within what is no drop; 1 where the model knows of one outcome alone."""
+        if self.read is None or not self.outcomes:
+            return 1.0
+        return sum(outcome.probability for outcome in self.outcomes if abs(outcome.read - self.read) <= DROP)
+
+    def falls_below(self, stood: int) -> float:
+        """Return how likely the read falls short of what stood there by more than `DROP`."""
+        if not self.outcomes:
+            return float(self.read is not None and self.read < stood - DROP)
+        return sum(outcome.probability for outcome in self.outcomes if outcome.read < stood - DROP)
 
     @property
     def total(self) -> int | None:

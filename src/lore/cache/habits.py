@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from lore.cache.base import Outcome
 
 PRIOR = 0.5  # occurrences of each kind that are assumed before any was counted (Jeffreys)
-WEIGHT = 2.0  # occurrences: what one session does it does again, so that few of its own turns outweigh other sessions
+WEIGHT = 4.0  # occurrences: what one session does it does again, so that few of its own turns outweigh other sessions
 SURE = 0.9  # a probability from here on is near 1
 Moment: TypeAlias = Literal["request", "prompt"]
 Moves: TypeAlias = Literal["head", "history", "text"]
@@ -105,28 +105,36 @@ class Habits:
         self._found = lru_cache(4096)(self._find)
 
     def find(
-        self, sign: str, *, prompted: bool, first: bool = False, version: str = "", model: str = ""
+        self,
+        sign: str,
+        *,
+        prompted: bool,
+        first: bool = False,
+        version: str = "",
+        model: str = "",
+        waited: bool = False,
     ) -> Habit | None:
         """Return the row that holds; `prompted`: at a new prompt of the user, `first`: the chain's first occurrence.
 
-        `model` is spelled as `rules.normal` spells it.
+        `model` is spelled as `rules.normal` spells it; what `waited` for the prompt was shown by an earlier request.
         """
-        return self._found(sign, prompted, first, version, model)
+        moments = ("prompt",) if waited else MOMENTS if prompted else ("request",)
+        return self._found(sign, moments, first, version, model)
 
-    def _find(self, sign: str, prompted: bool, first: bool, version: str, model: str) -> Habit | None:  # noqa: FBT001
+    def _find(self, sign: str, moments: tuple[Moment, ...], first: bool, version: str, model: str) -> Habit | None:  # noqa: FBT001
         number = version_of(version)
         return next(
             (
                 row
                 for row in self._by_sign.get(sign, ())
-                if _holds(row, prompted=prompted, first=first, number=number, name=model)
+                if row.moment in moments and _holds(row, first=first, number=number, name=model)
             ),
             None,
         )
 
 
-def _holds(row: Habit, *, prompted: bool, first: bool, number: tuple[int, ...], name: str) -> bool:
-    if (row.moment == "prompt" and not prompted) or row.first not in (None, first):
+def _holds(row: Habit, *, first: bool, number: tuple[int, ...], name: str) -> bool:
+    if row.first not in (None, first):
         return False
     if (row.since or row.until) and not number:
         return False

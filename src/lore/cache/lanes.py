@@ -11,25 +11,21 @@ A lane is what one model was sent on one chain. Its anchors are known positions:
 stand so many tokens, kept for so long. They ascend in entries and tokens; what is popped was changed, has expired or
 was shown not to be there, and never comes back, so that all work is O(turns).
 
-How likely a sign is to move the prefix was measured over many sessions, which counts as much as `WEIGHT` occurrences;
-what the chain's own turns showed is added to it. (Source: chances of a drop given the sign and within the lifetime,
-over 38,782 transitions of 769 sessions. Text of hooks beside results was not counted there: its chance is unknown, a
-half, until the session shows it.)
-
 The head (tools and system, which a transcript does not hold) has two sizes: `floor`, what is read where the lane's own
 entries are of no use (expired, other tools), since other sessions keep it; and `head`, what is read where only history
-changed. Both are learned from the lane's first turn and its drops.
+changed. The floor is what the lane's first turn read, then what was read after an expiry, another system prompt or a
+compaction of the log: a drop whose cause is a guess says nothing of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Raw
 
-from lore.cache.bills import BYTES_PER_TOKEN, GRACE, lookback
+from lore.cache.bills import BYTES_PER_TOKEN, GRACE, POSITIONS, lookback
 from lore.model.items import (
     AssistantMessage,
     Block,
@@ -50,17 +46,16 @@ MOST_ENTRIES = 4_000  # looked at for one turn; more only where a long history w
 _LEAST, _MOST = 1.0, 16.0  # bytes a token
 _WEIGHT = 2_000.0  # tokens' worth of the rate that holds before anything was learned
 _SCARCE = 16.0  # bytes a token: an output count below that share of what is visible is a count of its beginning
-WEIGHT = 2.0
-LIKELY = 0.75  # a drop is foreseen from here on, so that few are false
 _ENVELOPE = 600  # bytes of a record that no prompt holds
 _IMAGE = b'"type":"image"'
 _LOOKED_AT = 256
+_FAR = 200  # entries behind a position that are surely more than `POSITIONS`
 
 
 class Growth(NamedTuple):
     """What stands behind an earlier prompt: `spoken` and `given` in bytes (by the model, to it), `images`, `positions`.
 
-    `prompted` says that a user's message is among it.
+    `prompted` says that a user's message is among it, `thought` how much of what was spoken is thinking.
     """
 
     spoken: int = 0
@@ -68,12 +63,13 @@ class Growth(NamedTuple):
     images: int = 0
     positions: int = 0
     prompted: bool = False
+    thought: int = 0
 
 
 def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     """Measure what stands behind the first `start` entries; `at` is when it was asked."""
     runs = lookback(at).runs
-    spoken = given = images = positions = 0
+    spoken = thought = given = images = positions = 0
     prompted, group = False, -1
     for entry in islice(entries.since(start), MOST_ENTRIES):
         item = entry.item
@@ -92,8 +88,11 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
         match item:
             case AssistantMessage():
                 blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
-                spoken += _bytes(blocks)
-                positions += len(blocks) - sum([isinstance(block, ThinkingBlock) for block in blocks])
+                thinking = [block for block in blocks if isinstance(block, ThinkingBlock)]
+                size = _bytes(blocks)
+                spoken += size
+                thought += _bytes(thinking) if len(thinking) < len(blocks) else size
+                positions += len(blocks) - len(thinking)
             case UserMessage():
                 blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
                 given += _bytes(blocks)
@@ -105,7 +104,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
                 positions += 1
             case OpaqueItem():
                 given += max(0, _size(item.record) - _ENVELOPE)
-    return Growth(spoken, given, images, positions, prompted)
+    return Growth(spoken, given, images, positions, prompted, thought)
 
 
 def _bytes(blocks: Iterable[Block]) -> int:
@@ -118,7 +117,7 @@ def _bytes(blocks: Iterable[Block]) -> int:
             case RawBlock():
                 found += _size(block.json)
             case ThinkingBlock():
-                found += _size(block.text) + len(block.signature or "")
+                found += max(0, _size(block.text) - 2) or len(block.signature or "")  # that stands for what is left out
             case TextBlock():
                 found += _size(block.text)
     return found
@@ -131,21 +130,34 @@ def _size(raw: Raw) -> int:
 class Rate:
     """Bytes a token of what came in, and of what the model said."""
 
-    __slots__ = ("_bytes", "_tokens")
+    __slots__ = ("_answer_bytes", "_answer_tokens", "_bytes", "_tokens")
 
     def __init__(self) -> None:
         self._bytes, self._tokens = BYTES_PER_TOKEN * _WEIGHT, _WEIGHT
+        self._answer_bytes, self._answer_tokens = 0.0, 0.0
 
     @property
     def bytes_per_token(self) -> float:
-        """The rate as it was learned so far."""
+        """The rate of what came in as it was learned so far."""
         return min(_MOST, max(_LEAST, self._bytes / self._tokens))
+
+    def spoken_tokens(self, size: int) -> int:
+        """Estimate so many bytes of an answer: by the answers that bills told apart, else as what came in."""
+        if not self._answer_tokens:
+            return round(size / self.bytes_per_token)
+        return round(size / min(_MOST, max(_LEAST, self._answer_bytes / self._answer_tokens)))
+
+    def learn_answer(self, size: int, tokens: int) -> None:
+        """Take how many tokens an answer alone has."""
+        if tokens > 0 and _LEAST / 2 <= size / tokens <= _MOST * 2:
+            self._answer_bytes += size
+            self._answer_tokens += tokens
 
     def answer_tokens(self, grown: Growth, output: int | None) -> int:
         """Return the tokens of the answer before the turn, as they stand in the prompt."""
         if output is not None and output * _SCARCE >= grown.spoken:
             return output
-        return round(grown.spoken / self.bytes_per_token)
+        return self.spoken_tokens(grown.spoken)
 
     def tokens(self, grown: Growth, output: int | None) -> int:
         """Estimate by how many tokens a prompt grew."""
@@ -185,6 +197,8 @@ class Lane:
         self.entries: Vector[Entry] = Vector()
         self.rest: tuple[object, ...] = ()
         self.used: float | None = None
+        self.total: int | None = None
+        self.whole_answers = True  # what was billed as output stood in the next prompt
         self.floor: int | None = None
         self.known_head: int | None = None
         self.first: int | None = None
@@ -222,6 +236,28 @@ class Lane:
             self.anchors.pop()
         return self.top
 
+    def positions(self, anchor: Anchor, at: float | None) -> int:
+        """Count the positions behind one that is known; where they are surely too many, no more exactly than that."""
+        far = len(self.entries) - anchor.size
+        return far if far > _FAR else growth(self.entries, anchor.size, at).positions
+
+    def reaches(self, anchor: Anchor, at: float | None) -> bool:
+        """Tell whether a breakpoint at the end looks back to a position; tools and system have their own."""
+        return not anchor.size or self.positions(anchor, at) <= POSITIONS
+
+    def left(self, size: int, at: float | None) -> int:
+        """Return the position that is left where all behind `size` entries changed: the head where it is too far."""
+        left = self.before(size)
+        if left is None or self.positions(left, at) > POSITIONS:
+            return self.head
+        return max(left.tokens, self.head)
+
+    def answer_tokens(self, grown: Growth, output: int | None) -> int:
+        """Return the tokens of the answer before a prompt; its thinking is among them where that stays."""
+        if self.whole_answers:
+            return self.rate.answer_tokens(grown, output)
+        return self.rate.spoken_tokens(grown.spoken - grown.thought)
+
     def put(self, anchor: Anchor) -> None:
         """Add a position at the end; what it contradicts goes."""
         while self.anchors and (self.anchors[-1].size >= anchor.size or self.anchors[-1].tokens > anchor.tokens):
@@ -234,33 +270,22 @@ class Lane:
             self.anchors.pop()
 
 
-class Chance(NamedTuple):
-    """How often a drop followed, and what it moved: the `head` (tools and system) or the `history` behind it."""
+class Waiting(NamedTuple):
+    """Text that came since the last prompt of the user and may be moved at the next one, behind `size` entries.
 
-    share: float
-    reach: Literal["head", "history"]
+    `names` are what put it in, `version` the client's.
+    """
 
-
-CHANCES: dict[str, Chance] = {
-    "client-version": Chance(1.0, "head"),
-    "effort": Chance(1.0, "history"),
-    "resume": Chance(0.67, "history"),
-    "api-error": Chance(0.51, "history"),
-    "hook-context": Chance(0.5, "history"),
-    "slash-command": Chance(0.44, "history"),
-    "tool-reference": Chance(0.33, "head"),
-    "micro-compaction": Chance(0.33, "history"),
-    "permission-mode": Chance(0.25, "history"),
-    "interrupt": Chance(0.19, "history"),
-    "tools-delta": Chance(0.15, "head"),
-    "instructions-delta": Chance(0.15, "head"),
-    "skill": Chance(0.14, "history"),
-    "image": Chance(0.08, "history"),
-}
+    size: int
+    names: tuple[str, ...]
+    version: str
 
 
 class ChainLevels:
-    """What is remembered of one chain."""
+    """What is remembered of one chain.
+
+    `shown` are the signs that it showed so far, `waiting` the text that waits for the next prompt, by its sign.
+    """
 
     def __init__(self) -> None:
         self.lanes: dict[str | None, Lane] = {}
@@ -271,17 +296,5 @@ class ChainLevels:
         self.uncached = 0
         self.output: int | None = None
         self.lives: float | None = None
-        self.hidden = False
-        self.waiting: int | None = None
-        self.hooks: tuple[str, ...] = ()
-        self._signs: dict[str, tuple[int, int]] = {}  # how often each was seen, and a drop followed
-
-    def is_likely(self, sign: str) -> bool:
-        """Tell whether a drop is foreseen where a sign with a chance was seen."""
-        seen, fell = self._signs.get(sign, (0, 0))
-        return (CHANCES[sign].share * WEIGHT + fell) / (WEIGHT + seen) >= LIKELY
-
-    def learn(self, sign: str, *, fell: bool) -> None:
-        """Take what followed a sign."""
-        seen, before = self._signs.get(sign, (0, 0))
-        self._signs[sign] = seen + 1, before + fell
+        self.shown: set[str] = set()
+        self.waiting: dict[str, Waiting] = {}

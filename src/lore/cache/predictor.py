@@ -15,7 +15,8 @@ from msgspec import structs
 from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Look, Prediction, Request
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, unbelievable
 from lore.cache.breakpoints import Breakpoints
-from lore.cache.levels import BY_LEVEL, Levels, Predicted, Situation
+from lore.cache.forecast import Situation
+from lore.cache.levels import BY_LEVEL, Levels, Predicted
 from lore.cache.registry import Option, cache_named, make
 from lore.cache.rules import Rules, cache_of, is_transcript, normal, served_by
 from lore.cache.views import PLAIN, VIEWS, Count, Views, automatic
@@ -106,26 +107,30 @@ def _living(breakpoint: Breakpoint, lives: float) -> Breakpoint:
 class _LivingLevels(Levels):
     """Levels of which every entry lives as long as is asked for, if that is asked.
 
-    The recorded levels are followed beside: they know what had expired and what was lost for another reason.
+    The recorded levels are followed beside: they know what had expired and what was lost for another reason, and what
+    they count of habits holds for both, so that a habit makes no difference between them.
     """
 
-    def __init__(self, lives: float | None, touched: Touched) -> None:
-        super().__init__()
+    def __init__(self, rules: Rules, lives: float | None, touched: Touched) -> None:
+        self._recorded = Levels(lambda: rules)
+        super().__init__(lambda: rules, None if lives is None else self._recorded.tallies)
         self._lives = lives
         self._touched = touched
-        self._recorded = Levels()
+        self._why = ""
 
     def predict(self, turn: Turn) -> Prediction:
         if self._lives is not None:
             self._recorded.predict(turn)
-        return super().predict(turn)
+        prediction = super().predict(turn)
+        self._why = prediction.reason
+        return prediction
 
     def learn(self, turn: Turn) -> str:
         if self._lives is None:
             return super().learn(turn)
         before = self._recorded.situation
         self._recorded.learn(turn)
-        other = living(turn, self._lives, self.situation, before)
+        other = living(turn, self._lives, self.situation.stood, before, goes_on=self._why in _GOES_ON)
         if turn.usage is not None and turn.usage.write_tokens:
             self._touched.take(changed=other is not turn)
         return super().learn(other)
@@ -170,7 +175,9 @@ class Predictor:
             key = ("levels", *key[1:])
         turns = self._turns.get(key)
         if turns is None:
-            turns = _LivingLevels(self._change.lifetime, self.touched) if key[0] != name else self._requests(key, turn)
+            lives = self._change.lifetime
+            levels = key[0] != name
+            turns = _LivingLevels(self.rules, lives, self.touched) if levels else self._requests(key, turn)
             self._turns[key] = turns
         prediction = turns.predict(turn)
         situation = turns.situation if isinstance(turns, _LivingLevels) else None
@@ -201,17 +208,17 @@ def _bound(rules: Rules, provider: str, platform: str) -> Look:
     return look
 
 
-def living(turn: Turn, seconds: float, situation: Situation, recorded: Situation) -> Turn:
+def living(turn: Turn, seconds: float, stood: int | None, recorded: Situation, *, goes_on: bool) -> Turn:
     """Return a turn as if all that was written lived so long (five minutes, or an hour); itself where it does.
 
     What the bill lost over a pause that this life would have outlived and the `recorded` one did not counts as read:
     nothing is to be learned from a drop that would not have been. Any other drop stays: it has another reason.
     """
-    usage, pause, lives, stood = turn.usage, recorded.pause, recorded.lifetime, situation.stood
+    usage, pause, lives = turn.usage, recorded.pause, recorded.lifetime
     if usage is None or usage.write_tokens is None:
         return turn
     read, write = usage.read_tokens, usage.write_tokens
-    outlived = pause is not None and lives is not None and lives < pause <= seconds and situation.level.why in _GOES_ON
+    outlived = pause is not None and lives is not None and lives < pause <= seconds and goes_on
     back = min(stood - read, write) if outlived and read is not None and stood is not None and read < stood else 0
     if not back and _all_live(usage, seconds):
         return turn

@@ -18,7 +18,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from lore.cache.levels import Predicted, Situation, Transcripts
+from lore.cache.forecast import Situation
+from lore.cache.levels import Predicted, Transcripts
 from lore.cache.prices import MILLION
 from lore.cache.rules import Rules, cache_of, is_transcript, served_by
 from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict, price_of
@@ -60,8 +61,8 @@ class _DeferredLevels:
     Turns wait until then, at most `WAITING` of them, and are followed in their order.
     """
 
-    def __init__(self) -> None:
-        self._transcripts = Transcripts()
+    def __init__(self, rules: Callable[[], Rules]) -> None:
+        self._transcripts = Transcripts(rules)
         self._waiting: list[Turn] = []
         self.seen: Predicted | None = None
 
@@ -116,7 +117,7 @@ class Judge:
         """Judge the next turn; `foreseen` is a prediction made before its bill was read, by whatever cache."""
         levels, look = None, unknown
         if is_transcript(turn):
-            levels = self._levels = self._levels or _DeferredLevels()
+            levels = self._levels = self._levels or _DeferredLevels(self._dated)
             levels.take(turn, foreseen if foreseen is not None and _by_levels(foreseen, turn) else None)
             look = levels.situation
         extension = self._chained.extended(turn, look) if self._quick else None

@@ -32,7 +32,7 @@ from lore.cache.bills import (
     testifies,
     within_bill,
 )
-from lore.cache.levels import Situation
+from lore.cache.forecast import Situation
 from lore.cache.prices import Price
 from lore.judge.attribution import attribute, limited, too_far
 from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail

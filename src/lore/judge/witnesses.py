@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lore.cache.bills import SOON, TOLERANCE_TOKENS, cached, expiry
-from lore.cache.levels import Situation
+from lore.cache.forecast import Situation
 from lore.judge.rewrites import rewritten
 from lore.model.cause import Cause
 from lore.model.codes import Code
