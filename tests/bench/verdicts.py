@@ -39,9 +39,11 @@ class Judged(NamedTuple):
 
     @property
     def transition(self) -> bool:
-        """Whether it and the turn before were billed, so that a prediction can be held against the naive rule."""
+        """Whether it goes on from a turn that was billed, so that a prediction can be held against the naive rule."""
         left, bill = self.must.left, self.must.request.bill
-        return left is not None and left.bill is not None and bill is not None and not self.must.request.failed
+        if left is None or left.bill is None or bill is None or self.must.request.failed:
+            return False
+        return self.must.extends or self.row["lost_tokens"] is not None  # else it begins a chain of its own
 
     @property
     def read(self) -> int:
@@ -260,10 +262,7 @@ def contradicted() -> Fields:
 
 def missed() -> Fields:
     """Count the breaks in pairs that are called fine."""
-    fine = [
-        turn for turn in every() if turn.transition and turn.lead is None and turn.must.at_least is not None
-        and (turn.must.extends or turn.row["lost_tokens"] is not None)
-    ]  # fmt: skip
+    fine = [turn for turn in every() if turn.transition and turn.lead is None and turn.must.at_least is not None]
     measure, bar = "breaks missed in pairs called fine", "0"
     if not fine:
         return measure, bar, ABSENT, None
