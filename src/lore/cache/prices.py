@@ -8,7 +8,6 @@ tokens are multiplied.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import NamedTuple, Protocol
@@ -80,15 +79,16 @@ class Price(NamedTuple):
 
     def parts(self, bill: Counts) -> dict[str, Decimal]:
         """Return what a bill cost by kind of price; kinds whose count or price is not known are left out."""
-        parts = Counter(self._parts_of_counts(bill))
+        found = [self._parts_of_counts(bill)]
         if isinstance(bill, Billed):
             tools = dict(self.tools)
-            for name, requests in bill.server_tools:
-                if name in tools:
-                    parts[name] += requests * tools[name] / THOUSAND
-            for counts, price in zip(bill.iterations, self.passes, strict=False):
-                parts.update({} if price is None else price.parts(counts))
-        return dict(parts)
+            found += [{name: count * tools[name] / THOUSAND} for name, count in bill.server_tools if name in tools]
+            passes = zip(bill.iterations, self.passes, strict=False)
+            found += [price.parts(counts) for counts, price in passes if price is not None]
+        parts: dict[str, Decimal] = {}
+        for kind, paid in (entry for some in found for entry in some.items()):
+            parts[kind] = parts.get(kind, Decimal(0)) + paid
+        return parts
 
     def _parts_of_counts(self, usage: Counts) -> dict[str, Decimal]:
         hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
@@ -145,7 +145,9 @@ def rates(
             rate = None if multiple is None else multiple * uncached
         found[kind] = None if rate is None else rate * sides["output" if kind == "output" else "input"]
     tools = ((tool, money(f"price_{tool}")) for tool in TOOLS)
-    return Price(**found, tools=tuple([(tool, rate) for tool, rate in tools if rate is not None]))
+    known = tuple([(tool, rate) for tool, rate in tools if rate is not None])
+    uncached, read, write, write_5m, write_1h, output = (found[kind] for kind in KINDS)
+    return Price(uncached, read, write, write_5m, write_1h, output, known)
 
 
 def _sides(find: Callable[[str], Row | None], factors: Iterable[str]) -> dict[str, Decimal] | None:
@@ -156,7 +158,7 @@ def _sides(find: Callable[[str], Row | None], factors: Iterable[str]) -> dict[st
         if row is None or not isinstance(row.value, Decimal):
             return None
         every *= row.value
-    sides = dict.fromkeys(("input", "output"), every)
+    sides: dict[str, Decimal] = {"input": every, "output": every}
     for side in sides:  # by the prompt's length
         row = find(f"multiple_{side}")
         if row is not None:

@@ -266,8 +266,9 @@ class Ledger:
 
     def side(self, figures: Figures) -> CompactedSide:
         """Return the sums."""
+        billed = BilledResult(**self._counts, partial_output=True if self._partial else UNSET)
         return CompactedSide(
-            figures=figures, prompt_tokens=self.prompts, largest_tokens=self.largest,
-            billed=BilledResult(*self._counts.values(), True if self._partial else UNSET), cost=dollars(self.cost),
+            figures=figures, prompt_tokens=self.prompts, largest_tokens=self.largest, billed=billed,
+            cost=dollars(self.cost),
             by_price={kind: float(round(paid, 6)) for kind, paid in sorted(self._parts.items())},
         )  # fmt: skip

@@ -85,12 +85,10 @@ def billed_of(raw: bytes, tier: bytes = b"") -> Billed | None:
     `tier` is the `service_tier` beside it, as JSON: OpenAI's responses have it there.
     """
     try:
-        usage = decode(raw)
-        if isinstance(usage, dict) and tier[:1] == b'"':
-            usage = {"service_tier": decode(tier), **usage}
+        usage, beside = decode(raw), {"service_tier": decode(tier)} if tier[:1] == b'"' else {}
     except (ValueError, RecursionError):
         return None
-    return billed_from(cast("dict[str, Any]", usage)) if isinstance(usage, dict) else None
+    return billed_from({**beside, **cast("dict[str, Any]", usage)}) if isinstance(usage, dict) else None
 
 
 def billed_from(usage: dict[str, Any]) -> Billed | None:
@@ -195,7 +193,7 @@ def _written(usage: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _object(usage: dict[str, Any], key: str) -> dict[str, Any]:
+def _object(usage: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = usage.get(key)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 

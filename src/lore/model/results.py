@@ -150,13 +150,15 @@ class BilledResult(Struct, frozen=True):
         return cls(*counts, True if partial else UNSET)
 
     @classmethod
-    def sum_of(cls, bills: Iterable[Counts | BilledResult], *, partial: bool = False) -> BilledResult:
+    def sum_of(cls, bills: Iterable[Counts | BilledResult]) -> BilledResult:
         """Add what is known; None where nothing is."""
         every = list(bills)
-        partial = partial or any(getattr(bill, "partial_output", False) for bill in every)
-        columns = ([getattr(bill, name) for bill in every] for name in cls.__struct_fields__[:4])
-        known = ([count for count in column if count is not None] for column in columns)
-        return cls(*(sum(counts) if counts else None for counts in known), True if partial else UNSET)
+        partial = any(isinstance(bill, BilledResult) and bill.partial_output is True for bill in every)
+        sums: list[int | None] = []
+        for name in cls.__struct_fields__[:4]:
+            counts = [count for bill in every if (count := getattr(bill, name)) is not None]
+            sums.append(sum(counts) if counts else None)
+        return cls(*sums[:4], partial_output=True if partial else UNSET)
 
 
 class VerdictResult(Struct, frozen=True):
