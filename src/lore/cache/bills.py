@@ -270,15 +270,6 @@ def bills_writes(turn: Turn) -> bool:
     return wrote is not None and (wrote > 0 or turn.dialect in BILLS_WRITES)
 
 
-def never_cached(left: Turn) -> bool:
-    """Tell whether a bill shows a prompt that is too short to be cached where nobody sets breakpoints."""
-    served = provider_of(left.call.endpoint, left.prompt.model, left.dialect)
-    return served in ("openai", "azure") and 0 < prompt_tokens(left.usage) < _LEAST
-
-
-_LEAST = 1024  # tokens: what OpenAI caches at least
-
-
 def block_tokens(left: Turn) -> int:
     """Return the tokens of one block of the turn's cache: shorter ends are not cached. 128 where not known."""
     served = provider_of(left.call.endpoint, left.prompt.model, left.dialect)

@@ -18,13 +18,14 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from lore.cache.bills import BYTES_PER_TOKEN, cached, has_unseen, prompt_tokens
 from lore.cache.forecast import Situation
 from lore.cache.levels import Predicted, Transcripts
 from lore.cache.prices import MILLION
-from lore.cache.rules import Rules, cache_of, is_transcript, served_by
+from lore.cache.rules import Rules, cache_of, is_transcript, minimum_tokens, served_by
 from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict, price_of
-from lore.judge.laws import Laws, UnderMinimum
-from lore.judge.pairs import Extension, Look, Pair, Pairs, unknown
+from lore.judge.laws import MOST, ROOM, Laws, UnderMinimum
+from lore.judge.pairs import Extension, Look, Pair, Pairs, is_remark, unknown
 from lore.judge.reads import Beside, Reads, ReadShort, Unread
 from lore.judge.witnesses import started_in_parallel
 from lore.model.cause import Cause
@@ -125,6 +126,8 @@ class Judge:
         if foreseen is None and levels is not None:
             foreseen = levels.seen
         verdict = Verdict(turn, pair, compared=extension is not None or pair is not None, foreseen=foreseen)
+        if verdict.pair is not None and turn.basis is None:
+            verdict = verdict._replace(pair=cacheable(verdict.pair, self._dated))
         verdict = self._priced(verdict)
         if turn.basis is None:  # what is rebuilt from a log is not what was sent
             self._rules.turn(turn, verdict.pair)
@@ -164,6 +167,30 @@ class Judge:
     def finish(self, place: Place) -> list[Finding]:
         """Return what was found in the chains that are left, when there are no more turns."""
         return [finding for chain in self._rules.chains for finding in self._rules.ended(chain, place)]
+
+
+def cacheable(pair: Pair, rules: Callable[[], Rules]) -> Pair:
+    """Return a pair that lost nothing where a prompt of it is shorter than what its model caches, else the pair.
+
+    A bill says how long a prompt was, and that it was cached all the same; else bytes do, with room for the estimate.
+    """
+    if not pair.is_break or cached(pair.left.usage):
+        return pair
+    sides = (pair.left, pair.bytes.left), (pair.right, pair.bytes.right)
+    for turn, size in sides:
+        tokens = prompt_tokens(turn.usage) or size / BYTES_PER_TOKEN * ROOM
+        if 0 < tokens < MOST and not cached(turn.usage) and tokens < (minimum_tokens(rules(), turn) or 0):
+            if not prompt_tokens(turn.usage) and (turn.prompt.partial or has_unseen(turn.prompt)):
+                continue
+            short = tuple([_too_short(cause) for cause in pair.causes])
+            return replace(pair, causes=short, lost=(0,) * len(pair.lost), uncacheable=True)
+    return pair
+
+
+def _too_short(cause: Cause) -> Cause:
+    if is_remark(cause) or cause.kind == "expected":
+        return cause
+    return replace(cause, qualifiers=(*cause.qualifiers, "under-minimum"))
 
 
 def _by_levels(foreseen: Predicted, turn: Turn) -> bool:

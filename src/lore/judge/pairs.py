@@ -25,7 +25,6 @@ from lore.cache.bills import (
     fall,
     lifetime,
     lost_lifetime,
-    never_cached,
     prompt_tokens,
     read_again,
     shortfall,
@@ -85,7 +84,8 @@ class Pair(Struct, frozen=True):
     `lost` counts, for each cause, the bytes from where it begins to where the left wanted to be cached;
     `short` the tokens that the right's bill reads less than the left's left in the cache, `fell` the same
     but 0 within tolerance; None unknown. `bytes_per_token` is the right's, from its bill, or a default.
-    `columns` holds what bytes, bill and verdict say, each for itself.
+    `columns` holds what bytes, bill and verdict say, each for itself. `uncacheable`: one of the two is shorter than
+    what its model caches, so nothing was lost.
     """
 
     left: Turn
@@ -100,6 +100,7 @@ class Pair(Struct, frozen=True):
     bytes_per_token: float
     columns: Columns
     price: Price | None = None
+    uncacheable: bool = False
 
     @property
     def lost_bytes(self) -> int:
@@ -402,7 +403,7 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
     billed, what was cached is not known: bytes say it then. It is never more than what was asked and not read: what
     was taken out of a prompt is not paid for again.
     """
-    if is_remark(pair.causes[number]):
+    if pair.uncacheable or is_remark(pair.causes[number]):
         return 0, "recorded" if pair.fell is not None else "estimated"
     tokens, source = (
         (counted, "counted") if counted is not None else (round(pair.lost[number] / pair.bytes_per_token), "estimated")
@@ -416,6 +417,6 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
 def _unbilled(pair: Pair) -> int:
     """Return how many tokens may have been lost that no bill says were cached: writes are billed by few providers."""
     left, right = pair.left, pair.right
-    if bills_writes(left) or read_again(left, right) or never_cached(left) or left.chain != right.chain:
+    if bills_writes(left) or read_again(left, right) or left.chain != right.chain:
         return 0
     return prompt_tokens(left.usage) - (right.usage.read_tokens or 0 if right.usage else 0)

@@ -24,6 +24,7 @@ Qualifier: TypeAlias = Literal[
     "another-process",
     "after-a-pause",
     "within-a-block",
+    "under-minimum",
     "contradicted",
 ]
 E = TypeVar("E", bound=Struct)

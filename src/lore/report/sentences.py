@@ -365,6 +365,7 @@ _STRENGTHS = {
 _QUALIFIERS = {
     "read-all-the-same": "but the bill read all that was sent before: nothing was lost, the provider sees one text",
     "nothing-lost": "but the bill says that nothing was lost",
+    "under-minimum": "nothing was lost: so short a prompt is not cached",
     "stored-otherwise": "one body was stored otherwise by its recorder",
     "another-process": "another process went on with the session",
     "after-a-pause": "the session went on after a pause",

@@ -19,6 +19,7 @@ from lore.cache.registry import cache_named
 from lore.cache.rules import Rules
 from lore.errors import LoreError
 from lore.judge.base import Place, Verdict
+from lore.judge.judge import cacheable
 from lore.judge.pairs import Pairs
 from lore.model.codes import Reader
 from lore.model.events import MAIN
@@ -141,6 +142,8 @@ def diff_files(left: str, right: str, comparison: Comparison) -> Diff:
     pairs.advance(before)
     pair = pairs.advance(after)
     assert pair is not None  # a second turn makes a pair
+    if after.basis is None:
+        pair = cacheable(pair, comparison.dated.rules)
     comparison.predicted(before)
     place = Place(names[1].path, reader=comparison.reader or ("user" if after.basis is not None else "author"))
     return comparison.figures(before).describe(

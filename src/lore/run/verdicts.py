@@ -43,9 +43,13 @@ class Dated(NamedTuple):
         if self.path:
             dated(self.path)
 
+    def rules(self) -> Rules:
+        """Return the rules; they are read once a process."""
+        return dated(self.path)
+
     def judge(self, *, quick: bool = False) -> Judge:
         """Make a judge of one recording; rules are read when they are first asked for."""
-        return Judge(lambda: dated(self.path), tolerance=self.tolerance, quick=quick)
+        return Judge(self.rules, tolerance=self.tolerance, quick=quick)
 
 
 PACKAGED = Dated()
