@@ -80,10 +80,12 @@ _PROFILE = re.compile(r"(?:(?P<region>[a-z-]+)\.)?(?:anthropic|openai)\.")
 
 def partial_output(rules: Rules, bill: Counts) -> bool:
     """Tell whether the program that noted a bill is known to keep only a part of its output tokens, by its version."""
-    if not isinstance(bill, Billed) or not bill.client:
-        return False
-    share = recorded_output(rules, bill.client)
-    return share is not None and share != 1
+    return isinstance(bill, Billed) and is_partial(rules, bill.client)
+
+
+def is_partial(rules: Rules, client: str) -> bool:
+    """Tell whether a program, by name and version, is known to note only a part of the output tokens."""
+    return bool(client) and recorded_output(rules, client) not in (None, 1)
 
 
 def recorded_output(rules: Rules, client: str) -> Decimal | Literal["unknown"] | None:

@@ -28,6 +28,7 @@ from lore.model.state import LONGEST, SIGNS, Chain, ClosedTurn, OpenTurn, Sessio
 
 _ENDS = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
 MOST_TOKENS = 10**9  # no request has as many
+MOST_CLIENTS = 16  # programs whose names are kept: a log may say another in every turn
 MOST_LAYERS = 1_000  # each is looked at in every turn in which one of them changed
 
 _replace = msgspec.structs.replace
@@ -242,7 +243,9 @@ def _add(totals: Totals, usage: e.Billed | None, sign: int = 1) -> Totals:
         read = _sum(read, counts.read_tokens, sign)
         write = _sum(write, counts.write_tokens, sign)
         output = _sum(output, counts.output_tokens, sign)
-    return Totals(totals.turns, uncached, read, write, output)
+    known = not usage.client or usage.client in totals.clients or len(totals.clients) >= MOST_CLIENTS
+    clients = totals.clients if known else (*totals.clients, usage.client)
+    return Totals(totals.turns, uncached, read, write, output, clients)
 
 
 def _sum(had: int | None, count: int | None, sign: int) -> int | None:

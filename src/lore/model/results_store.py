@@ -6,6 +6,8 @@ decisions, tasks, open_items, topics.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.model.codes import Problem
@@ -32,13 +34,16 @@ class SessionResult(Struct, frozen=True):
 
 
 class UsageResult(Struct, frozen=True):
-    """Usage summed over all chains."""
+    """Usage summed over all chains. `partial_output` is true where the log is known to hold only a part of the output
+    tokens of some turns, and left out elsewhere.
+    """
 
     turns: int
     uncached_tokens: int | None
     read_tokens: int | None
     write_tokens: int | None
     output_tokens: int | None
+    partial_output: Literal[True] | UnsetType = UNSET
 
 
 class FoldResult(Result, frozen=True, kw_only=True):

@@ -118,13 +118,14 @@ class Waiting(Struct, frozen=True, gc=False):
 
 
 class Totals(Struct, frozen=True, gc=False):
-    """Usage summed over turns; None where no turn said anything."""
+    """Usage summed over turns; None where no turn said anything. `clients` are the programs that noted it."""
 
     turns: int = 0
     uncached_tokens: int | None = None
     read_tokens: int | None = None
     write_tokens: int | None = None
     output_tokens: int | None = None
+    clients: tuple[str, ...] = ()
 
 
 class Index:

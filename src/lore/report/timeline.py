@@ -48,7 +48,7 @@ def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "
             (usage.uncached_tokens, "uncached"),
             (usage.read_tokens, "read"),
             (usage.write_tokens, "written"),
-            (usage.output_tokens, "output"),
+            (usage.output_tokens, "output (partial)" if usage.partial_output is True else "output"),
         )
         bill = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for count, name in counts)
         out.print(line(f"billed: {bill} tokens (recorded)"))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
+from lore.cache.billing import is_partial
 from lore.errors import LoreError
 from lore.formats.base import Read
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
@@ -22,6 +23,7 @@ from lore.model.state import Session, Totals
 from lore.recording.base import Problems, Recording, collected_seldom
 from lore.recording.events import session_log
 from lore.recording.opening import Options
+from lore.run.rules import packaged
 
 
 class Folded(NamedTuple):
@@ -85,6 +87,8 @@ class LogFold:
         chains = [ChainResult(chain.id, chain.kind, chain.turns, len(chain.entries)) for chain in state.chains.values()]
         session = SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
         usage = _sum([chain.totals for chain in state.chains.values()])
+        if any(is_partial(packaged(), client) for chain in state.chains.values() for client in chain.totals.clients):
+            usage = msgspec.structs.replace(usage, partial_output=True)
         kept = list(recording.problems.kept)
         result = FoldResult(session=session, timeline=raws, pruned=list(self.pruned), usage=usage, problems=kept)
         return Folded(result, shown)
