@@ -10,11 +10,13 @@ import pytest
 
 from cache.talk import ONE_BY_ONE, Talk, bill
 from lore.cache import lanes
-from lore.cache.bills import DROP
+from lore.cache.bills import DROP, total
 from lore.cache.levels import Levels
+from lore.cache.predictor import Predictor
 from lore.model.events import Billed
 from lore.model.state import Change, Sign
 from lore.model.turn import Basis, Prompt, Turn
+from lore.recording.opening import Options
 from lore.run.rules import packaged
 
 
@@ -443,3 +445,57 @@ def test_what_is_followed_is_remembered_as_what_is_predicted(seed):
             continue
         assert (followed.predict(turn), followed.situation) == (expected, predicted.situation)
         assert followed.learn(turn) == predicted.learn(turn)
+
+
+def holds(prediction, whole):
+    """Assert what holds of every prediction: nothing below zero, nothing above what is asked, chances that sum to 1."""
+    read, write, uncached = prediction.read, prediction.write, prediction.uncached
+    assert min(read, write, uncached) >= 0
+    assert read + write + uncached == prediction.total == whole
+    assert sum(outcome.probability for outcome in prediction.outcomes) == pytest.approx(1)
+    assert all(0 <= outcome.read <= whole for outcome in prediction.outcomes)
+    assert (prediction.outcomes[0].read, prediction.outcomes[0].why) == (read, prediction.reason)
+    assert 0 <= prediction.falls_below(read) <= 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_prediction_is_never_above_what_is_asked_and_never_below_zero(seed):
+    levels, known = Levels(packaged), 0
+    for turn in random_turns(seed):
+        prediction = levels.predict(turn)
+        if prediction.read is not None:
+            holds(prediction, levels.situation.whole)
+            known += 1
+        levels.learn(turn)
+    assert known > 30
+
+
+@pytest.mark.parametrize("cut", [1, 2, 5, 10])
+def test_what_is_left_of_a_history_that_shrank_bounds_the_read(cut):
+    """A head that was guessed too high from a long opening was read of a prompt that could not hold it."""
+    talk = Talk()
+    talk.ask(200)
+    talk.turn(bill(0, 60_000))
+    for stood in range(10):
+        talk.use(100)
+        talk.turn(bill(60_000 + 100 * stood, 100))
+    prediction = talk.turn(bill(0, 30_000), changes=(talk.rewind(len(talk.entries) - cut),))
+    holds(prediction, talk.situation.whole)
+
+
+@pytest.mark.corpus
+def test_no_prediction_of_real_sessions_is_above_what_is_asked(corpus):
+    turns = above = 0
+    for path in sorted((corpus / "claude-code").glob("*.jsonl")):
+        predictor = Predictor(packaged())
+        predictor.begin()
+        for turn in Options().open(str(path)).turns():
+            predicted = predictor.turn(turn)
+            if predicted.situation is None or predicted.prediction.read is None:
+                continue
+            holds(predicted.prediction, predicted.situation.whole)
+            billed = None if turn.usage is None else total(turn.usage)
+            turns += 1
+            above += billed is not None and predicted.prediction.read > billed
+    assert turns > 1_000
+    assert above <= turns // 100  # what the client took out without a word of it cannot be known before the bill

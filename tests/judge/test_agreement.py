@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lore.judge.agreement import Agreement, Row, agreement
 
 
@@ -28,6 +30,21 @@ def test_silence_is_compared_as_the_naive_rule():
     assert agreement([Row(90, None, 100)]).error == 10
 
 
+@pytest.mark.parametrize(("likely", "score"), [(1.0, 0.5), (0.5, 0.25), (0.0, 0.5), (None, 0.0)])
+def test_chances_are_scored_by_how_far_they_are_from_what_came(likely, score):
+    """Two of four fell; None: what came was said."""
+    fell = (True, True, False, False)
+    rows = [Row(0 if drop else 5_000, 0, 5_000, float(drop) if likely is None else likely) for drop in fell]
+    found = agreement(rows)
+    assert (found.brier, found.base_brier) == (score, 0.25)
+
+
+def test_prompts_are_counted_apart():
+    found = agreement([Row(100, 100, 100, prompted=True), Row(100, 50, 100, prompted=True), Row(100, 100, 100)])
+    assert (found.prompts, found.prompts_within, found.turns) == (2, 1, 3)
+
+
 def test_of_nothing_there_is_no_mean():
     assert agreement([]).mean_error is None
+    assert (agreement([]).brier, agreement([]).base_brier) == (None, None)
     assert Agreement().plus(Agreement(1, 1)).turns == 1

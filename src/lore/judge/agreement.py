@@ -3,8 +3,9 @@
 In: turns in order, and one row a transition (two turns of a chain that were both billed). Out: the figures of
 `lore simulate`. Rules: a copy of a turn (a fork repeats its responses) counts once; predictions are compared beside
 the rule that needs no model, `read(n-1) + write(n-1)`, and one that says nothing is compared as that would be, so that
-silence never pays; what is unknown of a turn is left out of its sum and counted; money is added as exact decimals and
-rounded once.
+silence never pays; how likely a drop was said to be is scored as Brier does, the mean of the squared differences from
+what came (1 or 0), beside the score of whoever always says the share of turns that fell; what is unknown of a turn is
+left out of its sum and counted; money is added as exact decimals and rounded once.
 """
 
 from __future__ import annotations
@@ -34,11 +35,16 @@ SHARE = 0.02
 
 
 class Row(NamedTuple):
-    """One transition, in tokens read: as billed, as predicted (None: nothing was said), as the naive rule says."""
+    """One transition, in tokens read: as billed, as predicted (None: nothing was said), as the naive rule says.
+
+    `likely` is how likely a drop was said to be; `prompted`: it is a new prompt of the user.
+    """
 
     billed: int
     predicted: int | None
     naive: int
+    likely: float = 0.0
+    prompted: bool = False
 
     @property
     def fell(self) -> bool:
@@ -52,7 +58,10 @@ class Row(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Counts of transitions and sums of absolute differences, in tokens; sums of two are the two together."""
+    """Counts of transitions and sums of differences, in tokens; sums of two are the two together.
+
+    `squares` are those of the chance of a drop from what came; `prompts` counts new prompts of the user.
+    """
 
     turns: int = 0
     exact: int = 0
@@ -64,15 +73,29 @@ class Agreement(NamedTuple):
     drops: int = 0
     foreseen: int = 0
     false_drops: int = 0
+    squares: float = 0.0
+    prompts: int = 0
+    prompts_within: int = 0
 
     def plus(self, other: Agreement) -> Agreement:
         """Return the figures of both."""
-        return Agreement(*map(sum, zip(self, other, strict=True)))
+        return Agreement(*map(sum, zip(self, other, strict=True)))  # pyright: ignore[reportArgumentType]
 
     @property
     def mean_error(self) -> float | None:
         """The mean absolute error; None where there was no transition."""
         return self.error / self.turns if self.turns else None
+
+    @property
+    def brier(self) -> float | None:
+        """The Brier score of the chances of a drop: 0 is perfect; None where there was no transition."""
+        return self.squares / self.turns if self.turns else None
+
+    @property
+    def base_brier(self) -> float | None:
+        """That of always saying the share of transitions that fell."""
+        share = self.drops / self.turns if self.turns else 0.0
+        return share * (1 - share) if self.turns else None
 
     @property
     def naive_mean_error(self) -> float | None:
@@ -85,11 +108,12 @@ def agreement(rows: Iterable[Row]) -> Agreement:
     found = Agreement()
     for row in rows:
         off = abs((row.naive if row.predicted is None else row.predicted) - row.billed)
-        bare = abs(row.naive - row.billed)
+        bare, within = abs(row.naive - row.billed), off <= SHARE * row.billed
         found = found.plus(
             Agreement(
-                1, off == 0, off <= SHARE * row.billed, off, bare == 0, bare <= SHARE * row.billed, bare,
-                row.fell, row.fell and row.foreseen, row.foreseen and not row.fell,
+                1, off == 0, within, off, bare == 0, bare <= SHARE * row.billed, bare,
+                row.fell, row.fell and row.foreseen, row.foreseen and not row.fell, (row.likely - row.fell) ** 2,
+                row.prompted, row.prompted and within,
             )
         )  # fmt: skip
     return found
@@ -209,10 +233,15 @@ def _known(counts: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 6)
+
+
 def _agreed(found: Agreement) -> AgreementResult:
     errors = [None if mean is None else round(mean, 1) for mean in (found.mean_error, found.naive_mean_error)]
     return AgreementResult(
         turns=found.turns, exact=found.exact, within_2_percent=found.within, mean_absolute_error_tokens=errors[0],
         naive_mean_absolute_error_tokens=errors[1], drops=found.drops, drops_predicted=found.foreseen,
-        false_drops=found.false_drops,
+        false_drops=found.false_drops, brier_score=_rounded(found.brier), base_brier_score=_rounded(found.base_brier),
+        prompts=found.prompts, prompts_within_2_percent=found.prompts_within,
     )  # fmt: skip

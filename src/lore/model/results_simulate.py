@@ -15,10 +15,19 @@ RuleValue: TypeAlias = bool | int | float | str | None
 Figures: TypeAlias = Literal["recorded", "estimated"]
 
 
+class OutcomeResult(Struct, frozen=True):
+    """Tokens that a request may read, how likely that is, and why it would be so."""
+
+    read_tokens: int
+    probability: float
+    reason: str
+
+
 class PredictedResult(Struct, frozen=True, kw_only=True):
     """Tokens that a cache would read, write, and leave to be processed uncached; None where nothing can be said.
 
-    `reason` says what decided.
+    `reason` says what decided. `outcomes` are all that may be read, the likeliest first, which is what is predicted;
+    their probabilities sum to 1. `probability` is how likely about that much is read, within 1,000 tokens.
     """
 
     read_tokens: int | None
@@ -26,6 +35,8 @@ class PredictedResult(Struct, frozen=True, kw_only=True):
     uncached_tokens: int | None
     confidence: str
     reason: str = ""
+    probability: float | None = None
+    outcomes: list[OutcomeResult] = []
 
 
 class CostResult(Struct, frozen=True, kw_only=True):
@@ -97,7 +108,9 @@ class AgreementResult(Struct, frozen=True, kw_only=True):
 
     `drops`: bills that read over 1,000 tokens less than the turn before left; `drops_predicted` of them were said
     before the bill was read, `false_drops` were said and did not come. `naive_…` is the error of the rule that
-    what was read and written is read again.
+    what was read and written is read again. `brier_score` is the mean squared difference between how likely a drop was
+    said to be and what came: 0 is perfect, and a forecast is worth something below `base_brier_score`, that of always
+    saying the share of turns that fell. `prompts` of the turns are new prompts of the user (of transcripts alone).
     """
 
     turns: int
@@ -108,6 +121,10 @@ class AgreementResult(Struct, frozen=True, kw_only=True):
     drops: int
     drops_predicted: int
     false_drops: int
+    brier_score: float | None
+    base_brier_score: float | None
+    prompts: int
+    prompts_within_2_percent: int
 
 
 class RulesUsed(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
+from lore.cache.habits import SURE
 from lore.judge.counterfactual import UNEXPLAINED
 from lore.model.codes import CODES
 from lore.model.results import BilledResult
@@ -58,8 +59,8 @@ def _turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool) -> None
     shown = [turn for turn in turns if every or turn.cause is not None]
     if not shown:
         return
-    header = f"{'turn':>14} {'predicted':>11} {'billed':>11} {'difference':>11}  why"
-    out.print(line((header, "bold"), ("   (~: a best case, or unsure)", "dim")))
+    header = f"{'turn':>14} {'predicted':>16} {'billed':>11} {'difference':>11}  why"
+    out.print(line((header, "bold"), ("   (~: a best case, or unsure; %: how likely)", "dim")))
     several, before = len({turn.path for turn in turns}) > 1, ""
     for turn in shown:
         if several and turn.path != before:
@@ -74,7 +75,8 @@ def _row(turn: SimulatedTurn) -> Iterator[str | tuple[str, str]]:
     billed = None if turn.billed is None else turn.billed.read_tokens
     off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
     unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
-    yield f"{name[-14:]:>14} {unsure + _number(predicted):>11} {_number(billed):>11} {off:>11}  "
+    chance = "" if turn.predicted.probability is None else _chance(turn.predicted.probability)
+    yield f"{name[-14:]:>14} {unsure + _number(predicted):>11}{chance:>5} {_number(billed):>11} {off:>11}  "
     cause = turn.cause
     if cause is not None:
         lost = f" {turn.lost_tokens:,} tokens" if turn.lost_tokens else ""
@@ -83,6 +85,11 @@ def _row(turn: SimulatedTurn) -> Iterator[str | tuple[str, str]]:
         yield _shortened(f"{strength} {grounds(cause)}")
     elif predicted is not None and billed is not None and billed > predicted + _WARM:
         yield "warmed elsewhere: more was read than what is recorded here explains", "dim"
+
+
+def _chance(probability: float) -> str:
+    """Say how likely what is predicted is, where that is not near 1."""
+    return f"{probability:.0%}" if probability < SURE else ""
 
 
 def _shortened(text: str) -> str:
@@ -161,6 +168,15 @@ def _agreement(found: AgreementResult, out: Console) -> None:
     if found.drops or found.false_drops:
         drops = f"{counted(found.drops, 'drop')} of over 1,000 tokens: {found.drops_predicted} foreseen"
         out.print(line(f"{drops}, {counted(found.false_drops, 'false alarm')}"))
+    if found.prompts:
+        share = found.prompts_within_2_percent / found.prompts
+        out.print(line(f"at a new prompt of the user: {share:.1%} within 2 %, in {counted(found.prompts, 'turn')}"))
+    if found.brier_score is not None and found.base_brier_score:
+        score = f"chances of a drop: Brier score {found.brier_score:.4f}"
+        base = (
+            f"always saying {found.drops / found.turns:.1%}, the share that fell, scores {found.base_brier_score:.4f}"
+        )
+        out.print(line(f"{score} (0 is perfect; {base})"))
 
 
 def _groups(groups: Sequence[GroupResult], out: Console, *, verbose: bool) -> None:

@@ -13,7 +13,7 @@ COLUMNS = (
     "path", "line", "chain", "turn", "at", "model", "cache", "predicted_read", "predicted_write", "predicted_uncached",
     "confidence", "billed_read", "billed_write", "billed_uncached", "billed_output", "difference", "cause", "strength",
     "evidence", "lost_tokens", "waste_tokens", "cost_billed", "cost_predicted", "cost_waste",
-    "unexplained_tokens", "cost_unexplained", "partial_output",
+    "unexplained_tokens", "cost_unexplained", "partial_output", "probability",
 )  # fmt: skip
 _RUN = ("=", "+", "-", "@", "\t", "\r")
 
@@ -39,7 +39,7 @@ def _row(turn: SimulatedTurn) -> tuple[object, ...]:
         turn.lost_tokens, turn.waste_tokens,
         *((None,) * 3 if cost is None else (cost.billed, cost.predicted, cost.waste)),
         turn.unexplained_tokens, None if cost is None else cost.unexplained,
-        None if billed is None else billed.partial_output is True,
+        None if billed is None else billed.partial_output is True, predicted.probability,
     )  # fmt: skip
 
 

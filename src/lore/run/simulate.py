@@ -37,7 +37,7 @@ from lore.judge.savings import NotedSaving, Paid, Run
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Billed, OddBill
 from lore.model.results import BilledResult, CauseResult, Finding, VerdictResult
-from lore.model.results_simulate import CostResult, PredictedResult, Saving, Simulated, SimulatedTurn
+from lore.model.results_simulate import CostResult, OutcomeResult, PredictedResult, Saving, Simulated, SimulatedTurn
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError
@@ -283,6 +283,8 @@ def _result(
         predicted=PredictedResult(
             read_tokens=prediction.read, write_tokens=prediction.write, uncached_tokens=prediction.uncached,
             confidence=prediction.confidence, reason=prediction.reason,
+            probability=None if prediction.read is None else round(prediction.probability, _DIGITS),
+            outcomes=_outcomes(prediction),
         ),
         billed=None if usage is None else BilledResult.of(usage, partial=partial),
         other_passes=BilledResult.sum_of(usage.iterations) if usage is not None and usage.iterations else UNSET,
@@ -292,6 +294,21 @@ def _result(
         unexplained_tokens=verdict.unexplained_tokens, foreseen=verdict.was_foreseen, line=turn.line,
         path=turn.file or place.path,
     )  # fmt: skip
+
+
+_DIGITS = 4  # of a probability
+
+
+def _outcomes(prediction: Prediction) -> list[OutcomeResult]:
+    """Return what may be read; rounded, the likeliest has what the others leave, so that the sum stays 1."""
+    if prediction.read is None:
+        return []
+    if not prediction.outcomes:
+        return [OutcomeResult(prediction.read, 1.0, prediction.reason)]
+    first, *rest = prediction.outcomes
+    others = [OutcomeResult(read, round(probability, _DIGITS), why) for read, probability, why in rest]
+    left = round(1.0 - sum(outcome.probability for outcome in others), _DIGITS)
+    return [OutcomeResult(first.read, left, first.why), *others]
 
 
 def _causes(verdict: Verdict, place: Place) -> list[CauseResult]:
@@ -324,4 +341,6 @@ def _row(turn: Turn, predicted: Predicted, stood: int | None) -> Row | None:
     usage = turn.usage
     if predicted.odd or stood is None or usage is None or usage.read_tokens is None or not predicted.cache:
         return None
-    return Row(usage.read_tokens, predicted.prediction.read, stood)
+    prompted = predicted.situation is not None and predicted.situation.grown.prompted
+    prediction = predicted.prediction
+    return Row(usage.read_tokens, prediction.read, stood, prediction.falls_below(stood), prompted)
