@@ -61,6 +61,23 @@ class Prediction(NamedTuple):
             return float(self.read is not None and self.read < stood - DROP)
         return sum(outcome.probability for outcome in self.outcomes if outcome.read < stood - DROP)
 
+    def fitted(self) -> Prediction:
+        """Return the prediction with parts that can be: none below 0, none above what is asked, in sum all of it.
+
+        The size of a request is what its model took it for: the positions that earlier bills told, and behind them an
+        estimate at the rates that those bills taught; never the request's own bill.
+        """
+        if self.read is None or self.write is None or self.uncached is None:
+            return self
+        total = max(0, self.read + self.write + self.uncached)
+        read = min(max(0, self.read), total)
+        write = min(max(0, self.write), total - read)
+        hour = None if self.write_1h is None else min(max(0, self.write_1h), write)
+        if (read, write, hour) == (self.read, self.write, self.write_1h) and self.uncached >= 0:
+            return self
+        outcomes = tuple([outcome._replace(read=min(max(0, outcome.read), total)) for outcome in self.outcomes])
+        return self._replace(read=read, write=write, uncached=total - read - write, write_1h=hour, outcomes=outcomes)
+
     @property
     def total(self) -> int | None:
         """The whole prompt."""

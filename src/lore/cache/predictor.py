@@ -153,6 +153,7 @@ class Predictor:
         self._models: dict[tuple[str, str, str], CacheModel] = {}
         self._turns: dict[tuple[str, str, str], _Requests | _LivingLevels] = {}  # of this recording
         self._recording = 0
+        self._requests_seen: dict[str, Predicted] = {}  # by what a copy of a request is known by
         self.touched = Touched()
         if cache is not None:  # what cannot be made is said before anything is read
             make(cache, _bound(rules, cache, ""), dict(change.options))
@@ -163,7 +164,15 @@ class Predictor:
         self._turns.clear()
 
     def turn(self, turn: Turn) -> Predicted:
-        """Predict a turn, then take its bill."""
+        """Predict a turn, then take its bill; a copy of a recorded request is what that was, and writes nothing."""
+        if is_transcript(turn) or not turn.response_id:
+            return self._predicted(turn)
+        known = self._requests_seen.get(turn.response_id)
+        if known is None:
+            known = self._requests_seen[turn.response_id] = self._predicted(turn)
+        return known
+
+    def _predicted(self, turn: Turn) -> Predicted:
         where = served_by(turn)
         name = self._cache or cache_of(turn, where)
         if not name or turn.failed:
@@ -179,7 +188,7 @@ class Predictor:
             levels = key[0] != name
             turns = _LivingLevels(self.rules, lives, self.touched) if levels else self._requests(key, turn)
             self._turns[key] = turns
-        prediction = turns.predict(turn)
+        prediction = turns.predict(turn).fitted()
         situation = turns.situation if isinstance(turns, _LivingLevels) else None
         return Predicted(name, prediction, turns.learn(turn), situation)
 
