@@ -137,7 +137,7 @@ REFERENCE = {"type": "tool_reference", "tool_name": "WebSearch"}
     (answered("a2", "r2", call("Skill", skill="pdf", args="x" * 999), "a1"), ("pdf",)),
     (answered("a2", "r2", call("Skill", command="pdf"), "a1"), ("pdf",)),
     (attached(type="deferred_tools_delta", addedNames=["b", "a", "b"], addedLines=["b"], readdedNames=["c"],
-              pendingMcpServers=["context7"]), ("b", "a", "c")),
+              pendingMcpServers=[]), ("b", "a", "c")),
     (attached(type="mcp_instructions_delta", addedNames=["context7"], addedBlocks=["## context7"]), ("context7",)),
     (attached(type="hook_additional_context", hookName="PostToolUse:Bash", hookEvent="PostToolUse"),
      ("PostToolUse:Bash",)),
@@ -145,6 +145,21 @@ REFERENCE = {"type": "tool_reference", "tool_name": "WebSearch"}
 ])  # fmt: skip
 def test_a_sign_names_what_its_line_names(more, names):
     assert [(sign.names, sign.removed) for sign in observed(*FIRST, more)] == [(names, ())]
+
+
+@pytest.mark.parametrize(("more", "signs"), [
+    (attached(type="deferred_tools_delta", addedNames=["a"], pendingMcpServers=["context7"]),
+     [Sign("restart", ("pendingMcpServers",)), Sign("tools-delta", ("a",))]),
+    (attached(type="deferred_tools_delta", addedNames=["a"], pendingMcpServers=[]), [Sign("tools-delta", ("a",))]),
+    (attached(type="deferred_tools_delta", addedNames=["a"], pendingMcpServers=7), [Sign("tools-delta", ("a",))]),
+    (asked("u2", "<command-name>/exit</command-name>", "a1"),
+     [Sign("slash-command", ("/exit",)), Sign("restart", ("/exit",))]),
+    (asked("u2", "<command-name>/exits</command-name>", "a1"), [Sign("slash-command", ("/exits",))]),
+    (attached(type="hook_success", hookName="SessionStart:startup"), [Sign("restart", ("SessionStart:startup",))]),
+    (attached(type="hook_success", hookName="SessionStart:compact"), []),
+])  # fmt: skip
+def test_a_process_that_began_anew_is_a_restart(more, signs):
+    assert observed(*FIRST, more) == signs
 
 
 @pytest.mark.parametrize("kind", ["deferred_tools_delta", "mcp_instructions_delta"])

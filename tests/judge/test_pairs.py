@@ -6,7 +6,7 @@ import html
 
 import pytest
 
-from lore.judge.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, lost_tokens, shortfall
+from lore.judge.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, is_remark, lost_tokens, shortfall
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import Paused, ProviderSaid, ReadFell, RuledOut, WithinBlock
 from lore.model.state import Change
@@ -176,6 +176,31 @@ def test_an_entry_out_of_reach_is_a_remark_only_where_no_bill_says_that_it_was_r
     left = body({"role": "user", "content": [first[0] | CACHE_CONTROL]})
     right = body({"role": "user", "content": first}, assistant("a"), sent(*range(40)), marked)
     assert codes(pair(*turns(left, right, usages=usages))) == expected
+
+
+READ = {"name": "read", "input_schema": {}}
+PUT_OFF = {"name": "jira", "input_schema": {}, "defer_loading": True}
+
+
+@pytest.mark.parametrize("tools", [([READ], [READ, PUT_OFF]), ([READ, PUT_OFF], [READ])])
+@pytest.mark.parametrize(
+    ("usages", "code"),
+    [((None, None), None), ((bill(0, 9000), bill(9000, 40)), None), ((bill(0, 9000), bill(0, 9040)), "LORE301")],
+)
+def test_deferred_tools_stand_outside_the_prefix(tools, usages, code):
+    """They were waste in 6 of 6 captures and cassettes that followed what the fix recommends."""
+    left, right = (sent | {"tools": own} for sent, own in zip((ONE, TWO), tools, strict=True))
+    found = pair(*turns(left, right, usages=usages))
+    first = found.causes[0]
+    assert (first.code, first.kind, first.qualifiers) == ("LORE124", "expected", ("outside-the-prefix",))
+    breaks = [cause.code for cause in found.causes if not is_remark(cause)]
+    assert (found.is_break, breaks) == (code is not None, [] if code is None else [code])
+    assert lost_tokens(found, 0)[0] == 0
+
+
+def test_a_deferred_tool_that_enters_the_list_breaks_the_prefix():
+    found = pair(*turns(ONE | {"tools": [READ, PUT_OFF]}, TWO | {"tools": [READ, PUT_OFF | {"defer_loading": False}]}))
+    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE124", "waste")]
 
 
 # tokens

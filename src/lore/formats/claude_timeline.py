@@ -350,10 +350,13 @@ def _signs_of_text(raw: Raw) -> Sequence[Sign]:
     text = _head(raw)
     if text.startswith(b'"<command-'):
         command = _COMMAND.search(text)
-        return (Sign("slash-command", bounded((command[1].decode(),)) if command else ()),)
+        names = bounded((command[1].decode(),)) if command else ()
+        found = Sign("slash-command", names)
+        return (found, Sign("restart", names)) if names and names[0] in _LEAVING else (found,)
     return (Sign("interrupt"),) if text.startswith(b'"[Request interrupted') else ()
 
 
+_LEAVING = ("/exit", "/quit")  # commands that end the process
 _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]+)")
 
 
@@ -370,11 +373,14 @@ def signs_of_attachment(line: bytes) -> Sequence[Sign]:
     name = _ATTACHED.get(bytes(attached.get("type", b"")).strip(b'"').decode("utf-8", "replace"))
     hook = _names(attached, "hookName")
     if name is None:
-        return (Sign("resume"),) if "SessionStart:resume" in hook else ()
+        started = (Sign("restart", ("SessionStart:startup",)),) if "SessionStart:startup" in hook else ()
+        return (Sign("resume"),) if "SessionStart:resume" in hook else started
     if name == "hook-context":
         return (Sign(name, bounded(hook or _names(attached, "hookEvent"))),)
     added = _names(attached, "addedNames", "readdedNames")
-    return (Sign(name, bounded(added), bounded(_names(attached, "removedNames"))),)
+    announced = Sign(name, bounded(added), bounded(_names(attached, "removedNames")))
+    pending = _names(attached, "pendingMcpServers")  # servers that a process which just began still connects to
+    return (Sign("restart", ("pendingMcpServers",)), announced) if pending else (announced,)
 
 
 def _names(members: Mapping[str, bytes | Raw], *keys: str) -> list[str]:

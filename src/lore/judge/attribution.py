@@ -14,20 +14,20 @@ Sources: what explained 958 drops of 38,782 billed transitions, and how likely a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, gap, lookback
 from lore.judge.routing import rerouted, routed
+from lore.judge.signs import BY_COUNT, COUNTED, STRONG, WEAK, confirmed, hook_text, taken_out
 from lore.judge.unexplained import unexplained
 from lore.judge.witnesses import CLIENTS, PairContext, expired, older_entry, parallel, verdict_evidence
-from lore.model.cause import Cause, Strength
+from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
 from lore.model.evidence import (
     HistoryShrank,
-    HookText,
     LookbackExceeded,
     ModelChanged,
     Paused,
@@ -37,29 +37,7 @@ from lore.model.evidence import (
     SignSeen,
     ToolsAnnounced,
 )
-from lore.model.state import Sign
 
-# A sign of the log -> the code of its cause.
-SIGN_CODES: dict[str, Code] = {
-    "client-version": Code.CLIENT_UPDATED,
-    "effort": Code.GENERATION_SETTINGS_CHANGED,
-    "tool-reference": Code.DEFERRED_TOOLS_LOADED,
-    "tools-delta": Code.TOOLS_ADDED_OR_REMOVED,
-    "resume": Code.RESUME_RERENDERED,
-    "api-error": Code.ERROR_BETWEEN,
-    "slash-command": Code.SLASH_COMMAND,
-    "micro-compaction": Code.TOOL_RESULT_REWRITTEN,
-    "permission-mode": Code.PERMISSION_MODE_CHANGED,
-    "interrupt": Code.INTERRUPTED,
-    "instructions-delta": Code.SERVER_INSTRUCTIONS_CHANGED,
-    "skill": Code.SKILL_LOADED,
-    "no-thinking": Code.THINKING_CHANGED,
-    "image": Code.IMAGE_CHANGED,
-}
-_WEAK = (
-    "resume", "api-error", "slash-command", "micro-compaction", "permission-mode", "interrupt",
-    "instructions-delta", "skill", "no-thinking", "image",
-)  # fmt: skip
 _Look: TypeAlias = Callable[[PairContext], "Cause | None"]
 
 
@@ -78,9 +56,9 @@ def _ranked(found: list[Cause], verdict: Cause | None) -> list[Cause]:
     if verdict is None:
         return sorted(found, key=lambda cause: cause.strength == "weak")
     section = verdict.section
-    found = [_confirmed(cause, section) if fits(cause.code, cause.section, section) else cause for cause in found]
     agree = [cause for cause in found if fits(cause.code, cause.section, section)]
     against = [replace(cause, qualifiers=(*cause.qualifiers, "contradicted")) for cause in found if cause not in agree]
+    agree = [confirmed(cause) if cause.code in BY_COUNT and cause.section else cause for cause in agree]
     if isinstance(verdict.evidence, ProviderSaid) and against:
         contradicts = tuple([str(cause.code) for cause in against])
         verdict = replace(verdict, evidence=replace(verdict.evidence, contradicts=contradicts))
@@ -127,23 +105,7 @@ def fits(code: str, about: str | None, section: str | None) -> bool:
 
 
 # What rewrites tools and system prompt together.
-_WHOLE_HEAD = frozenset((Code.CLIENT_UPDATED, Code.SESSION_CHANGED))
-
-
-def _confirmed(cause: Cause, section: str | None) -> Cause:
-    """Return a cause that a verdict on its section makes strong, where it is one of those that need a confirmation."""
-    if cause.strength != "weak" or cause.code not in _HABITS or section is None or cause.section is None:
-        return cause
-    return confirmed(cause)
-
-
-def confirmed(cause: Cause) -> Cause:
-    """Return a cause that a second kind of evidence confirms: it is the client's, and waste."""
-    return replace(cause, strength="strong", override=None if CODES[cause.code].kind == "waste" else "waste")
-
-
-# Causes that were found by counting, weak until the exact level, a verdict or earlier bills confirm them.
-_HABITS = frozenset((Code.HOOK_TEXT_MOVED, Code.TOOLS_ADDED_OR_REMOVED, Code.DEFERRED_TOOLS_LOADED))
+_WHOLE_HEAD = frozenset((Code.CLIENT_UPDATED, Code.CLIENT_RESTARTED, Code.SESSION_CHANGED))
 
 
 def _provider(context: PairContext) -> Cause | None:
@@ -215,59 +177,11 @@ def too_far(context: PairContext) -> LookbackExceeded | None:
     return LookbackExceeded(found.new, found.allowed, context.fell or None)
 
 
-def _hook(context: PairContext) -> Cause | None:
-    seen = context.situation
-    if seen is None or seen.waiting is None or not seen.grown.prompted:
-        return None
-    read = context.right.usage.read_tokens if context.right.usage is not None else None
-    exact = read == seen.put_back
-    evidence = HookText(seen.waiting, seen.hooks, exact)
-    return Cause(
-        Code.HOOK_TEXT_MOVED,
-        "messages",
-        evidence,
-        strength="strong" if exact else "weak",
-        override=None if exact else _OPEN,
-    )
-
-
-_OPEN = "unattributable"
-
-
 def _idle(context: PairContext) -> Cause | None:
     seen = context.situation
     if seen is None or seen.pause is None or seen.lifetime != ONE_HOUR or not FIVE_MINUTES < seen.pause <= ONE_HOUR:
         return None
     return Cause(Code.IDLE_WITHIN_LIFETIME, "time", Paused(seen.pause, seen.lifetime), strength="weak")
-
-
-def _sign(name: str, strength: Strength) -> _Look:
-    code = SIGN_CODES[name]
-
-    def look(context: PairContext) -> Cause | None:
-        for sign in context.right.signs:
-            if sign.name == name:
-                kind = _OPEN if strength == "weak" and CODES[code].kind == "waste" else None
-                return Cause(code, CODES[code].section, _seen(sign), override=kind, strength=strength)
-        return None
-
-    return look
-
-
-def _seen(sign: Sign) -> SignSeen | ToolsAnnounced:
-    servers = tuple(dict.fromkeys(_servers((*sign.names, *sign.removed))))
-    if sign.name == "tools-delta":
-        return ToolsAnnounced(sign.names, sign.removed, servers)
-    names = (*sign.names, *sign.removed)
-    return SignSeen(sign.name, names, servers, sign.before or None, sign.after or None)
-
-
-def _servers(names: tuple[str, ...]) -> Iterator[str]:
-    """Yield the MCP servers of tools: `mcp__SERVER__TOOL`, as clients spell it."""
-    for name in names:
-        parts = name.split("__", 2)
-        if len(parts) == 3 and parts[0] == "mcp":
-            yield parts[1]
 
 
 _LOOKS: tuple[_Look, ...] = (
@@ -278,16 +192,15 @@ _LOOKS: tuple[_Look, ...] = (
     _change(Code.TOOL_RESULT_REWRITTEN),
     _change(Code.REWIND),
     _session,
-    _sign("client-version", "strong"),
-    _sign("effort", "strong"),
-    _sign("tool-reference", "strong"),
+    *STRONG,
+    hook_text,
+    taken_out,
     _shrunk,
     older_entry,
     routed,
     _lookback,
-    _hook,
-    _sign("tools-delta", "strong"),
+    *COUNTED,
     rerouted,
     _idle,
-    *(_sign(name, "weak") for name in _WEAK),
+    *WEAK,
 )

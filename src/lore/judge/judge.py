@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from lore.cache.bills import BYTES_PER_TOKEN, cached, has_unseen, prompt_tokens
 from lore.cache.forecast import Situation
+from lore.cache.habits import Habits
 from lore.cache.levels import Predicted, Transcripts
 from lore.cache.prices import MILLION
 from lore.cache.rules import Rules, cache_of, is_transcript, minimum_tokens, served_by
@@ -97,7 +98,7 @@ class Judge:
     """
 
     def __init__(self, rules: Callable[[], Rules], *, tolerance: float = 0.02, quick: bool = False) -> None:
-        self._chained = Chained()
+        self._chained = Chained(lambda: rules().habits)
         self._rules = ChainRules(rules, tolerance)
         self._levels: _DeferredLevels | None = None  # of transcripts alone
         self._quick = quick
@@ -243,7 +244,8 @@ SIBLINGS = 16  # first turns that a fan-out is looked for in
 class Chained:
     """Pair the turns of all chains of one recording; `seen` counts the chains, `turns` the turns."""
 
-    def __init__(self) -> None:
+    def __init__(self, habits: Callable[[], Habits] = Habits) -> None:
+        self._habits = habits
         self._chains: dict[str, Pairs] = {}
         self._latest: dict[str, Turn] = {}  # of chains of recorded requests: what a restart gives up
         self._starts: deque[Turn] = deque(maxlen=SIBLINGS)
@@ -277,7 +279,7 @@ class Chained:
 
     def _begun(self, turn: Turn) -> Pairs:
         """Begin a chain: with the turn that it is compared with, where there is one in another chain."""
-        pairs = self._chains[turn.chain] = Pairs()
+        pairs = self._chains[turn.chain] = Pairs(habits=self._habits)
         self.seen += 1
         if turn.basis is not None or turn.failed:
             return pairs

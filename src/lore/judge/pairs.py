@@ -32,6 +32,7 @@ from lore.cache.bills import (
     within_bill,
 )
 from lore.cache.forecast import Situation
+from lore.cache.habits import Habits, Tally
 from lore.cache.prices import Price
 from lore.judge.attribution import attribute, limited, too_far
 from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail
@@ -54,7 +55,7 @@ BY_BILL = frozenset(
         Code.ENDPOINT_CHANGED,
         Code.OLDER_ENTRY_SERVED,
         Code.BILLED_READ_FELL,
-        *(f"LORE{n}" for n in range(157, 167)),
+        *(f"LORE{n}" for n in range(157, 169)),
         Code.ROUTED_ELSEWHERE,
     )
 )
@@ -142,10 +143,15 @@ class Extension(NamedTuple):
 
 
 class Pairs:
-    """Pair the turns of one chain; `billed` says that each follows the one before, so bills compare."""
+    """Pair the turns of one chain; `billed` says that each follows the one before, so bills compare.
 
-    def __init__(self, *, billed: bool = True) -> None:
+    `habits` gives what was counted of clients, when a bill that fell asks for it.
+    """
+
+    def __init__(self, *, billed: bool = True, habits: Callable[[], Habits] = Habits) -> None:
         self._billed = billed
+        self._habits = habits
+        self._shown: dict[str, Tally] = {}
         self._last: Turn | None = None
         self._sizes = Measure(size)
         self._measured: Turn | None = None
@@ -200,6 +206,11 @@ class Pairs:
         if left is None and turn.usage is not None:
             there = turn.usage.read_tokens
         self._positions = (there,) if there else ()
+        if turn.signs:
+            fell = left is not None and bool(fall(left, shortfall(left, turn)))
+            for sign in turn.signs:
+                tally = self._shown.get(sign.name, Tally())
+                self._shown[sign.name] = tally if left is None else tally.plus(fell=fell)
         self._last = turn
         self._lives = lifetime(turn, self._lives)
 
@@ -211,7 +222,10 @@ class Pairs:
         if end is not None:
             lives = lifetime(left, self._lives)
             return PairContext(left, right, found, fell, lives, (), self._billed, situation, end.used)
-        return PairContext(left, right, found, fell, self._lives, self._positions, self._billed, situation)
+        return PairContext(
+            left, right, found, fell, self._lives, self._positions, self._billed, situation,
+            shown=self._shown, habits=self._habits,
+        )  # fmt: skip
 
     def _measure(self, left: Turn) -> None:
         """Measure the left turn, if turns passed since the last one that was measured."""

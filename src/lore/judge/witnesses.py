@@ -15,10 +15,12 @@ breakpoint before it is read instead; verdicts by type; 509 of 715 sessions star
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from lore.cache.bills import SOON, TOLERANCE_TOKENS, cached, expiry
 from lore.cache.forecast import Situation
+from lore.cache.habits import Habits, Tally
 from lore.judge.rewrites import rewritten
 from lore.model.cause import Cause
 from lore.model.codes import Code
@@ -50,7 +52,8 @@ class PairContext(NamedTuple):
     `fell` is the bill's fall in tokens (`bills.fall`); `lives` the seconds that what the left wrote lives;
     `positions` the tokens at the breakpoints of the turns before the left, the latest last; `billed`: the two follow
     one another, so that their bills compare. `situation` is what a transcript's level model knew before the bill;
-    `used` is the last request that had all of the left, where that is a later one: lifetimes count from there.
+    `used` is the last request that had all of the left, where that is a later one: lifetimes count from there. `shown`
+    counts the signs of earlier turns and the falls that came with them; `habits` gives what was counted of clients.
     """
 
     left: Turn
@@ -62,6 +65,8 @@ class PairContext(NamedTuple):
     billed: bool
     situation: Situation | None = None
     used: Turn | None = None
+    shown: Mapping[str, Tally] = {}
+    habits: Callable[[], Habits] = Habits
 
 
 def by_shape(context: PairContext) -> Cause | None:

@@ -26,6 +26,7 @@ Qualifier: TypeAlias = Literal[
     "within-a-block",
     "under-minimum",
     "contradicted",
+    "outside-the-prefix",
 ]
 E = TypeVar("E", bound=Struct)
 FIELDS = ("content", "name", "path", "model", "own")
@@ -39,6 +40,9 @@ _HARMLESS = SPELLINGS | {
     Code.REQUEST_FEATURES_CHANGED,
     Code.OUTPUT_SCHEMA_CHANGED,
 }
+
+
+_NOTHING_LOST = frozenset(("nothing-lost", "outside-the-prefix"))
 
 
 class Cause(Struct, frozen=True):
@@ -77,7 +81,7 @@ class Cause(Struct, frozen=True):
     @property
     def harmless(self) -> bool:
         """Whether nothing that was to be cached is lost by it."""
-        if self.override == "expected" and (self.code in _HARMLESS or "nothing-lost" in self.qualifiers):
+        if self.override == "expected" and (self.code in _HARMLESS or not _NOTHING_LOST.isdisjoint(self.qualifiers)):
             return True
         return self.code == Code.CHANGE_AFTER_LAST_BREAKPOINT
 

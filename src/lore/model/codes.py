@@ -228,7 +228,7 @@ class Code(StrEnum):
         "Keep a hook's text where it was sent, also when a person speaks again.",
         "Make hooks print nothing, or only on failure.", "messages", "user")
     CLIENT_CAUSE_UNKNOWN = _row("LORE159", "unattributable",
-        "Record request bodies, and look at what changed in the section that the verdict names.",
+        "Record request bodies, and look at what the client renders anew, in the section that a verdict names.",
         "Record request bodies (a proxy, or the client's own log of bodies), and report what they show.")
     IDLE_WITHIN_LIFETIME = _row("LORE160", "unattributable",
         "Report request ids to the provider, and see that the lifetime that was asked for is the one that is billed.",
@@ -258,6 +258,14 @@ class Code(StrEnum):
         "Pin a conversation to one provider and deployment: provider order, or affinity by session.",
         "Pin the provider in the settings of the router (OpenRouter: provider order; LiteLLM: deployment affinity).",
         "outside")
+
+    CLIENT_RESTARTED = _row("LORE167", "waste",
+        "Send a stored session's system prompt, tools and hooks as they were when a new process goes on with it.",
+        "Go on in the running client instead of starting it anew, or begin a new session after a restart.", "system",
+        "user")
+    ANSWER_WITHOUT_THINKING = _row("LORE168", "waste",
+        "Ask for thinking in every request of a session or in none, whatever the last answer held.",
+        "Keep thinking on or off for a whole session, and update the agent if it goes on.", "messages")
 
     # LORE2xx, recordings: what in a transcript, a capture or an archive could not be read or folded.
     UNREADABLE_LINE = _row("LORE201", "waste", "Record the session again, or repair the line.")

@@ -85,6 +85,18 @@ class HistoryShrank(EvidenceFact, frozen=True):
     entries: int
 
 
+class TotalShrank(EvidenceFact, frozen=True):
+    """A prompt was billed for fewer tokens than the one before, of which `cached_tokens` stood in the cache.
+
+    `boundary`: the log says that the client cleared results, and not which.
+    """
+
+    tokens_before: int
+    tokens_after: int
+    cached_tokens: int
+    boundary: bool = False
+
+
 # What the clock shows
 
 
@@ -344,8 +356,8 @@ class Unneeded(EvidenceFact, frozen=True):
 
 
 Evidence: TypeAlias = (
-    Told | Damage | Recorded | ModelChanged | SignSeen | ToolsAnnounced | HookText | HistoryShrank | Paused
-    | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack | SummaryFound | TailReplaced | Rerouted
+    Told | Damage | Recorded | ModelChanged | SignSeen | ToolsAnnounced | HookText | HistoryShrank | TotalShrank
+    | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack | SummaryFound | TailReplaced | Rerouted
     | RoutedElsewhere
     | LookbackExceeded | ProviderSaid | ReadFell | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed
     | BreakpointsCount | VolatileText | ProgramText | OrphanPair | BreakpointsMissing | WritesUnread | BelowMinimum

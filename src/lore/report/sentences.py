@@ -78,6 +78,15 @@ def _recorded(fact: e.Recorded) -> str:
     return fact.detail or CODES[fact.event].name
 
 
+def _total_shrank(fact: e.TotalShrank) -> str:
+    """Say that a prompt shrank: the client took something out."""
+    what = "the log says that results were cleared, and not which" if fact.boundary else "the log does not say what"
+    return (
+        f"the whole prompt went from {fact.tokens_before:,} to {fact.tokens_after:,} tokens: the client took something "
+        f"out of it, and {what}; {fact.cached_tokens:,} tokens stood in the cache"
+    )
+
+
 def _sign(fact: e.SignSeen) -> str:
     text = SIGNS[fact.sign]
     if fact.before is not None or fact.after is not None:
@@ -285,6 +294,7 @@ SENTENCES: dict[type[EvidenceFact], Callable[[Any], str]] = DIFFERENCES | {
     e.SignSeen: _sign,
     e.ToolsAnnounced: _announced,
     e.HookText: _hook,
+    e.TotalShrank: _total_shrank,
     e.HistoryShrank: "history is the same in its first {0.same:,} of {0.entries:,} entries only".format,
     e.Paused: _paused,
     e.ParallelStart: _parallel,
@@ -366,6 +376,7 @@ _QUALIFIERS = {
     "read-all-the-same": "but the bill read all that was sent before: nothing was lost, the provider sees one text",
     "nothing-lost": "but the bill says that nothing was lost",
     "under-minimum": "nothing was lost: so short a prompt is not cached",
+    "outside-the-prefix": "but tools with defer_loading stand outside the cached prefix: nothing was lost",
     "stored-otherwise": "one body was stored otherwise by its recorder",
     "another-process": "another process went on with the session",
     "after-a-pause": "the session went on after a pause",

@@ -1,0 +1,219 @@
+"""What the log's signs say of a bill that fell, and what its totals say.
+
+In: a pair whose bill fell, in a transcript. Out: the cause that a sign stands for, or None. Rules: what was counted to
+break nearly every time it was seen is strong; a habit (`cache.habits`) is weak until a second kind of evidence confirms
+it: the read is exactly the level that such a change leaves, a verdict is about its section, or this session's bills
+fell each time before; what seldom breaks the prefix is weak, and nothing but a verdict or another cause leads over it.
+A prompt that was billed for fewer tokens than the one before had something taken out: that is the client's.
+
+Sources: 958 drops of 38,782 billed transitions; 78 of 78 prompts that shrank by over 1,000 tokens fell; images at a new
+prompt fell in 2 of 16, in results of tools in none of 66 (6.7 % and 1 % without), so an image is no sign of anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from lore.cache.bills import cached, total
+from lore.cache.rules import normal
+from lore.judge.witnesses import PairContext
+from lore.model.cause import Cause
+from lore.model.codes import CODES, Code
+from lore.model.evidence import HookText, SignSeen, ToolsAnnounced, TotalShrank
+from lore.model.items import ToolCall
+from lore.model.state import Sign
+
+# A sign of the log -> the code of its cause.
+SIGN_CODES: dict[str, Code] = {
+    "client-version": Code.CLIENT_UPDATED,
+    "effort": Code.GENERATION_SETTINGS_CHANGED,
+    "restart": Code.CLIENT_RESTARTED,
+    "tool-reference": Code.DEFERRED_TOOLS_LOADED,
+    "tools-delta": Code.TOOLS_ADDED_OR_REMOVED,
+    "no-thinking": Code.ANSWER_WITHOUT_THINKING,
+    "resume": Code.RESUME_RERENDERED,
+    "api-error": Code.ERROR_BETWEEN,
+    "slash-command": Code.SLASH_COMMAND,
+    "micro-compaction": Code.TOOL_RESULT_REWRITTEN,
+    "permission-mode": Code.PERMISSION_MODE_CHANGED,
+    "interrupt": Code.INTERRUPTED,
+    "instructions-delta": Code.SERVER_INSTRUCTIONS_CHANGED,
+    "skill": Code.SKILL_LOADED,
+}
+# Causes that need a second kind of evidence to be strong.
+BY_COUNT = frozenset(
+    (
+        Code.HOOK_TEXT_MOVED, Code.CLIENT_RESTARTED, Code.TOOLS_ADDED_OR_REMOVED, Code.DEFERRED_TOOLS_LOADED,
+        Code.ANSWER_WITHOUT_THINKING,
+    )
+)  # fmt: skip
+SHRANK = 1_000  # tokens: a prompt that shrank by more had something taken out
+_OFTEN = 0.5  # of the times that a habit was seen
+_AGAIN = 2  # times that a session showed a habit before its own bills count as evidence
+_OPEN = "unattributable"
+_Look: TypeAlias = Callable[[PairContext], "Cause | None"]
+
+
+def _found(context: PairContext, name: str) -> Sign | None:
+    return next((sign for sign in context.right.signs if sign.name == name), None)
+
+
+def _strong(name: str) -> _Look:
+    def look(context: PairContext) -> Cause | None:
+        sign = _found(context, name)
+        return None if sign is None else _cause(sign, weak=False)
+
+    return look
+
+
+def _weak(name: str) -> _Look:
+    def look(context: PairContext) -> Cause | None:
+        sign = _found(context, name)
+        return None if sign is None else _cause(sign)
+
+    return look
+
+
+def _cause(sign: Sign, *, weak: bool = True) -> Cause:
+    code = SIGN_CODES[sign.name]
+    about = CODES[code]
+    kind = _OPEN if weak and about.kind == "waste" else None
+    return Cause(code, about.section, _seen(sign), override=kind, strength="weak" if weak else "strong")
+
+
+def confirmed(cause: Cause) -> Cause:
+    """Return a cause that a second kind of evidence confirms: it is the client's, and waste."""
+    return replace(cause, strength="strong", override=None if CODES[cause.code].kind == "waste" else "waste")
+
+
+def _read(context: PairContext) -> int | None:
+    return None if context.right.usage is None else context.right.usage.read_tokens
+
+
+def _left_the_floor(context: PairContext) -> bool:
+    """Tell whether exactly that was read which other tools or another system prompt leave."""
+    seen = context.situation
+    return seen is not None and seen.floor is not None and _read(context) == seen.floor
+
+
+def _fell_before(context: PairContext, name: str) -> bool:
+    """Tell whether this session showed the sign before, and fell each time."""
+    tally = context.shown.get(name)
+    return tally is not None and tally.seen >= _AGAIN and tally.fell == tally.seen
+
+
+def _restarted(context: PairContext) -> Cause | None:
+    """Return that a new process of the client went on; two signs of it, or the exact level, confirm it."""
+    sign = _found(context, "restart")
+    if sign is None:
+        return None
+    other = any(_found(context, name) is not None for name in ("resume", "client-version"))
+    found = _cause(sign)
+    sure = other or len(sign.names) > 1 or _left_the_floor(context) or _fell_before(context, sign.name)
+    return confirmed(found) if sure else found
+
+
+def _tools_announced(context: PairContext) -> Cause | None:
+    """Return that other tools were announced: deferred ones stand outside the prefix, so it needs a confirmation."""
+    sign = _found(context, "tools-delta")
+    if sign is None:
+        return None
+    found = _cause(sign)
+    return confirmed(found) if _left_the_floor(context) or _fell_before(context, sign.name) else found
+
+
+def _habit(name: str) -> _Look:
+    """Look for a habit of this client's version and model; one that was counted and seldom fell is no cause."""
+
+    def look(context: PairContext) -> Cause | None:
+        sign, seen = _found(context, name), context.situation
+        if sign is None or seen is None:
+            return None
+        row = context.habits().find(
+            name, prompted=seen.grown.prompted, first=name not in context.shown, version=sign.version,
+            model=normal(context.right.model),
+        )  # fmt: skip
+        if row is None or (not row.derived and row.fell < row.seen * _OFTEN):
+            return None
+        found = _cause(sign)
+        exact = found.section == "tools" and _left_the_floor(context)
+        return confirmed(found) if exact or _fell_before(context, name) else found
+
+    return look
+
+
+def _skill(context: PairContext) -> Cause | None:
+    """Return that a skill was used since the last prompt of the user, in versions in whose habit a fall was then."""
+    seen = context.situation
+    waited = None if seen is None else next((sign for sign in seen.seen if sign.sign == "skill" and sign.waited), None)
+    if waited is None:
+        return None
+    model = normal(context.right.model)
+    row = context.habits().find("skill", prompted=True, version=waited.version, model=model)
+    if row is None or row.derived:
+        return None
+    found = Cause(Code.SKILL_LOADED, "messages", SignSeen("skill"), strength="weak")
+    return confirmed(found) if waited.left is not None and _read(context) == waited.left else found
+
+
+def hook_text(context: PairContext) -> Cause | None:
+    """Return that a hook's text is taken out of the history when the user speaks again."""
+    seen = context.situation
+    if seen is None or seen.waiting is None or not seen.grown.prompted:
+        return None
+    exact = _read(context) == seen.put_back
+    evidence = HookText(seen.waiting, seen.hooks, exact)
+    found = Cause(Code.HOOK_TEXT_MOVED, "messages", evidence, strength="weak", override=_OPEN)
+    return confirmed(found) if exact else found
+
+
+def taken_out(context: PairContext) -> Cause | None:
+    """Return that the client took something out: the prompt shrank, or the log says so and not which results.
+
+    Where the history holds no result of a tool, none was cleared: what was taken out is not known.
+    """
+    left, right, seen = context.left, context.right, context.situation
+    if right.basis is None or right.changes or left.model != right.model or left.usage is None or right.usage is None:
+        return None
+    if seen is not None and (seen.same < seen.size or seen.moved_head):
+        return None
+    boundary = _found(context, "micro-compaction")
+    before, after = total(left.usage), total(right.usage)
+    if before is None or after is None or before - after <= SHRANK:
+        return None if boundary is None else _cause(boundary, weak=False)
+    evidence = TotalShrank(before, after, cached(left.usage) or 0, boundary=boundary is not None)
+    if boundary is None and not any(isinstance(entry.item, ToolCall) for entry in right.basis.entries):
+        return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", evidence, strength="strong")
+    return Cause(Code.TOOL_RESULT_REWRITTEN, "messages", evidence, strength="strong")
+
+
+def _seen(sign: Sign) -> SignSeen | ToolsAnnounced:
+    servers = tuple(dict.fromkeys(_servers((*sign.names, *sign.removed))))
+    if sign.name == "tools-delta":
+        return ToolsAnnounced(sign.names, sign.removed, servers)
+    names = (*sign.names, *sign.removed)
+    return SignSeen(sign.name, names, servers, sign.before or None, sign.after or None)
+
+
+def _servers(names: tuple[str, ...]) -> Iterator[str]:
+    """Yield the MCP servers of tools: `mcp__SERVER__TOOL`, as clients spell it."""
+    for name in names:
+        parts = name.split("__", 2)
+        if len(parts) == 3 and parts[0] == "mcp":
+            yield parts[1]
+
+
+STRONG: tuple[_Look, ...] = (_strong("client-version"), _strong("effort"))
+COUNTED: tuple[_Look, ...] = (
+    _restarted,
+    _habit("tool-reference"),
+    _habit("no-thinking"),
+    _skill,
+    _tools_announced,
+)
+WEAK: tuple[_Look, ...] = tuple(
+    map(_weak, ("resume", "api-error", "slash-command", "permission-mode", "interrupt", "instructions-delta", "skill"))
+)

@@ -1,0 +1,50 @@
+"""Conversations of which each turn is judged, for tests of why a bill fell."""
+
+from __future__ import annotations
+
+from cache.talk import BEGIN, Talk, bill
+from lore.judge.base import Verdict
+from lore.run.verdicts import Dated
+
+
+class Judged(Talk):
+    """A conversation of which each turn is judged; `verdict` is that of the last one."""
+
+    def __init__(self, begin: float = BEGIN) -> None:
+        super().__init__(begin)
+        self.judge = Dated().judge()
+        self.verdict: Verdict | None = None
+
+    def turn(self, *args, **fields):
+        found = super().turn(*args, **fields)
+        self.verdict = self.judge.turn(self.last)
+        return found
+
+    @property
+    def lead(self):
+        """The only cause of the last turn: what else was seen stands beside it."""
+        (one,) = self.verdict.causes
+        return one
+
+
+def opened(begin=BEGIN, **fields):
+    """A conversation of two turns: breakpoints at 12,000 and 12,300, a head of 10,000 tokens."""
+    talk = Judged(begin)
+    talk.open(**fields)
+    return talk
+
+
+def dropped(talk, read=10_000, **fields):
+    """Take a turn that reads less, and return its cause."""
+    talk.turn(bill(read, 2_500), **fields)
+    return talk.lead
+
+
+def told(cause):
+    """A cause's code, strength and kind."""
+    return cause.code, cause.strength, cause.kind
+
+
+def beside(cause):
+    """The codes of what was seen beside a cause."""
+    return [one.code for one in cause.also]

@@ -1,0 +1,328 @@
+"""What signs of a log and shrunken totals explain, how surely, and what confirms a habit."""
+
+from __future__ import annotations
+
+import pytest
+
+from cache.talk import bill
+from judge.judged import Judged, beside, dropped, opened, told
+from lore.judge.base import Place, findings_of
+from lore.judge.signs import SIGN_CODES
+from lore.model.codes import CODES
+from lore.model.evidence import HookText, SignSeen, ToolsAnnounced, TotalShrank
+from lore.model.items import ToolCall
+from lore.model.state import SIGNS, Change, Sign
+from lore.report.sentences import worded
+
+
+def test_every_sign_has_a_code_that_exists():
+    assert set(SIGN_CODES.values()) <= set(CODES)
+    assert set(SIGN_CODES) | {"hook-context", "image"} == set(SIGNS)
+    assert len(set(SIGN_CODES.values())) == len(SIGN_CODES)
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        "resume", "api-error", "slash-command", "permission-mode", "interrupt", "instructions-delta", "skill",
+    ],
+)  # fmt: skip
+def test_what_seldom_breaks_the_prefix_is_weak_and_never_waste(sign):
+    talk = opened()
+    one = dropped(talk, signs=(sign,))
+    assert (one.code, one.strength, one.evidence) == (SIGN_CODES[sign], "weak", SignSeen(sign))
+    assert one.kind != "waste"
+    assert talk.verdict.wasted_tokens == 0
+
+
+@pytest.mark.parametrize("sign", ["effort", "client-version"])
+def test_what_fell_each_time_is_strong(sign):
+    one = dropped(opened(), 10_001, signs=(sign,))
+    assert (one.code, one.strength) == (SIGN_CODES[sign], "strong")
+
+
+def test_an_image_in_a_log_is_no_evidence():
+    assert dropped(opened(), signs=("image",)).code == "LORE301"
+
+
+@pytest.mark.parametrize("sign", sorted(SIGN_CODES))
+def test_a_sign_without_a_fall_is_no_cause(sign):
+    talk = opened()
+    talk.turn(bill(12_300, 200), signs=(sign,))
+    assert talk.verdict.causes == ()
+
+
+@pytest.mark.parametrize(("sign", "evidence"), [
+    (Sign("effort", before="low", after="high"), SignSeen("effort", before="low", after="high")),
+    (Sign("tools-delta", ("a",), ("b",)), ToolsAnnounced(("a",), ("b",))),
+    (Sign("tools-delta", ("mcp__x__a", "mcp__y__b", "c"), ("mcp__x__d",)),
+     ToolsAnnounced(("mcp__x__a", "mcp__y__b", "c"), ("mcp__x__d",), ("x", "y"))),
+    (Sign("tools-delta", ("web__search__run", "mcp__x"), ("xmcp__y__z",)),  # a tool of nobody's server may be named so
+     ToolsAnnounced(("web__search__run", "mcp__x"), ("xmcp__y__z",))),
+    (Sign("skill", ("a", "b", "c", "d", "e")), SignSeen("skill", ("a", "b", "c", "d", "e"))),
+])  # fmt: skip
+def test_the_evidence_names_what_the_sign_names(sign, evidence):
+    assert dropped(opened(), signs=(sign,)).evidence == evidence
+
+
+def test_text_of_a_hook_is_strong_where_the_bill_reads_exactly_what_stands_before_it():
+    for read, strength in ((12_300, "strong"), (11_000, "weak")):
+        talk = opened(hour=True)
+        talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
+        talk.ask()
+        talk.turn(bill(read, 3_900, hour=True))
+        assert (talk.lead.code, talk.lead.section, talk.lead.strength) == ("LORE158", "messages", strength)
+        assert isinstance(talk.lead.evidence, HookText)
+        assert talk.lead.evidence.exact is (strength == "strong")
+        assert (talk.lead.kind == "unattributable") or strength == "strong"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "strength", "kind"), [("messages_changed", "strong", "waste"), ("", "weak", "unattributable")]
+)
+def test_a_verdict_on_the_messages_confirms_a_hooks_text(verdict, strength, kind):
+    talk = opened(hour=True)
+    talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
+    talk.ask()
+    talk.turn(bill(11_000, 3_900, hour=True), verdict=verdict)
+    assert told(talk.lead) == ("LORE158", strength, kind)
+
+
+def test_a_hooks_text_that_was_taken_out_explains_a_prompt_that_shrank():
+    for read, code, other in ((12_300, "LORE158", "LORE117"), (11_000, "LORE117", "LORE158")):
+        talk = opened(hour=True)
+        talk.turn(bill(12_300, 4_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
+        talk.ask()
+        talk.turn(bill(read, 200, hour=True))
+        assert (talk.lead.code, beside(talk.lead)) == (code, [other])
+
+
+# a shrunken total
+
+
+def shrank(after, **fields):
+    """A conversation with a tool's result, of which the prompt has 15,002 tokens, and then `after`."""
+    talk = opened()
+    talk.turn(bill(12_300, 2_700))
+    talk.say()
+    talk.turn(bill(11_000, after - 11_002), **fields)
+    return talk
+
+
+@pytest.mark.parametrize(("after", "code"), [(14_002, "LORE301"), (14_001, "LORE117"), (11_010, "LORE117")])
+def test_a_prompt_that_shrank_by_over_a_thousand_tokens_had_something_taken_out(after, code):
+    talk = shrank(after)
+    assert talk.lead.code == code
+    if code == "LORE117":
+        assert (talk.lead.strength, talk.lead.kind, talk.lead.section) == ("strong", "waste", "messages")
+        assert talk.lead.evidence == TotalShrank(15_002, after, 15_000)
+
+
+@pytest.mark.parametrize(("after", "lost"), [(14_001, 3_001), (11_010, 10), (15_900, 4_000)])
+def test_what_was_cleared_is_not_lost(after, lost):
+    """Cleared tokens were counted in: 42,541 were said to be lost in a turn that wrote 18."""
+    assert shrank(after).verdict.lost_tokens == lost
+
+
+def test_a_shrunken_prompt_is_said_with_both_totals():
+    talk = shrank(12_002)
+    (found,) = [worded(found) for _, found in findings_of(talk.verdict.pair, Place("a.jsonl", reader="user"))]
+    assert "the whole prompt went from 15,002 to 12,002 tokens: the client took something out" in found.message
+    assert (found.actor, found.lost_tokens) == ("user", 1_002)
+
+
+def test_where_no_tool_ran_no_result_was_cleared():
+    talk = Judged()
+    talk.ask()
+    talk.turn(bill(10_000, 2_000))
+    talk.ask()
+    talk.turn(bill(12_000, 3_000))
+    talk.ask()
+    talk.turn(bill(10_500, 1_000))
+    assert not any(isinstance(entry.item, ToolCall) for entry in talk.entries)
+    assert told(talk.lead) == ("LORE159", "strong", "unattributable")
+    assert isinstance(talk.lead.evidence, TotalShrank)
+    assert talk.verdict.unexplained_tokens == 1_002
+
+
+def test_a_prompt_that_shrank_for_another_reason_had_nothing_taken_out():
+    talk = opened()
+    talk.turn(bill(12_300, 2_700))
+    talk.entries = talk.entries.cut(2)
+    talk.turn(bill(11_000, 50))
+    assert (talk.lead.code, beside(talk.lead)) == ("LORE143", [])
+    talk = opened()
+    talk.turn(bill(12_300, 2_700))
+    talk.model = "claude-y"
+    talk.turn(bill(0, 9_000))
+    assert "LORE117" not in (talk.lead.code, *beside(talk.lead))
+    talk = opened()
+    talk.turn(bill(12_300, 2_700))
+    talk.turn(bill(11_000, 50), changes=(talk.compact(),))
+    assert (talk.lead.code, beside(talk.lead)) == ("LORE125", [])
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"), [("messages_changed", "LORE117"), ("tools_changed", "LORE159"), ("unavailable", "LORE117")]
+)
+def test_a_verdict_limits_a_shrunken_total_too(verdict, code):
+    assert shrank(12_002, verdict=verdict).lead.code == code
+
+
+@pytest.mark.parametrize(("read", "code"), [(9_999, "LORE301"), (10_000, "LORE117")])
+def test_a_read_below_the_head_is_no_cleared_result(read, code):
+    talk = opened()
+    talk.turn(bill(12_300, 2_700))
+    talk.turn(bill(read, 500))
+    assert talk.lead.code == code
+
+
+def test_a_micro_compaction_that_names_nothing_is_why_where_the_bill_fell_with_it():
+    one = dropped(opened(), 11_000, signs=("micro-compaction",))
+    assert (told(one), one.evidence) == (("LORE117", "strong", "waste"), SignSeen("micro-compaction"))
+    talk = shrank(12_002, signs=("micro-compaction",))
+    assert talk.lead.evidence == TotalShrank(15_002, 12_002, 15_000, boundary=True)
+    assert talk.lead.also == ()
+
+
+def test_results_that_the_log_names_need_no_total():
+    talk = shrank(12_002, changes=(Change("LORE117", "1 tool results cleared"),))
+    assert (talk.lead.code, talk.lead.also) == ("LORE117", ())
+
+
+# habits
+
+
+SEARCH = "tool-reference"
+HEAD, ABOVE = 10_000, 10_001  # what other tools leave exactly, and what they may leave
+
+
+def searched(version, read=ABOVE, *, before=0, **fields):
+    """Find tools in a client of this version; `before`: so many times before, when nothing was lost."""
+    talk, stood = opened(), 12_300
+    for _ in range(before):
+        talk.turn(bill(stood, 100), signs=(Sign(SEARCH, version=version),))
+        talk.use()
+        stood += 100
+    talk.turn(bill(read, 2_500), signs=(Sign(SEARCH, ("WebSearch",), version=version),), **fields)
+    return talk.lead
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        ("2.1.118", "LORE124"), ("2.1.119", "LORE124"), ("2.1.207", "LORE124"), ("2.1.208", "LORE124"),
+        ("2.1.209", "LORE301"), ("2.1.300", "LORE301"), ("", "LORE124"),
+    ],
+)  # fmt: skip
+def test_a_search_for_tools_is_a_cause_by_version(version, code):
+    one = searched(version)
+    assert (one.code, one.strength) == (code, "weak")
+    assert one.kind == "unattributable"
+    assert searched(version, HEAD).strength == ("strong" if code == "LORE124" else "weak")
+    assert searched(version, verdict="tools_changed").code == ("LORE124" if code == "LORE124" else "LORE159")
+    assert searched(version, verdict="messages_changed").code == "LORE159"
+
+
+def test_of_versions_that_were_counted_only_the_first_search_of_a_chain_is_a_cause():
+    assert [searched("2.1.150", before=count).code for count in (0, 1, 2)] == ["LORE124", "LORE301", "LORE301"]
+
+
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [
+        ("claude-opus-4-5-20251101", "LORE168"), ("claude-sonnet-4-5-20250929", "LORE168"),
+        ("claude-opus-4-6", "LORE301"), ("claude-x", "LORE301"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("verdict", "strength"), [("", "weak"), ("messages_changed", "strong"), ("system_changed", "strong")]
+)
+def test_answers_without_thinking_are_a_cause_at_the_next_prompt_of_two_models(model, code, verdict, strength):
+    talk = Judged()
+    talk.model = model
+    talk.open()
+    talk.ask()
+    one = dropped(talk, ABOVE, signs=("no-thinking",), verdict=verdict)
+    if verdict == "system_changed" or (verdict and code == "LORE301"):
+        code = "LORE159"
+    assert (one.code, one.strength) == (code, "weak" if code == "LORE301" else strength)
+    if code == "LORE168":
+        assert one.kind == ("waste" if strength == "strong" else "unattributable")
+
+
+def test_a_session_that_fell_twice_before_confirms_its_habit():
+    talk, strengths = Judged(), []
+    talk.model = "claude-opus-4-5"
+    talk.open(write=20_000)
+    for _ in range(3):
+        talk.ask()
+        talk.turn(bill(20_000, 20_000), signs=("no-thinking",))
+        strengths.append(talk.lead.strength)
+    assert strengths == ["weak", "weak", "strong"]
+    talk.ask()
+    talk.turn(bill(40_000, 100), signs=("no-thinking",))  # once it did not fall
+    talk.ask()
+    talk.turn(bill(20_000, 20_500), signs=("no-thinking",))
+    assert (talk.lead.code, talk.lead.strength) == ("LORE168", "weak")
+
+
+@pytest.mark.parametrize(
+    ("read", "signs", "verdict", "strength"),
+    [
+        (ABOVE, ("restart",), "", "weak"),
+        (HEAD, ("restart",), "", "strong"),
+        (ABOVE, ("restart",), "system_changed", "strong"),
+        (ABOVE, ("restart",), "tools_changed", "strong"),
+        (ABOVE, ("restart", "resume"), "", "strong"),
+        (ABOVE, (Sign("restart", ("pendingMcpServers", "/exit")),), "", "strong"),
+        (ABOVE, (Sign("restart", ("pendingMcpServers",)), "tools-delta"), "", "weak"),
+    ],
+)
+def test_a_restart_of_the_client_needs_two_kinds_of_evidence(read, signs, verdict, strength):
+    one = dropped(opened(), read, signs=signs, verdict=verdict)
+    assert told(one) == ("LORE167", strength, "waste" if strength == "strong" else "unattributable")
+    assert "LORE103" in beside(one) if "tools-delta" in signs else "LORE103" not in beside(one)
+
+
+def test_a_restart_with_another_version_is_an_update_and_a_restart():
+    one = dropped(opened(), ABOVE, signs=("restart", "client-version"))
+    assert (one.code, beside(one)) == ("LORE157", ["LORE167"])
+
+
+@pytest.mark.parametrize(
+    ("read", "verdict", "strength"), [(ABOVE, "", "weak"), (HEAD, "", "strong"), (ABOVE, "tools_changed", "strong")]
+)
+def test_tools_that_a_client_announces_stand_outside_the_prefix_unless_something_confirms_it(read, verdict, strength):
+    one = dropped(opened(), read, signs=("tools-delta",), verdict=verdict)
+    assert told(one) == ("LORE103", strength, "waste" if strength == "strong" else "unattributable")
+
+
+def test_what_a_resumed_conversation_read_first_confirms_nothing():
+    talk = Judged()
+    talk.ask()
+    talk.number = 1
+    talk.say()
+    talk.number = 0
+    talk.turn(bill(10_000, 2_000))
+    talk.use()
+    talk.turn(bill(12_000, 300))
+    assert dropped(talk, HEAD, signs=("restart",)).strength == "weak"
+
+
+@pytest.mark.parametrize(
+    ("version", "read", "code", "strength"),
+    [
+        ("2.1.58", 12_001, "LORE161", "weak"),
+        ("2.1.58", 12_300, "LORE161", "strong"),  # exactly what stands before the skill's text
+        ("2.1.59", 12_300, "LORE301", "weak"),
+        ("", 12_300, "LORE301", "weak"),
+    ],
+)
+def test_a_skill_that_was_used_before_a_new_prompt_is_a_cause_in_old_versions(version, read, code, strength):
+    talk = opened()
+    talk.turn(bill(12_300, 2_700), signs=(Sign("skill", ("pdf",), version=version),))
+    talk.ask()
+    talk.turn(bill(read, 4_000))
+    assert (talk.lead.code, talk.lead.strength) == (code, strength)
+    assert (talk.verdict.wasted_tokens > 0) is (strength == "strong")
