@@ -124,6 +124,27 @@ def _() -> bytes:
     return log.written()
 
 
+@right("messages cannot push a read below tools and system prompt", 6, leads=("billed-read-fell",),
+       kinds=("unattributable",), lost=27_500)  # fmt: skip
+def _() -> bytes:
+    log = Session()
+    log.ask("Do it.")
+    log.answer(0, 25_000)  # nobody else had sent the head
+    log.ask("And this.")
+    log.answer(25_000, 3_000, calls=("Read",))
+    log.results(WORDS * 40)
+    log.answer(28_000, 3_000)
+    log.compact(31_000)
+    log.answer(20_000, 4_000, calls=("Skill",))  # what a compaction leaves is the head
+    log.results(WORDS * 40)
+    log.answer(24_000, 12_500, calls=("Read",))
+    log.wait(30)
+    log.results(WORDS * 40)
+    log.ask("[Request interrupted by user]")
+    log.answer(9_000, 28_000)
+    return log.written()
+
+
 @right("what was out of reach had not expired: a session", 4, leads=("lookback-exceeded",), never=("cache-expired",),
        lost=11_000)  # fmt: skip
 def _() -> bytes:

@@ -199,7 +199,7 @@ def test_the_oracle_knows_the_head_from_what_a_compaction_left(tmp_path):
     log.compact(33_500)
     log.answer(20_000, 4_000)
     path = tmp_path / "session.jsonl"
-    path.write_bytes(_last(log, 19_000).written())
+    path.write_bytes(_last(log, 18_000).written())
     found = answers(path)
     row = found.simulated["turns"][7]
     row["causes"] = [{**found.simulated["turns"][3]["causes"][0], "section": "messages"}]

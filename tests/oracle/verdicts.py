@@ -78,7 +78,7 @@ def expected(requests: list[Request], compared: dict[int, int]) -> list[Expected
         place = _left(requests[:number], request, compared.get(request.lines[0]))
         lefts.append(place)
         bill = request.bill
-        if request.compacted and bill is not None and bill.read:
+        if request.compacted and bill is not None:  # where nothing was read, tools and system prompt are others, too
             head[request.chain, request.model] = bill.read
         if place is None:
             found.append(Expected(request, None))
@@ -133,7 +133,7 @@ def _of(
     return found._replace(
         whole=bill.read >= (left.bill.stood if left.bill.writes else left.bill.asked) > 0,
         kept=same and goes_on and earlier is not None and bill.read >= earlier,
-        below=same and head is not None and bill.read < head,
+        below=same and head is not None and bill.read < head - DROP,
         pause=_pause(left, request),
     )
 

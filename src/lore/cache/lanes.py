@@ -189,7 +189,8 @@ class Lane:
     """One model's part of a chain.
 
     `fresh`: its first turn held no answer yet, so that what it read was the head; `least` is then the least that any
-    turn read, those after an expiry aside: no change of history alone reads less.
+    turn since then, or since a compaction that left something, read, those after an expiry aside: no change of history
+    alone reads less.
     """
 
     def __init__(self) -> None:
