@@ -130,11 +130,11 @@ def _size(raw: Raw) -> int:
 class Rate:
     """Bytes a token of what came in, and of what the model said."""
 
-    __slots__ = ("_answer_bytes", "_answer_tokens", "_bytes", "_tokens")
+    __slots__ = ("_bytes", "_of_answers", "_tokens")
 
     def __init__(self) -> None:
         self._bytes, self._tokens = BYTES_PER_TOKEN * _WEIGHT, _WEIGHT
-        self._answer_bytes, self._answer_tokens = 0.0, 0.0
+        self._of_answers = 0.0
 
     @property
     def bytes_per_token(self) -> float:
@@ -142,16 +142,16 @@ class Rate:
         return min(_MOST, max(_LEAST, self._bytes / self._tokens))
 
     def spoken_tokens(self, size: int) -> int:
-        """Estimate so many bytes of an answer: by the answers that bills told apart, else as what came in."""
-        if not self._answer_tokens:
-            return round(size / self.bytes_per_token)
-        return round(size / min(_MOST, max(_LEAST, self._answer_bytes / self._answer_tokens)))
+        """Estimate so many bytes of an answer, rather too low: what is read of it is no more than stands there.
+
+        By the most bytes a token of the answers that bills told apart, else as what came in.
+        """
+        return round(size / (self._of_answers or self.bytes_per_token))
 
     def learn_answer(self, size: int, tokens: int) -> None:
         """Take how many tokens an answer alone has."""
-        if tokens > 0 and _LEAST / 2 <= size / tokens <= _MOST * 2:
-            self._answer_bytes += size
-            self._answer_tokens += tokens
+        if tokens > 0 and _LEAST <= size / tokens <= _MOST:
+            self._of_answers = max(self._of_answers, size / tokens)
 
     def answer_tokens(self, grown: Growth, output: int | None) -> int:
         """Return the tokens of the answer before the turn, as they stand in the prompt."""
