@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from lore.cache.base import UNKNOWN, Outcome, Prediction
 from lore.cache.bills import ONE_HOUR, POSITIONS, SOON, lookback
-from lore.cache.habits import SURE, Fall, Habit, Habits, Tally, chance, outcomes
+from lore.cache.habits import SURE, UNSIGNED, Fall, Habit, Habits, Tally, chance, outcomes
 from lore.cache.lanes import ChainLevels, Growth, Lane
 from lore.cache.rules import normal
 from lore.model.codes import Code
@@ -183,32 +183,27 @@ class Odds(NamedTuple):
     habits: Habits
     tallies: Tallies
 
-    def row(self, seen: Seen, situation: Situation) -> Habit | None:
-        """Return the row that holds for a sign."""
-        return self.habits.find(
-            seen.sign, prompted=situation.grown.prompted, first=seen.first, version=seen.version,
-            model=normal(situation.model), waited=seen.waited,
+    def weighed(self, seen: Seen, situation: Situation) -> tuple[Habit, float] | None:
+        """Return the row that holds for a sign, and how likely a fall is; None where no row holds."""
+        prompted = situation.grown.prompted
+        habit = self.habits.find(
+            seen.sign, prompted=prompted, first=seen.first, version=seen.version, model=normal(situation.model),
+            waited=seen.waited,
         )  # fmt: skip
-
-    def of(self, seen: Seen, situation: Situation) -> float:
-        """Return how likely a fall is; 0 where no row holds."""
-        habit = self.row(seen, situation)
         if habit is None:
-            return 0.0
-        sign, prompted, first = key_of(seen, situation)
-        counted = [(sign, prompted, first)] if habit.first is not None else [(sign, prompted, n) for n in (True, False)]
-        tallies = [self.tallies[key] for key in counted if key in self.tallies]
-        return chance(habit, Tally(sum(tally.seen for tally in tallies), sum(tally.fell for tally in tallies)))
+            return None
+        tally = self.tallies.get((seen.sign, prompted, seen.first), _NOTHING)
+        other = None if habit.first is not None else self.tallies.get((seen.sign, prompted, not seen.first))
+        return habit, chance(habit, tally if other is None else Tally(tally.seen + other.seen, tally.fell + other.fell))
+
+    def of(self, sign: str, situation: Situation) -> float:
+        """Return how likely it is what no sign of the log shows; 0 where no row holds."""
+        weighed = self.weighed(_UNSIGNED[sign], situation)
+        return 0.0 if weighed is None else weighed[1]
 
 
-def key_of(seen: Seen, situation: Situation) -> Key:
-    """Return under which key a session counts a sign."""
-    return seen.sign, situation.grown.prompted, seen.first
-
-
-def unsigned(sign: str) -> Seen:
-    """Return what no sign of the log shows."""
-    return Seen(sign, first=False, version="")
+_NOTHING = Tally()
+_UNSIGNED = {sign: Seen(sign, first=False, version="") for sign in UNSIGNED}
 
 
 def _outcomes(odds: Odds, lane: Lane, situation: Situation) -> tuple[Outcome, ...]:
@@ -217,11 +212,11 @@ def _outcomes(odds: Odds, lane: Lane, situation: Situation) -> tuple[Outcome, ..
     read, why = min(level.tokens, whole), level.why
     falls = list(_falls(odds, lane, situation))
     if level.sign:
-        falls.append(Fall(read, odds.of(unsigned(level.sign), situation), why))
+        falls.append(Fall(read, odds.of(level.sign, situation), why))
         read, why = min(level.otherwise, whole), "goes-on"
     elif why == "goes-on" and situation.grown.prompted and not situation.other_model:
         risen = min(read + lane.answer_tokens(situation.grown, situation.output), whole)
-        falls.append(Fall(read, 1.0 - odds.of(unsigned("hidden-request"), situation), why))
+        falls.append(Fall(read, 1.0 - odds.of("hidden-request", situation), why))
         if risen > read:
             read, why = risen, "hidden-request"
     return outcomes(read, why, falls)
@@ -229,22 +224,22 @@ def _outcomes(odds: Odds, lane: Lane, situation: Situation) -> tuple[Outcome, ..
 
 def _falls(odds: Odds, lane: Lane, situation: Situation) -> Iterator[Fall]:
     """Yield the ways to fall that signs and clocks show, else the base rate."""
-    level, whole, weighed = situation.level, situation.whole, bool(situation.level.sign)
+    level, whole, alone = situation.level, situation.whole, not situation.level.sign
     for seen in situation.seen:
-        habit, likely = odds.row(seen, situation), odds.of(seen, situation)
-        if habit is not None:
-            weighed = True
-            yield Fall(min(_left(habit, seen, lane), whole), likely, seen.sign)
+        weighed = odds.weighed(seen, situation)
+        if weighed is not None:
+            alone = False
+            yield Fall(min(_left(weighed[0], seen, lane), whole), weighed[1], seen.sign)
     if level.why != "goes-on":
         return
     if situation.soon and situation.earlier is not None:
-        weighed = True
-        yield Fall(min(situation.earlier, whole), odds.of(unsigned("older-entry"), situation), "older-entry")
+        alone = False
+        yield Fall(min(situation.earlier, whole), odds.of("older-entry", situation), "older-entry")
     if situation.far:
-        weighed = True
-        yield Fall(min(lane.head, whole), odds.of(unsigned("lookback"), situation), "lookback")
-    if not weighed:
-        yield Fall(min(lane.head, whole), odds.of(unsigned("no-sign"), situation), "no-sign")
+        alone = False
+        yield Fall(min(lane.head, whole), odds.of("lookback", situation), "lookback")
+    if alone:
+        yield Fall(min(lane.head, whole), odds.of("no-sign", situation), "no-sign")
 
 
 def _left(habit: Habit, seen: Seen, lane: Lane) -> int:

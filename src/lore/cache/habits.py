@@ -15,7 +15,7 @@ Nothing is fitted: a row that was not counted says so (`derived`), and every row
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -169,11 +169,13 @@ class Fall(NamedTuple):
     why: str
 
 
-def outcomes(read: int, why: str, falls: Iterable[Fall]) -> tuple[Outcome, ...]:
+def outcomes(read: int, why: str, falls: Sequence[Fall]) -> tuple[Outcome, ...]:
     """Return what may be read, the likeliest first: `read` where nothing falls. Probabilities sum to 1.
 
     Falls are independent, and the deepest that happens decides; those to the same place are one outcome.
     """
+    if not falls:
+        return (Outcome(read, 1.0, why),)
     left, found = 1.0, dict[int, Outcome]()
     for fall in sorted(falls, key=lambda fall: (fall.read, -fall.probability)):
         if fall.read >= read:

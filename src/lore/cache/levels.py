@@ -16,15 +16,14 @@ from lore.cache.base import Prediction
 from lore.cache.bills import DROP, ONE_HOUR, POSITIONS, SOON, lifetime, lookback, position, total, unbelievable
 from lore.cache.forecast import (
     CERTAIN,
+    Key,
     Level,
     Odds,
     Seen,
     Situation,
     Tallies,
-    key_of,
     level_of,
     prediction_of,
-    unsigned,
     whole_of,
 )
 from lore.cache.habits import Tally
@@ -184,8 +183,8 @@ def _situation(chain: ChainLevels, turn: Turn) -> tuple[Lane, Situation]:
         _note_waiting(chain, turn.signs, size if same == size else None)
     if new and not chain.begun:
         return lane, found
-    found = found._replace(level=level_of(lane, found))
-    return lane, found._replace(whole=whole_of(chain, lane, found))
+    level = level_of(lane, found)  # first: it lets go of what does not hold any more
+    return lane, found._replace(level=level, whole=whole_of(chain, lane, found))
 
 
 def _seen(chain: ChainLevels, lane: Lane, turn: Turn, grown: Growth) -> tuple[Seen, ...]:
@@ -337,12 +336,12 @@ def _count_habits(tallies: Tallies, situation: Situation, read: int) -> None:
         return
     fell = read < stood - DROP
     if level.sign:
-        _count(tallies, key_of(unsigned(level.sign), situation), fell=fell)
+        _count(tallies, (level.sign, prompted, False), fell=fell)
         return
     if level.why != "goes-on":
         return
     for seen in situation.seen:
-        _count(tallies, key_of(seen, situation), fell=fell)
+        _count(tallies, (seen.sign, prompted, seen.first), fell=fell)
     if situation.soon:
         _count(tallies, ("older-entry", prompted, False), fell=read == situation.earlier)
     if situation.far:
@@ -353,7 +352,7 @@ def _count_habits(tallies: Tallies, situation: Situation, read: int) -> None:
         _count(tallies, ("hidden-request", True, False), fell=read > stood)
 
 
-def _count(tallies: Tallies, key: tuple[str, bool, bool], *, fell: bool) -> None:
+def _count(tallies: Tallies, key: Key, *, fell: bool) -> None:
     tallies[key] = tallies.get(key, _NONE).plus(fell=fell)
 
 

@@ -318,6 +318,7 @@ _WINDOW = re.compile(r"\[\d+m\]$")  # Claude Code's sign of a long context windo
 _NUMBER_FIRST = re.compile(r"^claude-(\d(?:-\d)?)-(opus|sonnet|haiku)(?=$|-)")
 
 
+@lru_cache(_MANY)
 def normal(model: str | None) -> str:
     """Spell a model's name as the tables do: lower case, without vendor, region, date and a platform's version.
 
