@@ -140,7 +140,11 @@ def segments(capture: Capture, turn: Turn) -> list[Seg]:
     host = turn.call.get("endpoint", "")
     at_anthropic = "anthropic.com" in host or (not host and turn.request.model.startswith("claude-"))
     made = json.loads(spelled(capture, turn), object_pairs_hook=dict)
-    return flatten(made, capture.dialect, drops_header=at_anthropic)
+    flat = flatten(made, capture.dialect, drops_header=at_anthropic)
+    deferred = {
+        f"tools[{at}]" for at, tool in enumerate(made.get("tools") or []) if tool.get("defer_loading") is True
+    }  # they stand outside of the prefix
+    return [one for one in flat if one.path.partition(".")[0] not in deferred]
 
 
 def spelled(capture: Capture, turn: Turn) -> str:

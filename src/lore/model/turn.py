@@ -76,7 +76,7 @@ class Prompt(Struct, frozen=True):
     the breakpoints themselves, as JSON; `auto_breakpoint` says that the request asks for automatic caching; `params`
     are the request's other fields, as JSON; `partial` says that the request continues others which the recording
     does not hold, so that its beginning is missing; `dropped` is text that the provider takes out, so that it
-    is no part of the head.
+    is no part of the head, as are tools that are announced alone (`deferred`: their names).
     """
 
     dialect: str
@@ -91,6 +91,7 @@ class Prompt(Struct, frozen=True):
     params: dict[str, bytes] = {}
     partial: bool = False
     dropped: bytes = b""
+    deferred: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.head) + len(self.messages) + len(self.tail)

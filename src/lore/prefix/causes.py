@@ -182,7 +182,7 @@ def _content(left: Prompt, right: Prompt, found: Overlap, changes: Sequence[Chan
     context = PromptContext(+new, cleared, _relocated(left, right), templated)
     tools, right_tools = left.tools, right.tools
     if start < tools or tools != right_tools:
-        causes += tool_causes(left.head[:tools], right.head[:right_tools], _discovered(right))
+        causes += tool_causes(left.head[:tools], right.head[:right_tools], _discovered(left, right))
     if start < len(left.head) or len(left.head) - tools != len(right.head) - right_tools:
         causes += _of_section(context, "system", left.head[tools:], right.head[right_tools:], tools)
     same = max(0, start - len(left.head)) if len(left.head) == len(right.head) else 0
@@ -227,10 +227,10 @@ def _relocated(left: Prompt, right: Prompt) -> frozenset[bytes]:
 _REFERENCE = re.compile(rb'"tool_name"\s*:\s*"([^"\\]{1,200})"')
 
 
-def _discovered(prompt: Prompt) -> frozenset[str]:
-    """Name the tools that searches in the history have found."""
-    names: set[str] = set()
-    for segment in prompt.messages:
+def _discovered(left: Prompt, right: Prompt) -> frozenset[str]:
+    """Name the tools that searches in the history have found, and those that one of two prompts only announces."""
+    names = {*left.deferred, *right.deferred}
+    for segment in right.messages:
         if b'"tool_reference"' in segment.data:
             names.update(name.decode("utf-8", "replace") for name in _REFERENCE.findall(segment.data))
     return frozenset(names)

@@ -32,6 +32,7 @@ from lore.model.turn import Exchange, Output, Prompt, Segment, Streamed
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.blocks import HEADER, is_header
 from lore.prefix.overlap import same_content
+from lore.prefix.tools import is_deferred, name_of
 
 ROOM = 8 * 1024 * 1024  # bytes of replies that are not read
 ANSWERS_WITHIN = 128  # segments in which answers are sought, from a request's beginning or its end
@@ -100,21 +101,34 @@ def _previous(prompt: Prompt) -> str:
 
 
 def without_dropped(prompt: Prompt, endpoint: str) -> Prompt:
-    """Return the prompt without the header that its provider drops; `dropped` then holds that text."""
-    at = next((n for n, segment in enumerate(prompt.head) if segment.section == "system"), None)
-    if at is None or not is_header(prompt.head[at]):
+    """Return the prompt without what its provider does not render: the header that it drops, tools that are deferred.
+
+    `dropped` then holds the header's text, `deferred` the names of the tools: they stand outside of the prefix until a
+    search finds them, and then in a message (the documentation of Anthropic and of OpenAI).
+    """
+    head = prompt.head
+    tools = {at for at, segment in enumerate(head) if segment.section == "tools" and is_deferred(segment)}
+    header = next((at for at, segment in enumerate(head) if segment.section == "system"), None)
+    if header is not None and not _is_dropped(prompt, header, endpoint):
+        header = None
+    if header is None and not tools:
         return prompt
-    if provider_of(endpoint, prompt.model, prompt.dialect) != "anthropic":
-        return prompt
+    gone = tools | ({header} if header is not None else set())
     breakpoints = zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
-    kept = [(place - (place > at), value) for place, value in breakpoints if place != at]
+    kept = [(place - sum(at < place for at in gone), value) for place, value in breakpoints if place not in gone]
     return replace(
         prompt,
-        head=(*prompt.head[:at], *prompt.head[at + 1 :]),
+        head=tuple([segment for at, segment in enumerate(head) if at not in gone]),
         breakpoints=tuple([place for place, _ in kept]),
         breakpoint_values=tuple([value for _, value in kept]),
-        dropped=prompt.head[at].data,
+        dropped=b"" if header is None else head[header].data,
+        deferred=tuple([name_of(head[at]) for at in sorted(tools)]),
     )
+
+
+def _is_dropped(prompt: Prompt, at: int, endpoint: str) -> bool:
+    header = is_header(prompt.head[at])
+    return header and provider_of(endpoint, prompt.model, prompt.dialect) == "anthropic"
 
 
 def is_models(envelope: Segment) -> bool:

@@ -1,0 +1,61 @@
+"""Tools with `defer_loading: true` stand outside of the prefix; what is loaded into the list does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.captures import asks, call, judged, text, told, tool, usage
+
+ONE = text("user", "Find the bug. " * 60)
+TWO = (ONE, text("assistant", "I look into it."), text("user", "Go on. " * 60))
+OWN = [tool("ls"), tool("cat")]
+LATE = [tool(f"mcp__db__{name}", defer_loading=True) for name in ("read", "write")]
+
+
+def on(messages, tools):
+    return {**asks(*messages, tools=()), "tools": tools}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (OWN, OWN + LATE),
+        (OWN + LATE, OWN),
+        (LATE + OWN, OWN + LATE[::-1]),
+        (OWN + LATE, [*OWN, {**LATE[0], "description": "Else."}, LATE[1]]),
+        ([LATE[0], *OWN], [*LATE, *OWN]),
+    ],
+    ids=["came", "went", "moved", "changed", "came first"],
+)
+@pytest.mark.parametrize("bills", [(usage(0, 7000), usage(7000, 200)), (None, None)], ids=["billed", "not billed"])
+def test_a_deferred_tool_that_comes_or_goes_moves_nothing(tmp_path, before, after, bills):
+    found, _ = judged(tmp_path, call(0, on((ONE,), before), bills[0]), call(10, on(TWO, after), bills[1]))
+    assert (told(found[1]), found[1].lost_tokens) == ([], 0)
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["loaded", "put off"])
+def test_a_deferred_tool_that_is_put_into_the_list_moves_all_behind_it(tmp_path, turned):
+    loaded = [*OWN, tool("mcp__db__read"), LATE[1]]
+    before, after = (loaded, OWN + LATE) if turned else (OWN + LATE, loaded)
+    found, _ = judged(tmp_path, call(0, on((ONE,), before), usage(0, 7000)), call(10, on(TWO, after), usage(0, 7200)))
+    assert told(found[1]) == ["LORE124"]
+    assert found[1].causes[0].evidence.loaded == ("mcp__db__read",)
+
+
+def test_a_tool_that_nobody_deferred_is_another_list(tmp_path):
+    found, _ = judged(
+        tmp_path,
+        call(0, on((ONE,), OWN), usage(0, 7000)),
+        call(10, on(TWO, [*OWN, tool("mcp__db__read", defer_loading=False)]), usage(0, 7200)),
+    )
+    assert told(found[1]) == ["LORE103"]
+
+
+def test_a_break_beside_deferred_tools_is_placed_by_the_body_as_it_is(tmp_path):
+    found, _ = judged(
+        tmp_path,
+        call(0, on((ONE,), LATE + OWN), usage(0, 7000)),
+        call(10, on(TWO, [*LATE, tool("grep"), *OWN]), usage(0, 7200)),
+    )
+    (cause,) = found[1].causes
+    assert (cause.code, cause.path) == ("LORE103", "tools[2]")
