@@ -326,3 +326,11 @@ def test_a_skill_that_was_used_before_a_new_prompt_is_a_cause_in_old_versions(ve
     talk.turn(bill(read, 4_000))
     assert (talk.lead.code, talk.lead.strength) == (code, strength)
     assert (talk.verdict.wasted_tokens > 0) is (strength == "strong")
+
+
+@pytest.mark.parametrize(("read", "code"), [(11_900, "LORE301"), (12_000, "LORE163")])
+def test_a_first_request_that_found_its_own_message_in_the_cache_read_more_than_the_head(read, code):
+    """Runs of one prompt find all of it: what they read first is no head that other messages would leave."""
+    talk = Judged()
+    talk.open(read=read, write=12_000 - read)
+    assert dropped(talk, 9_900, signs=("interrupt",)).code == code

@@ -248,7 +248,7 @@ def _learn(chain: ChainLevels, lane: Lane, situation: Situation, usage: Billed) 
         own = max(0, (lane.first or 0) - lane.opening)  # more than tools and system is history that was read again
         lane.floor = read if read <= own + lane.opening // 2 else own
         lane.fresh = not situation.grown.spoken
-        lane.least = read if lane.fresh else None
+        lane.least = read if lane.fresh and lane.floor == read else None
     elif situation.stood is not None and not situation.other_model:
         if read < situation.stood - DROP:
             _learn_head(lane, situation, read)
