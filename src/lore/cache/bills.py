@@ -313,14 +313,34 @@ _HOUR = re.compile(rb'"ttl"\s*:\s*"1h"')
 
 
 def lost_lifetime(turn: Turn) -> LifetimeLost | None:
-    """Return that a request asked for an hour and was billed for five minutes; None where it was not."""
+    """Return that a request asked for an hour and was billed for five minutes; None where it was not.
+
+    What was written lies behind what was read: a breakpoint has to lie there, too.
+    """
     usage = turn.usage
     if usage is None or not usage.write_5m_tokens or usage.write_1h_tokens or turn.fidelity == "reconstructed":
         return None
-    values = turn.prompt.breakpoint_values
-    if not values or not all(_HOUR.search(value) for value in values):
+    if not _asks_for_hours(turn.prompt):
         return None
-    return LifetimeLost(len(values), usage.write_5m_tokens)
+    read, last = usage.read_tokens or 0, _last_breakpoint(turn.prompt, usage)
+    if read and last - read <= max(TOLERANCE_TOKENS, _UNSURE * last):
+        return None
+    return LifetimeLost(len(turn.prompt.breakpoint_values), usage.write_5m_tokens)
+
+
+_UNSURE = 0.1  # of a position that is estimated from bytes
+
+
+def _asks_for_hours(prompt: Prompt) -> bool:
+    """Tell whether every breakpoint of a request asks for an hour, and it has some."""
+    values = prompt.breakpoint_values
+    return bool(values) and not prompt.auto_breakpoint and all(_HOUR.search(value) for value in values)
+
+
+def _last_breakpoint(prompt: Prompt, usage: Billed) -> float:
+    """Estimate the tokens up to a prompt's last breakpoint: the share of its bytes in what was billed."""
+    sizes = [len(segment.data) for segment in prompt]
+    return prompt_tokens(usage) * sum(sizes[: prompt.breakpoints[-1] + 1]) / max(1, sum(sizes))
 
 
 def contradiction(turn: Turn, total_bytes: int) -> BillUnlikeBody | None:
@@ -334,6 +354,7 @@ def contradiction(turn: Turn, total_bytes: int) -> BillUnlikeBody | None:
     found, tokens = None, prompt_tokens(usage)
     if turn.dialect == "anthropic" and turn.call.endpoint and provider_of(turn.call.endpoint, None, "") == "anthropic":
         found = _unmarked(turn.prompt, usage)
+    found = found or _behind_all(turn.prompt, usage)
     if found is None and tokens > total_bytes + SPARE_TOKENS:
         found = BillUnlikeBody("more-tokens-than-bytes", tokens, total_bytes)
     return None if found is None or has_unseen(turn.prompt) else found
@@ -350,6 +371,15 @@ def _unmarked(prompt: Prompt, usage: Billed) -> BillUnlikeBody | None:
     if usage.write_5m_tokens and usage.write_1h_tokens and hours == len(prompt.breakpoint_values):
         return BillUnlikeBody("five-minutes-unasked", usage.write_5m_tokens)
     return None
+
+
+def _behind_all(prompt: Prompt, usage: Billed) -> BillUnlikeBody | None:
+    """Return that all breakpoints ask for an hour and were read, and more was written for five minutes behind them."""
+    if not usage.write_5m_tokens or usage.write_1h_tokens or not usage.read_tokens or not _asks_for_hours(prompt):
+        return None
+    if _last_breakpoint(prompt, usage) > usage.read_tokens * (1 + _UNSURE):
+        return None
+    return BillUnlikeBody("five-minutes-unasked", usage.write_5m_tokens)
 
 
 # What a provider makes tokens of that the body does not hold: its own tools, files, pictures behind an address.

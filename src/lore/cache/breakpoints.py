@@ -54,6 +54,7 @@ class Breakpoints:
         self._latest: deque[int] = deque()  # nodes with entries, the latest last
         self._suffix: dict[str | None, int] = {}
         self._pending: _Pending | None = None
+        self._hours: frozenset[str | None] = frozenset()  # models whose bills have written for an hour
         self._began: float | None = None  # when the latest response did, of any chain
 
     def predict(self, request: Request) -> Prediction:
@@ -190,6 +191,11 @@ class Breakpoints:
         if not recorded:
             return f"{read + write:,} tokens were cached although the body has no breakpoint"
         last = recorded[-1].place
+        self._hours = self._hours | {pending.request.model} if usage.write_1h_tokens else self._hours
+        if self._is_unasked(pending.request, recorded, usage):
+            return (
+                f"{usage.write_5m_tokens or 0:,} tokens were written for five minutes, and no breakpoint asks for them"
+            )
         why = self._ruler.learn(last, read + write) if write or pending.hit in (-1, last) else ""
         if why:
             return why
@@ -197,6 +203,16 @@ class Breakpoints:
         self._learn_breakpoints(pending, usage, read)
         self._learn_suffix(pending, usage, last)
         return ""
+
+    def _is_unasked(self, request: Request, recorded: Sequence[Breakpoint], usage: Billed) -> bool:
+        """Tell whether something was written for five minutes that no breakpoint asks for.
+
+        All ask for an hour, and either hours were billed before or all of them stand in what was read.
+        """
+        if not usage.write_5m_tokens or any((breakpoint.lifetime or 0) < ONE_HOUR for breakpoint in recorded):
+            return False
+        read = usage.read_tokens or 0
+        return request.model in self._hours or 0 < self._ruler.position(recorded[-1].place) <= read
 
     def _learn_breakpoints(self, pending: _Pending, usage: Billed, read: int) -> None:
         """Learn where the last breakpoint of an hour stands, and where the read ended; what was read is stored."""

@@ -157,6 +157,7 @@ class Pairs:
         self._measured: Turn | None = None
         self._lives: float | None = None
         self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
+        self._hour = False  # whether a bill of the chain wrote for an hour: it is passed on, then
         self._noted: set[str] = set()  # what is true of every turn of a chain is said once
 
     def extended(self, turn: Turn, look: Look = unknown) -> Extension | None:
@@ -213,6 +214,7 @@ class Pairs:
                 self._shown[sign.name] = tally if left is None else tally.plus(fell=fell)
         self._last = turn
         self._lives = lifetime(turn, self._lives)
+        self._hour = self._hour or bool(turn.usage is not None and turn.usage.write_1h_tokens)
 
     def _context(
         self, left: Turn, right: Turn, found: Overlap, fell: int | None, look: Look, end: End | None = None
@@ -360,7 +362,8 @@ class Pairs:
                 found += self._once(
                     Code.BILL_CONTRADICTS_BODY, contradiction(left, sums.left) or contradiction(right, sums.right)
                 )
-            found += self._once(Code.LIFETIME_LOST, lost_lifetime(left) or lost_lifetime(right))
+            lost = None if self._hour else lost_lifetime(left) or lost_lifetime(right)
+            found += self._once(Code.LIFETIME_LOST, lost)
             if context.fell is None and not broken and right.fidelity != "reconstructed":
                 far = too_far(context) if routed(context) is None else None
                 found += [] if far is None else [Cause(Code.LOOKBACK_EXCEEDED, "messages", far, context.found.common)]

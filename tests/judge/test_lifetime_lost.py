@@ -1,0 +1,65 @@
+"""LORE134 and LORE303: five minutes were billed where every breakpoint asks for an hour."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.captures import SYSTEM, call, judged, text, usage
+from lore.cache.predictor import Predictor
+from lore.run.rules import load
+
+HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+GATEWAY = "https://llm.example.com/v1/messages"
+ONE = text("user", "Find the bug. " * 200)
+TWO = (ONE, text("assistant", "I look into it."), text("user", "Go on. " * 1500))
+
+
+def body(*messages, marked=True):
+    """A request whose system prompt (and with `marked` its end) is to be kept for an hour."""
+    last = {**messages[-1], "content": [{**messages[-1]["content"][-1], **(HOUR if marked else {})}]}
+    system = [{"type": "text", "text": SYSTEM, **HOUR}]
+    return {"model": "claude-opus-5", "max_tokens": 9, "system": system, "messages": [*messages[:-1], last]}
+
+
+def written(read, short, hour, uncached=4):
+    split = {"ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": hour}
+    return usage(read, short + hour, uncached, cache_creation=split)
+
+
+def noted(found):
+    return [str(cause.code) for verdict in found for cause in verdict.causes]
+
+
+@pytest.mark.parametrize(
+    ("marked", "bills", "codes"),
+    [
+        # a gateway dropped the ttl: what the last breakpoint wrote lives five minutes
+        (True, (written(0, 7000, 0), written(7000, 2600, 0)), ["LORE134"]),
+        # the breakpoints were read, and more was written behind the last of them: another body was billed
+        (False, (written(0, 0, 6000, 700), written(6000, 3300, 0)), ["LORE303"]),
+        # hours are billed in this chain: nobody drops the ttl
+        (True, (written(0, 0, 7000), written(7000, 2600, 0)), []),
+        (True, (written(0, 0, 7000), written(7000, 0, 2600)), []),
+    ],
+    ids=["lost", "behind the last breakpoint", "hours are passed on", "kept"],
+)
+def test_a_lifetime_is_lost_where_a_breakpoint_stands_in_what_was_written(tmp_path, marked, bills, codes):
+    found, _ = judged(
+        tmp_path,
+        call(0, body(ONE, marked=marked), bills[0], url=GATEWAY),
+        call(10, body(*TWO, marked=marked), bills[1], url=GATEWAY),
+    )
+    assert noted(found) == codes
+
+
+def test_positions_are_not_learned_from_a_bill_that_contradicts_its_body(tmp_path):
+    found, _ = judged(
+        tmp_path,
+        call(0, body(ONE, marked=False), written(0, 0, 6000, 700), url=GATEWAY),
+        call(10, body(*TWO, marked=False), written(6000, 3300, 0), url=GATEWAY),
+        call(20, body(*TWO, marked=False), written(6000, 0, 0, 3300), url=GATEWAY),
+    )
+    predictor = Predictor(load(None), "anthropic")
+    predicted = [predictor.turn(verdict.turn) for verdict in found]
+    assert [bool(each.odd) for each in predicted] == [False, True, False]
+    assert predicted[2].prediction.read == 6000
