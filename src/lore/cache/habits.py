@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.base import Outcome
+from lore.cache.bills import DROP
 
 PRIOR = 0.5  # occurrences of each kind that are assumed before any was counted (Jeffreys)
 WEIGHT = 4.0  # occurrences: what one session does it does again, so that few of its own turns outweigh other sessions
@@ -161,6 +162,9 @@ def version_of(text: str) -> tuple[int, ...]:
 # outcomes
 
 
+_HALF = 0.5  # more than that is the likeliest in any case
+
+
 class Fall(NamedTuple):
     """A way in which a request reads less: so many tokens, how likely by itself, and why."""
 
@@ -172,7 +176,8 @@ class Fall(NamedTuple):
 def outcomes(read: int, why: str, falls: Sequence[Fall]) -> tuple[Outcome, ...]:
     """Return what may be read, the likeliest first: `read` where nothing falls. Probabilities sum to 1.
 
-    Falls are independent, and the deepest that happens decides; those to the same place are one outcome.
+    Falls are independent, and the deepest that happens decides; those to the same place are one outcome. What lies
+    within `DROP` tokens of an outcome speaks for it: a hidden request or none, a prompt then stands there all the same.
     """
     if not falls:
         return (Outcome(read, 1.0, why),)
@@ -185,4 +190,8 @@ def outcomes(read: int, why: str, falls: Sequence[Fall]) -> tuple[Outcome, ...]:
         known = found.get(fall.read, Outcome(fall.read, 0.0, fall.why))
         found[fall.read] = known._replace(probability=known.probability + probability)
     every = [Outcome(read, left, why), *found.values()]
-    return tuple(sorted(every, key=lambda outcome: (-outcome.probability, -outcome.read)))
+    every.sort(key=lambda outcome: (-outcome.probability, -outcome.read))
+    if every[0].probability <= _HALF:
+        near = [sum([o.probability for o in every if abs(o.read - outcome.read) <= DROP]) for outcome in every]
+        every.insert(0, every.pop(near.index(max(near))))
+    return tuple(every)
