@@ -499,3 +499,17 @@ def test_no_prediction_of_real_sessions_is_above_what_is_asked(corpus):
             above += billed is not None and predicted.prediction.read > billed
     assert turns > 1_000
     assert above <= turns // 100  # what the client took out without a word of it cannot be known before the bill
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_another_model_counts_of_habits_holds_and_is_counted_once(seed):
+    """A change is compared with what was recorded: a habit is as likely in both, whatever either expects besides."""
+    recorded, bare = Levels(packaged), Levels(packaged)
+    changed = Levels(packaged, recorded.tallies)
+    for turn in random_turns(seed):
+        for levels in (recorded, changed, bare):
+            levels.predict(turn)
+            levels.learn(turn)
+        assert changed.tallies is recorded.tallies
+        assert recorded.tallies == bare.tallies
+    assert recorded.tallies

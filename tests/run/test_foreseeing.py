@@ -1,0 +1,100 @@
+"""Foreseeing at a new prompt of the user, from logs as Claude Code writes them to the answer of `lore simulate`."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.running import lore
+from formats.claude import asked, counts, joined, line, result, text, use
+
+BEGIN = 1_800  # seconds of the day; five minutes pass between no two lines here
+PROMPTS = 4
+
+
+class Log:
+    """A session in which each prompt is answered by a call and by a text."""
+
+    def __init__(self, model: str, version: str) -> None:
+        self.model, self.version = model, version
+        self.lines: list[dict[str, object]] = []
+        self.stood = 0
+
+    def add(self, made: dict[str, object]) -> None:
+        """Append a line ten seconds after the one before."""
+        at = BEGIN + 10 * len(self.lines)
+        stamp = f"2026-05-01T{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}Z"
+        parent = self.lines[-1]["uuid"] if self.lines else None
+        self.lines.append({**made, "timestamp": stamp, "version": self.version, "parentUuid": parent})
+
+    def answer(self, response: str, block: dict[str, object], read: int, write: int = 2_000) -> None:
+        """Let the model answer, billed so."""
+        content = {"role": "assistant", "model": self.model, "id": response, "content": [block]}
+        usage = {**counts(2, read, write, 40), "cache_creation": {"ephemeral_5m_input_tokens": 0,
+                 "ephemeral_1h_input_tokens": write}}  # fmt: skip
+        self.add(line("assistant", f"a-{response}", message={**content, "usage": usage}))
+        self.stood = read + write
+
+
+def session(model, version, *, beside=None, called="Bash", first=None, metadata=None):
+    """A session whose reads never fall; `beside` is an attachment behind each result, `first` opens each answer."""
+    log = Log(model, version)
+    for number in range(PROMPTS):
+        read = log.stood or 9_000
+        log.add(asked(f"p{number}", "do this " * 200, **({"thinkingMetadata": metadata} if metadata else {})))
+        call = {**use(f"c{number}", called), "input": {"skill": "pdf"}}
+        log.answer(f"r{number}", first or call, read)
+        if first:
+            log.lines[-1] = {**log.lines[-1], "message": {**log.lines[-1]["message"], "content": [first, call]}}
+        log.add(asked(f"t{number}", [result(f"c{number}", "done " * 300)]))
+        if beside is not None:
+            log.add(line("attachment", f"x{number}", attachment=beside))
+        log.answer(f"s{number}", text("so it is"), log.stood)
+    return log.lines
+
+
+def foreseen(path, lines):
+    """The prediction of the second prompt, and of the request behind it."""
+    path.write_bytes(joined(*lines))
+    turns = lore("simulate", str(path), "--json").json["turns"]
+    assert len(turns) == 2 * PROMPTS
+    return turns[2]["predicted"], turns[3]["predicted"]
+
+
+HOOK = {"type": "hook_additional_context", "hookName": "PostToolUse:Bash", "content": ["x" * 6_000]}
+ON = {"level": "high", "disabled": False, "triggers": []}
+THOUGHT = {"type": "thinking", "thinking": "so", "signature": "s"}
+
+
+@pytest.mark.parametrize(("made", "reason"), [
+    (session("claude-opus-5", "2.1.217", beside=HOOK), "hook-context"),
+    (session("claude-opus-5", "2.1.217", beside={**HOOK, "hookName": "Stop"}), ""),
+    (session("claude-opus-4-5-20251101", "2.0.76", metadata=ON), "no-thinking"),
+    (session("claude-opus-4-5-20251101", "2.0.76", metadata=ON, first=THOUGHT), ""),
+    (session("claude-opus-4-6", "2.0.76", metadata=ON), ""),
+    (session("claude-sonnet-4-5-20250929", "2.0.76", metadata={**ON, "disabled": True}), ""),
+    (session("claude-opus-4-6", "2.1.58", called="Skill"), "skill"),
+    (session("claude-opus-4-6", "2.1.59", called="Skill"), ""),
+    (session("claude-opus-4-6", "2.1.58"), ""),
+])  # fmt: skip
+def test_what_is_likely_at_a_new_prompt_is_said_before_its_bill(tmp_path, made, reason):
+    predicted, behind = foreseen(tmp_path / "s.jsonl", made)
+    outcomes = {outcome["reason"]: outcome for outcome in predicted["outcomes"]}
+    assert sum(outcome["probability"] for outcome in predicted["outcomes"]) == pytest.approx(1)
+    assert predicted["read_tokens"] == predicted["outcomes"][0]["read_tokens"]
+    if reason:
+        assert predicted["reason"] == reason
+        assert outcomes[reason]["read_tokens"] < 13_000 - 1_000
+        assert outcomes[reason]["probability"] > 0.7
+    else:
+        assert predicted["read_tokens"] >= 13_000
+        assert not {"hook-context", "no-thinking"} & set(outcomes)
+    assert behind["reason"] == "goes-on"
+
+
+def test_a_person_reads_how_likely_a_read_is_and_what_the_score_means(tmp_path):
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(joined(*session("claude-opus-4-6", "2.1.58", called="Skill")))
+    said = lore("simulate", str(path)).out
+    assert "73%" in said
+    assert "Brier score" not in said  # nothing fell: there is no share to compare it with
+    assert "at a new prompt of the user" in said
