@@ -274,6 +274,30 @@ def test_what_nothing_explains_says_what_was_ruled_out():
     assert (talk.verdict.wasted_tokens, talk.verdict.unexplained_tokens) == (0, 2_300)
 
 
+@pytest.mark.parametrize(
+    ("read", "reason", "limit", "unknown"),
+    [
+        (12_001, "tools and system prompt", 12_000, "breakpoints, parameters and endpoint"),
+        (12_000, "tools and system prompt", 12_000, "breakpoints, parameters and endpoint"),
+        (11_999, "", None, "system prompt, tools, breakpoints, parameters and endpoint"),
+        (10_000, "", None, "system prompt, tools, breakpoints, parameters and endpoint"),
+        (9_999, "messages alone", 10_000, "system prompt, tools, breakpoints, parameters and endpoint"),
+    ],
+)
+def test_what_nothing_explains_says_what_the_read_itself_rules_out(read, reason, limit, unknown):
+    talk = opened()
+    talk.use()
+    talk.turn(bill(12_000, 5_100))  # breakpoints at 12,000 and 17,100
+    talk.use()
+    talk.turn(bill(read, 7_300))
+    assert talk.lead.code == "LORE301"
+    levels = [one for one in talk.lead.ruled_out if ": the read " in one.reason]
+    assert [(one.reason.partition(":")[0], one.out, one.count, one.limit) for one in levels] == (
+        [(reason, True, read, limit)] if reason else []
+    )
+    assert [one.reason for one in talk.lead.ruled_out if one.out is None] == [unknown]
+
+
 def test_without_a_bill_before_or_now_nothing_is_explained():
     talk = opened()
     talk.turn(None)

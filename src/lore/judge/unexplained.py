@@ -45,7 +45,10 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
     if verdict is not None and verdict.reason not in CLIENTS:
         yield RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
     if right.fidelity == "reconstructed":
-        yield RuledOut("system prompt, tools, breakpoints, parameters and endpoint", None)
+        level = _level(context)
+        yield from level
+        head = "" if any(reason.reason.startswith(_HEAD) for reason in level) else "system prompt, tools, "
+        yield RuledOut(f"{head}breakpoints, parameters and endpoint", None)
         return
     yield _breakpoints(context)
     yield _endpoint(left.call, right.call)
@@ -54,6 +57,23 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
     edits = _edits(right)
     if edits:
         yield RuledOut("the provider's own editing of the context", out=False, detail=edits)
+
+
+_HEAD = "tools and system prompt"
+
+
+def _level(context: PairContext) -> tuple[RuledOut, ...]:
+    """Return what the read itself rules out: it found the head as it was, or missed more than messages."""
+    seen, usage = context.situation, context.right.usage
+    read = None if usage is None else usage.read_tokens
+    if seen is None or read is None:
+        return ()
+    if seen.earlier is not None and read >= seen.earlier:
+        name = f"{_HEAD}: the read reaches the breakpoint before the last"
+        return (RuledOut(name, out=True, count=read, limit=seen.earlier),)
+    if seen.least is not None and read < seen.least:
+        return (RuledOut("messages alone: the read falls below them", out=True, count=read, limit=seen.least),)
+    return ()
 
 
 def _expiry(context: PairContext) -> RuledOut:
