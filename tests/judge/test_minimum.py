@@ -64,6 +64,15 @@ def test_what_a_bill_shows_to_be_cached_was_long_enough_whatever_a_table_says(tm
     assert found[1].lost_tokens == 500
 
 
+def test_a_short_request_loses_nothing_of_what_a_long_one_left(tmp_path):
+    """It could not have read it: what is too short is neither written nor looked for."""
+    found, _ = judged(
+        tmp_path, call(0, claude(3_000), usage(0, 3_000)), call(10, claude(3_000, ("cat",)), usage(0, 0, 900)),
+        call(20, claude(3_000), usage(0, 0, 1_100)),
+    )  # fmt: skip
+    assert [verdict.lost_tokens for verdict in found[1:]] == [0, 1_100]
+
+
 def test_a_model_without_a_known_minimum_is_left_to_its_bytes(tmp_path):
     found, _ = judged(
         tmp_path, call(0, claude(300, model="m-1"), None), call(10, claude(300, ("cat",), model="m-1"), None)

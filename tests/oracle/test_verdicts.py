@@ -12,16 +12,20 @@ import pytest
 from hypothesis import given
 
 from cli.running import lore
-from faults.serving import Injected
+from conftest import ABSENT, CORPUS
+from faults.catalogue import FAULTS, alone
+from faults.expected import happened
+from faults.serving import Injected, written
 from faults.sessions import Session
 from lore.formats.registry import READERS
 from matrix import some
-from oracle.drawn import drawn_capture
+from oracle.drawn import drawn_capture, drawn_session
 from oracle.recordings import read
 from oracle.verdicts import Answers, differences
 from strategies import claude_logs
 
-EACH = 50  # drawn recordings of a case
+EACH = 50  # drawn sessions of a case
+FILES = sorted(file for name in ("claude-code", "capture", "vcr") for file in CORPUS.glob(f"{name}/*"))
 
 
 def answers(path: Path, *options: str) -> Answers:
@@ -34,6 +38,26 @@ def answers(path: Path, *options: str) -> Answers:
     return Answers(simulated.json, checked.json, pairs.lines)
 
 
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    "path", [pytest.param(file, id=file.name) for file in FILES]
+    or [pytest.param(None, id="absent", marks=pytest.mark.skip(reason=ABSENT))],
+)  # fmt: skip
+def test_of_a_real_recording_is_said_what_must_hold(path):
+    assert read(path)
+    assert differences(path, answers(path)) == []
+
+
+@pytest.mark.parametrize("first", some(range(0, 40 * EACH, EACH)))
+def test_of_a_drawn_session_is_said_what_must_hold(first, tmp_path):
+    wrong: list[str] = []
+    for seed in range(first, first + EACH):
+        path = tmp_path / f"{seed}.jsonl"
+        path.write_bytes(drawn_session(seed))
+        wrong += differences(path, answers(path))
+    assert wrong == []
+
+
 @pytest.mark.parametrize("first", some(range(0, 20 * EACH, EACH)))
 def test_of_a_drawn_capture_is_said_what_must_hold(first, tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, Injected.name, Injected)
@@ -42,6 +66,21 @@ def test_of_a_drawn_capture_is_said_what_must_hold(first, tmp_path, monkeypatch)
         path = tmp_path / f"{seed}.jsonl"
         path.write_bytes(drawn_capture(seed))
         wrong += differences(path, answers(path, "--format", Injected.name))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("first", some(range(12)))
+def test_of_a_generated_capture_is_said_what_must_hold(first, tmp_path, monkeypatch):
+    """A twelfth of all captures with a fault, and of those in which something expected happened."""
+    monkeypatch.setitem(READERS, Injected.name, Injected)
+    captures = [case.capture for number in range(first, len(FAULTS), 12) for case in alone(number)]
+    captures += [case.capture for case in happened()[first::12]]
+    assert len(captures) >= 40
+    wrong: list[str] = []
+    for number, capture in enumerate(captures):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_bytes(written(capture))
+        wrong += [f"{what} ({capture.name})" for what in differences(path, answers(path, "--format", Injected.name))]
     assert wrong == []
 
 

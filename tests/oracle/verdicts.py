@@ -35,7 +35,8 @@ HEAD = ("tools", "system")
 class Expected(NamedTuple):
     """What the oracle says of a request: with which one it is compared, what it lost, and what its read tells.
 
-    `shared` segments are common with the left; `extends` says that those are all of it. `at_least` and `at_most`
+    `shared` segments are common with the left; `extends` says that those are all of it; `continued`: another request
+    goes on from this one. `at_least` and `at_most`
     bound the loss, None where no bill says it. `whole`: all that stood was read. `kept`: the read reaches the
     breakpoint before the last one, so tools and system prompt are as they were; `below`: it does not reach the head.
     `pause` bounds the seconds that passed, `lifetime` is that of what the left wrote.
@@ -45,6 +46,7 @@ class Expected(NamedTuple):
     left: Request | None
     shared: int = 0
     extends: bool = False
+    continued: bool = False
     at_least: int | None = None
     at_most: int | None = None
     whole: bool = False
@@ -87,7 +89,8 @@ def expected(requests: list[Request], compared: dict[int, int]) -> list[Expected
             before = None if further is None else requests[further]
             floor = head.get((request.chain, request.model))
             must = _of(request, requests[place], before, floor, lives.get(request.chain))
-            found.append(must._replace(kept=must.kept and not found[place].late))
+            continued = bool(request.chain) or any(_goes_on(later, request) for later in requests[number + 1 :])
+            found.append(must._replace(kept=must.kept and not found[place].late, continued=continued))
         if request.chain:
             lives[request.chain] = request.lifetime or lives.get(request.chain)
     return found
@@ -111,6 +114,10 @@ def _left(before: list[Request], request: Request, preferred: int | None) -> int
     return best if whole and _shared(before[other], request) < _shared(before[best], request) else other
 
 
+def _goes_on(request: Request, left: Request) -> bool:
+    return bool(left.segments) and _shared(left, request) == len(left.segments or ())
+
+
 def _shared(left: Request, right: Request) -> int:
     return common_segments(left.segments, right.segments) if left.segments and right.segments else 0
 
@@ -122,7 +129,7 @@ def _of(
     shared = _shared(left, request)
     low, high = loss(left, request)
     extends, lifetime = shared == len(left.segments or ()), left.lifetime or lives
-    found = Expected(request, left, shared, extends, low, high, lifetime=lifetime)
+    found = Expected(request, left, shared, extends, at_least=low, at_most=high, lifetime=lifetime)
     bill = request.bill
     if bill is None or left.bill is None:
         return found
@@ -146,7 +153,8 @@ def loss(left: Request, right: Request) -> tuple[int | None, int | None]:
     """
     size = right.bill.asked if right.bill is not None else _estimate(right)
     least = max((tokens for name, tokens in MINIMUM.items() if name in right.model), key=int, default=0)
-    if size is not None and size < (least if right.bill is not None else least / 2):
+    cached = right.bill is not None and right.bill.stood > 0  # then it was long enough, whatever the table says
+    if size is not None and not cached and size < (least if right.bill is not None else least / 2):
         return 0, 0
     if left.bill is None or right.bill is None or left.runs_tools:
         return None, None
@@ -236,8 +244,11 @@ def _billed(must: Expected, row: dict[str, Any]) -> Iterator[str]:
 
 
 def _paired(must: Expected, line: int | None) -> Iterator[str]:
-    """A request is compared with the one that it shares most with; with nothing, only where it extends no other."""
-    if must.left is None or must.request.failed or (line is None and not must.extends):
+    """A request is compared with the one that it shares most with.
+
+    It is compared with nothing only where it extends no other, or where nothing goes on from it, beside a conversation.
+    """
+    if must.left is None or must.request.failed or (line is None and not (must.extends and must.continued)):
         return
     if line not in must.left.lines:
         yield f"is compared with {'nothing' if line is None else f'line {line}'}, not with line {must.left.lines[0]}"

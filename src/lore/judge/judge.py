@@ -127,7 +127,7 @@ class Judge:
         if foreseen is None and levels is not None:
             foreseen = levels.seen
         verdict = Verdict(turn, pair, compared=extension is not None or pair is not None, foreseen=foreseen)
-        if verdict.pair is not None and turn.basis is None:
+        if verdict.pair is not None:
             verdict = verdict._replace(pair=cacheable(verdict.pair, self._dated))
         verdict = self._priced(verdict)
         if turn.basis is None:  # what is rebuilt from a log is not what was sent
@@ -175,13 +175,16 @@ def cacheable(pair: Pair, rules: Callable[[], Rules]) -> Pair:
 
     A bill says how long a prompt was, and that it was cached all the same; else bytes do, with room for the estimate.
     """
-    if not pair.is_break or cached(pair.left.usage):
+    if not pair.is_break:
         return pair
-    sides = (pair.left, pair.bytes.left), (pair.right, pair.bytes.right)
+    there, sides = cached(pair.left.usage), ((pair.left, pair.bytes.left), (pair.right, pair.bytes.right))
+    if there and prompt_tokens(pair.left.usage) < (minimum_tokens(rules(), pair.left) or 0):
+        return pair
     for turn, size in sides:
         tokens = prompt_tokens(turn.usage) or size / BYTES_PER_TOKEN * ROOM
         if 0 < tokens < MOST and not cached(turn.usage) and tokens < (minimum_tokens(rules(), turn) or 0):
-            if not prompt_tokens(turn.usage) and (turn.prompt.partial or has_unseen(turn.prompt)):
+            whole = turn.basis is None and not turn.prompt.partial and not has_unseen(turn.prompt)
+            if not whole and not prompt_tokens(turn.usage):
                 continue
             short = tuple([_too_short(cause) for cause in pair.causes])
             return replace(pair, causes=short, lost=(0,) * len(pair.lost), uncacheable=True)

@@ -142,8 +142,7 @@ def diff_files(left: str, right: str, comparison: Comparison) -> Diff:
     pairs.advance(before)
     pair = pairs.advance(after)
     assert pair is not None  # a second turn makes a pair
-    if after.basis is None:
-        pair = cacheable(pair, comparison.dated.rules)
+    pair = cacheable(pair, comparison.dated.rules)
     comparison.predicted(before)
     place = Place(names[1].path, reader=comparison.reader or ("user" if after.basis is not None else "author"))
     return comparison.figures(before).describe(
