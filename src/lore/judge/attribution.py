@@ -19,7 +19,8 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, gap, lookback
+from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, TOLERANCE_TOKENS, gap, lookback, prompt_tokens
+from lore.judge.rewrites import sealed
 from lore.judge.routing import rerouted, routed
 from lore.judge.signs import BY_COUNT, COUNTED, STRONG, WEAK, confirmed, hook_text, taken_out
 from lore.judge.unexplained import unexplained
@@ -27,6 +28,7 @@ from lore.judge.witnesses import CLIENTS, PairContext, expired, older_entry, par
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
 from lore.model.evidence import (
+    EditedByProvider,
     HistoryShrank,
     LookbackExceeded,
     ModelChanged,
@@ -37,6 +39,7 @@ from lore.model.evidence import (
     SignSeen,
     ToolsAnnounced,
 )
+from lore.model.turn import Turn
 
 _Look: TypeAlias = Callable[[PairContext], "Cause | None"]
 
@@ -184,8 +187,36 @@ def _idle(context: PairContext) -> Cause | None:
     return Cause(Code.IDLE_WITHIN_LIFETIME, "time", Paused(seen.pause, seen.lifetime), strength="weak")
 
 
+def _edited(context: PairContext) -> Cause | None:
+    """Return that the provider itself summed up, cleared or cut the prompt that it was sent."""
+    left, right = context.left, context.right
+    if right.basis is not None:
+        return None
+    item = sealed(left.prompt, right.prompt, len(left.prompt.messages))
+    if item is not None:
+        return replace(item, strength="strong")
+    edits = [edit for edit in right.call.edits if edit.tokens != 0]
+    found = None
+    if edits:
+        tokens = sum(edit.tokens or 0 for edit in edits) or None
+        found = EditedByProvider("edits", edits=tuple([edit.kind for edit in edits]), tokens=tokens)
+    else:
+        fewer = prompt_tokens(left.usage) - prompt_tokens(right.usage)
+        if fewer > TOLERANCE_TOKENS and context.found.covered and _asks_to_shorten(right):
+            found = EditedByProvider("cut", tokens=fewer)
+    return None if found is None else Cause(Code.COMPACTION, "messages", found, strength="strong")
+
+
+def _asks_to_shorten(turn: Turn) -> bool:
+    """Tell whether a request lets the provider shorten what is too long, or clear and sum up what is old."""
+    params = turn.prompt.params
+    management = params.get("context_management", b"")
+    return params.get("truncation") == b'"auto"' or b'"compact' in management or b'"clear_' in management
+
+
 _LOOKS: tuple[_Look, ...] = (
     _change(Code.COMPACTION),
+    _edited,
     _model,
     expired,
     parallel,

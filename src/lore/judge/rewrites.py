@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from lore.model.canonical import text_of
 from lore.model.cause import Cause
 from lore.model.codes import Code
-from lore.model.evidence import MessagesTakenBack, SummaryFound, TailReplaced
+from lore.model.evidence import EditedByProvider, MessagesTakenBack, SummaryFound, TailReplaced
 from lore.model.jsonslice import table
 from lore.model.turn import Prompt, Segment
 from lore.prefix.blocks import block_of
@@ -47,6 +47,16 @@ LONGEST = 16_384  # segments behind the model's last message that are looked at
 _ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # another one is a text of the recording
 _CLOCK = re.compile(r"(?<![\d:.])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])")
 _LARGE = 262_144  # bytes of a block that is not looked into for what varies
+
+
+def sealed(left: Prompt, right: Prompt, begin: int) -> Cause | None:
+    """Return the compaction that a new summary of the provider's own shows; `begin` is where the messages part."""
+    new = [segment for segment in right.messages.since(begin) if is_sealed(segment)]
+    sent = {segment.data for segment in left.messages if is_sealed(segment)} if new else set[bytes]()
+    item = next((segment for segment in new if segment.data not in sent), None)
+    if item is None:
+        return None
+    return Cause(Code.COMPACTION, "messages", EditedByProvider("item", item.path), len(left.head) + begin)
 
 
 def rewritten(left: Prompt, right: Prompt, common: int) -> Cause | None:

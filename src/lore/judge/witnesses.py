@@ -21,7 +21,7 @@ from typing import NamedTuple
 from lore.cache.bills import SOON, TOLERANCE_TOKENS, cached, expiry
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
-from lore.judge.rewrites import rewritten
+from lore.judge.rewrites import rewritten, sealed
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import Verdict
@@ -77,7 +77,8 @@ def by_shape(context: PairContext) -> Cause | None:
         return Cause(Code.CHAIN_RESTARTED, "tools", ChainRestarted(number), found.common)
     if found.covered or right.changes or right.fidelity in ("reconstructed", "rendered"):
         return None
-    return rewritten(left.prompt, right.prompt, found.common)
+    begin = left.prompt.messages.common(right.prompt.messages)
+    return sealed(left.prompt, right.prompt, begin) or rewritten(left.prompt, right.prompt, found.common)
 
 
 def other_api(context: PairContext) -> Cause | None:

@@ -144,6 +144,19 @@ class SummaryFound(EvidenceFact, frozen=True):
     messages_after: int
 
 
+class EditedByProvider(EvidenceFact, frozen=True):
+    """The provider summed up, cleared or cut the prompt itself.
+
+    `item`: a summary of its own that only it can read; `edits`: what its response says it applied, `tokens` that it
+    cleared; `cut`: it was asked to shorten what is too long, and billed so many tokens fewer than before.
+    """
+
+    what: Literal["item", "edits", "cut"]
+    path: JsonPath = ""
+    edits: tuple[Name, ...] = ()
+    tokens: int | None = None
+
+
 class TailReplaced(EvidenceFact, frozen=True):
     """What ended the request before is not in this one: the conversation went on in its place.
 
@@ -357,7 +370,8 @@ class Unneeded(EvidenceFact, frozen=True):
 
 Evidence: TypeAlias = (
     Told | Damage | Recorded | ModelChanged | SignSeen | ToolsAnnounced | HookText | HistoryShrank | TotalShrank
-    | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack | SummaryFound | TailReplaced | Rerouted
+    | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack | SummaryFound
+    | EditedByProvider | TailReplaced | Rerouted
     | RoutedElsewhere
     | LookbackExceeded | ProviderSaid | ReadFell | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed
     | BreakpointsCount | VolatileText | ProgramText | OrphanPair | BreakpointsMissing | WritesUnread | BelowMinimum

@@ -50,6 +50,7 @@ from lore.prefix.purpose import (
     has_tools,
     is_beside,
     is_headed,
+    is_sealed,
     is_summary,
     opening,
     retells,
@@ -298,7 +299,9 @@ class Chains:
         found: list[_Chain] = []
         for chain in self._recent(request):
             before = chain.prompt
-            if len(before.messages) < len(prompt.messages) or not keeps_system(before, prompt):
+            grew = len(before.messages) < len(prompt.messages)
+            named = bool(request.who.session) and chain.latest.who.session == request.who.session
+            if (grew and not (named and any(map(is_sealed, opening(prompt))))) or not keeps_system(before, prompt):
                 continue
             if sure or (headed is not None and retells(headed, before.messages)):
                 found.append(chain)

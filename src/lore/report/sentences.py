@@ -161,6 +161,16 @@ def _rerouted(fact: e.Rerouted) -> str:
     return "; ".join(parts) + ": its cache is another one"
 
 
+def _edited(fact: e.EditedByProvider) -> str:
+    if fact.what == "item":
+        return f"the provider summed the conversation up: {fact.path} is a summary that only it can read"
+    tokens = "" if fact.tokens is None else f"{fact.tokens:,} tokens"
+    if fact.what == "cut":
+        return f"the provider was let to shorten what is too long, and billed {tokens} fewer than before"
+    edits = " and ".join(fact.edits)
+    return f"the provider edited the context itself ({edits})" + (f", and cleared {tokens}" if tokens else "")
+
+
 def _routed(fact: e.RoutedElsewhere) -> str:
     if fact.provider_before is not None:
         who = f"{fact.provider_after} answered behind the router, and {fact.provider_before} before it"
@@ -305,6 +315,7 @@ SENTENCES: dict[type[EvidenceFact], Callable[[Any], str]] = DIFFERENCES | {
     e.TailReplaced: _tail,
     e.Rerouted: _rerouted,
     e.RoutedElsewhere: _routed,
+    e.EditedByProvider: _edited,
     e.LookbackExceeded: _lookback,
     e.ProviderSaid: _provider,
     e.ReadFell: (

@@ -1,0 +1,99 @@
+"""Compactions by the provider: items, blocks, edits that a response says it applied, a prompt that was cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.captures import asks, call, judged, text, told, usage
+
+RESPONSES = "https://api.openai.com/v1/responses"
+LONG = "Find the bug. " * 900
+ONE = text("user", LONG)
+TWO = (ONE, text("assistant", "I look into it."), text("user", "Go on. " * 60))
+SEAL = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA" * 40}
+
+
+def said(role, words):
+    return {"type": "message", "role": role, "content": words}
+
+
+def openai(*items, **fields):
+    return {"model": "gpt-5.1", "instructions": "Be brief.", "input": list(items), **fields}
+
+
+def bill(total, read=0):
+    return {"input_tokens": total, "input_tokens_details": {"cached_tokens": read}, "output_tokens": 9}
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        (SEAL, said("user", "Go on.")),
+        (SEAL, said("assistant", "I did."), said("user", "Go on."), said("user", "Now.")),
+        (said("user", "Keep this."), SEAL, said("user", "Go on.")),
+    ],
+)
+def test_an_item_that_only_the_api_can_read_is_a_compaction_however_many_messages_there_are(tmp_path, behind):
+    found, _ = judged(
+        tmp_path,
+        call(0, openai(said("user", LONG), prompt_cache_key="k"), bill(3000), url=RESPONSES),
+        call(10, openai(*behind, prompt_cache_key="k"), bill(1100), url=RESPONSES),
+    )
+    assert found[1].turn.chain == "main"
+    assert told(found[1]) == ["LORE125"]
+    assert found[1].causes[0].kind == "expected"
+
+
+def test_an_item_that_was_sent_before_is_no_new_compaction(tmp_path):
+    start = (SEAL, said("user", LONG))
+    found, _ = judged(
+        tmp_path,
+        call(0, openai(*start), bill(3000), url=RESPONSES),
+        call(10, openai(SEAL, said("user", "Else. " * 900)), bill(3000), url=RESPONSES),
+    )
+    assert "LORE125" not in told(found[1])
+
+
+def test_a_compaction_block_of_anthropics_is_no_unexplained_fall(tmp_path):
+    block = {"role": "assistant", "content": [{"type": "compaction", "content": "So far: the bug."}]}
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 9000)),
+        call(10, asks(ONE, block, text("user", "Go on.")), usage(6000, 200)),
+    )
+    assert told(found[1]) == ["LORE125"]
+
+
+@pytest.mark.parametrize(
+    ("edits", "code"),
+    [
+        ([{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": 3000}], "LORE125"),
+        ([{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 0, "cleared_input_tokens": 0}], "LORE301"),
+        ([], "LORE301"),
+    ],
+)
+def test_edits_that_a_response_says_it_applied_are_the_cause(tmp_path, edits, code):
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 9000)),
+        call(10, asks(*TWO), usage(6000, 3100), context_management={"applied_edits": edits}),
+    )
+    assert told(found[1]) == [code]
+    if code == "LORE125":
+        assert found[1].causes[0].evidence.tokens == 3000
+
+
+@pytest.mark.parametrize(
+    ("fields", "total", "code"),
+    [({"truncation": "auto"}, 2000, "LORE125"), ({"truncation": "auto"}, 8300, "LORE301"), ({}, 2000, "LORE301")],
+)
+def test_a_prompt_that_the_provider_may_cut_and_that_shrank_was_cut(tmp_path, fields, total, code):
+    first = said("user", LONG * 3)
+    found, _ = judged(
+        tmp_path,
+        call(0, openai(first, **fields), bill(8200, 8064), url=RESPONSES),
+        call(
+            10, openai(first, said("assistant", "I do."), said("user", "Go on."), **fields), bill(total), url=RESPONSES
+        ),
+    )
+    assert told(found[1]) == [code]
