@@ -76,6 +76,27 @@ def _restarted(log: Session) -> None:
 RESTART = ("client-restarted",)
 
 
+@right("a restart is not a change of tools", 4, leads=RESTART, never=("tools-added-or-removed",), lost=31_000)
+def _() -> bytes:
+    log = working()
+    _restarted(log)
+    log.ask("Go on.")
+    log.answer(0, 31_500, verdict="system_changed", missed=31_000)
+    return log.written()
+
+
+@right("a restart is not text of a hook that moved", 4, leads=RESTART,
+       never=("reminder-moved", "hook-text-moved"), lost=31_000)  # fmt: skip
+def _() -> bytes:
+    log = working(version="2.1.217")
+    log.attach("hook_additional_context", content=["be brief"], hookName="PostToolUse:Edit", toolUseID="t",
+               hookEvent="PostToolUse")  # fmt: skip
+    _restarted(log)
+    log.ask("Go on.")
+    log.answer(0, 31_500, verdict="system_changed", missed=31_000)
+    return log.written()
+
+
 @right("tools cannot have changed where the breakpoint before the last is read", 4,
        leads=("billed-read-fell", "older-entry-served"), kinds=("unattributable", "expected"), lost=3_000)  # fmt: skip
 def _() -> bytes:
@@ -121,6 +142,25 @@ def _() -> bytes:
     log.clear((), tokens=65_000, saved=32_000)
     log.results("done")
     log.answer(25_000, 8_000)
+    return log.written()
+
+
+@right("a prompt that shrank speaks, where the log does not", 6, leads=("tool-result-rewritten",), lost=8_003)
+def _() -> bytes:
+    log, _ = _much(4)
+    log.results("done")
+    log.answer(25_000, 8_000)
+    return log.written()
+
+
+@right("an image is no evidence", 4, never=("image-changed",), leads=("billed-read-fell",),
+       kinds=("unattributable",), lost=5_000)  # fmt: skip
+def _() -> bytes:
+    log = working()
+    picture = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    log.wait(30)
+    log.ask([{"type": "text", "text": "Look."}, {"type": "image", "source": picture}])
+    log.answer(26_000, 5_500)
     return log.written()
 
 
@@ -281,6 +321,18 @@ def _() -> bytes:
     )
 
 
+@right("an hour that was honoured is not lost", 2, never=("lifetime-lost",), silent=("LORE134",), says=("LORE303",))
+def _() -> bytes:
+    """Five minutes are billed behind the last breakpoint that the body shows: it is not the body that was sent."""
+    return captured(
+        [
+            Sent(asked(TOOLS, turns(0), ttl=HOUR), billed(0, 6_000, hour=5_200, short=800)),
+            Sent(asked(TOOLS, turns(0), ttl=HOUR), billed(5_200, 900, short=900)),
+            Sent(asked(TOOLS, turns(1), ttl=HOUR), billed(5_200, 1_900, short=1_900)),
+        ]
+    )
+
+
 @right("tools that are loaded later stand outside the prefix", 2, never=("deferred-tools-loaded",
        "tools-added-or-removed", "tool-definition-changed"), lost=0)  # fmt: skip
 def _() -> bytes:
@@ -294,6 +346,13 @@ def _() -> bytes:
     )
 
 
+@right("tools that are loaded later, where nothing is billed", 2, never=("deferred-tools-loaded",
+       "tools-added-or-removed", "tool-definition-changed"))  # fmt: skip
+def _() -> bytes:
+    later = [tool(f"late_{number}", defer_loading=True) for number in range(3)]
+    return captured([Sent(asked([*TOOLS, *later[:at]], turns(at)), None) for at in range(3)])
+
+
 def _short(clock: str, usage: dict[str, Any] | None) -> Sent:
     body = {"model": "claude-opus-4-5", "max_tokens": 900, "messages": [said("user", "Hello there.")],
             "system": f"It is {clock}. Be brief.", "tools": [tool("read_file")]}  # fmt: skip
@@ -303,6 +362,11 @@ def _short(clock: str, usage: dict[str, Any] | None) -> Sent:
 @right("what is too short to be cached loses nothing: as billed", 2, lost=0, leads=("date-in-prefix", ""))
 def _() -> bytes:
     return captured([_short(clock, billed(0, 0, 460)) for clock in ("10:01", "10:02")])
+
+
+@right("what is too short to be cached loses nothing: by its bytes", 2, lost=0, leads=("date-in-prefix", ""))
+def _() -> bytes:
+    return captured([_short(clock, None) for clock in ("10:01", "10:02")])
 
 
 @right("a read above what stood is no waste", 3, kinds=("expected",), leads=("date-in-prefix", ""), lost=0)
