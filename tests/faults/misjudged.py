@@ -369,6 +369,29 @@ def _() -> bytes:
     return captured([_short(clock, None) for clock in ("10:01", "10:02")])
 
 
+@right("a compaction of the provider is a compaction", 3, leads=("compaction",), never=("prefix-moved",),
+       kinds=("expected",))  # fmt: skip
+def _() -> bytes:
+    history = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": f"Do it. {WORDS * 90}"}]}]
+    reply = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": WORDS * 90}]}
+    compact = {"type": "compaction", "id": "cmp_1", "encrypted_content": "Z0FBQUFB" * 40}
+    more = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go on."}]}
+    base = {"model": "gpt-5.5", "instructions": WORDS * 60, "tools": [],
+            "context_management": [{"type": "compaction", "compact_threshold": 4_000}]}  # fmt: skip
+
+    def usage(read: int, whole: int) -> dict[str, Any]:
+        return {"input_tokens": whole, "input_tokens_details": {"cached_tokens": read}, "output_tokens": 30}
+
+    return captured(
+        [
+            Sent({**base, "input": history}, usage(0, 3_000), [reply]),
+            Sent({**base, "input": [*history, reply, more]}, usage(2_944, 4_600), [compact, reply]),
+            Sent({**base, "input": [compact, reply, more]}, usage(1_152, 3_100), [reply]),
+        ],
+        RESPONSES,
+    )
+
+
 @right("a read above what stood is no waste", 3, kinds=("expected",), leads=("date-in-prefix", ""), lost=0)
 def _() -> bytes:
     """Another session had sent the same beginning before: more is read than this one left."""
