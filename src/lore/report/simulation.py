@@ -25,6 +25,7 @@ from lore.report.sentences import grounds, money_of, prices_of
 from lore.report.terminal import counted, line
 
 CHART = 72  # columns
+_CHANCE = 5  # columns
 _BARS = " ▁▂▃▄▅▆▇█"
 _TOP = 3  # of each kind of group, and of the changes, where not all are asked for
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
@@ -59,24 +60,26 @@ def _turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool) -> None
     shown = [turn for turn in turns if every or turn.cause is not None]
     if not shown:
         return
-    header = f"{'turn':>14} {'predicted':>16} {'billed':>11} {'difference':>11}  why"
-    out.print(line((header, "bold"), ("   (~: a best case, or unsure; %: how likely)", "dim")))
+    room = _CHANCE if any(_chance(turn) for turn in shown) else 0
+    header = f"{'turn':>14} {'predicted':>11}{'':{room}} {'billed':>11} {'difference':>11}  why"
+    likely = "; %: how likely" if room else ""
+    out.print(line((header, "bold"), (f"   (~: a best case, or unsure{likely})", "dim")))
     several, before = len({turn.path for turn in turns}) > 1, ""
     for turn in shown:
         if several and turn.path != before:
             out.print(line((turn.path, "bold")))
         before = turn.path
-        out.print(line(*_row(turn)))
+        out.print(line(*_row(turn, room)))
 
 
-def _row(turn: SimulatedTurn) -> Iterator[str | tuple[str, str]]:
+def _row(turn: SimulatedTurn, room: int) -> Iterator[str | tuple[str, str]]:
     name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
     predicted = turn.predicted.read_tokens
     billed = None if turn.billed is None else turn.billed.read_tokens
     off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
     unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
-    chance = "" if turn.predicted.probability is None else _chance(turn.predicted.probability)
-    yield f"{name[-14:]:>14} {unsure + _number(predicted):>11}{chance:>5} {_number(billed):>11} {off:>11}  "
+    read = f"{unsure + _number(predicted):>11}{_chance(turn):>{room}}"
+    yield f"{name[-14:]:>14} {read} {_number(billed):>11} {off:>11}  "
     cause = turn.cause
     if cause is not None:
         lost = f" {turn.lost_tokens:,} tokens" if turn.lost_tokens else ""
@@ -87,9 +90,10 @@ def _row(turn: SimulatedTurn) -> Iterator[str | tuple[str, str]]:
         yield "warmed elsewhere: more was read than what is recorded here explains", "dim"
 
 
-def _chance(probability: float) -> str:
+def _chance(turn: SimulatedTurn) -> str:
     """Say how likely what is predicted is, where that is not near 1."""
-    return f"{probability:.0%}" if probability < SURE else ""
+    probability = turn.predicted.probability
+    return f"{probability:.0%}" if probability is not None and probability < SURE else ""
 
 
 def _shortened(text: str) -> str:
