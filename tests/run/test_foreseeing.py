@@ -98,3 +98,18 @@ def test_a_person_reads_how_likely_a_read_is_and_what_the_score_means(tmp_path):
     assert "73%" in said
     assert "Brier score" not in said  # nothing fell: there is no share to compare it with
     assert "at a new prompt of the user" in said
+
+
+def test_a_pull_request_shows_it_too(tmp_path):
+    lines = session("claude-opus-4-6", "2.1.58", called="Skill")
+    usage = lines[5]["message"]["usage"]  # the second prompt's: the skill's text was moved
+    lives = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 4_000}
+    usage = {**usage, "cache_read_input_tokens": 11_000, "cache_creation_input_tokens": 4_000, "cache_creation": lives}
+    lines[5]["message"]["usage"] = usage
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(joined(*lines))
+    said = lore("simulate", str(path), "--markdown").out
+    assert said.startswith("## lore simulate\n")
+    assert "(73% likely)" in said
+    assert "chances of a drop: Brier score" in said
+    assert "0 is perfect" in said

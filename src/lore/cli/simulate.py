@@ -48,6 +48,7 @@ def run(
     model: Annotated[str | None, typer.Option("--model", help="With --rules: those that hold for this model.")] = None,
     provider: Annotated[str | None, typer.Option("--provider", help="With --rules: those of this provider.")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Answer in CSV, a line a turn.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Answer in Markdown: sums, and what lost most.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that say something.")] = False,
     as_json: AsJson = False,
     format: Format = None,
@@ -67,8 +68,8 @@ def run(
 
     settings = found_settings(config)
     table = chosen(rules_file, settings)
-    if csv and as_json:
-        raise LoreError("--csv and --json are two answers", hint="choose one")
+    if csv + as_json + markdown > 1:
+        raise LoreError("--csv, --json and --markdown: two answers at once", hint="choose one")
     if rules:
         return _rules(listed(table, provider=provider, model=model), as_json=as_json, color=color)
     if model is not None or provider is not None:
@@ -95,6 +96,10 @@ def run(
             from lore.report.simulation_csv import write_csv
 
             write_csv(result, sys.stdout, header=not number)
+        elif markdown:
+            from lore.report.markdown import simulated_lines
+
+            sys.stdout.writelines(f"{text}\n" for text in simulated_lines(result))
         else:
             from lore.report.simulation import write
 

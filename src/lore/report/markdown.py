@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from lore.model.results import Checked, CostlyCause, Finding
+from lore.model.results_simulate import Simulated, SimulatedTurn
 from lore.report.plain import visible
 from lore.report.sentences import dollars_of
+from lore.report.simulation import agreement_lines, chance
 from lore.report.terminal import counted, shown, sums_lines, top_shown, who_can_act, worst_first
 
 ROWS, CELL = 200, 300
@@ -59,6 +61,36 @@ def _top(causes: list[CostlyCause]) -> Iterable[str]:
             loss = f"{cause.lost_tokens:,} tokens{cost} in {counted(cause.breaks, 'cache break')} ({cause.kind})"
             yield f"{number}. **{cause.code} {cause.name}**: {loss}. {_text(cause.fix)}"
         yield ""
+
+
+def simulated_lines(result: Simulated) -> Iterable[str]:
+    """Yield a simulation: how far predictions were from bills, and the turns that lost tokens, most first."""
+    yield "## lore simulate"
+    yield ""
+    yield f"- cache: {_text(result.cache or 'as served')}, rules as of {result.rules.as_of or 'unknown'}"
+    for line in agreement_lines(result.agreement):
+        yield f"- {_text(line)}"
+    yield f"- paid again without need: {result.totals.waste_tokens:,} tokens"
+    yield ""
+    lost = sorted((turn for turn in result.turns if turn.cause), key=lambda turn: -(turn.lost_tokens or 0))
+    if lost:
+        yield "| turn | predicted | billed | lost tokens | why |"
+        yield "|---|---:|---:|---:|---|"
+        yield from map(_simulated, lost[:ROWS])
+        yield ""
+    if len(lost) > ROWS:
+        yield f"And {counted(len(lost) - ROWS, 'turn')} more."
+        yield ""
+
+
+def _simulated(turn: SimulatedTurn) -> str:
+    name = f"{turn.path}: {turn.turn}" + ("" if turn.chain == "main" else f" of {turn.chain}")
+    read = None if turn.billed is None else turn.billed.read_tokens
+    counts = [None if count is None else f"{count:,}" for count in (turn.predicted.read_tokens, read, turn.lost_tokens)]
+    likely, cause = chance(turn), turn.cause
+    predicted = f"{counts[0] or 'unknown'}{f' ({likely} likely)' if likely else ''}"
+    why = "" if cause is None else f"{cause.code} {cause.name} ({cause.strength}): {_text(cause.message)}"
+    return f"| {_text(name)} | {predicted} | {counts[1] or 'unknown'} | {counts[2] or ''} | {why} |"
 
 
 def _row(finding: Finding) -> str:

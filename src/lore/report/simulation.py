@@ -44,7 +44,8 @@ def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool
     _turns(result.turns, out, every=every or is_single)
     _chart(result.turns, out)
     _totals(result, out)
-    _agreement(result.agreement, out)
+    for text in agreement_lines(result.agreement):
+        out.print(line(text))
     _groups(result.groups, out, verbose=verbose)
     _changes(result.what_if, out, verbose=verbose)
     for note in result.notes:
@@ -60,7 +61,7 @@ def _turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool) -> None
     shown = [turn for turn in turns if every or turn.cause is not None]
     if not shown:
         return
-    room = _CHANCE if any(_chance(turn) for turn in shown) else 0
+    room = _CHANCE if any(chance(turn) for turn in shown) else 0
     header = f"{'turn':>14} {'predicted':>11}{'':{room}} {'billed':>11} {'difference':>11}  why"
     likely = "; %: how likely" if room else ""
     out.print(line((header, "bold"), (f"   (~: a best case, or unsure{likely})", "dim")))
@@ -78,7 +79,7 @@ def _row(turn: SimulatedTurn, room: int) -> Iterator[str | tuple[str, str]]:
     billed = None if turn.billed is None else turn.billed.read_tokens
     off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
     unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
-    read = f"{unsure + _number(predicted):>11}{_chance(turn):>{room}}"
+    read = f"{unsure + _number(predicted):>11}{chance(turn):>{room}}"
     yield f"{name[-14:]:>14} {read} {_number(billed):>11} {off:>11}  "
     cause = turn.cause
     if cause is not None:
@@ -90,7 +91,7 @@ def _row(turn: SimulatedTurn, room: int) -> Iterator[str | tuple[str, str]]:
         yield "warmed elsewhere: more was read than what is recorded here explains", "dim"
 
 
-def _chance(turn: SimulatedTurn) -> str:
+def chance(turn: SimulatedTurn) -> str:
     """Say how likely what is predicted is, where that is not near 1."""
     probability = turn.predicted.probability
     return f"{probability:.0%}" if probability is not None and probability < SURE else ""
@@ -161,26 +162,25 @@ def _counts(found: BilledResult) -> str:
     return ", ".join(f"{name} {_number(count)}" for name, count in names)
 
 
-def _agreement(found: AgreementResult, out: Console) -> None:
+def agreement_lines(found: AgreementResult) -> Iterator[str]:
+    """Yield how far predictions were from bills, each score with a word on how to read it."""
     if not found.turns:
-        out.print(line("agreement: no two successive turns were billed"))
+        yield "agreement: no two successive turns were billed"
         return
     share, near = found.exact / found.turns, found.within_2_percent / found.turns
     off, naive = found.mean_absolute_error_tokens, found.naive_mean_absolute_error_tokens
     agreed = f"agreement over {counted(found.turns, 'turn')}: {share:.1%} exact, {near:.1%} within 2 %"
-    out.print(line(f"{agreed}, off by {off:,.0f} tokens on average (without a model {naive:,.0f})"))
+    yield f"{agreed}, off by {off:,.0f} tokens on average (without a model {naive:,.0f})"
     if found.drops or found.false_drops:
         drops = f"{counted(found.drops, 'drop')} of over 1,000 tokens: {found.drops_predicted} foreseen"
-        out.print(line(f"{drops}, {counted(found.false_drops, 'false alarm')}"))
+        yield f"{drops}, {counted(found.false_drops, 'false alarm')}"
     if found.prompts:
         share = found.prompts_within_2_percent / found.prompts
-        out.print(line(f"at a new prompt of the user: {share:.1%} within 2 %, in {counted(found.prompts, 'turn')}"))
+        yield f"at a new prompt of the user: {share:.1%} within 2 %, in {counted(found.prompts, 'turn')}"
     if found.brier_score is not None and found.base_brier_score:
-        score = f"chances of a drop: Brier score {found.brier_score:.4f}"
-        base = (
-            f"always saying {found.drops / found.turns:.1%}, the share that fell, scores {found.base_brier_score:.4f}"
-        )
-        out.print(line(f"{score} (0 is perfect; {base})"))
+        score, fell = f"chances of a drop: Brier score {found.brier_score:.4f}", found.drops / found.turns
+        base = f"always saying {fell:.1%}, the share that fell, scores {found.base_brier_score:.4f}"
+        yield f"{score} (0 is perfect; {base})"
 
 
 def _groups(groups: Sequence[GroupResult], out: Console, *, verbose: bool) -> None:
