@@ -24,7 +24,7 @@ NO_PAIR = frozenset(
 # said, and a line of 12 MiB (tests/hostile/test_size.py).
 NO_FIXTURE = frozenset(("LORE215", "LORE216", "LORE217"))
 OF_VERDICTS = [
-    f"LORE{n}" for n in (*range(156, 167), 170)
+    f"LORE{n}" for n in (*range(156, 167), 170, 171)
 ]  # what signs of a log, pauses, verdicts and replaced ends show
 SECTIONS = ("## What it means", "## An example", "## How sure lore is", "## What to do")
 PARTS = ("### If you write the agent", "### If you run it")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from lore.cache.bills import BYTES_PER_TOKEN, cached, has_unseen, prompt_tokens
+from lore.cache.bills import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, has_unseen, prompt_tokens
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits
 from lore.cache.levels import Predicted, Transcripts
@@ -36,6 +36,7 @@ from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
 from lore.model.vector import Vector
 from lore.prefix.ends import Ends
+from lore.prefix.purpose import compacts, held_in
 
 DAY = 86_400.0  # seconds
 PACE = 600.0  # seconds that a chain has to last before what it costs a day is said
@@ -241,6 +242,7 @@ class ChainRules:
         return found
 
 
+HELD = 0.5  # of a conversation's texts that stand in a request for its summary
 SIBLINGS = 16  # first turns that a fan-out is looked for in
 
 
@@ -266,7 +268,9 @@ class Chained:
         before, self._latest[turn.chain] = self._latest.get(turn.chain), turn
         if before is not None and turn.response_id and before.response_id == turn.response_id:
             return None  # one request, recorded twice
-        return pairs.advance(turn, look, self._ends.take(turn))
+        pair = pairs.advance(turn, look, self._ends.take(turn))
+        cold = self._cold(turn)
+        return pair if cold is None else cold
 
     def extended(self, turn: Turn, look: Look = unknown) -> Extension | None:
         """Take the next turn if it surely extends the last one of its chain; None where that is not sure."""
@@ -293,6 +297,22 @@ class Chained:
             self._starts.append(_head_of(turn))
         return pairs
 
+    def _cold(self, turn: Turn) -> Pair | None:
+        """Return a request for a summary beside the conversation whose cache it does not read; None for all else."""
+        bill = turn.usage
+        if bill is None or bill.read_tokens is None or bill.read_tokens > TOLERANCE_TOKENS:
+            return None
+        if len(self._latest) < 2 or not compacts(turn.prompt, turn.call):
+            return None
+        others = [other for chain, other in self._latest.items() if chain != turn.chain and _may_read(other, turn)]
+        held = max(others[-SIBLINGS:], key=lambda other: held_in(other.prompt, turn.prompt), default=None)
+        if held is None or held_in(held.prompt, turn.prompt) <= HELD:
+            return None
+        pairs = Pairs()
+        pairs.advance(held)
+        pair = pairs.advance(turn)
+        return pair if pair is not None and pair.causes[:1] and pair.causes[0].code == Code.COLD_COMPACTION else None
+
     def _sibling(self, turn: Turn) -> Turn | None:
         """Return the first turn of a chain that wrote the head of this one too late for it to be read."""
         bill = turn.usage
@@ -309,6 +329,13 @@ class Chained:
             ):
                 return start if bill.read_tokens <= (start.usage and start.usage.read_tokens or 0) else None
         return None
+
+
+def _may_read(left: Turn, right: Turn) -> bool:
+    """Tell whether a request could read what another one left in the cache, did it begin alike."""
+    calls = [(turn.call.endpoint, turn.call.account, turn.call.answered_by) for turn in (left, right)]
+    alike = left.model == right.model and calls[0] == calls[1]
+    return alike and (cached(left.usage) or 0) > TOLERANCE_TOKENS and not compacts(left.prompt, left.call)
 
 
 def _head_of(turn: Turn) -> Turn:

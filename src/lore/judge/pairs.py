@@ -57,6 +57,7 @@ BY_BILL = frozenset(
         Code.BILLED_READ_FELL,
         *(f"LORE{n}" for n in range(157, 169)),
         Code.ROUTED_ELSEWHERE,
+        Code.COLD_COMPACTION,
     )
 )
 _ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more

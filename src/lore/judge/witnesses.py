@@ -27,6 +27,7 @@ from lore.model.codes import Code
 from lore.model.events import Verdict
 from lore.model.evidence import (
     ChainRestarted,
+    ColdCompaction,
     Disputed,
     ModelChanged,
     OlderEntry,
@@ -38,6 +39,7 @@ from lore.model.evidence import (
 from lore.model.turn import Turn
 from lore.prefix.causes import limit_of
 from lore.prefix.overlap import Overlap, place_of
+from lore.prefix.purpose import compacts
 
 # Anthropic's verdicts on a miss, and the section that each is about.
 SECTIONS = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
@@ -75,10 +77,28 @@ def by_shape(context: PairContext) -> Cause | None:
     if left.chain != right.chain and right.given_up == left.chain:
         number = sum(segment.section == "tools" for segment in left.prompt.head)
         return Cause(Code.CHAIN_RESTARTED, "tools", ChainRestarted(number), found.common)
+    if left.chain != right.chain and (cold := _cold(context)) is not None:
+        return cold
     if found.covered or right.changes or right.fidelity in ("reconstructed", "rendered"):
         return None
     begin = left.prompt.messages.common(right.prompt.messages)
     return sealed(left.prompt, right.prompt, begin) or rewritten(left.prompt, right.prompt, found.common)
+
+
+def _cold(context: PairContext) -> Cause | None:
+    """Return that a request for a summary has another beginning than its conversation, whose cache still lives."""
+    left, right, usage = context.left, context.right, context.right.usage
+    if context.found.covered or not context.fell or usage is None or (usage.read_tokens or 0) > TOLERANCE_TOKENS:
+        return None
+    if right.basis is not None or not compacts(right.prompt, right.call) or expired(context) or parallel(context):
+        return None
+    sides = [{part: [s.data for s in turn.prompt.head if s.section == part] for part in HEAD} for turn in (left, right)]
+    differs = tuple([part for part in HEAD if sides[0][part] != sides[1][part]])
+    evidence = ColdCompaction(differs or ("messages",), cached(left.usage) or 0, usage.read_tokens or 0)
+    return Cause(Code.COLD_COMPACTION, "messages", evidence, context.found.common, strength="strong")
+
+
+HEAD = ("tools", "system")
 
 
 def other_api(context: PairContext) -> Cause | None:

@@ -258,6 +258,9 @@ class Code(StrEnum):
         "Pin a conversation to one provider and deployment: provider order, or affinity by session.",
         "Pin the provider in the settings of the router (OpenRouter: provider order; LiteLLM: deployment affinity).",
         "outside")
+    COLD_COMPACTION = _row("LORE171", "waste",
+        "Ask for the summary behind the conversation as it was sent: the same tools, system prompt and messages.",
+        "Report it to the agent's author; until then compact seldom, and where the context is small.", "messages")
 
     CLIENT_RESTARTED = _row("LORE167", "waste",
         "Send a stored session's system prompt, tools and hooks as they were when a new process goes on with it.",

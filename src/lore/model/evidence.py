@@ -157,6 +157,17 @@ class EditedByProvider(EvidenceFact, frozen=True):
     tokens: int | None = None
 
 
+class ColdCompaction(EvidenceFact, frozen=True):
+    """A conversation was sent to be summed up behind another beginning than its own, and read nothing of its cache.
+
+    `differs` are the sections that are not the conversation's; `cached_tokens` stood in the cache.
+    """
+
+    differs: tuple[Own, ...]
+    cached_tokens: int
+    read_tokens: int
+
+
 class TailReplaced(EvidenceFact, frozen=True):
     """What ended the request before is not in this one: the conversation went on in its place.
 
@@ -371,6 +382,7 @@ class Unneeded(EvidenceFact, frozen=True):
 Evidence: TypeAlias = (
     Told | Damage | Recorded | ModelChanged | SignSeen | ToolsAnnounced | HookText | HistoryShrank | TotalShrank
     | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack | SummaryFound
+    | ColdCompaction
     | EditedByProvider | TailReplaced | Rerouted
     | RoutedElsewhere
     | LookbackExceeded | ProviderSaid | ReadFell | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed

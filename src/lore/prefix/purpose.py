@@ -86,6 +86,42 @@ def asks_to_compact(prompt: Prompt) -> bool:
     return any(any(stem in low for stem in _COMPACT_STEMS) and _COMPACT.search(low) is not None for low in lows)
 
 
+def compacts(prompt: Prompt, call: Call) -> bool:
+    """Tell whether a request asks for the summary of a conversation, in its own messages or in one text."""
+    if (
+        _COMPACTING.search(call.purpose.lower())
+        or call.endpoint.lower().endswith("/compact")
+        or asks_to_compact(prompt)
+    ):
+        return True
+    system = (segment.data[:LOOKED_AT] for segment in prompt.head if segment.section == "system")
+    asked = (segment.data[:LOOKED_AT].lower() for segment in last_user_texts(prompt))
+    return any(map(_SUMMARISER.search, system)) or any(map(_COMPACT.search, asked))
+
+
+_COMPACTING = re.compile(r"compact|summar")
+_SUMMARISER = re.compile(
+    rb"(?i)summari[sz]ation assistant|component that summari[sz]es"
+    rb"|you (?:summari[sz]e|compact) (?:the |this |long )?conversation"
+)
+_HELD = 48  # bytes of a text by which it is found in another one
+_MOST_HELD = 64  # texts of a conversation that are looked for, the latest
+
+
+def held_in(conversation: Prompt, prompt: Prompt) -> float:
+    """Return the share of a conversation's latest texts that another request holds, as blocks or within one text."""
+    size = len(conversation.messages)
+    texts = [
+        segment.data[1:-1][-_HELD - 16 : -16]
+        for segment in conversation.messages.since(max(0, size - _MOST_HELD))
+        if segment.kind != "envelope" and len(segment.data) >= _HELD + 18
+    ]
+    if not texts:
+        return 0.0
+    whole = b"\n".join(segment.data for segment in prompt.messages)
+    return sum(text in whole for text in texts) / len(texts)
+
+
 def _since_answer(prompt: Prompt) -> Iterator[tuple[bytes, list[Segment]]]:
     """Yield the messages behind the last answer, the latest first: an envelope (empty: it is too far), and blocks."""
     blocks: list[Segment] = []

@@ -171,6 +171,14 @@ def _edited(fact: e.EditedByProvider) -> str:
     return f"the provider edited the context itself ({edits})" + (f", and cleared {tokens}" if tokens else "")
 
 
+def _cold(fact: e.ColdCompaction) -> str:
+    differs = " and ".join("system prompt" if part == "system" else part for part in fact.differs)
+    return (
+        f"the conversation was sent to be summed up behind other {differs}: {fact.cached_tokens:,} tokens of it stood "
+        f"in the cache, and {fact.read_tokens:,} were read; behind the same beginning they would have been read"
+    )
+
+
 def _routed(fact: e.RoutedElsewhere) -> str:
     if fact.provider_before is not None:
         who = f"{fact.provider_after} answered behind the router, and {fact.provider_before} before it"
@@ -315,6 +323,7 @@ SENTENCES: dict[type[EvidenceFact], Callable[[Any], str]] = DIFFERENCES | {
     e.TailReplaced: _tail,
     e.Rerouted: _rerouted,
     e.RoutedElsewhere: _routed,
+    e.ColdCompaction: _cold,
     e.EditedByProvider: _edited,
     e.LookbackExceeded: _lookback,
     e.ProviderSaid: _provider,

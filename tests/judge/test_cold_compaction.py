@@ -1,0 +1,65 @@
+"""Requests for a summary: behind the conversation's own beginning they read its cache, behind another one nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.captures import ANTHROPIC, asks, call, judged, left, text, told, usage
+
+TALK = [text("user", "Find the bug in the parser, please. " * 60)]
+for _number in range(4):
+    TALK += [
+        text("assistant", f"Step {_number}: I looked into module number {_number} of the parser, and it is sound."),
+        text("user", f"Then go on with module number {_number + 1}, and read it with the same care as before. " * 20),
+    ]
+ASKED = text("user", "Please summarize the conversation so far, with all that is needed to go on.")
+WHOLE = "\n".join(message["content"][0]["text"] for message in TALK)
+AS_TEXT = [text("user", f"Summarize this conversation:\n{WHOLE}")]
+OTHER = "You are a summarization assistant. Be complete."
+
+
+def run(folder, messages, *, read, url=ANTHROPIC, at=20.0, said=None, **fields):
+    total = 9_200
+    found, _ = judged(
+        folder,
+        call(0, asks(*TALK[:-2]), usage(0, 8_500)),
+        call(10, asks(*TALK), usage(8_500, 500)),
+        call(at, asks(*messages, **fields), usage(read, total - read), url=url),
+    )
+    return found[2]
+
+
+@pytest.mark.parametrize(
+    ("messages", "fields", "differs"),
+    [
+        ([*TALK, ASKED], {"tools": (), "system": OTHER}, ("tools", "system")),
+        ([*TALK, ASKED], {"tools": ()}, ("tools",)),
+        (AS_TEXT, {"tools": (), "system": OTHER}, ("tools", "system")),
+    ],
+    ids=["other beginning", "no tools", "as one text"],
+)
+def test_a_summary_behind_another_beginning_pays_for_the_conversation_again(tmp_path, messages, fields, differs):
+    found = run(tmp_path, messages, read=0, **fields)
+    assert told(found) == ["LORE171"]
+    assert left(found) == ("main", 2)
+    evidence = found.causes[0].evidence
+    assert (evidence.differs, evidence.cached_tokens, evidence.read_tokens) == (differs, 9_000, 0)
+    assert (found.causes[0].kind, found.lost_tokens) == ("waste", 9_000)
+    assert found.pair is not None
+    assert found.pair.price is not None
+
+
+@pytest.mark.parametrize(
+    ("messages", "read", "fields"),
+    [
+        ([*TALK, ASKED], 9_000, {}),
+        ([*TALK, ASKED], 0, {"tools": (), "system": OTHER, "model": "claude-haiku-4-5"}),
+        ([*TALK, ASKED], 0, {"tools": (), "system": OTHER, "url": "https://eu.example.com/v1/messages"}),
+        ([*TALK, ASKED], 0, {"tools": (), "system": OTHER, "at": 4_000.0}),
+        ([text("user", "Summarize this conversation: " + "nothing of it. " * 80)], 0, {"tools": (), "system": OTHER}),
+        ([text("user", "Write a title for this conversation.")], 0, {"tools": ()}),
+    ],
+    ids=["warm", "another model", "another place", "expired", "another conversation", "a title"],
+)
+def test_a_warm_summary_and_what_could_not_be_warm_are_none(tmp_path, messages, read, fields):
+    assert "LORE171" not in told(run(tmp_path, messages, read=read, **fields))
