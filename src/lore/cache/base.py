@@ -36,8 +36,8 @@ class Prediction(NamedTuple):
     """What a cache would do with one request, in tokens; all None where nothing can be said.
 
     `write_1h` is the part of `write` that lives an hour. `reason` says in a few words what decided. `outcomes` are all
-    that may be read, the likeliest first, which is `read`; their probabilities sum to 1. Empty where the model knows
-    of one alone.
+    that may be read, first the one that is predicted, about which most is likely; their probabilities sum to 1. Empty
+    where the model knows of one alone.
     """
 
     read: int | None
