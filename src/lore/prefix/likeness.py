@@ -113,7 +113,9 @@ def without_dropped(prompt: Prompt, endpoint: str) -> Prompt:
         header = None
     if header is None and not tools:
         return prompt
-    gone = tools | ({header} if header is not None else set())
+    gone: set[int] = set(tools)
+    if header is not None:
+        gone.add(header)
     breakpoints = zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
     kept = [(place - sum(at < place for at in gone), value) for place, value in breakpoints if place not in gone]
     return replace(
