@@ -6,6 +6,7 @@ import pytest
 
 from judge.captures import SYSTEM, call, judged, text, usage
 from lore.cache.predictor import Predictor
+from lore.judge.base import Place, findings_of
 from lore.run.rules import load
 
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -63,3 +64,16 @@ def test_positions_are_not_learned_from_a_bill_that_contradicts_its_body(tmp_pat
     predicted = [predictor.turn(verdict.turn) for verdict in found]
     assert [bool(each.odd) for each in predicted] == [False, True, False]
     assert predicted[2].prediction.read == 6000
+
+
+@pytest.mark.parametrize(("hour", "pause", "recommends"), [(False, 400.0, True), (True, 4_000.0, False)])
+def test_who_asks_for_an_hour_already_is_not_told_to_ask_for_a_longer_lifetime(tmp_path, hour, pause, recommends):
+    counts = (0, 7000) if hour else (7000, 0)
+    found, _ = judged(
+        tmp_path,
+        call(0, body(ONE), written(0, *counts)),
+        call(pause, body(*TWO), written(0, *counts)),
+    )
+    (_, finding), *_ = findings_of(found[1].pair, Place("calls.jsonl"))
+    assert finding.code == "LORE128"
+    assert ("Ask for a longer" in finding.fix) is recommends

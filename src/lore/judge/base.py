@@ -23,15 +23,15 @@ import msgspec
 from msgspec import Struct
 
 from lore.cache.billing import bill_price
-from lore.cache.bills import DROP, cached, prompt_tokens
+from lore.cache.bills import DROP, ONE_HOUR, cached, prompt_tokens
 from lore.cache.levels import Predicted
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Rules, is_transcript, served_by
 from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.cause import Cause
-from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, Reader, actor_of, fix_of
+from lore.model.codes import CODES, DONE, SEVERITY, CauseKind, Code, Problem, Reader, actor_of, fix_of
 from lore.model.events import Billed
-from lore.model.evidence import Damage, Evidence
+from lore.model.evidence import Damage, Evidence, Paused
 from lore.model.results import AlsoSeen, Finding
 from lore.model.turn import Turn
 from lore.prefix.overlap import PromptPlace, place_of
@@ -255,8 +255,16 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
             also=tuple(map(_also, cause.also)), partial=_partial(pair, cause),
             is_break=not is_remark(cause),
         )  # fmt: skip
+        if _is_done(cause):
+            made = msgspec.structs.replace(made, fix=DONE[cause.code])
         found.append((number, made))
     return found
+
+
+def _is_done(cause: Cause) -> bool:
+    """Tell whether a recording does already what the fix of a cause recommends: an hour is the longest lifetime."""
+    evidence = cause.evidence
+    return cause.code in DONE and isinstance(evidence, Paused) and (evidence.lifetime or 0) >= ONE_HOUR
 
 
 def _where(pair: Pair, cause: Cause) -> PromptPlace | None:

@@ -379,6 +379,12 @@ NOT_SHOWN: dict[str, str] = {
 }
 
 
+# What is left to do where a recording does already what the code's fix recommends.
+DONE: dict[str, str] = {
+    Code.CACHE_EXPIRED: "Begin anew after so long a pause, or compact before it: no longer lifetime can be asked for.",
+}
+
+
 # What whoever runs the agent can do nothing about but report it.
 _REPORTED = frozenset(
     (
