@@ -87,7 +87,9 @@ def expected(requests: list[Request], compared: dict[int, int]) -> list[Expected
         else:
             further = lefts[place]
             before = None if further is None else requests[further]
-            floor = head.get((request.chain, request.model))
+            floor = head.get(lane := (request.chain, request.model))
+            if floor is not None and bill is not None:  # a read below it shows that it was another, or is no more
+                head[lane] = min(floor, bill.read)
             must = _of(request, requests[place], before, floor, lives.get(request.chain))
             continued = bool(request.chain) or any(_goes_on(later, request) for later in requests[number + 1 :])
             found.append(must._replace(kept=must.kept and not found[place].late, continued=continued))
