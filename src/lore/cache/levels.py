@@ -250,12 +250,13 @@ def _learn(chain: ChainLevels, lane: Lane, situation: Situation, usage: Billed) 
         lane.fresh = not situation.grown.spoken
         lane.least = read if lane.fresh and lane.floor == read else None
     elif situation.stood is not None and not situation.other_model:
-        if read < situation.stood - DROP:
+        fell, why = read < situation.stood - DROP, situation.level.why
+        if fell:
             _learn_head(lane, situation, read)
-            if situation.level.why == "compaction":
-                lane.least = read or None  # all of the history is another one: what is read is the head
-            elif lane.least is not None and situation.level.why != "expiry":
-                lane.least = min(lane.least, read)
+        if why == "compaction":
+            lane.least = read or None  # all of the history is another one: what is read is the head
+        elif fell and lane.least is not None and why != "expiry":
+            lane.least = min(lane.least, read)
         if situation.same == situation.size and not situation.moved_head:
             _learn_rate(lane, situation.grown, situation.output, whole, read - situation.stood)
 
