@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.captures import ANTHROPIC, asks, call, judged, left, text, told, usage
+from judge.captures import ANTHROPIC, MARK, asks, call, judged, left, text, told, usage
 
 TALK = [text("user", "Find the bug in the parser, please. " * 60)]
 for _number in range(4):
@@ -63,3 +63,38 @@ def test_a_summary_behind_another_beginning_pays_for_the_conversation_again(tmp_
 )
 def test_a_warm_summary_and_what_could_not_be_warm_are_none(tmp_path, messages, read, fields):
     assert "LORE171" not in told(run(tmp_path, messages, read=read, **fields))
+
+
+def marked_at(place):
+    """A request for a summary behind the conversation, whose last breakpoint stands on the message at `place`."""
+    body = asks(*TALK, ASKED)
+    messages = [{**one, "content": [{**one["content"][0]}]} for one in body["messages"]]
+    for number, message in enumerate(messages):
+        message["content"][0].pop("cache_control", None)
+        if number == place:
+            message["content"][0].update(MARK)
+    return {**body, "messages": messages}
+
+
+@pytest.mark.parametrize(
+    ("place", "read", "codes"),
+    [
+        (len(TALK) - 3, 8_500, []),
+        (len(TALK) - 3, 5_000, ["LORE171"]),
+        (len(TALK) - 1, 5_000, []),
+        (len(TALK), 9_000, []),
+    ],
+    ids=["no more than a block", "in front", "at the same place", "behind"],
+)
+def test_a_summary_with_its_last_breakpoint_in_front_reads_a_part(tmp_path, place, read, codes):
+    """A client left its breakpoint in front of the last result, and paid for that result again at each compaction."""
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(*TALK[:-2]), usage(0, 5_000)),
+        call(10, asks(*TALK), usage(5_000, 4_000)),
+        call(20, marked_at(place), usage(read, 0, 9_200 - read)),
+    )
+    assert told(found[2])[:1] == codes
+    if codes:
+        assert found[2].causes[0].evidence.differs == ("breakpoints",)
+        assert (found[2].lost_tokens, found[2].causes[0].kind) == (4_000, "waste")

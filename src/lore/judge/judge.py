@@ -298,9 +298,9 @@ class Chained:
         return pairs
 
     def _cold(self, turn: Turn) -> Pair | None:
-        """Return a request for a summary beside the conversation whose cache it does not read; None for all else."""
+        """Return a request for a summary beside a conversation whose cache it reads in part or not at all, or None."""
         bill = turn.usage
-        if bill is None or bill.read_tokens is None or bill.read_tokens > TOLERANCE_TOKENS:
+        if bill is None or bill.read_tokens is None:
             return None
         if len(self._latest) < 2 or not compacts(turn.prompt, turn.call):
             return None

@@ -86,16 +86,28 @@ def by_shape(context: PairContext) -> Cause | None:
 
 
 def _cold(context: PairContext) -> Cause | None:
-    """Return that a request for a summary has another beginning than its conversation, whose cache still lives."""
+    """Return that a request for a summary reads less of its conversation than a cache still holds.
+
+    It begins otherwise and reads nothing, or its last breakpoint stands in front of the conversation's.
+    """
     left, right, usage = context.left, context.right, context.right.usage
-    if context.found.covered or not context.fell or usage is None or (usage.read_tokens or 0) > TOLERANCE_TOKENS:
+    if not context.fell or usage is None or right.basis is not None or not compacts(right.prompt, right.call):
         return None
-    if right.basis is not None or not compacts(right.prompt, right.call) or expired(context) or parallel(context):
+    marks = left.prompt.breakpoints, right.prompt.breakpoints
+    if all(marks) and context.found.common > marks[0][-1]:  # all that was to be cached stands in this one, too
+        differs = ("breakpoints",) if marks[1][-1] < marks[0][-1] else ()
+    elif context.found.covered or (usage.read_tokens or 0) > TOLERANCE_TOKENS:
         return None
-    sides = [{part: [s.data for s in turn.prompt.head if s.section == part] for part in HEAD} for turn in (left, right)]
-    differs = tuple([part for part in HEAD if sides[0][part] != sides[1][part]])
-    evidence = ColdCompaction(differs or ("messages",), cached(left.usage) or 0, usage.read_tokens or 0)
+    else:
+        differs = tuple([part for part in HEAD if _part(left, part) != _part(right, part)]) or ("messages",)
+    if not differs or expired(context) or parallel(context):
+        return None
+    evidence = ColdCompaction(differs, cached(left.usage) or 0, usage.read_tokens or 0)
     return Cause(Code.COLD_COMPACTION, "messages", evidence, context.found.common, strength="strong")
+
+
+def _part(turn: Turn, section: str) -> list[bytes]:
+    return [segment.data for segment in turn.prompt.head if segment.section == section]
 
 
 HEAD = ("tools", "system")

@@ -259,7 +259,8 @@ class Code(StrEnum):
         "Pin the provider in the settings of the router (OpenRouter: provider order; LiteLLM: deployment affinity).",
         "outside")
     COLD_COMPACTION = _row("LORE171", "waste",
-        "Ask for the summary behind the conversation as it was sent: the same tools, system prompt and messages.",
+        "Ask for the summary behind the conversation as it was sent: the same tools, system prompt, messages and "
+        "breakpoints.",
         "Report it to the agent's author; until then compact seldom, and where the context is small.", "messages")
 
     CLIENT_RESTARTED = _row("LORE167", "waste",

@@ -158,9 +158,10 @@ class EditedByProvider(EvidenceFact, frozen=True):
 
 
 class ColdCompaction(EvidenceFact, frozen=True):
-    """A conversation was sent to be summed up behind another beginning than its own, and read nothing of its cache.
+    """A conversation was sent to be summed up, and read less of its cache than stood there.
 
-    `differs` are the sections that are not the conversation's; `cached_tokens` stood in the cache.
+    `differs` are the sections that are not the conversation's; "breakpoints" where all are, and its last breakpoint
+    stands in front of the conversation's last one; `cached_tokens` stood in the cache.
     """
 
     differs: tuple[Own, ...]

@@ -172,6 +172,11 @@ def _edited(fact: e.EditedByProvider) -> str:
 
 
 def _cold(fact: e.ColdCompaction) -> str:
+    if fact.differs == ("breakpoints",):
+        return (
+            f"the conversation was sent to be summed up with its last breakpoint in front of where it had one before: "
+            f"{fact.cached_tokens:,} tokens of it stood in the cache, and {fact.read_tokens:,} were read"
+        )
     differs = " and ".join("system prompt" if part == "system" else part for part in fact.differs)
     return (
         f"the conversation was sent to be summed up behind other {differs}: {fact.cached_tokens:,} tokens of it stood "
