@@ -294,5 +294,8 @@ def test_what_was_observed_and_is_predicted_stays(tmp_path, monkeypatch):
     ]
     assert both[0] == both[1]
     signs = {sign for turn in Options().open(log_).turns() for sign in turn.signs}
-    assert signs == {Sign("tool-reference", ("x",)), Sign("client-version", before="1", after="2")}
+    assert signs == {
+        Sign("tool-reference", ("x",), version="1"), Sign("tool-reference", ("x",), version="2"),
+        Sign("client-version", before="1", after="2", version="2"),
+    }  # fmt: skip
     assert any(why for _, why in both[0])

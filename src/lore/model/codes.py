@@ -254,6 +254,13 @@ class Code(StrEnum):
         "Freeze the instructions of servers when the session starts, and append later ones as a message.",
         "Connect MCP servers before the first message, or leave off those with instructions that you do not need.",
         "system", "user")
+    CLIENT_RESTARTED = _row("LORE167", "waste",
+        "Send a stored session's system prompt, tools and hooks as they were when a new process goes on with it.",
+        "Go on in the running client instead of starting it anew, or begin a new session after a restart.", "system",
+        "user")
+    ANSWER_WITHOUT_THINKING = _row("LORE168", "waste",
+        "Ask for thinking in every request of a session or in none, whatever the last answer held.",
+        "Keep thinking on or off for a whole session, and update the agent if it goes on.", "messages")
     ROUTED_ELSEWHERE = _row("LORE170", "waste",
         "Pin a conversation to one provider and deployment: provider order, or affinity by session.",
         "Pin the provider in the settings of the router (OpenRouter: provider order; LiteLLM: deployment affinity).",
@@ -262,14 +269,6 @@ class Code(StrEnum):
         "Ask for the summary behind the conversation as it was sent: the same tools, system prompt, messages and "
         "breakpoints.",
         "Report it to the agent's author; until then compact seldom, and where the context is small.", "messages")
-
-    CLIENT_RESTARTED = _row("LORE167", "waste",
-        "Send a stored session's system prompt, tools and hooks as they were when a new process goes on with it.",
-        "Go on in the running client instead of starting it anew, or begin a new session after a restart.", "system",
-        "user")
-    ANSWER_WITHOUT_THINKING = _row("LORE168", "waste",
-        "Ask for thinking in every request of a session or in none, whatever the last answer held.",
-        "Keep thinking on or off for a whole session, and update the agent if it goes on.", "messages")
 
     # LORE2xx, recordings: what in a transcript, a capture or an archive could not be read or folded.
     UNREADABLE_LINE = _row("LORE201", "waste", "Record the session again, or repair the line.")
