@@ -117,8 +117,8 @@ def main_name(state: Session) -> str:
 
 
 def _sum(totals: list[Totals]) -> UsageResult:
-    sums: dict[str, int | None] = {}
+    sums: list[int | None] = []
     for name in ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens"):
         known = [count for total in totals if (count := getattr(total, name)) is not None]
-        sums[name] = sum(known) if known else None
-    return UsageResult(sum(total.turns for total in totals), **sums)
+        sums.append(sum(known) if known else None)
+    return UsageResult(sum(total.turns for total in totals), *sums)
