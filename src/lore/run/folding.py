@@ -121,4 +121,5 @@ def _sum(totals: list[Totals]) -> UsageResult:
     for name in ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens"):
         known = [count for total in totals if (count := getattr(total, name)) is not None]
         sums.append(sum(known) if known else None)
-    return UsageResult(sum(total.turns for total in totals), *sums)
+    uncached, read, write, output = sums
+    return UsageResult(sum(total.turns for total in totals), uncached, read, write, output)
