@@ -53,7 +53,7 @@ demo: .venv/lore
 	@echo; echo "== 3. Knowledge: what the session knows, and how its prompt holds it."
 	@echo "\$$ lore knowledge list fixtures/sessions/knowledge.jsonl"
 	@$(LORE) knowledge list fixtures/sessions/knowledge.jsonl
-	@echo; echo "== 4. Compare: the tools came in another order. All that follows is paid again."
+	@echo; echo "== 4. Compare: the tools came in another order. A cache finds nothing behind them (and loses it, where prompts are longer)."
 	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json"
 	@$(LORE) diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json
 	@echo; echo "== 5. Compare: only the cache breakpoint moved. Nothing is lost."
