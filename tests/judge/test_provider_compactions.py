@@ -97,3 +97,32 @@ def test_a_prompt_that_the_provider_may_cut_and_that_shrank_was_cut(tmp_path, fi
         ),
     )
     assert told(found[1]) == [code]
+
+
+@pytest.mark.parametrize(
+    ("fields", "response", "strength"),
+    [
+        ({"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}, {}, "weak"),
+        (
+            {},
+            {"context_management": {"applied_edits": [{"type": "clear_tool_uses_1", "cleared_input_tokens": 3000}]}},
+            "strong",
+        ),
+    ],
+    ids=["allowed", "applied"],
+)
+@pytest.mark.parametrize(("answered_by", "code"), [("Amazon Bedrock", "LORE170"), ("Anthropic", "LORE125")])
+def test_a_router_that_went_elsewhere_leads_before_what_the_provider_edited(
+    tmp_path, fields, response, strength, answered_by, code
+):
+    """A router changed the cloud just when the provider was asked to clear: another cache holds nothing of either."""
+    url = "https://openrouter.ai/api/v1/messages"
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE, **fields), usage(0, 9000), url=url, provider="Anthropic"),
+        call(10, asks(*TWO, **fields), usage(0, 6000), url=url, provider=answered_by, **response),
+    )
+    assert told(found[1]) == [code]
+    lead = found[1].causes[0]
+    edited = lead if code == "LORE125" else lead.also[0]
+    assert (edited.code, edited.strength, edited.kind) == ("LORE125", strength, "expected")

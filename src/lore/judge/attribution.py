@@ -166,10 +166,22 @@ def _lookback(context: PairContext) -> Cause | None:
         return None
     else:
         found = too_far(context)
-    found = None if routed(context) is not None else found  # what stands between was written elsewhere
-    return (
-        None if found is None else replace(_strong(Code.LOOKBACK_EXCEEDED, found), override="waste")
-    )  # the bill shows the miss
+    if found is None or _routed_surely(context) is not None:  # what stands between was written elsewhere
+        return None
+    cause = _strong(Code.LOOKBACK_EXCEEDED, found)
+    if routed(context) is not None:  # answers are missing: with their requests breakpoints were sent, here or elsewhere
+        return replace(cause, strength="weak")
+    return replace(cause, override="waste")  # the bill shows the miss
+
+
+def _routed_surely(context: PairContext) -> Cause | None:
+    found = routed(context)
+    return None if found is None or found.strength == "weak" else found
+
+
+def _routed_perhaps(context: PairContext) -> Cause | None:
+    found = routed(context)
+    return found if found is not None and found.strength == "weak" else None
 
 
 def too_far(context: PairContext) -> LookbackExceeded | None:
@@ -188,7 +200,10 @@ def _idle(context: PairContext) -> Cause | None:
 
 
 def _edited(context: PairContext) -> Cause | None:
-    """Return that the provider itself summed up, cleared or cut the prompt that it was sent."""
+    """Return that the provider itself summed up, cleared or cut the prompt that it was sent.
+
+    That it cut is weak: it was allowed to, and billed fewer tokens, but no word of it says so.
+    """
     left, right = context.left, context.right
     if right.basis is not None:
         return None
@@ -204,7 +219,7 @@ def _edited(context: PairContext) -> Cause | None:
         fewer = prompt_tokens(left.usage) - prompt_tokens(right.usage)
         if fewer > TOLERANCE_TOKENS and context.found.covered and _asks_to_shorten(right):
             found = EditedByProvider("cut", tokens=fewer)
-    return None if found is None else Cause(Code.COMPACTION, "messages", found, strength="strong")
+    return None if found is None else Cause(Code.COMPACTION, "messages", found, strength="strong" if edits else "weak")
 
 
 def _asks_to_shorten(turn: Turn) -> bool:
@@ -216,10 +231,12 @@ def _asks_to_shorten(turn: Turn) -> bool:
 
 _LOOKS: tuple[_Look, ...] = (
     _change(Code.COMPACTION),
-    _edited,
     _model,
     expired,
     parallel,
+    rerouted,
+    _routed_surely,
+    _edited,
     _change(Code.TOOL_RESULT_REWRITTEN),
     _change(Code.REWIND),
     _session,
@@ -228,10 +245,9 @@ _LOOKS: tuple[_Look, ...] = (
     taken_out,
     _shrunk,
     older_entry,
-    routed,
+    _routed_perhaps,
     _lookback,
     *COUNTED,
-    rerouted,
     _idle,
     *WEAK,
 )
