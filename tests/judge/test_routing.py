@@ -123,6 +123,47 @@ def test_answers_that_were_never_received_were_given_elsewhere(tmp_path, first, 
     assert bool(evidence(found[1]).ids) is (kind == "waste")
 
 
+def test_what_another_provider_said_long_ago_tells_nothing_of_who_answers_now(tmp_path):
+    """A conversation was moved to another provider: its old calls keep their ids, and all new ones are its own."""
+    start = (ONE, *tool_turn("call_0"))
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(*start), usage(0, 7000)),
+        call(10, asks(*start, *tool_turn("toolu_1"), *tool_turn("toolu_2")), usage(0, 9000)),
+    )
+    assert (told(found[1]), found[1].causes[0].kind) == (["LORE170"], "unattributable")
+    assert evidence(found[1]) == RoutedElsewhere(unreceived=1)
+
+
+@pytest.mark.parametrize(("between", "codes"), [(True, ["LORE301"]), (False, ["LORE170"])])
+def test_an_answer_that_another_request_received_is_not_missing(tmp_path, between, codes):
+    """An agent changes its system prompt for one request and back: that one received the answer between."""
+    calls = [
+        call(0, asks(ONE), usage(0, 7000)),
+        call(10, asks(*TWO, system="Other words. " * 400), usage(0, 7200)),
+        call(20, asks(*THREE), usage(0, 7400)),
+    ]
+    found, _ = judged(tmp_path, *(calls if between else calls[::2]))
+    assert told(found[-1]) == codes
+    assert left(found[-1]) == ("main", 1)
+
+
+def many_calls(begin, number=12):
+    """An answer with so many calls at once, and their results."""
+    calls = [{"type": "tool_use", "id": f"{begin}{n}", "name": "ls", "input": {"n": n}} for n in range(number)]
+    results = [{"type": "tool_result", "tool_use_id": one["id"], "content": "a b c"} for one in calls]
+    return {"role": "assistant", "content": calls}, {"role": "user", "content": results}
+
+
+@pytest.mark.parametrize(("number", "also"), [(12, ["LORE113"]), (2, [])])
+def test_a_missing_answer_hides_no_breakpoint_that_is_too_far(tmp_path, number, also):
+    """Answers of one family are missing in a recording, and 48 positions are new: both may be so, neither is sure."""
+    new = [part for begin in ("toolu_a", "toolu_b") for part in many_calls(begin, number)]
+    found, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *new), usage(0, 9000)))
+    assert told(found[1]) == ["LORE170"]
+    assert [(str(cause.code), cause.strength) for cause in found[1].causes[0].also] == [(one, "weak") for one in also]
+
+
 def test_a_breakpoint_that_is_too_far_is_the_cause_where_no_router_stands_between(tmp_path):
     calls = [{"type": "tool_use", "id": f"toolu_{n}", "name": "ls", "input": {"n": n}} for n in range(15)]
     results = [{"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": "a b c"} for n in range(15)]

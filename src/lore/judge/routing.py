@@ -2,7 +2,8 @@
 
 In: two successive requests. Out: the cause of a read that fell by it, or None. Rules: each provider, deployment and
 key has a cache of its own. A router says who answered (OpenRouter's `provider`, LiteLLM's deployment), or ids tell:
-answers stand between the two that this recording never received, and their calls' ids begin as another provider's do.
+answers stand between the two that this recording never received, and their calls' ids begin as another provider's do
+than those of the last answer that it received; what older ones in the history say is told by nobody any more.
 Answers that were not received and look like all others are weak evidence: the recording may be cut.
 
 Sources: the routers' documentation; billed recordings behind one (calls of `tooluse_` between calls of `toolu_`: what
@@ -63,19 +64,25 @@ def _who(call: Call) -> str:
 
 
 def _between(context: PairContext) -> Cause | None:
-    """Return what the answers between two requests show, but for the first, which the left one received."""
+    """Return what the answers between two requests show, but for the first, which the left one received.
+
+    Where the request goes on from an earlier one than its chain's last, others of the recording received them.
+    """
     left, right = context.left.prompt, context.right.prompt
-    answers = list(_answers(right.messages.since(len(left.messages))))
+    answers = [] if context.used is not None else list(_answers(right.messages.since(len(left.messages))))
     if len(answers) < 2:
         return None
-    new = {begin for ids in answers for begin in ids}
-    known = {begin for ids in _answers(left.messages) for begin in ids} | set(answers[0])
-    whose = {begin: provider_by_id(begin) for begin in new | known}
-    foreign = len({provider for provider in whose.values() if provider}) > 1
-    evidence = RoutedElsewhere(unreceived=len(answers) - 1, ids=tuple(sorted(whose)) if foreign else ())
+    own = next((ids for ids in (answers[0], *reversed(list(_answers(left.messages)))) if ids), [])
+    between = {begin for ids in answers[1:] for begin in ids}
+    foreign = bool(_providers(own) and _providers(between) - _providers(own))
+    evidence = RoutedElsewhere(unreceived=len(answers) - 1, ids=tuple(sorted({*own, *between})) if foreign else ())
     if foreign:
         return Cause(Code.ROUTED_ELSEWHERE, "outside", evidence, strength="strong")
     return Cause(Code.ROUTED_ELSEWHERE, "outside", evidence, override="unattributable", strength="weak")
+
+
+def _providers(begins: Iterable[str]) -> set[str]:
+    return {provider for provider in map(provider_by_id, begins) if provider}
 
 
 def _answers(segments: Iterable[Segment]) -> Iterator[list[str]]:

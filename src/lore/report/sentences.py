@@ -166,7 +166,7 @@ def _edited(fact: e.EditedByProvider) -> str:
         return f"the provider summed the conversation up: {fact.path} is a summary that only it can read"
     tokens = "" if fact.tokens is None else f"{fact.tokens:,} tokens"
     if fact.what == "cut":
-        return f"the provider was let to shorten what is too long, and billed {tokens} fewer than before"
+        return f"the provider was allowed to shorten what is too long, and billed {tokens} fewer than before"
     edits = " and ".join(fact.edits)
     return f"the provider edited the context itself ({edits})" + (f", and cleared {tokens}" if tokens else "")
 
@@ -190,8 +190,12 @@ def _routed(fact: e.RoutedElsewhere) -> str:
     elif fact.deployment_before is not None:
         who = f"deployment {fact.deployment_after} answered behind the router, and {fact.deployment_before} before it"
     else:
-        answers = f"{fact.unreceived} answer{'s' * (fact.unreceived != 1)}"
-        who = f"{answers} between the two were never received in this recording"
+        answers = (
+            "1 answer between the two was"
+            if fact.unreceived == 1
+            else f"{fact.unreceived} answers between the two were"
+        )
+        who = f"{answers} never received in this recording"
         if fact.ids:
             who += f", and ids of calls begin with {' and '.join(fact.ids)}: another provider gave them"
     return f"{who}; each has a cache of its own"
@@ -444,7 +448,8 @@ def _lead(finding: Finding) -> str:
         return ""
     if finding.strength == "certain" or finding.evidence is None or type(finding.evidence) in DIFFERENCES:
         return _KINDS["waste" if "nothing-lost" in finding.qualifiers else finding.kind]
-    return _KINDS["expected"] if finding.kind == "expected" else _STRENGTHS[finding.strength]
+    sure = finding.kind == "expected" and finding.strength == "strong"
+    return _KINDS["expected"] if sure else _STRENGTHS[finding.strength]
 
 
 def _ruled_out(reasons: Iterable[e.RuledOut]) -> list[str]:
