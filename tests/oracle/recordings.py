@@ -62,6 +62,12 @@ class Request(NamedTuple):
     compacted: bool = False
     runs_tools: bool = False
     failed: bool = False
+    first: Bill | None = None
+
+    @property
+    def met(self) -> Bill | None:
+        """What the first of several passes was billed, which met what stood; `bill` is that of the last."""
+        return self.first or self.bill
 
     @property
     def lifetime(self) -> float | None:
@@ -125,6 +131,7 @@ def _transcript(values: list[tuple[int, dict[str, Any]]]) -> list[Request]:
         found[number] = Request(
             (line,), message["model"], _time(before[0] if before else value), _time(value), billed(message["usage"]),
             chain, verdict=_said(message), prompted=any(map(_speaks, before)), compacted=compacted.pop(chain, False),
+            first=first_of(message["usage"]),
         )  # fmt: skip
     return list(found.values())
 
@@ -277,7 +284,7 @@ def _captured(call: Call) -> Request | None:
         (call.line,), str(body.get("model")), call.at, call.answered, billed(usage), segments=segments,
         dialect=dialect, verdict=(call.answer or {}).get("miss", "") if isinstance(call.answer, dict) else "",
         runs_tools=any(f'"{name}' in written for name in SERVER_TOOLS) or "mcp_servers" in body,
-        failed=call.status >= 400,
+        failed=call.status >= 400, first=first_of(usage),
     )  # fmt: skip
 
 
@@ -296,6 +303,8 @@ def _usages(answer: Any) -> Iterator[dict[str, Any]]:
 
 def billed(usage: dict[str, Any]) -> Bill | None:
     """Read a bill: Anthropic counts cached tokens beside its input, the others within it."""
+    passes = _answering(usage)
+    usage = passes[-1] if len(passes) > 1 else usage
     if not usage:
         return None
     if "cache_read_input_tokens" in usage or "cache_creation_input_tokens" in usage:
@@ -319,6 +328,16 @@ def billed(usage: dict[str, Any]) -> Bill | None:
         read = usage.get("cachedContentTokenCount") or 0
         return Bill(usage["promptTokenCount"] - read, read, 0, writes=False)
     return None
+
+
+def first_of(usage: dict[str, Any]) -> Bill | None:
+    """Read what the first of several passes was billed; of a fallback's its first, for others ask another cache."""
+    passes = _answering(usage)
+    return billed(next(one for one in passes if one["type"] == passes[-1]["type"])) if len(passes) > 1 else None
+
+
+def _answering(usage: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in usage.get("iterations") or [] if one.get("type") in ("message", "fallback_message")]
 
 
 def _time(value: dict[str, Any]) -> float | None:

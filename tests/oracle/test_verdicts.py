@@ -92,6 +92,32 @@ def test_of_a_log_with_odd_lines_is_said_what_must_hold(data, tmp_path_factory):
     assert differences(path, answers(path, "--format", "claude-code")) == []
 
 
+def passes(*counts: tuple[int, int], kinds: tuple[str, ...] = ("message",), model: str = "claude-opus-4-8"):
+    """What a response's passes read and wrote, as a usage lists them."""
+    kinds = kinds if len(kinds) == len(counts) else kinds * len(counts)
+    return [
+        {"type": kind, "input_tokens": 3, "output_tokens": 50, "cache_read_input_tokens": read, "model": model,
+         "cache_creation_input_tokens": write, "cache_creation": {"ephemeral_1h_input_tokens": write}}
+        for kind, (read, write) in zip(kinds, counts, strict=True)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("met", "lost"), [(0, 31_000), (29_000, 2_000), (31_000, 0)])
+def test_a_response_of_several_passes_loses_what_its_first_one_did_not_find(met, lost, tmp_path):
+    log = Session()
+    log.ask("Do it.")
+    log.answer(20_000, 11_000, calls=("Read",))
+    log.results()
+    log.answer(31_500, 1_000, calls=("Read",), iterations=passes((met, 31_500 - met), (31_500, 1_000)))
+    log.results()
+    log.answer(32_500, 500)
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(log.written())
+    found = answers(path)
+    assert [row["lost_tokens"] for row in found.simulated["turns"]] == [None, lost, 0]
+    assert differences(path, found) == []
+
+
 # the oracle itself: what is wrong in an answer is seen
 
 

@@ -63,7 +63,7 @@ class Expected(NamedTuple):
     @property
     def read_nothing(self) -> bool:
         """Whether the same model as before read nothing at all."""
-        left, bill = self.left, self.request.bill
+        left, bill = self.left, self.request.met
         return left is not None and bill is not None and bill.read == 0 and left.model == self.request.model
 
 
@@ -79,7 +79,7 @@ def expected(requests: list[Request], compared: dict[int, int]) -> list[Expected
     for number, request in enumerate(requests):
         place = _left(requests[:number], request, compared.get(request.lines[0]))
         lefts.append(place)
-        bill = request.bill
+        bill = request.met
         if request.compacted and bill is not None:  # where nothing was read, tools and system prompt are others, too
             head[request.chain, request.model] = bill.read
         if place is None:
@@ -132,13 +132,13 @@ def _of(
     low, high = loss(left, request)
     extends, lifetime = shared == len(left.segments or ()), left.lifetime or lives
     found = Expected(request, left, shared, extends, at_least=low, at_most=high, lifetime=lifetime)
-    bill = request.bill
+    bill = request.met
     if bill is None or left.bill is None:
         return found
     same = request.model == left.model and not request.compacted
     known = before is not None and before.bill is not None and before.bill.writes and before.model == left.model
     earlier = before.bill.stood if known else None  # where writes are not billed, what was read is no position
-    goes_on = earlier is not None and left.bill.read >= earlier > DROP and not left.compacted
+    goes_on = earlier is not None and left.met.read >= earlier > DROP and not left.compacted
     return found._replace(
         whole=bill.read >= (left.bill.stood if left.bill.writes else left.bill.asked) > 0,
         kept=same and goes_on and earlier is not None and bill.read >= earlier,
@@ -153,16 +153,16 @@ def loss(left: Request, right: Request) -> tuple[int | None, int | None]:
     Where writes are not billed what stood is known to be at least what was read, at most what was asked. Nothing is
     lost of a prompt that no cache holds. Both are None where the bills do not say it.
     """
-    size = right.bill.asked if right.bill is not None else _estimate(right)
+    size = right.met.asked if right.met is not None else _estimate(right)
     least = max((tokens for name, tokens in MINIMUM.items() if name in right.model), key=int, default=0)
-    cached = right.bill is not None and right.bill.stood > 0  # then it was long enough, whatever the table says
-    if size is not None and not cached and size < (least if right.bill is not None else least / 2):
+    cached = right.met is not None and right.met.stood > 0  # then it was long enough, whatever the table says
+    if size is not None and not cached and size < (least if right.met is not None else least / 2):
         return 0, 0
-    if left.bill is None or right.bill is None or left.runs_tools:
+    if left.bill is None or right.met is None or left.runs_tools:
         return None, None
-    paid = right.bill.asked - right.bill.read
+    paid = right.met.asked - right.met.read
     most = left.bill.stood if left.bill.writes else left.bill.asked
-    low, high = (max(0, min(stood - right.bill.read, paid)) for stood in (left.bill.stood, most))
+    low, high = (max(0, min(stood - right.met.read, paid)) for stood in (left.bill.stood, most))
     return low, high
 
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from lore.model.events import Billed
+from lore.model.events import Billed, Counts
 from lore.model.evidence import BillUnlikeBody, LifetimeLost
 from lore.model.providers import provider_of
 from lore.model.turn import Prompt, Segment, Turn
@@ -69,37 +69,43 @@ def unbelievable(usage: Billed) -> str:
     return ""
 
 
-def position(usage: Billed) -> int | None:
+def position(usage: Counts) -> int | None:
     """Return the position of the request's last breakpoint; None where the bill does not say."""
     if usage.read_tokens is None:
         return None
     return usage.read_tokens + (usage.uncached_tokens or 0 if usage.write_tokens is None else usage.write_tokens)
 
 
-def total(usage: Billed) -> int | None:
+def total(usage: Counts) -> int | None:
     """Return the tokens of the whole prompt; None where the bill does not say."""
     if usage.read_tokens is None or usage.uncached_tokens is None:
         return None
     return usage.read_tokens + (usage.write_tokens or 0) + usage.uncached_tokens
 
 
-def cached(usage: Billed | None) -> int | None:
+def cached(usage: Counts | None) -> int | None:
     """Return the tokens that a request left in the cache: read and written; None where neither is billed."""
     if usage is None or (usage.read_tokens is None and usage.write_tokens is None):
         return None
     return (usage.read_tokens or 0) + (usage.write_tokens or 0)
 
 
-def prompt_tokens(usage: Billed | None) -> int:
+def prompt_tokens(usage: Counts | None) -> int:
     """Return the tokens of a request that were billed at all."""
     return 0 if usage is None else (usage.uncached_tokens or 0) + (cached(usage) or 0)
 
 
 def within_bill(usage: Billed | None, tokens: int) -> int:
     """Count what was paid again: a prompt that shrank was not billed for all that it lost."""
-    if usage is None or usage.uncached_tokens is None:
+    met = None if usage is None else usage.met
+    if met is None or met.uncached_tokens is None:
         return tokens
-    return min(tokens, max(0, prompt_tokens(usage) - (usage.read_tokens or 0)))
+    return min(tokens, max(0, prompt_tokens(met) - (met.read_tokens or 0)))
+
+
+def met_read(usage: Billed | None) -> int | None:
+    """Return what was read of what stood before: by the first pass that answered, whatever later ones read of it."""
+    return None if usage is None else usage.met.read_tokens
 
 
 # how long and how far back what was written is found
@@ -226,15 +232,10 @@ def shortfall(left: Turn, right: Turn) -> int | None:
 
     A provider that runs tools itself bills the sum of several requests: what was left there is not known then.
     """
-    there = cached(left.usage)
-    if (
-        there is None
-        or (left.basis is None and runs_tools(left.prompt))
-        or right.usage is None
-        or right.usage.read_tokens is None
-    ):
+    there, read = cached(left.usage), met_read(right.usage)
+    if there is None or read is None or (left.basis is None and runs_tools(left.prompt)):
         return None
-    return max(0, there - right.usage.read_tokens)
+    return max(0, there - read)
 
 
 def testifies(left: Turn) -> bool:
@@ -255,13 +256,13 @@ def read_again(left: Turn, right: Turn) -> bool:
     Where writes are billed, that is what was read and written; elsewhere only what was asked is known, so all of it
     must have been read, but for the last block that is too short to be cached.
     """
-    usage, there = left.usage, cached(left.usage)
-    if usage is None or there is None or right.usage is None or not right.usage.read_tokens:
+    usage, there, read = left.usage, cached(left.usage), met_read(right.usage)
+    if usage is None or there is None or not read:
         return False
     if left.basis is None and runs_tools(left.prompt):
         return False
     wanted = there if bills_writes(left) else prompt_tokens(usage)
-    return wanted > 0 and right.usage.read_tokens >= wanted - block_tokens(left)
+    return wanted > 0 and read >= wanted - block_tokens(left)
 
 
 def bills_writes(turn: Turn) -> bool:

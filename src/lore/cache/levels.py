@@ -95,7 +95,7 @@ class Levels:
             _go_on_blind(chain, lane, situation)
             return odd
         if self._counts:
-            _count_habits(self.tallies, situation, usage.read_tokens)
+            _count_habits(self.tallies, situation, usage.met.read_tokens or 0)
         _learn(chain, lane, situation, usage)
         chain.lives = lifetime(turn, chain.lives)
         _anchor(chain, lane, situation.same, usage)
@@ -241,9 +241,10 @@ def _go_on_blind(chain: ChainLevels, lane: Lane, situation: Situation) -> None:
 
 def _learn(chain: ChainLevels, lane: Lane, situation: Situation, usage: Billed) -> None:
     """Learn levels and rates from a bill."""
-    read, whole = usage.read_tokens or 0, total(usage)
+    met = usage.met
+    read, whole = met.read_tokens or 0, total(met)
     if lane.first is None:
-        lane.first = position(usage)
+        lane.first = position(met)
         lane.opening = lane.rate.tokens(situation.grown, None)
         own = max(0, (lane.first or 0) - lane.opening)  # more than tools and system is history that was read again
         lane.floor = read if read <= own + lane.opening // 2 else own
@@ -282,7 +283,8 @@ def _follow(tallies: Tallies, chain: ChainLevels, turn: Turn) -> bool:
         return False
     if turn.changes or turn.signs or chain.waiting or usage is None or basis is None:
         return False
-    read, at, before = usage.read_tokens, turn.at, lane.entries
+    met = usage.met
+    read, at, before = met.read_tokens, turn.at, lane.entries
     if read is None or read < stood or unbelievable(usage) or basis.rest[1:] != lane.rest:
         return False
     pause = None if at is None or lane.used is None else at - lane.used
@@ -298,7 +300,7 @@ def _follow(tallies: Tallies, chain: ChainLevels, turn: Turn) -> bool:
         _count(tallies, ("no-sign", grown.prompted, False), fell=False)
     if grown.prompted:
         _count(tallies, ("hidden-request", True, False), fell=read > stood)
-    _learn_rate(lane, grown, chain.output, total(usage), read - stood)
+    _learn_rate(lane, grown, chain.output, total(met), read - stood)
     lane.entries, lane.used = basis.entries, _used(lane, turn)
     chain.lives = lifetime(turn, chain.lives)
     _anchor(chain, lane, len(before), usage)
@@ -364,7 +366,7 @@ def _anchor(chain: ChainLevels, lane: Lane, same: int, usage: Billed) -> None:
     """Remember where this turn's breakpoints stand, of which the first `same` entries are unchanged."""
     read, end, size = usage.read_tokens or 0, position(usage), len(lane.entries)
     lane.at(same)
-    lane.shown(read)
+    lane.shown(usage.met.read_tokens or 0)
     hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
     if hour and short:
         top = lane.top

@@ -7,7 +7,8 @@ split here.
 
 Anthropic's `iterations` list each pass of a response that needed several (server tools, a compaction, an advisor, a
 fallback to another model), and what was billed is their sum: the counts beside them leave out compactions and advisors,
-and are a sum or the first of the model's own passes. The last of those is what the next request goes on from.
+and are a sum or the first of the model's own passes. The first of those met what stood in the cache (`Billed.met`), the
+last is what the next request goes on from.
 
 Sources: the providers' API references; Anthropic's pages on compaction, the advisor tool, refusals and fallback
 (an attempt that declined before any output is not billed); LiteLLM payloads of December 2024.
@@ -22,7 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from lore.model.canonical import decode
-from lore.model.events import Billed, Counts, Iteration, OddBill
+from lore.model.events import ANSWERING, Billed, Counts, Iteration, OddBill
 
 MOST = 10**9  # tokens: no request is billed for as many
 _SHOWN = 10**17  # a longer number is not repeated
@@ -127,7 +128,6 @@ def with_terms(bill: Billed, usage: Mapping[str, Any]) -> Billed:
 
 _SERVED = ("speed", "service_tier", "inference_geo")
 _REQUESTS = "_requests"
-_MODELS_OWN = ("message", "fallback_message")  # passes that answer: others summarise, or advise
 
 
 def _tools(used: dict[str, Any]) -> Iterator[tuple[str, int]]:
@@ -155,7 +155,7 @@ def _with_passes(bill: Billed, passes: list[Iteration]) -> Billed:
     Where one pass answered, the counts that the bill has are its own. An attempt before a fallback that gave no output
     declined, and is not billed.
     """
-    answering = [at for at, found in enumerate(passes) if found.kind in _MODELS_OWN]
+    answering = [at for at, found in enumerate(passes) if found.kind in ANSWERING]
     last = answering[-1] if answering else -1
     fallback = max((at for at in answering if passes[at].kind == "fallback_message"), default=-1)
     others = [

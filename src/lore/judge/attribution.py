@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, TOLERANCE_TOKENS, gap, lookback, prompt_tokens
+from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, TOLERANCE_TOKENS, gap, lookback, met_read, prompt_tokens
 from lore.judge.rewrites import sealed
 from lore.judge.routing import rerouted, routed
 from lore.judge.signs import BY_COUNT, COUNTED, STRONG, WEAK, confirmed, hook_text, taken_out
@@ -84,8 +84,7 @@ def against_level(context: PairContext, cause: Cause) -> RuledOut | None:
     Other tools or another system prompt leave nothing of the messages: a read that reaches the breakpoint before the
     last found both as they were. Other messages leave the head: a read below it missed more than them.
     """
-    usage, seen = context.right.usage, context.situation
-    read = None if usage is None else usage.read_tokens
+    read, seen = met_read(context.right.usage), context.situation
     if read is None or seen is None or isinstance(cause.evidence, Recorded):
         return None
     name = CODES[cause.code].name
@@ -135,7 +134,7 @@ def _strong(code: Code, evidence: Recorded | SignSeen | ToolsAnnounced | History
 
 
 def _model(context: PairContext) -> Cause | None:
-    left, right = context.left.model, context.right.model
+    left, right = context.left.answering_model, context.right.answering_model
     if left == right or left is None or right is None:
         return None
     return Cause(Code.MODEL_CHANGED, "model", ModelChanged(left, right), strength="strong")
@@ -216,7 +215,7 @@ def _edited(context: PairContext) -> Cause | None:
         tokens = sum(edit.tokens or 0 for edit in edits) or None
         found = EditedByProvider("edits", edits=tuple([edit.kind for edit in edits]), tokens=tokens)
     else:
-        fewer = prompt_tokens(left.usage) - prompt_tokens(right.usage)
+        fewer = prompt_tokens(left.usage) - prompt_tokens(right.usage and right.usage.met)
         if fewer > TOLERANCE_TOKENS and context.found.covered and _asks_to_shorten(right):
             found = EditedByProvider("cut", tokens=fewer)
     return None if found is None else Cause(Code.COMPACTION, "messages", found, strength="strong" if edits else "weak")

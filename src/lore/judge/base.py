@@ -200,11 +200,12 @@ def price_of(rules: Rules, turn: Turn, *, model: str | None = None, size: int | 
     )  # fmt: skip
 
 
-def paid_again(price: Price, usage: Billed | None, tokens: int | None) -> float | None:
+def paid_again(price: Price, bill: Billed | None, tokens: int | None) -> float | None:
     """Return what tokens cost beyond their price when read, in the price's currency; None where a price is not known.
 
     Those that were written count first (for an hour, then for five minutes), the rest as uncached.
     """
+    usage = None if bill is None else bill.met
     if tokens is None or usage is None or price.uncached is None:
         return None
     if not tokens:

@@ -10,7 +10,7 @@ the next turns, so that nothing is saved twice. Pure; cost O(turns).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -21,7 +21,7 @@ from lore.judge.base import Verdict
 from lore.judge.pairs import Pair, is_remark, lost_tokens
 from lore.model.cause import Cause, Strength
 from lore.model.codes import CauseKind, Code
-from lore.model.events import Billed
+from lore.model.events import Billed, Counts
 
 UNEXPLAINED = Code.BILLED_READ_FELL  # nothing was found: it has no fix
 BY_VERDICT = Code.CLIENT_CAUSE_UNKNOWN  # the provider's word that something changed, not what: a witness, no fix
@@ -141,7 +141,8 @@ def otherwise(turns: Iterable[Played], without: Callable[[Break], bool]) -> Iter
 
 def _back(turn: Played, paid: Billed, more: int, without: Callable[[Break], bool]) -> int:
     """Return how many tokens a turn would have read beyond what it read."""
-    read = paid.read_tokens or 0
+    met = paid.met
+    read = met.read_tokens or 0
     lost = max((cause.loses for cause in turn.breaks), default=0)
     left = remaining(turn.breaks, without)
     if left is None:
@@ -150,14 +151,25 @@ def _back(turn: Played, paid: Billed, more: int, without: Callable[[Break], bool
         found = max(0, lost - left) + (0 if left else more)
     if turn.stood is not None:
         found = min(found, max(0, turn.stood + more - read))
-    marked = turn.exact and cached(paid)  # then what stands behind the last breakpoint is never read
-    return min(found, paid.write_tokens or 0 if marked else max(0, prompt_tokens(paid) - read))
+    marked = turn.exact and cached(met)  # then what stands behind the last breakpoint is never read
+    return min(found, met.write_tokens or 0 if marked else max(0, prompt_tokens(met) - read))
 
 
 def reading(paid: Billed, back: int) -> Billed:
-    """Return a bill of which so many tokens more were read: not written (for an hour first), else not uncached."""
+    """Return a bill of which so many tokens more were read by the pass that met what stood in the cache."""
+    met = paid.met
     if not back:
         return paid
+    if met is paid:
+        return _reading(paid, back)
+    return replace(paid, iterations=tuple([_reading(one, back) if one is met else one for one in paid.iterations]))
+
+
+_CountsT = TypeVar("_CountsT", bound=Counts)
+
+
+def _reading(paid: _CountsT, back: int) -> _CountsT:
+    """Return counts of which so many tokens more were read: not written (for an hour first), else not uncached."""
     write = paid.write_tokens or 0
     hour, short = paid.write_1h_tokens or 0, paid.write_5m_tokens or 0
     less = min(back, write)

@@ -25,6 +25,7 @@ from lore.cache.bills import (
     fall,
     lifetime,
     lost_lifetime,
+    met_read,
     prompt_tokens,
     read_again,
     shortfall,
@@ -205,8 +206,8 @@ class Pairs:
         """Make a turn the one that the next is compared with."""
         left = self._last
         there = None if left is None else cached(left.usage)
-        if left is None and turn.usage is not None:
-            there = turn.usage.read_tokens
+        if left is None:
+            there = met_read(turn.usage)
         self._positions = (there,) if there else ()
         if turn.signs:
             fell = left is not None and bool(fall(left, shortfall(left, turn)))
@@ -437,4 +438,4 @@ def _unbilled(pair: Pair) -> int:
     left, right = pair.left, pair.right
     if bills_writes(left) or read_again(left, right) or left.chain != right.chain:
         return 0
-    return prompt_tokens(left.usage) - (right.usage.read_tokens or 0 if right.usage else 0)
+    return prompt_tokens(left.usage) - (met_read(right.usage) or 0)

@@ -27,6 +27,7 @@ from lore.cache.bills import (
     bytes_per_token,
     cached,
     lifetime,
+    met_read,
     prompt_tokens,
     runs_tools,
 )
@@ -124,8 +125,8 @@ class ReadShort:
     # which turns are predicted
 
     def _look(self, turn: Turn, breaks: Sequence[str]) -> None:
-        read = turn.usage and turn.usage.read_tokens
-        if read is None or prompt_tokens(turn.usage) - read <= self._tolerated(turn):
+        read = met_read(turn.usage)
+        if read is None or prompt_tokens(turn.usage and turn.usage.met) - read <= self._tolerated(turn):
             return  # there is nothing that could have been read besides
         before = self._before(turn, read, breaks)
         if before and self._beside.may_ask():
@@ -310,7 +311,7 @@ class Unread:
         usage = turn.usage
         if turn.failed:
             return
-        read = None if usage is None else usage.read_tokens
+        read = met_read(usage)
         if read:
             self._reads.note(turn, read)
         if self._silent:

@@ -198,7 +198,7 @@ def _without(base: Run, without: _Match, text: str) -> Saving:
     for number, paid in changed:
         before, price = base.turns[number].played.paid, base.turns[number].price
         assert before is not None, "only what was paid can be paid otherwise"
-        tokens += (paid.read_tokens or 0) - (before.read_tokens or 0)
+        tokens += (paid.met.read_tokens or 0) - (before.met.read_tokens or 0)
         costs = (None, None) if price is None else (price.of(before), price.of(paid))
         if costs[0] is not None and costs[1] is not None:
             saved, priced = saved + costs[0] - costs[1], True

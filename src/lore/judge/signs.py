@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache.bills import cached, total
+from lore.cache.bills import cached, met_read, total
 from lore.cache.rules import normal
 from lore.judge.witnesses import PairContext
 from lore.model.cause import Cause
@@ -90,7 +90,7 @@ def confirmed(cause: Cause) -> Cause:
 
 
 def _read(context: PairContext) -> int | None:
-    return None if context.right.usage is None else context.right.usage.read_tokens
+    return met_read(context.right.usage)
 
 
 def _left_the_floor(context: PairContext) -> bool:
@@ -181,7 +181,7 @@ def taken_out(context: PairContext) -> Cause | None:
     if seen is not None and (seen.same < seen.size or seen.moved_head):
         return None
     boundary = _found(context, "micro-compaction")
-    before, after = total(left.usage), total(right.usage)
+    before, after = total(left.usage), total(right.usage.met)
     if before is None or after is None or before - after <= SHRANK:
         return None if boundary is None else _cause(boundary, weak=False)
     evidence = TotalShrank(before, after, cached(left.usage) or 0, boundary=boundary is not None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lore.cache.bills import POSITIONS, SOON, cached, gap
+from lore.cache.bills import POSITIONS, SOON, cached, gap, met_read
 from lore.judge.witnesses import CLIENTS, PairContext, since, started_in_parallel, verdict_evidence
 from lore.model.cause import Cause
 from lore.model.codes import Code
@@ -24,7 +24,7 @@ _PASSING = frozenset(("metadata", "stream", "stream_options", "user", "max_token
 
 def unexplained(context: PairContext) -> Cause:
     """Return the cause of a fall that nothing explains, with what was ruled out."""
-    there, read = cached(context.left.usage) or 0, (context.right.usage and context.right.usage.read_tokens) or 0
+    there, read = cached(context.left.usage) or 0, met_read(context.right.usage) or 0
     fell = ReadFell(context.fell or 0, there, read)
     return Cause(Code.BILLED_READ_FELL, None, fell, strength="weak", ruled_out=tuple(_reasons(context)))
 
@@ -33,7 +33,7 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
     left, right, situation = context.left, context.right, context.situation
     yield _expiry(context)
     yield from _starts(context)
-    before, after = left.model, right.model
+    before, after = left.answering_model, right.answering_model
     known = before is not None and after is not None
     yield RuledOut("model", before == after if known else None, detail=(after or "") if known else "")
     if situation is not None:
@@ -64,8 +64,7 @@ _HEAD = "tools and system prompt"
 
 def _level(context: PairContext) -> tuple[RuledOut, ...]:
     """Return what the read itself rules out: it found the head as it was, or missed more than messages."""
-    seen, usage = context.situation, context.right.usage
-    read = None if usage is None else usage.read_tokens
+    seen, read = context.situation, met_read(context.right.usage)
     if seen is None or read is None:
         return ()
     if seen.earlier is not None and read >= seen.earlier:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from lore.cache.bills import SOON, TOLERANCE_TOKENS, cached, expiry
+from lore.cache.bills import SOON, TOLERANCE_TOKENS, cached, expiry, met_read
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
 from lore.judge.rewrites import rewritten, sealed
@@ -90,19 +90,19 @@ def _cold(context: PairContext) -> Cause | None:
 
     It begins otherwise and reads nothing, or its last breakpoint stands in front of the conversation's.
     """
-    left, right, usage = context.left, context.right, context.right.usage
-    if not context.fell or usage is None or right.basis is not None or not compacts(right.prompt, right.call):
+    left, right, read = context.left, context.right, met_read(context.right.usage)
+    if not context.fell or right.basis is not None or not compacts(right.prompt, right.call):
         return None
     marks = left.prompt.breakpoints, right.prompt.breakpoints
     if all(marks) and context.found.common > marks[0][-1]:  # all that was to be cached stands in this one, too
         differs = ("breakpoints",) if marks[1][-1] < marks[0][-1] else ()
-    elif context.found.covered or (usage.read_tokens or 0) > TOLERANCE_TOKENS:
+    elif context.found.covered or (read or 0) > TOLERANCE_TOKENS:
         return None
     else:
         differs = tuple([part for part in HEAD if _part(left, part) != _part(right, part)]) or ("messages",)
     if not differs or expired(context) or parallel(context):
         return None
-    evidence = ColdCompaction(differs, cached(left.usage) or 0, usage.read_tokens or 0)
+    evidence = ColdCompaction(differs, cached(left.usage) or 0, read or 0)
     return Cause(Code.COLD_COMPACTION, "messages", evidence, context.found.common, strength="strong")
 
 
@@ -152,7 +152,7 @@ def parallel(context: PairContext) -> Cause | None:
 
 def older_entry(context: PairContext) -> Cause | None:
     """Return that exactly the entry before the last one was served, as happens within seconds."""
-    soon, read = since(context.left, context.right), context.right.usage and context.right.usage.read_tokens
+    soon, read = since(context.left, context.right), met_read(context.right.usage)
     if soon is None or not 0 <= soon <= SOON or not read or not context.billed:
         return None
     earlier = None if context.situation is None else context.situation.earlier
@@ -240,8 +240,7 @@ def _bytes(context: PairContext, sizes: Sizes | None) -> BytesColumn:
 
 
 def _billed(context: PairContext) -> BilledColumn:
-    usage, there = context.right.usage, cached(context.left.usage)
-    read = None if usage is None else usage.read_tokens
+    read, there = met_read(context.right.usage), cached(context.left.usage)
     if read is None or not context.billed or there is None or context.fell is None:
         return BilledColumn(read, None, None)
     return BilledColumn(read, there, context.fell)
@@ -275,15 +274,15 @@ _OTHER = frozenset(
 
 def _against_bill(context: PairContext, sizes: Sizes) -> Disputed | None:
     """Compare what the bytes share with what was read, in tokens by the bill's own measure."""
-    usage, there = context.right.usage, cached(context.left.usage)
-    if context.fell != 0 or usage is None or not usage.read_tokens or not there:
+    read, there = met_read(context.right.usage), cached(context.left.usage)
+    if context.fell != 0 or not read or not there:
         return None
     if context.found.common >= limit_of(context.left.prompt) or there < TOLERANCE_TOKENS:
         return None
     held = sizes.shared / sizes.per_token
-    if usage.read_tokens <= held * _CLEARLY + TOLERANCE_TOKENS:
+    if read <= held * _CLEARLY + TOLERANCE_TOKENS:
         return None
-    return Disputed("bill-reads-more", tokens=round(held), read_tokens=usage.read_tokens)
+    return Disputed("bill-reads-more", tokens=round(held), read_tokens=read)
 
 
 def _against_verdict(context: PairContext, *, bytes_part: bool) -> Disputed | None:

@@ -134,6 +134,9 @@ class Counts(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_def
     write_1h_tokens: int | None = None
 
 
+_OWN, _FALLBACK = ANSWERING = ("message", "fallback_message")  # passes that answer: others summarise, or advise
+
+
 class Iteration(Counts, frozen=True, gc=False):
     """What another pass of a model within the same response was billed, by the model that it names.
 
@@ -165,6 +168,14 @@ class Billed(Counts, frozen=True, gc=False):
     def passes(self) -> tuple[Counts, ...]:
         """Every pass that is billed, the one that the next request goes on from first."""
         return (self, *self.iterations)
+
+    @property
+    def met(self) -> Counts:
+        """The pass that met what stood in the cache: the first that answered, of the model that answered at last."""
+        if not self.iterations:
+            return self
+        kind = _OWN if self.model is None else _FALLBACK
+        return next((found for found in self.iterations if found.kind == kind), self)
 
 
 class OddBill(Billed, frozen=True, gc=False):

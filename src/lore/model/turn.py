@@ -285,6 +285,11 @@ class Turn(Struct):
         return self.prompt.model if self.basis is None else self.basis.model
 
     @property
+    def answering_model(self) -> str | None:
+        """The name of the model that answered: a fallback's where the one that was asked declined."""
+        return (self.usage and self.usage.model) or self.model
+
+    @property
     def dialect(self) -> str:
         """The name of the prompt's dialect; the prompt need not be made for it."""
         return self.prompt.dialect if self.basis is None else self.basis.dialect

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from lore.cache.base import Prediction
 from lore.cache.billing import partial_output
-from lore.cache.bills import cached, unbelievable
+from lore.cache.bills import cached, met_read, unbelievable
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.prices import Price
@@ -338,9 +338,9 @@ def _cost(price: Price, verdict: Verdict, prediction: Prediction) -> CostResult:
 
 
 def _row(turn: Turn, predicted: Predicted, stood: int | None) -> Row | None:
-    usage = turn.usage
-    if predicted.odd or stood is None or usage is None or usage.read_tokens is None or not predicted.cache:
+    read = met_read(turn.usage)
+    if predicted.odd or stood is None or read is None or not predicted.cache:
         return None
     prompted = predicted.situation is not None and predicted.situation.grown.prompted
     prediction = predicted.prediction
-    return Row(usage.read_tokens, prediction.read, stood, prediction.falls_below(stood), prompted)
+    return Row(read, prediction.read, stood, prediction.falls_below(stood), prompted)
