@@ -34,6 +34,7 @@ class Misjudged(NamedTuple):
     lost: int | None = None
     says: tuple[str, ...] = ()  # codes that must be said of the file
     silent: tuple[str, ...] = ()  # codes that may not be said of the file at all
+    exits: int | None = None  # what `lore check` exits with, where it is known
 
 
 MISJUDGED: list[Misjudged] = []
@@ -201,6 +202,99 @@ def _() -> bytes:
     return log.written()
 
 
+CONTRADICTED = ("client-cause-unknown",)
+
+
+@right("a verdict on messages: no restart leads", 4, leads=CONTRADICTED, never=RESTART, lost=11_000)
+def _() -> bytes:
+    log = working()
+    _restarted(log)
+    log.ask("Go on.")
+    log.answer(20_000, 11_500, verdict="messages_changed", missed=11_000)
+    return log.written()
+
+
+@right("a verdict on the system prompt: no loaded tools lead", 4, leads=CONTRADICTED,
+       never=("deferred-tools-loaded",), lost=31_000)  # fmt: skip
+def _() -> bytes:
+    log = Session()
+    log.ask("Do it.")
+    log.answer(20_000, 5_000, calls=("Read",))
+    log.results(WORDS * 40)
+    log.answer(25_000, 3_000, calls=("Read",))
+    log.results(WORDS * 40)
+    log.answer(28_000, 3_000, calls=("ToolSearch",))
+    log.wait(20)
+    log.results([{"type": "tool_reference", "tool_name": "mcp__drive__open"}])
+    log.answer(0, 31_500, verdict="system_changed", missed=31_000)
+    return log.written()
+
+
+@right("a verdict on tools: no text of a hook leads", 4, leads=CONTRADICTED, never=("hook-text-moved",), lost=31_000)
+def _() -> bytes:
+    log = working(version="2.1.217")
+    log.attach("hook_additional_context", content=["be brief"], hookName="PostToolUse:Edit", toolUseID="t",
+               hookEvent="PostToolUse")  # fmt: skip
+    log.wait(30)
+    log.ask("Go on.")
+    log.answer(0, 31_500, verdict="tools_changed", missed=31_000)
+    return log.written()
+
+
+# Each model has a cache of its own: what one left there is there when it is asked again.
+HAIKU = "claude-haiku-4-5"
+
+
+def _beside(written: int = 31_500, pause: float = 30) -> Session:
+    """Let another model answer one turn of a session that left 31,000 tokens."""
+    log = working()
+    log.wait(30)
+    log.ask("Ask the small one.")
+    log.answer(0, written, model=HAIKU)
+    log.wait(pause)
+    log.ask("And back.")
+    return log
+
+
+@right("a model that comes back to its cache loses nothing", 5, never=("model-changed",), lost=0)
+def _() -> bytes:
+    log = _beside()
+    log.answer(31_000, 1_000)
+    return log.written()
+
+
+@right("a model that comes back loses of its own cache", 5, leads=("billed-read-fell",), kinds=("unattributable",),
+       never=("model-changed",), lost=11_000)  # fmt: skip
+def _() -> bytes:
+    log = _beside()
+    log.answer(20_000, 12_000)
+    return log.written()
+
+
+@right("a model that comes back after an hour finds nothing", 5, leads=("cache-expired",), kinds=("expected",),
+       never=("model-changed",), lost=31_000)  # fmt: skip
+def _() -> bytes:
+    log = _beside(pause=3_590)  # with what the other model took, over an hour
+    log.answer(0, 32_000)
+    return log.written()
+
+
+@right("what came since to another model's cache is lost by the change of model", 5, leads=("model-changed",),
+       kinds=("expected",), lost=19_000)  # fmt: skip
+def _() -> bytes:
+    log = _beside(50_000)
+    log.answer(31_000, 20_000)
+    return log.written()
+
+
+@right("a model that is new to a session has nothing of it", 4, leads=("model-changed",), kinds=("expected",),
+       lost=31_000)  # fmt: skip
+def _() -> bytes:
+    log = _beside()
+    log.answer(31_000, 1_000)
+    return log.written()
+
+
 # captures
 
 
@@ -333,6 +427,27 @@ def _() -> bytes:
     )
 
 
+@right("an hour that the second bill shows is not lost", 2, never=("lifetime-lost",), silent=("LORE134",))
+def _() -> bytes:
+    """The order of the two bills says nothing: an hour is passed on."""
+    return captured(
+        [
+            Sent(asked(TOOLS, turns(0), ttl=HOUR), billed(0, 6_000, short=6_000)),
+            Sent(asked(TOOLS, turns(1), ttl=HOUR), billed(6_000, 1_400, hour=1_400)),
+        ]
+    )
+
+
+@right("an hour that no bill shows is lost", 2, says=("LORE134",))
+def _() -> bytes:
+    return captured(
+        [
+            Sent(asked(TOOLS, turns(0), ttl=HOUR), billed(0, 6_000, short=6_000)),
+            Sent(asked(TOOLS, turns(1), ttl=HOUR), billed(6_000, 1_400, short=1_400)),
+        ]
+    )
+
+
 @right("tools that are loaded later stand outside the prefix", 2, never=("deferred-tools-loaded",
        "tools-added-or-removed", "tool-definition-changed"), lost=0)  # fmt: skip
 def _() -> bytes:
@@ -359,12 +474,12 @@ def _short(clock: str, usage: dict[str, Any] | None) -> Sent:
     return Sent(body, usage)
 
 
-@right("what is too short to be cached loses nothing: as billed", 2, lost=0, leads=("date-in-prefix", ""))
+@right("what is too short to be cached loses nothing: as billed", 2, lost=0, leads=("date-in-prefix",), exits=0)
 def _() -> bytes:
     return captured([_short(clock, billed(0, 0, 460)) for clock in ("10:01", "10:02")])
 
 
-@right("what is too short to be cached loses nothing: by its bytes", 2, lost=0, leads=("date-in-prefix", ""))
+@right("what is too short to be cached loses nothing: by its bytes", 2, lost=0, leads=("date-in-prefix",), exits=1)
 def _() -> bytes:
     return captured([_short(clock, None) for clock in ("10:01", "10:02")])
 

@@ -25,8 +25,10 @@ def test_the_cassette_that_is_said_to_drop_the_prefix_is_found(corpus, capsys):
     assert files
     for path in files:
         code, result = checked(capsys, path)
-        assert code == 1, path.name
-        assert [one for one in result["findings"] if one["kind"] == "waste" and one["code"].startswith("LORE1")]
+        waste = [one for one in result["findings"] if one["kind"] == "waste" and one["code"].startswith("LORE1")]
+        assert waste, path.name
+        short = all("under-minimum" in one["qualifiers"] for one in waste)  # what is so short lost nothing
+        assert code == (0 if short else 1), path.name
 
 
 def test_the_cassettes_that_are_said_to_be_stable_have_no_waste(corpus, capsys):

@@ -175,6 +175,11 @@ def _predicts_less_than_nothing(answers: Answers) -> None:
     answers.simulated["turns"][1]["predicted"]["write_tokens"] = -1
 
 
+def _predicts_chances_that_do_not_add_up(answers: Answers) -> None:
+    outcome = {"read_tokens": 25_000, "probability": 0.6, "reason": "warm"}
+    answers.simulated["turns"][1]["predicted"]["outcomes"] = [outcome, outcome]
+
+
 def _compares_another(answers: Answers) -> None:
     answers.pairs[3]["left"]["name"] = answers.pairs[1]["left"]["name"]
 
@@ -216,6 +221,7 @@ def _adds_a_turn(answers: Answers) -> None:
         (_is_fine, "lost 11,000 tokens and is called fine"),
         (_reads_another_bill, "read_tokens is 25,000 and is shown as 24,999"),
         (_predicts_less_than_nothing, "predicts"),
+        (_predicts_chances_that_do_not_add_up, "whose chances are"),
         (_compares_another, "is compared with line"),
         (_compares_nothing, "is compared with nothing"),
         (_wastes_what_was_read, "all that stood was read, and it is called waste"),

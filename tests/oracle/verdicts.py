@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from oracle.naive import common_segments
-from oracle.recordings import Request, read
+from oracle.recordings import Bill, Request, read
 
 DROP = 1_000  # tokens: what falls by less needs no cause
 SHARE = 0.02
@@ -102,11 +102,11 @@ def _left(before: list[Request], request: Request, preferred: int | None) -> int
     """Return which request it is compared with: that of the longest common prefix, the latest of several.
 
     Where no earlier prompt is whole in it, or several share as much, the preferred one may be another of its
-    conversation. Where there are no prompts it is the one before on its chain.
+    conversation. Where there are no prompts it is the one before on its chain, or of its model (`_of_its_cache`).
     """
     places = [number for number, other in enumerate(before) if other.chain == request.chain and not other.failed]
     if request.segments is None:
-        return places[-1] if places and request.chain else None
+        return _of_its_cache(before, places, request) if places and request.chain else None
     places = [number for number in places if before[number].dialect == request.dialect]
     best = max(places, key=lambda number: (_shared(before[number], request), number), default=None)
     other = next((number for number in places if before[number].lines[0] == preferred), None)
@@ -114,6 +114,27 @@ def _left(before: list[Request], request: Request, preferred: int | None) -> int
         return best
     whole = _shared(before[best], request) == len(before[best].segments or ())
     return best if whole and _shared(before[other], request) < _shared(before[best], request) else other
+
+
+def _of_its_cache(before: list[Request], places: list[int], request: Request) -> int:
+    """Return the latest of a chain, or the latest of the request's own model where another's stands between.
+
+    Each model has a cache of its own: what is lost of that is told. Where nothing is, and more has come to the chain
+    since, the change of model lost it. After a compaction the model has nothing of the chain.
+    """
+    last = places[-1]
+    own = next((place for place in reversed(places) if before[place].model == request.model), last)
+    since = [*(before[place] for place in places if place > own), request]
+    if own == last or any(other.compacted for other in since):
+        return last
+    bill, here, there = request.bill, before[own].bill, before[last].bill
+    if bill is None or here is None:
+        return last
+    return own if _fell(here, bill) or there is None or not _fell(there, bill) else last
+
+
+def _fell(there: Bill, bill: Bill) -> bool:
+    return there.stood - bill.read > max(DROP, 0 if there.writes else SHARE * there.stood)
 
 
 def _goes_on(request: Request, left: Request) -> bool:
@@ -232,7 +253,10 @@ def _named_place(side: str) -> Place:
 
 
 def _billed(must: Expected, row: dict[str, Any]) -> Iterator[str]:
-    """A bill is read as it is written, and a prediction is no less than nothing and no more than all."""
+    """A bill is read as it is written; a prediction is no less than nothing, and the chances of its outcomes add up.
+
+    How much is asked is not known before the bill: a prompt that shrank may be predicted to be longer.
+    """
     bill, shown = must.request.bill, row["billed"]
     if bill is not None and shown is not None:
         names = ("uncached_tokens", "read_tokens", "write_tokens")
@@ -243,6 +267,9 @@ def _billed(must: Expected, row: dict[str, Any]) -> Iterator[str]:
     predicted = [row["predicted"][name] for name in ("read_tokens", "write_tokens", "uncached_tokens")]
     if any(value is not None and value < 0 for value in predicted):
         yield f"predicts {predicted}"
+    chances = [outcome["probability"] for outcome in row["predicted"].get("outcomes", [])]
+    if chances and (abs(sum(chances) - 1) > 0.01 or min(chances) < 0):
+        yield f"predicts outcomes whose chances are {chances}"
 
 
 def _paired(must: Expected, line: int | None) -> Iterator[str]:

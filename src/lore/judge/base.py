@@ -256,6 +256,8 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
             also=tuple(map(_also, cause.also)), partial=_partial(pair, cause),
             is_break=not is_remark(cause),
         )  # fmt: skip
+        if made.severity == "error" and pair.uncacheable and source == "recorded":
+            made = msgspec.structs.replace(made, severity="warning")  # true, and nothing was lost by it
         if _is_done(cause):
             made = msgspec.structs.replace(made, fix=DONE[cause.code])
         found.append((number, made))

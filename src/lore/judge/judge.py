@@ -5,8 +5,8 @@ when they are first needed. Out: verdicts; when a chain has ended, its findings.
 always followed, whoever predicts, so that every command sees the same evidence; nothing of a turn's own bill is known
 to its prediction. The first turn of a chain makes no pair, but where it restarts another chain without its tools, or
 was sent beside others of one fan-out before the first of them was answered: then the other one's tools and system
-prompt are its left. Memory: one turn a chain, and the heads of at most 16 first turns. Not safe to share between
-threads. Cost: O(what is new) a turn.
+prompt are its left. Memory: one turn a chain and model, and the heads of at most 16 first turns. Not safe to share
+between threads. Cost: O(what is new) a turn.
 """
 
 from __future__ import annotations

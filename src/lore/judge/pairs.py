@@ -61,6 +61,7 @@ BY_BILL = frozenset(
         Code.COLD_COMPACTION,
     )
 )
+MODELS = 8  # of a chain, whose last turns are remembered
 _ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
 # What is worth saying of a pair though nothing was lost by it.
 REMARKS = frozenset(
@@ -155,6 +156,7 @@ class Pairs:
         self._habits = habits
         self._shown: dict[str, Tally] = {}
         self._last: Turn | None = None
+        self._of_models: dict[tuple[str | None, str], Turn] = {}  # the last billed turn of each cache of a transcript
         self._sizes = Measure(size)
         self._measured: Turn | None = None
         self._lives: float | None = None
@@ -195,16 +197,43 @@ class Pairs:
         if turn.failed:
             return None
         left, pair = self._last, None
+        own = None if left is None or end is not None else self._own(left, turn)
         if end is not None:
-            pair = self._pair(end.turn, turn, look, end)
+            pair = self._pair(end.turn, turn, look, end.used)
+        elif own is not None:
+            pair = self._pair(own, _of_one_model(turn), look, own)
         elif left is not None:
             pair = self._pair(left, turn, look)
-        self._go_on(turn)
+        self._go_on(turn, own)
         return pair
 
-    def _go_on(self, turn: Turn) -> None:
-        """Make a turn the one that the next is compared with."""
-        left = self._last
+    def _own(self, left: Turn, right: Turn) -> Turn | None:
+        """Return the last turn of the right's own model, where another model's stands between and the bill tells.
+
+        Each model has a cache of its own. What it left there is what it reads: a fall is one of its own cache. Where
+        it reads that and the chain has grown by more since, the change of model is what the rest was lost by.
+        """
+        own = self._of_models.get(_cache_of(right))
+        if own is None or own is left or _cache_of(left) == _cache_of(right) or not right.extends(own):
+            return None
+        short = shortfall(own, right)
+        beyond = fall(left, shortfall(left, right))
+        return own if short is not None and (fall(own, short) or not beyond) else None
+
+    def _remember(self, turn: Turn) -> None:
+        """Keep the last turn of each cache that a transcript's chain uses, those of the latest `MODELS`."""
+        if turn.basis is None or not self._billed or cached(turn.usage) is None:
+            return
+        kept = self._of_models
+        kept.pop(_cache_of(turn), None)
+        kept[_cache_of(turn)] = turn
+        if len(kept) > MODELS:
+            del kept[next(iter(kept))]
+
+    def _go_on(self, turn: Turn, own: Turn | None = None) -> None:
+        """Make a turn the one that the next is compared with; `own` is with what it was, where not with the last."""
+        left = self._last if own is None else own
+        self._remember(turn)
         there = None if left is None else cached(left.usage)
         if left is None:
             there = met_read(turn.usage)
@@ -216,20 +245,18 @@ class Pairs:
                 self._shown[sign.name] = tally if left is None else tally.plus(fell=fell)
         self._last = turn
         self._lives = lifetime(turn, self._lives)
-        self._hour = self._hour or bool(turn.usage is not None and turn.usage.write_1h_tokens)
+        self._hour = self._hour or _wrote_for_an_hour(turn)
 
     def _context(
-        self, left: Turn, right: Turn, found: Overlap, fell: int | None, look: Look, end: End | None = None
+        self, left: Turn, right: Turn, found: Overlap, fell: int | None, look: Look, used: Turn | None = None
     ) -> PairContext:  # fmt: skip
         asked_for = fell and not any(change.cause == Code.COMPACTION for change in right.changes)  # that explains it
         situation = look() if asked_for else None
-        if end is not None:
-            lives = lifetime(left, self._lives)
-            return PairContext(left, right, found, fell, lives, (), self._billed, situation, end.used)
+        lives = self._lives if used is None else lifetime(left, self._lives)
+        positions = self._positions if used is None else ()
         return PairContext(
-            left, right, found, fell, self._lives, self._positions, self._billed, situation,
-            shown=self._shown, habits=self._habits,
-        )  # fmt: skip
+            left, right, found, fell, lives, positions, self._billed, situation, used, self._shown, self._habits
+        )
 
     def _measure(self, left: Turn) -> None:
         """Measure the left turn, if turns passed since the last one that was measured."""
@@ -237,7 +264,7 @@ class Pairs:
         if before is not left:
             self._sizes.advance(left.prompt, 0 if before is None else overlap(before.prompt, left.prompt).common)
 
-    def _pair(self, left: Turn, right: Turn, look: Look, end: End | None = None) -> Pair:
+    def _pair(self, left: Turn, right: Turn, look: Look, used: Turn | None = None) -> Pair:
         self._measure(left)
         found = overlap(left.prompt, right.prompt)
         tail = None
@@ -249,7 +276,7 @@ class Pairs:
                 found = overlap(left.prompt, right.prompt)
         tail_bytes, wanted = self._sizes.tail, self._sizes.upto(limit_of(left.prompt))
         short = shortfall(left, right) if self._billed else None
-        context = self._context(left, right, found, fall(left, short), look, end)
+        context = self._context(left, right, found, fall(left, short), look, used)
         why = limited(context, self._causes(context))
         begins = [self._sizes.upto(cause.position) for cause in why]
         sums = self._sizes.advance(right.prompt, found.common)
@@ -364,7 +391,8 @@ class Pairs:
                 found += self._once(
                     Code.BILL_CONTRADICTS_BODY, contradiction(left, sums.left) or contradiction(right, sums.right)
                 )
-            lost = None if self._hour else lost_lifetime(left) or lost_lifetime(right)
+            hour = self._hour or _wrote_for_an_hour(right)
+            lost = None if hour else lost_lifetime(left) or lost_lifetime(right)
             found += self._once(Code.LIFETIME_LOST, lost)
             if context.fell is None and not broken and right.fidelity != "reconstructed":
                 far = too_far(context) if routed(context) is None else None
@@ -383,6 +411,21 @@ class Pairs:
             return []
         self._noted.add(code)
         return [Cause(code, None, evidence)]
+
+
+def _cache_of(turn: Turn) -> tuple[str | None, str]:
+    """Return what keeps a transcript's caches apart: the model, and who answered."""
+    return turn.model, turn.call.answered_by
+
+
+def _of_one_model(turn: Turn) -> Turn:
+    """Return a turn as it follows the last one of its own model: no change of model stands between."""
+    changes = tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])
+    return turn if len(changes) == len(turn.changes) else replace(turn, changes=changes)
+
+
+def _wrote_for_an_hour(turn: Turn) -> bool:
+    return turn.usage is not None and bool(turn.usage.write_1h_tokens)
 
 
 def _read_all_the_same(cause: Cause) -> Cause:
