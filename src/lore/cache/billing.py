@@ -72,6 +72,20 @@ def _factors(
         yield "regional"
 
 
+def unknown_factors(
+    rules: Rules, where: Served, model: str | None, at: float | None, bill: Billed | None,
+    asked: Mapping[str, bytes] | None = None,
+) -> list[str]:  # fmt: skip
+    """Name what multiplies a bill's prices by nobody knows how much, where the list price itself is known."""
+    own = bill.model if bill is not None and bill.model else model
+    if rules.price(where.provider, own, where.platform, at) is None:
+        return []
+    factors = _factors(rules, where, model, at, bill, asked or {}, "")
+    return [
+        name for name in factors if rules.number(f"multiple_{name}", where.provider, own, where.platform, at) is None
+    ]
+
+
 _HOST = re.compile(r"(?:[a-z]{2}\.api\.(?:openai\.com|x\.ai)|[a-z]+-[a-z]+\d+-aiplatform\.googleapis\.com)(?=[:/]|$)")
 _MULTIREGION = re.compile(r"aiplatform\.(?:us|eu)\.rep\.googleapis\.com(?=[:/]|$)")
 _LOCATION = re.compile(r"/locations/(?!global/)[a-z0-9-]+/")

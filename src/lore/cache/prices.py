@@ -16,7 +16,7 @@ from lore.model.events import Billed, Counts
 
 MILLION, THOUSAND = Decimal(1_000_000), 1000
 KINDS = ("uncached", "read", "write", "write_5m", "write_1h", "output")  # of tokens
-TOOLS = ("web_search", "web_fetch", "code_execution")  # that usage counts
+TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search")  # that usage counts
 _DERIVED = ("read", "write", "write_5m", "write_1h")  # kinds that may be given as a multiple of the uncached price
 
 

@@ -283,6 +283,18 @@ def served_by(turn: Turn) -> Served:
     return served(turn.call.endpoint, turn.model, turn.dialect, turn.call.answered_by)
 
 
+def billed_by(turn: Turn) -> Served:
+    """Return by whose list a turn is paid: a router that is a shop of its own asks its own prices, whoever answers.
+
+    A gateway that is not listed passes on what those ask who answer.
+    """
+    call = turn.call
+    if not call.answered_by or not call.endpoint:
+        return served_by(turn)
+    host = served(call.endpoint, turn.model, turn.dialect)
+    return host if host.platform in GATEWAYS else served_by(turn)
+
+
 def cache_of(turn: Turn, where: Served) -> str:
     """Name the cache that a turn was served by; empty where that is not known."""
     if where.platform == "bedrock":

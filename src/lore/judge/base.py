@@ -26,7 +26,7 @@ from lore.cache.billing import bill_price
 from lore.cache.bills import DROP, ONE_HOUR, cached, prompt_tokens
 from lore.cache.levels import Predicted
 from lore.cache.prices import MILLION, Price
-from lore.cache.rules import Rules, is_transcript, served_by
+from lore.cache.rules import Rules, billed_by, is_transcript
 from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.cause import Cause
 from lore.model.codes import CODES, DONE, SEVERITY, CauseKind, Code, Problem, Reader, actor_of, fix_of
@@ -194,7 +194,7 @@ def price_of(rules: Rules, turn: Turn, *, model: str | None = None, size: int | 
     if usage is not None:
         size = None if usage.uncached_tokens is None else prompt_tokens(usage)
     return bill_price(
-        rules, served_by(turn), turn.model, turn.at, usage, size=size, asked=None if prompt is None else prompt.params,
+        rules, billed_by(turn), turn.model, turn.at, usage, size=size, asked=None if prompt is None else prompt.params,
         endpoint=turn.call.endpoint, instead=model,
         implicit=prompt is not None and not prompt.breakpoints and not prompt.auto_breakpoint,
     )  # fmt: skip

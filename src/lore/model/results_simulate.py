@@ -26,8 +26,10 @@ class OutcomeResult(Struct, frozen=True):
 class PredictedResult(Struct, frozen=True, kw_only=True):
     """Tokens that a cache would read, write, and leave to be processed uncached; None where nothing can be said.
 
-    `reason` says what decided. `outcomes` are all that may be read, the likeliest first, which is what is predicted;
-    their probabilities sum to 1. `probability` is how likely about that much is read, within 1,000 tokens.
+    `reason` says what decided. `outcomes` are all that may be read: first what is predicted, which is the likeliest
+    where those within 1,000 tokens of each other count as one, then the others, the likeliest first; their
+    probabilities sum to 1. `probability` is how likely about that much is read, within 1,000 tokens. Reads are shown
+    as no more than all that the request was billed for; `agreement` counts what was predicted before that was known.
     """
 
     read_tokens: int | None
@@ -40,7 +42,11 @@ class PredictedResult(Struct, frozen=True, kw_only=True):
 
 
 class CostResult(Struct, frozen=True, kw_only=True):
-    """Money: what was billed, what was predicted, and what was paid again though it should have been read."""
+    """Money: what was billed, what was predicted, and what was paid again though it should have been read.
+
+    `predicted` is about the pass that met what stood in the cache: later passes of the same response, and tools that
+    the provider ran, are taken as they were billed.
+    """
 
     currency: str
     billed: float | None

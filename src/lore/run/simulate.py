@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from lore.cache.base import Prediction
 from lore.cache.billing import partial_output
-from lore.cache.bills import cached, met_read, unbelievable
+from lore.cache.bills import cached, met_read, total, unbelievable
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.prices import Price
@@ -35,7 +35,7 @@ from lore.judge.base import CURRENCY, Place, Verdict, findings_of, paid_again, p
 from lore.judge.counterfactual import played
 from lore.judge.savings import NotedSaving, Paid, Run
 from lore.model.codes import Code, Problem, Reader
-from lore.model.events import Billed, OddBill
+from lore.model.events import Billed, Counts, OddBill
 from lore.model.results import BilledResult, CauseResult, Finding, VerdictResult
 from lore.model.results_simulate import CostResult, OutcomeResult, PredictedResult, Saving, Simulated, SimulatedTurn
 from lore.model.turn import Turn
@@ -45,6 +45,7 @@ from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.report.sentences import cause_result, worded
 from lore.run.rules import output_note, stale
+from lore.run.unpriced import Unpriced
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 RANK = ""  # a change without a value: which fix saves most
@@ -162,9 +163,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, simulation: Simulation)
     unknown = sum(turn.cache is None for turn in turns)
     if unknown:
         yield f"{unknown:,} turns are not predicted: nothing says which cache served them (--cache NAME does)"
-    unpriced = sorted({turn.model or "without a name" for turn in turns if turn.cost is None})
-    if unpriced:
-        yield f"no price is known for {', '.join(unpriced[:5])}: a file of --rules-file can give one"
+    yield from simulation.unpriced.notes()
     if simulation.copied:
         yield f"{simulation.copied:,} turns are copies of others and counted once"
     if simulation.partial:
@@ -200,6 +199,7 @@ class Simulation:
         self._responses: set[str] = set()
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}
         self.copied = 0
+        self.unpriced = Unpriced(predictor.rules)
         self.partial = Counter[str]()  # turns whose output tokens are a part of the truth, by who noted them
         self.transcripts = self.bodies = 0  # turns that hold no breakpoints, and those that could
 
@@ -227,6 +227,7 @@ class Simulation:
             self._count(turn, predicted, recording)
             predictor, size = self._predictor, predicted.prediction.total
             price = price_of(predictor.rules, turn, model=predictor.model, size=size)
+            self.unpriced.take(turn, price, predictor.model)
             partial = turn.usage is not None and partial_output(predictor.rules, turn.usage)
             if partial and turn.usage is not None:
                 self.partial[turn.usage.client] += 1
@@ -276,7 +277,7 @@ def _contradicted(turn: Turn, predicted: Predicted) -> bool:
 def _result(
     verdict: Verdict, predicted: Predicted, price: Price | None, place: Place, *, partial: bool
 ) -> SimulatedTurn:  # fmt: skip
-    turn, prediction = verdict.turn, predicted.prediction
+    turn, prediction = verdict.turn, _bounded(predicted, verdict.turn.usage)
     usage, provider = turn.usage, turn.verdict
     return SimulatedTurn(
         turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=predicted.cache or None,
@@ -300,15 +301,39 @@ _DIGITS = 4  # of a probability
 
 
 def _outcomes(prediction: Prediction) -> list[OutcomeResult]:
-    """Return what may be read; rounded, the likeliest has what the others leave, so that the sum stays 1."""
+    """Return what may be read; rounded, the first has what the others leave, so that the sum stays 1.
+
+    First stands what is predicted: others within what is no drop of it count for it. Behind it the likeliest is first.
+    """
     if prediction.read is None:
         return []
     if not prediction.outcomes:
         return [OutcomeResult(prediction.read, 1.0, prediction.reason)]
     first, *rest = prediction.outcomes
+    rest.sort(key=lambda outcome: -outcome.probability)
     others = [OutcomeResult(read, round(probability, _DIGITS), why) for read, probability, why in rest]
     left = round(1.0 - sum(outcome.probability for outcome in others), _DIGITS)
     return [OutcomeResult(first.read, left, first.why), *others]
+
+
+def _bounded(predicted: Predicted, usage: Billed | None) -> Prediction:
+    """Return a prediction as it is shown: no read of it is above all that the request asked, by its bill.
+
+    How large a request is says nothing of the cache. What is compared with the bill stays what was predicted.
+    """
+    prediction = predicted.prediction
+    size = None if usage is None or predicted.odd else total(usage.met)
+    if size is None or prediction.read is None or max(prediction.read, *_reads(prediction)) <= size:
+        return prediction
+    outcomes = tuple([outcome._replace(read=min(outcome.read, size)) for outcome in prediction.outcomes])
+    if prediction.read <= size:
+        return prediction._replace(outcomes=outcomes)
+    hour = None if prediction.write_1h is None else 0
+    return prediction._replace(read=size, write=0, uncached=0, write_1h=hour, outcomes=outcomes)
+
+
+def _reads(prediction: Prediction) -> list[int]:
+    return [outcome.read for outcome in prediction.outcomes] or [0]
 
 
 def _causes(verdict: Verdict, place: Place) -> list[CauseResult]:
@@ -323,10 +348,10 @@ def _causes(verdict: Verdict, place: Place) -> list[CauseResult]:
 
 def _cost(price: Price, verdict: Verdict, prediction: Prediction) -> CostResult:
     usage = verdict.turn.usage
-    output = 0 if usage is None else usage.output_tokens
+    output = 0 if usage is None else usage.met.output_tokens
     tokens = Billed(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
-    if usage is not None:  # other passes and tools are not predicted: they cost what they were billed
-        tokens = replace(tokens, iterations=usage.iterations, server_tools=usage.server_tools)
+    if usage is not None:  # later passes and tools are not predicted: they cost what they were billed
+        tokens = _met_otherwise(usage, tokens)
     predicted = price.of(tokens)
     billed = None if usage is None else price.of(usage)
     return CostResult(
@@ -335,6 +360,16 @@ def _cost(price: Price, verdict: Verdict, prediction: Prediction) -> CostResult:
         waste=paid_again(price, usage, verdict.wasted_tokens),
         unexplained=paid_again(price, usage, verdict.unexplained_tokens),
     )  # fmt: skip
+
+
+def _met_otherwise(usage: Billed, tokens: Billed) -> Billed:
+    """Return a bill of which the pass that met what stood in the cache has other counts."""
+    met = usage.met
+    if met is usage:
+        return replace(tokens, iterations=usage.iterations, server_tools=usage.server_tools)
+    counts = {name: getattr(tokens, name) for name in Counts.__struct_fields__}
+    passes = [replace(one, **counts) if one is met else one for one in usage.iterations]
+    return replace(usage, iterations=tuple(passes))
 
 
 def _row(turn: Turn, predicted: Predicted, stood: int | None) -> Row | None:

@@ -1,0 +1,128 @@
+"""What `simulate` shows of money and of predictions that a bill limits: routers, tools, factors, passes, sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.running import lore
+from faults.sessions import Session
+from judge.captures import asks, call, put, text, usage
+from lore.cache.base import Outcome, Prediction
+from lore.cache.levels import Predicted
+from lore.model.events import Billed, Iteration
+from lore.run.simulate import _bounded, _outcomes
+
+ROUTER = "https://openrouter.ai/api/v1/messages"
+WORDS = [text("user", "Begin."), text("assistant", "done"), text("user", "Go on.")]
+
+
+def costs(path, *options):
+    ran = lore("simulate", "--json", *options, str(path))
+    assert ran.code == 0, ran.err
+    return [turn["cost"] for turn in ran.json["turns"]], ran.json["notes"]
+
+
+def routed(folder, url):
+    calls = [
+        call(0, asks(*WORDS[:1]), usage(0, 7_000), url=url, provider="Anthropic"),
+        call(30, asks(*WORDS), usage(0, 7_500), url=url, provider="Amazon Bedrock"),
+    ]
+    return put(folder, *calls)
+
+
+def test_a_router_asks_its_own_prices_whoever_answers(tmp_path):
+    found, notes = costs(routed(tmp_path, ROUTER))
+    assert found == [None, None]
+    assert "no price is known for claude-opus-5 at openrouter: a file of --rules-file can give one" in notes
+
+
+def test_who_is_asked_directly_asks_the_makers_prices(tmp_path):
+    found, _ = costs(routed(tmp_path, "https://api.anthropic.com/v1/messages"))
+    assert all(cost["billed"] > 0 for cost in found)
+
+
+def session(folder, **fields):
+    log = Session()
+    log.ask("Do it.")
+    log.answer(20_000, 5_000, **fields)
+    path = folder / "session.jsonl"
+    path.write_bytes(log.written())
+    return path
+
+
+def test_a_search_for_tools_costs_its_tokens_alone(tmp_path):
+    plain, _ = costs(session(tmp_path))
+    found, notes = costs(session(tmp_path, server_tool_use={"tool_search_requests": 3}))
+    assert found == plain
+    assert not notes
+
+
+def test_a_tool_without_a_price_is_named(tmp_path):
+    found, notes = costs(session(tmp_path, server_tool_use={"tea_making_requests": 3, "web_fetch_requests": 1}))
+    assert found[0]["billed"] is None
+    assert notes == [
+        "no price is known for the provider's tools tea_making (price_tea_making): a file of --rules-file can give one"
+    ]
+
+
+def test_a_factor_that_nobody_knows_is_named_and_not_the_model(tmp_path):
+    found, (note,) = costs(session(tmp_path, service_tier="priority"))
+    assert found == [None]
+    assert note.startswith("no price is known at priority: what it multiplies prices by is unknown (multiple_priority)")
+
+
+def passes(*reads):
+    return [
+        {"type": "message", "input_tokens": 3, "output_tokens": 50, "cache_read_input_tokens": read,
+         "cache_creation_input_tokens": 31_500 - read, "cache_creation": {"ephemeral_1h_input_tokens": 31_500 - read}}
+        for read in reads
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", [0, 31_000])
+def test_what_is_predicted_of_several_passes_costs_the_same_whatever_the_first_was_billed(first, tmp_path):
+    log = Session()
+    log.ask("Do it.")
+    log.answer(20_000, 11_000, calls=("Read",))
+    log.results()
+    log.answer(31_500, 0, iterations=passes(first, 31_500))
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(log.written())
+    found, _ = costs(path)
+    assert found[1]["predicted"] < 0.05
+    assert (found[1]["billed"] > 0.3) == (first == 0)
+
+
+def prediction(read, *others):
+    outcomes = (Outcome(read, 0.4, "goes-on"), *(Outcome(other, 0.3, "skill") for other in others))
+    return Predicted("anthropic", Prediction(read, 500, 3, "rule", "goes-on", 500, outcomes))
+
+
+def test_a_shown_read_is_not_above_all_that_was_asked():
+    bill = Billed(10, 0, 990)
+    found = _bounded(prediction(1_001, 700, 1_300), bill)
+    assert (found.read, found.write, found.uncached, found.write_1h) == (1_000, 0, 0, 0)
+    assert [outcome.read for outcome in found.outcomes] == [1_000, 700, 1_000]
+
+
+def test_what_is_not_above_what_was_asked_is_shown_as_it_was_predicted():
+    bill = Billed(10, 0, 990)
+    same = prediction(1_000, 700, 1_000)
+    assert _bounded(same, bill) is same.prediction
+    one = _bounded(prediction(900, 1_001), bill)
+    assert (one.read, one.write, [outcome.read for outcome in one.outcomes]) == (900, 500, [900, 1_000])
+
+
+def test_no_bill_an_odd_one_and_a_later_pass_bound_nothing():
+    many = prediction(5_000, 700)
+    assert _bounded(many, None) is many.prediction
+    assert _bounded(many, Billed(None, 0, 990)) is many.prediction
+    assert _bounded(many._replace(odd="more than the body"), Billed(10, 0, 990)) is many.prediction
+    later = Billed(10, 6_000, 990, iterations=(Iteration(10, 0, 1_990, 1, kind="message"),))
+    assert _bounded(many, later).read == 2_000
+
+
+def test_outcomes_stand_the_likeliest_first_behind_the_predicted_one():
+    outcomes = (Outcome(49_000, 0.45, "goes-on"), Outcome(49_120, 0.07, "hidden-request"), Outcome(47_000, 0.48, "x"))
+    found = _outcomes(Prediction(49_000, 1, 1, "rule", outcomes=outcomes))
+    assert [outcome.read_tokens for outcome in found] == [49_000, 47_000, 49_120]
