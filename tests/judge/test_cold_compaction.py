@@ -65,6 +65,38 @@ def test_a_warm_summary_and_what_could_not_be_warm_are_none(tmp_path, messages, 
     assert "LORE171" not in told(run(tmp_path, messages, read=read, **fields))
 
 
+@pytest.mark.parametrize(
+    ("read", "codes"),
+    [(1_500, ["LORE171"]), (4_499, ["LORE171"]), (7_900, [])],
+    ids=["tools", "less than half", "warm"],
+)
+def test_a_summary_that_reads_the_tools_alone_is_cold(tmp_path, read, codes):
+    """A summariser keeps the agent's tools and brings a system prompt of its own: its tools are read, and no more."""
+    assert told(run(tmp_path, [*TALK, ASKED], read=read, system=OTHER)) == codes
+
+
+def test_a_summary_behind_the_same_head_reads_no_more_than_that(tmp_path):
+    """A client puts the conversation into one text behind its own tools and system prompt: only these are read."""
+    found = run(tmp_path, AS_TEXT, read=6_500)
+    assert told(found) == ["LORE171"]
+    assert found.causes[0].evidence.differs == ("messages",)
+
+
+def test_what_a_warm_summary_had_read_and_cost_is_said(tmp_path):
+    """A summary of half a conversation could not have read all of it; its prompt had cost a tenth, were it warm."""
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(*TALK[:-2]), usage(0, 8_500)),
+        call(10, asks(*TALK), usage(8_500, 500)),
+        call(20, asks(*TALK[4:], ASKED, tools=(), system=OTHER), usage(0, 0, 4_000)),
+    )
+    assert told(found[2]) == ["LORE171"]
+    evidence = found[2].causes[0].evidence
+    assert (evidence.cached_tokens, evidence.warm_tokens, found[2].lost_tokens) == (9_000, 4_000, 4_000)
+    assert evidence.dollars == pytest.approx(10 * evidence.warm_dollars)
+    assert evidence.dollars > 0
+
+
 def marked_at(place):
     """A request for a summary behind the conversation, whose last breakpoint stands on the message at `place`."""
     body = asks(*TALK, ASKED)

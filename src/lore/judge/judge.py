@@ -22,16 +22,17 @@ from lore.cache.bills import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, has_unse
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits
 from lore.cache.levels import Predicted, Transcripts
-from lore.cache.prices import MILLION
+from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Rules, cache_of, is_transcript, minimum_tokens, served_by
-from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict, price_of
+from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict, paid_again, price_of
 from lore.judge.laws import MOST, ROOM, Laws, UnderMinimum
 from lore.judge.pairs import Extension, Look, Pair, Pairs, is_remark, unknown
 from lore.judge.reads import Beside, Reads, ReadShort, Unread
 from lore.judge.witnesses import started_in_parallel
 from lore.model.cause import Cause
 from lore.model.codes import Code
-from lore.model.evidence import TailReplaced
+from lore.model.events import Billed
+from lore.model.evidence import ColdCompaction, TailReplaced
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
 from lore.model.vector import Vector
@@ -56,6 +57,19 @@ def _costing(cause: Cause, daily: float) -> Cause:
     if not isinstance(evidence, TailReplaced):
         return cause
     return replace(cause, evidence=replace(evidence, dollars_a_day=round(evidence.tokens * daily, 6)))
+
+
+def _weighed(cause: Cause, price: Price, bill: Billed | None, lost: int | None) -> Cause:
+    """Return a cold compaction with what its prompt cost, and what a warm one had cost."""
+    evidence = cause.evidence
+    if not isinstance(evidence, ColdCompaction) or bill is None:
+        return cause
+    paid = price.of(replace(bill, output_tokens=0, iterations=(), server_tools=()))
+    again = paid_again(price, bill, lost)
+    if paid is None or again is None:
+        return cause
+    warm = round(float(paid) - again, 6)
+    return replace(cause, evidence=replace(evidence, dollars=round(float(paid), 6), warm_dollars=warm))
 
 
 class _DeferredLevels:
@@ -155,6 +169,7 @@ class Judge:
         if daily and price.uncached is not None:
             each = daily * float(price.uncached / MILLION)
             causes = tuple([_costing(cause, each) for cause in causes])
+        causes = tuple([_weighed(cause, price, turn.usage, verdict.lost_tokens) for cause in causes])
         return verdict._replace(pair=replace(pair, causes=causes, price=price))
 
     def forget(self, chains: Iterable[str], place: Place) -> list[Finding]:

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from lore.cache.bills import SOON, TOLERANCE_TOKENS, cached, expiry, met_read
+from lore.cache.bills import SOON, TOLERANCE_TOKENS, cached, expiry, met_read, prompt_tokens
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
 from lore.judge.rewrites import rewritten, sealed
 from lore.model.cause import Cause
 from lore.model.codes import Code
-from lore.model.events import Verdict
+from lore.model.events import Billed, Verdict
 from lore.model.evidence import (
     ChainRestarted,
     ColdCompaction,
@@ -38,7 +38,7 @@ from lore.model.evidence import (
 )
 from lore.model.turn import Turn
 from lore.prefix.causes import limit_of
-from lore.prefix.overlap import Overlap, place_of
+from lore.prefix.overlap import Overlap, place_of, size
 from lore.prefix.purpose import compacts
 
 # Anthropic's verdicts on a miss, and the section that each is about.
@@ -88,22 +88,41 @@ def by_shape(context: PairContext) -> Cause | None:
 def _cold(context: PairContext) -> Cause | None:
     """Return that a request for a summary reads less of its conversation than a cache still holds.
 
-    It begins otherwise and reads nothing, or its last breakpoint stands in front of the conversation's.
+    It begins otherwise and reads no more than both share, or its last breakpoint stands in front of the conversation's.
     """
-    left, right, read = context.left, context.right, met_read(context.right.usage)
-    if not context.fell or right.basis is not None or not compacts(right.prompt, right.call):
+    left, right, usage = context.left, context.right, context.right.usage
+    if not context.fell or usage is None or right.basis is not None or not compacts(right.prompt, right.call):
         return None
-    marks = left.prompt.breakpoints, right.prompt.breakpoints
+    read, marks = met_read(usage), (left.prompt.breakpoints, right.prompt.breakpoints)
     if all(marks) and context.found.common > marks[0][-1]:  # all that was to be cached stands in this one, too
         differs = ("breakpoints",) if marks[1][-1] < marks[0][-1] else ()
-    elif context.found.covered or (read or 0) > TOLERANCE_TOKENS:
+    elif context.found.covered or not _reads_little(context, usage, read or 0):
         return None
     else:
         differs = tuple([part for part in HEAD if _part(left, part) != _part(right, part)]) or ("messages",)
     if not differs or expired(context) or parallel(context):
         return None
-    evidence = ColdCompaction(differs, cached(left.usage) or 0, read or 0)
+    evidence = ColdCompaction(differs, cached(left.usage) or 0, read or 0, _warm(left, usage))
     return Cause(Code.COLD_COMPACTION, "messages", evidence, context.found.common, strength="strong")
+
+
+def _warm(left: Turn, usage: Billed) -> int:
+    """Return what a request of this length had read behind the conversation: no more than stood there, or it holds."""
+    there = cached(left.usage) or 0
+    return there if usage.uncached_tokens is None else min(there, prompt_tokens(usage))
+
+
+def _reads_little(context: PairContext, usage: Billed, read: int) -> bool:
+    """Tell whether a bill reads less than half of what it could, or no more than the head that both requests share."""
+    left, warm = context.left, _warm(context.left, usage)
+    if warm - read <= TOLERANCE_TOKENS:
+        return False
+    if read <= TOLERANCE_TOKENS or 2 * read < warm:
+        return True
+    head = sum(map(size, left.prompt.head))
+    shared = sum(map(size, left.prompt.head[: context.found.common]))
+    tokens = prompt_tokens(left.usage) / max(1, head + sum(map(size, left.prompt.messages)))
+    return read <= shared * tokens * _CLEARLY + TOLERANCE_TOKENS
 
 
 def _part(turn: Turn, section: str) -> list[bytes]:

@@ -161,12 +161,16 @@ class ColdCompaction(EvidenceFact, frozen=True):
     """A conversation was sent to be summed up, and read less of its cache than stood there.
 
     `differs` are the sections that are not the conversation's; "breakpoints" where all are, and its last breakpoint
-    stands in front of the conversation's last one; `cached_tokens` stood in the cache.
+    stands in front of the conversation's last one; `cached_tokens` stood in the cache, of which a warm request of the
+    same length would have read `warm_tokens`. Its prompt cost `dollars`; a warm one had cost `warm_dollars`.
     """
 
     differs: tuple[Own, ...]
     cached_tokens: int
     read_tokens: int
+    warm_tokens: int = 0
+    dollars: float | None = None
+    warm_dollars: float | None = None
 
 
 class TailReplaced(EvidenceFact, frozen=True):

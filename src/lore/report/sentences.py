@@ -171,17 +171,21 @@ def _edited(fact: e.EditedByProvider) -> str:
     return f"the provider edited the context itself ({edits})" + (f", and cleared {tokens}" if tokens else "")
 
 
+_OTHER = {"tools": "other tools", "system": "another system prompt", "messages": "other messages"}
+
+
 def _cold(fact: e.ColdCompaction) -> str:
     if fact.differs == ("breakpoints",):
-        return (
-            f"the conversation was sent to be summed up with its last breakpoint in front of where it had one before: "
-            f"{fact.cached_tokens:,} tokens of it stood in the cache, and {fact.read_tokens:,} were read"
-        )
-    differs = " and ".join("system prompt" if part == "system" else part for part in fact.differs)
-    return (
-        f"the conversation was sent to be summed up behind other {differs}: {fact.cached_tokens:,} tokens of it stood "
-        f"in the cache, and {fact.read_tokens:,} were read; behind the same beginning they would have been read"
+        where = "with its last breakpoint in front of where it had one before"
+    else:
+        where = "behind " + " and ".join(_OTHER.get(part, part) for part in fact.differs)
+    text = (
+        f"the conversation was sent to be summed up {where}: {fact.cached_tokens:,} tokens of it stood in the cache, "
+        f"and {fact.read_tokens:,} were read; a warm request of this length would have read {fact.warm_tokens:,}"
     )
+    if fact.dollars is None or fact.warm_dollars is None:
+        return text
+    return f"{text}, and its prompt cost {money_of(fact.warm_dollars)} instead of {money_of(fact.dollars)}"
 
 
 def _routed(fact: e.RoutedElsewhere) -> str:
