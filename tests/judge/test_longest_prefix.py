@@ -140,3 +140,38 @@ def test_a_copy_of_a_request_is_no_turn_that_missed_what_it_wrote_itself(tmp_pat
         call(20, asks(*THREE), usage(8200, 200)),
     )
     assert [told(verdict) for verdict in found] == [[], [], codes, []]
+
+
+def twice_over(name):
+    calls = [
+        call(0, asks(ONE), usage(0, 7000)),
+        call(10, asks(*TWO), usage(7000, 1200)),
+        call(20, asks(*THREE), usage(8200, 200)),
+    ]
+    again = [{**one, "response": {**one["response"], "body": {**one["response"]["body"]}}} for one in calls]
+    for number, one in enumerate(again):
+        if name:
+            one["response"]["body"]["id"] = f"{name}{number}"
+    return [*calls, *again]
+
+
+def test_a_capture_that_was_appended_to_itself_lost_nothing(tmp_path):
+    """A script appended a capture to itself; what comes behind the copy goes on from it."""
+    found, _ = judged(tmp_path, *twice_over(""), call(30, asks(*FOUR), usage(7000, 1600)))
+    assert [told(verdict) for verdict in found] == [*[[]] * 6, ["LORE301"]]
+    assert found[-1].lost_tokens == 1_400
+
+
+def test_calls_of_one_time_with_ids_of_their_own_are_no_copies(tmp_path):
+    found, _ = judged(tmp_path, *twice_over("msg_other"))
+    assert any(map(told, found))
+
+
+def test_a_server_that_gives_every_response_one_id_sends_no_copies(tmp_path):
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000), id="one"),
+        call(10, asks(ONE, tools=("ls",)), usage(0, 6900), id="two"),
+        call(20, asks(*TWO, tools=("ls",)), usage(0, 7100), id="one"),
+    )
+    assert told(found[2]) == ["LORE301"]

@@ -5,13 +5,14 @@ when they are first needed. Out: verdicts; when a chain has ended, its findings.
 always followed, whoever predicts, so that every command sees the same evidence; nothing of a turn's own bill is known
 to its prediction. The first turn of a chain makes no pair, but where it restarts another chain without its tools, or
 was sent beside others of one fan-out before the first of them was answered: then the other one's tools and system
-prompt are its left. Memory: one turn a chain and model, and the heads of at most 16 first turns. Not safe to share
-between threads. Cost: O(what is new) a turn.
+prompt are its left. A call that stands in the recording twice is judged once. Memory: one turn a chain and model, the
+heads of at most 16 first turns, the response ids of at most 4,096 calls. Not safe to share between threads. Cost: O(what
+is new) a turn.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -258,6 +259,7 @@ class ChainRules:
 
 
 HELD = 0.5  # of a conversation's texts that stand in a request for its summary
+COPIES = 4096  # calls of a recording that a copy is known by
 SIBLINGS = 16  # first turns that a fan-out is looked for in
 
 
@@ -270,6 +272,7 @@ class Chained:
         self._latest: dict[str, Turn] = {}  # of chains of recorded requests: what a restart gives up
         self._starts: deque[Turn] = deque(maxlen=SIBLINGS)
         self._ends = Ends()  # of recorded requests: what a later one may go on from
+        self._known: OrderedDict[tuple[str, float, int], str] = OrderedDict()  # the latest calls, and their chains
         self.seen = self.turns = 0
 
     def advance(self, turn: Turn, look: Look = unknown) -> Pair | None:
@@ -283,9 +286,29 @@ class Chained:
         before, self._latest[turn.chain] = self._latest.get(turn.chain), turn
         if before is not None and turn.response_id and before.response_id == turn.response_id:
             return None  # one request, recorded twice
+        original = self._original(turn)
+        if original is not None:
+            if original != turn.chain:
+                pairs.advance(turn)  # what comes next may go on from it
+            return None
         pair = pairs.advance(turn, look, self._ends.take(turn))
         cold = self._cold(turn)
         return pair if cold is None else cold
+
+    def _original(self, turn: Turn) -> str | None:
+        """Return the chain of the call that this one is a copy of: the same response to as long a prompt, then.
+
+        A server that gives every response one id is told apart by the time.
+        """
+        if not turn.response_id or turn.at is None:
+            return None
+        key = turn.response_id, turn.at, len(turn.prompt)
+        if key in self._known:
+            return self._known[key]
+        self._known[key] = turn.chain
+        if len(self._known) > COPIES:
+            self._known.popitem(last=False)
+        return None
 
     def extended(self, turn: Turn, look: Look = unknown) -> Extension | None:
         """Take the next turn if it surely extends the last one of its chain; None where that is not sure."""
