@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judge.captures import asks, call, judged, left, text, told, usage
+from lore.judge.base import Place, findings_of
 from lore.model.evidence import RoutedElsewhere
 
 ROUTER = "https://openrouter.ai/api/v1/messages"
@@ -178,3 +179,38 @@ def test_a_breakpoint_that_is_too_far_is_the_cause_where_no_router_stands_betwee
     )
     assert told(found[1]) == ["LORE170"]
     assert not found[1].causes[0].also
+
+
+@pytest.mark.parametrize(
+    ("provider", "pinned"),
+    [
+        ({"order": ["Anthropic"], "allow_fallbacks": False}, True),
+        ({"only": ["Anthropic"]}, True),
+        ({"order": ["Anthropic", "Amazon Bedrock"], "allow_fallbacks": False}, False),
+        ({"order": ["Anthropic"]}, False),
+        ({"order": 1, "allow_fallbacks": False}, False),
+    ],
+)
+def test_whoever_names_one_provider_already_is_not_told_to(tmp_path, provider, pinned):
+    """A request allowed one provider alone, and the router gave it to another."""
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE, provider=provider), usage(0, 7000), url=ROUTER, provider="Anthropic"),
+        call(10, asks(*TWO, provider=provider), usage(0, 7200), url=ROUTER, provider="Amazon Bedrock"),
+    )
+    assert told(found[1]) == ["LORE170"]
+    (_, finding), *_ = findings_of(found[1].pair, Place("calls.jsonl"))
+    assert ("Report it to the router" in finding.fix) is pinned
+
+
+def test_whoever_recorded_bodies_is_not_told_to_record_them(tmp_path):
+    """The provider says that the system prompt changed, and the bodies that were recorded say that it did not."""
+    said = {"cache_miss_reason": {"type": "system_changed", "cache_missed_input_tokens": 7000}}
+    found, _ = judged(
+        tmp_path,
+        call(0, asks(ONE), usage(0, 7000)),
+        call(10, asks(*TWO), usage(0, 7200), diagnostics=said),
+    )
+    fixes = [finding.fix for _, finding in findings_of(found[1].pair, Place("calls.jsonl"))]
+    assert told(found[1]) == ["LORE159", "LORE302"]
+    assert not any("ecord request bodies" in fix or "on the wire" in fix for fix in fixes)

@@ -28,10 +28,12 @@ from lore.cache.levels import Predicted
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Rules, billed_by, is_transcript
 from lore.judge.pairs import BY_BILL, Pair, is_remark, lost_tokens
+from lore.model.canonical import decode
 from lore.model.cause import Cause
 from lore.model.codes import CODES, DONE, SEVERITY, CauseKind, Code, Problem, Reader, actor_of, fix_of
 from lore.model.events import Billed
 from lore.model.evidence import Damage, Evidence, Paused
+from lore.model.jsonslice import table
 from lore.model.results import AlsoSeen, Finding
 from lore.model.turn import Turn
 from lore.prefix.overlap import PromptPlace, place_of
@@ -258,16 +260,31 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
         )  # fmt: skip
         if made.severity == "error" and pair.uncacheable and source == "recorded":
             made = msgspec.structs.replace(made, severity="warning")  # true, and nothing was lost by it
-        if _is_done(cause):
+        if _is_done(pair, cause):
             made = msgspec.structs.replace(made, fix=DONE[cause.code])
         found.append((number, made))
     return found
 
 
-def _is_done(cause: Cause) -> bool:
-    """Tell whether a recording does already what the fix of a cause recommends: an hour is the longest lifetime."""
+def _is_done(pair: Pair, cause: Cause) -> bool:
+    """Tell whether a recording does already what the fix of a cause recommends.
+
+    An hour is the longest lifetime; a request may name its provider; bodies may be recorded whole.
+    """
+    if cause.code == Code.ROUTED_ELSEWHERE:
+        return _is_pinned(pair.right)
+    if cause.code in (Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
+        return all(turn.fidelity in ("wire", "parsed") and not turn.prompt.partial for turn in (pair.left, pair.right))
     evidence = cause.evidence
     return cause.code in DONE and isinstance(evidence, Paused) and (evidence.lifetime or 0) >= ONE_HOUR
+
+
+def _is_pinned(turn: Turn) -> bool:
+    """Tell whether a request names the one provider that a router may give it to (OpenRouter's `provider`)."""
+    wish = (table(turn.prompt.params.get("provider", b"")) or {}) if turn.basis is None else {}
+    if (named := wish.get("only")) is None and wish.get("allow_fallbacks") == b"false":
+        named = wish.get("order")
+    return named is not None and named[:1] == b"[" and len(decode(named)) == 1
 
 
 def _where(pair: Pair, cause: Cause) -> PromptPlace | None:

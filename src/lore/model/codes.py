@@ -382,6 +382,11 @@ NOT_SHOWN: dict[str, str] = {
 # What is left to do where a recording does already what the code's fix recommends.
 DONE: dict[str, str] = {
     Code.CACHE_EXPIRED: "Begin anew after so long a pause, or compact before it: no longer lifetime can be asked for.",
+    Code.ROUTED_ELSEWHERE: "Report it to the router: the request names its provider, and allows no other one.",
+    Code.CLIENT_CAUSE_UNKNOWN: "Record behind the last gateway, or report the request ids to the provider: these "
+    "bodies do not show it.",
+    Code.VERDICT_DISAGREES: "Believe the bill for what was paid; record behind the last gateway, or report the request "
+    "ids to the provider.",
 }
 
 

@@ -31,7 +31,7 @@ SIGNS: dict[str, str] = {
     "instructions-delta": "the client announced other instructions of tool servers",
     "micro-compaction": "a micro-compaction that names no result",
     "resume": "the session was resumed",
-    "restart": "a new process of the client went on with the session",
+    "restart": "the client was started again in the middle of the session",
     "hook-context": "a hook's text was put into the prompt",
     "skill": "a skill was loaded",
     "no-thinking": "the answers to the prompt before hold no thinking though thinking is on",

@@ -91,7 +91,10 @@ def _sign(fact: e.SignSeen) -> str:
     text = SIGNS[fact.sign]
     if fact.before is not None or fact.after is not None:
         text += f" from {fact.before or 'nothing'} to {fact.after or 'nothing'}"
-    return f"{text}: {listed(fact.names)}" if fact.names else text
+    return f"{text}: {listed(_FIELDS.get(name, name) for name in fact.names)}" if fact.names else text
+
+
+_FIELDS = {"pendingMcpServers": "its tool servers were still connecting"}  # what a field of a log says
 
 
 def _announced(fact: e.ToolsAnnounced) -> str:
