@@ -63,9 +63,9 @@ def _costing(cause: Cause, daily: float) -> Cause:
 def _weighed(cause: Cause, price: Price, bill: Billed | None, lost: int | None) -> Cause:
     """Return a cold compaction with what its prompt cost, and what a warm one had cost."""
     evidence = cause.evidence
-    if not isinstance(evidence, ColdCompaction) or bill is None:
+    if not isinstance(evidence, ColdCompaction) or bill is None or bill.iterations:
         return cause
-    paid = price.of(replace(bill, output_tokens=0, iterations=(), server_tools=()))
+    paid = price.of(replace(bill, output_tokens=0, server_tools=()))
     again = paid_again(price, bill, lost)
     if paid is None or again is None:
         return cause

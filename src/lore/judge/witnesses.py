@@ -109,7 +109,7 @@ def _cold(context: PairContext) -> Cause | None:
 def _warm(left: Turn, usage: Billed) -> int:
     """Return what a request of this length had read behind the conversation: no more than stood there, or it holds."""
     there = cached(left.usage) or 0
-    return there if usage.uncached_tokens is None else min(there, prompt_tokens(usage))
+    return there if usage.met.uncached_tokens is None else min(there, prompt_tokens(usage.met))
 
 
 def _reads_little(context: PairContext, usage: Billed, read: int) -> bool:
