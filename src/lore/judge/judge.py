@@ -6,8 +6,8 @@ always followed, whoever predicts, so that every command sees the same evidence;
 to its prediction. The first turn of a chain makes no pair, but where it restarts another chain without its tools, or
 was sent beside others of one fan-out before the first of them was answered: then the other one's tools and system
 prompt are its left. A call that stands in the recording twice is judged once. Memory: one turn a chain and model, the
-heads of at most 16 first turns, the response ids of at most 4,096 calls. Not safe to share between threads. Cost: O(what
-is new) a turn.
+heads of at most 16 first turns, the response ids of at most 4,096 calls. Not safe to share between threads. Cost:
+O(what is new) a turn.
 """
 
 from __future__ import annotations
