@@ -247,7 +247,10 @@ def blind(line: bytes) -> bytes:
 
 
 def contradicted() -> Fields:
-    """Count the verdicts of the provider that the leading cause contradicts."""
+    """Count the verdicts of the provider that the leading cause contradicts.
+
+    Of recorded requests, too, where certain bytes lead against a verdict and LORE302 says so beside them.
+    """
     told = [turn for turn in every() if turn.must.request.verdict in PLACES]
     measure, bar = "verdicts of the provider that the leading cause contradicts", "0"
     if not told:

@@ -6,7 +6,8 @@ import html
 
 import pytest
 
-from lore.judge.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, is_remark, lost_tokens, shortfall
+from lore.judge.losses import is_remark, lost_tokens
+from lore.judge.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, shortfall
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import Paused, ProviderSaid, ReadFell, RuledOut, WithinBlock
 from lore.model.state import Change

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from lore.judge.pairs import Pairs, lost_tokens
+from lore.judge.losses import lost_tokens
+from lore.judge.pairs import Pairs
 from lore.judge.rewrites import evidence_of, replaced_tail
 from lore.model.events import Billed
 from lore.model.evidence import VolatileText

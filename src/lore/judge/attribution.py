@@ -70,7 +70,10 @@ def _ranked(found: list[Cause], verdict: Cause | None) -> list[Cause]:
 
 
 def limited(context: PairContext, why: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    """Let no cause of a transcript lead that the provider's verdict contradicts: its bytes were never sent."""
+    """Let no cause of a transcript lead that the provider's verdict contradicts: its bytes were never sent.
+
+    What was recorded on the wire is certain: its bytes lead all the same, and LORE302 says that the verdict is another.
+    """
     verdict = _provider(context) if context.fell and context.right.fidelity == "reconstructed" else None
     if verdict is None or not why or any(fits(cause.code, cause.section, verdict.section) for cause in why):
         return why

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from lore.cache.bills import BYTES_PER_TOKEN, has_unseen, prompt_tokens
 from lore.cache.rules import Rules, minimum_tokens
 from lore.judge.base import Place, finding
-from lore.judge.pairs import Pair
+from lore.judge.losses import Pair
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.evidence import (

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 from lore.errors import LoreError
 from lore.judge.base import RULES, Place, Verdict, findings_of
-from lore.judge.pairs import Pair
+from lore.judge.losses import Pair
 from lore.model.codes import CODES
 from lore.model.results import Diff, DivergenceResult, Finding, Side
 from lore.model.vector import common_prefix
