@@ -72,7 +72,7 @@ def _between(context: PairContext) -> Cause | None:
     answers = [] if context.used is not None else list(_answers(right.messages.since(len(left.messages))))
     if len(answers) < 2:
         return None
-    own = next((ids for ids in (answers[0], *reversed(list(_answers(left.messages)))) if ids), [])
+    own = next((ids for ids in (answers[0], *reversed(list(_answers(left.messages)))) if ids), list[str]())
     between = {begin for ids in answers[1:] for begin in ids}
     foreign = bool(_providers(own) and _providers(between) - _providers(own))
     evidence = RoutedElsewhere(unreceived=len(answers) - 1, ids=tuple(sorted({*own, *between})) if foreign else ())
