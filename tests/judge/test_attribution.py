@@ -13,6 +13,7 @@ from lore.judge.signs import SIGN_CODES
 from lore.judge.witnesses import PairContext
 from lore.model.codes import CODES
 from lore.model.evidence import (
+    Disputed,
     HistoryShrank,
     LookbackExceeded,
     ModelChanged,
@@ -23,7 +24,7 @@ from lore.model.evidence import (
     Recorded,
     Rerouted,
 )
-from lore.model.state import Change
+from lore.model.state import Change, Sign
 from lore.model.turn import Call
 from lore.prefix.overlap import Overlap
 from lore.report.sentences import worded
@@ -44,6 +45,25 @@ def test_other_tools_leave_no_read_that_reaches_the_breakpoint_before_the_last(s
     name = CODES[SIGN_CODES[sign]].name
     told = [one for one in talk.lead.ruled_out if one.reason.startswith(name)]
     assert [(one.out, one.count, one.limit) for one in told] == ([(True, read, 12_000)] if ruled_out else [])
+
+
+@pytest.mark.parametrize("sign", ["client-version", "effort", "restart"])
+@pytest.mark.parametrize(
+    ("read", "code"),
+    [(11_999, ""), (12_000, "LORE301"), (12_001, ""), (12_999, ""), (13_000, "LORE301"), (14_999, "LORE301")],
+)
+def test_other_tools_leave_no_read_that_reaches_a_breakpoint_in_the_history(sign, read, code):
+    """A little behind the first one may end another head, which other sessions keep warm."""
+    talk = opened()
+    talk.turn(bill(12_300, 2_700))
+    talk.use()
+    talk.turn(bill(15_000, 2_000))  # breakpoints at 12,000, 12,300, 15,000 and 17,000
+    talk.use()
+    talk.turn(bill(read, 6_200), signs=(sign,))
+    own = SIGN_CODES[sign]
+    assert talk.lead.code == (code if code and CODES[own].section in ("tools", "system") else own)
+    told = [(one.count, one.limit) for one in talk.lead.ruled_out if one.reason.startswith(CODES[own].name)]
+    assert told == ([(read, 12_000)] if talk.lead.code == "LORE301" else [])
 
 
 @pytest.mark.parametrize("sign", ["interrupt", "slash-command", "skill"])
@@ -158,8 +178,8 @@ def test_a_verdict_that_contradicts_other_strong_evidence_leads_and_shows_it_bes
         ("client-version", "system_changed", "LORE157"),
         ("client-version", "messages_changed", "LORE159"),
         ("tools-delta", "model_changed", "LORE159"),
-        ("tools-delta", "previous_message_not_found", "LORE103"),  # these say nothing of the client
-        ("tools-delta", "unavailable", "LORE103"),
+        ("restart", "previous_message_not_found", "LORE167"),  # these say nothing of the client
+        ("restart", "unavailable", "LORE167"),
         ("restart", "system_changed", "LORE167"),
         ("restart", "tools_changed", "LORE167"),
         ("restart", "messages_changed", "LORE159"),
@@ -190,6 +210,51 @@ def test_a_compaction_does_not_lead_where_the_verdict_is_about_the_system_prompt
         change = talk.compact()
         one = dropped(talk, changes=(change,), verdict=verdict)
         assert (one.code, beside(one)) == (code, other)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code", "other"),
+    [
+        ("system_changed", "LORE167", ["LORE159", "LORE117"]),
+        ("messages_changed", "LORE117", ["LORE159", "LORE167"]),
+        ("model_changed", "LORE159", ["LORE117", "LORE167"]),
+    ],
+)
+def test_a_recorded_change_hides_nothing_that_agrees_with_the_verdict(verdict, code, other):
+    change = Change("LORE117", "1 tool results cleared")
+    one = dropped(opened(), 10_001, changes=(change,), signs=("restart",), verdict=verdict)
+    assert (one.code, beside(one)) == (code, other)
+    against = {"LORE117", "LORE167"} - {code} - ({"LORE167"} if verdict == "system_changed" else set())
+    assert {cause.code for cause in one.also if "contradicted" in cause.qualifiers} == against
+
+
+def test_a_restart_leads_beside_a_compaction_where_the_verdict_is_about_the_system_prompt():
+    talk = opened()
+    change = talk.compact()
+    one = dropped(talk, changes=(change,), signs=("restart", "resume"), verdict="system_changed")
+    assert (told(one), beside(one)) == (("LORE167", "strong", "waste"), ["LORE159", "LORE123", "LORE125"])
+
+
+@pytest.mark.parametrize(
+    ("read", "verdict", "doubted"),
+    [
+        (11_999, "tools_changed", False), (12_000, "tools_changed", True), (12_000, "system_changed", True),
+        (12_001, "system_changed", True), (12_000, "messages_changed", False), (12_000, "model_changed", False),
+    ],
+)  # fmt: skip
+def test_a_verdict_that_the_read_contradicts_is_said_to_and_names_no_section(read, verdict, doubted):
+    talk = opened()
+    talk.turn(bill(12_000, 5_100))
+    talk.turn(bill(read, 5_200), verdict=verdict)
+    lead, *remarks = talk.verdict.causes
+    assert (told(lead), lead.evidence) == (("LORE159", "strong", "unattributable"), ProviderSaid(verdict))
+    assert (lead.section is None) is doubted
+    said = [(one.code, one.evidence) for one in remarks]
+    assert said == ([("LORE302", Disputed("head-was-read", verdict, 12_000, read))] if doubted else [])
+    found = [worded(one) for _, one in findings_of(talk.verdict.pair, PLACE)]
+    assert [one.lost_tokens for one in found] == [17_100 - read, 0][: len(found)]
+    if doubted:
+        assert "a breakpoint of the history stands at 12,000, so tools and system prompt were found" in found[1].message
 
 
 def test_a_verdict_comes_before_weak_evidence():
@@ -296,6 +361,34 @@ def test_what_nothing_explains_says_what_the_read_itself_rules_out(read, reason,
         [(reason, True, read, limit)] if reason else []
     )
     assert [one.reason for one in talk.lead.ruled_out if one.out is None] == [unknown]
+
+
+@pytest.mark.parametrize(
+    ("read", "signs", "said"),
+    [
+        (11_999, (), [(True, "")]),
+        (11_999, ("image",), [(True, "")]),
+        (11_999, (Sign("tool-reference", version="2.1.209"),), [(False, "tool-reference")]),
+        (12_000, ("client-version",), []),  # that the level rules it out is said once
+    ],
+)
+def test_what_the_log_says_of_the_head_is_not_said_to_be_unrecorded(read, signs, said):
+    talk = opened()
+    talk.use()
+    talk.turn(bill(12_000, 5_100))
+    talk.use()
+    talk.turn(bill(read, 7_300), signs=signs)
+    assert talk.lead.code == "LORE301"
+    name = "tools, effort and client version in the log"
+    assert [(one.out, one.detail) for one in talk.lead.ruled_out if one.reason == name] == said
+
+
+@pytest.mark.parametrize(("after", "out"), [(-5_000.0, None), (-0.5, None), (4.0, True)])
+def test_a_clock_that_goes_back_rules_nothing_out(after, out):
+    one = dropped(opened(), after=after)
+    assert one.code == "LORE301"
+    said = {reason.reason: reason.out for reason in one.ruled_out}
+    assert [said[name] for name in ("expiry", "a parallel start", "an older entry")] == [out, out, out]
 
 
 def test_without_a_bill_before_or_now_nothing_is_explained():

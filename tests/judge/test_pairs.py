@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 
 import pytest
+from msgspec.structs import replace
 
+from lore.cache.bills import prompt_tokens
 from lore.judge.losses import is_remark, lost_tokens
 from lore.judge.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, shortfall
 from lore.model.events import Billed, Verdict
@@ -408,5 +410,19 @@ def test_a_fall_while_the_provider_may_edit_the_context_says_so():
     assert (codes(found), found.worst) == (["LORE301"], "unattributable")
     edited = "the provider's own editing of the context"
     assert RuledOut(edited, out=False, detail="clear_tool_uses_20250919") in found.causes[0].ruled_out
+    for edit, out in (("clear_tool_uses_20250919", True), ("compact_20260112", False)):  # a response that says: none
+        asked = {"context_management": {"edits": [{"type": edit}]}}
+        left, right = turns({**ONE, **asked}, {**TWO, **asked}, usages=(bill(0, 9000), bill(2000, 7500)))
+        found = pair(left, replace(right, call=replace(right.call, edits=())))
+        assert RuledOut(edited, out=out, detail=edit) in found.causes[0].ruled_out
     without = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(2000, 7500))))
     assert edited not in [one.reason for one in without.causes[0].ruled_out]
+
+
+@pytest.mark.parametrize(("written", "shown"), [(6_000, False), (5_999, True)])
+def test_a_prompt_that_shrank_though_its_body_grew_is_a_reason_that_is_not_ruled_out(written, shown):
+    found = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(2000, written))))
+    told = [(one.out, one.count, one.limit) for one in found.causes[0].ruled_out if one.reason == "the prompt shrank"]
+    totals = [prompt_tokens(side.usage) for side in (found.right, found.left)]
+    assert told == ([(False, *totals)] if shown else [])
+    assert totals[1] - totals[0] == (1_001 if shown else 1_000)

@@ -9,7 +9,7 @@ from judge.judged import Judged, beside, dropped, opened, told
 from lore.judge.base import Place, findings_of
 from lore.judge.signs import SIGN_CODES
 from lore.model.codes import CODES
-from lore.model.evidence import HookText, SignSeen, ToolsAnnounced, TotalShrank
+from lore.model.evidence import HookText, ProviderSaid, SignSeen, ToolsAnnounced, TotalShrank
 from lore.model.items import ToolCall
 from lore.model.state import SIGNS, Change, Sign
 from lore.report.sentences import worded
@@ -169,12 +169,64 @@ def test_a_verdict_limits_a_shrunken_total_too(verdict, code):
     assert shrank(12_002, verdict=verdict).lead.code == code
 
 
-@pytest.mark.parametrize(("read", "code"), [(9_999, "LORE301"), (10_000, "LORE117")])
-def test_a_read_below_the_head_is_no_cleared_result(read, code):
+@pytest.mark.parametrize(("read", "code", "section"), [(9_999, "LORE159", None), (10_000, "LORE117", "messages")])
+def test_a_read_below_the_head_is_no_cleared_result(read, code, section):
+    """The prompt shrank all the same: that is the client's, and what it took out is not known."""
     talk = opened()
     talk.turn(bill(12_300, 2_700))
     talk.turn(bill(read, 500))
+    assert (talk.lead.code, talk.lead.section, talk.lead.strength) == (code, section, "strong")
+    assert talk.lead.evidence == TotalShrank(15_002, read + 502, 15_000)
+
+
+@pytest.mark.parametrize("verdict", ["system_changed", "messages_changed"])
+def test_a_shrunken_total_below_the_head_stands_beside_a_verdict(verdict):
+    talk = opened()
+    talk.turn(bill(12_300, 2_700))
+    talk.turn(bill(9_999, 500), verdict=verdict)
+    assert (talk.lead.code, talk.lead.evidence, beside(talk.lead)) == ("LORE159", ProviderSaid(verdict), ["LORE159"])
+
+
+@pytest.mark.parametrize(
+    ("read", "signs", "code"),
+    [
+        (10_000, ("restart",), "LORE167"),  # exactly the head: sure, and servers that are pending leave tools out
+        (10_000, ("restart", "resume"), "LORE167"),
+        (10_001, ("restart", "resume"), "LORE167"),
+        (10_001, ("restart",), "LORE117"),  # one sign alone is weak
+    ],
+)
+def test_a_restart_that_is_sure_shrinks_the_head_itself(read, signs, code):
+    talk = opened()
+    talk.turn(bill(12_300, 7_700))
+    talk.turn(bill(read, 500), signs=signs)
+    other = "LORE117" if code == "LORE167" else "LORE167"
+    assert (talk.lead.code, talk.lead.strength, other in beside(talk.lead)) == (code, "strong", True)
+
+
+@pytest.mark.parametrize(
+    ("read", "after", "code"),
+    [
+        (12_000, 400.0, "LORE117"),  # a breakpoint as old as the last one
+        (11_999, 400.0, "LORE128"),
+        (12_000, 303.0, "LORE128"),  # within the grace some entries still live
+    ],
+)
+def test_what_is_read_of_the_history_after_a_pause_rules_expiry_out(read, after, code):
+    talk = opened()
+    talk.turn(bill(12_300, 7_700))
+    talk.say()
+    talk.turn(bill(read, 500), after=after)
     assert talk.lead.code == code
+    told_of = [(one.count, one.limit) for one in talk.lead.ruled_out if one.reason.startswith("cache-expired")]
+    assert told_of == ([(12_000, 12_000)] if code == "LORE117" else [])
+
+
+def test_expiry_of_what_lives_shorter_than_the_first_breakpoints_leads():
+    talk = opened(hour=True)
+    talk.turn(bill(12_300, 2_700))
+    talk.turn(bill(12_300, 2_700), after=400.0)
+    assert talk.lead.code == "LORE128"
 
 
 def test_a_micro_compaction_that_names_nothing_is_why_where_the_bill_fell_with_it():
@@ -291,7 +343,12 @@ def test_a_restart_with_another_version_is_an_update_and_a_restart():
 
 
 @pytest.mark.parametrize(
-    ("read", "verdict", "strength"), [(ABOVE, "", "weak"), (HEAD, "", "strong"), (ABOVE, "tools_changed", "strong")]
+    ("read", "verdict", "strength"),
+    [
+        (ABOVE, "", "weak"),
+        (HEAD, "", "weak"),  # whatever changes the head leaves the same
+        (ABOVE, "tools_changed", "strong"),
+    ],
 )
 def test_tools_that_a_client_announces_stand_outside_the_prefix_unless_something_confirms_it(read, verdict, strength):
     one = dropped(opened(), read, signs=("tools-delta",), verdict=verdict)

@@ -81,6 +81,9 @@ def test_laws_of_verdicts(model, plan):
         elif verdict.pair.fell and verdict.causes:
             assert verdict.lost_tokens == min(asked, missed)
         for cause in verdict.causes:
+            if cause.code == Code.VERDICT_DISAGREES:
+                assert verdict.causes[0].section not in ("tools", "system") or verdict.causes[0].code in WHOLE_HEAD
+                continue
             said_and_shown(talk, cause, step["verdict"], verdict)
 
 

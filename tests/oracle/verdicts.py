@@ -38,7 +38,9 @@ class Expected(NamedTuple):
     `shared` segments are common with the left; `extends` says that those are all of it; `continued`: another request
     goes on from this one. `at_least` and `at_most`
     bound the loss, None where no bill says it. `whole`: all that stood was read. `kept`: the read reaches the
-    breakpoint before the last one, so tools and system prompt are as they were; `below`: it does not reach the head.
+    breakpoint before the last one, or the first one exactly or by far, so tools and system prompt are as they were;
+    `first`: the tokens at the first breakpoint that each read before this one reached; `below`: it does not reach the
+    head.
     `pause` bounds the seconds that passed, `lifetime` is that of what the left wrote.
     """
 
@@ -51,6 +53,7 @@ class Expected(NamedTuple):
     at_most: int | None = None
     whole: bool = False
     kept: bool = False
+    first: int | None = None
     below: bool = False
     pause: tuple[float, float] | None = None
     lifetime: float | None = None
@@ -90,7 +93,7 @@ def expected(requests: list[Request], compared: dict[int, int]) -> list[Expected
             floor = head.get(lane := (request.chain, request.model))
             if floor is not None and bill is not None:  # a read below it shows that it was another, or is no more
                 head[lane] = min(floor, bill.read)
-            must = _of(request, requests[place], before, floor, lives.get(request.chain))
+            must = _of(request, requests[place], before, floor, lives.get(request.chain), found[place].first)
             continued = bool(request.chain) or any(_goes_on(later, request) for later in requests[number + 1 :])
             found.append(must._replace(kept=must.kept and not found[place].late, continued=continued))
         if request.chain:
@@ -146,9 +149,9 @@ def _shared(left: Request, right: Request) -> int:
 
 
 def _of(
-    request: Request, left: Request, before: Request | None, head: int | None, lives: float | None
+    request: Request, left: Request, before: Request | None, head: int | None, lives: float | None, first: int | None
 ) -> Expected:  # fmt: skip
-    """Say what must hold of a request; `before` is what its left is compared with."""
+    """Say what must hold of a request; `before` is what its left is compared with, `first` the left's own."""
     shared = _shared(left, request)
     low, high = loss(left, request)
     extends, lifetime = shared == len(left.segments or ()), left.lifetime or lives
@@ -160,9 +163,15 @@ def _of(
     known = before is not None and before.bill is not None and before.bill.writes and before.model == left.model
     earlier = before.bill.stood if known else None  # where writes are not billed, what was read is no position
     goes_on = earlier is not None and left.met.read >= earlier > DROP and not left.compacted
+    if not goes_on:  # the left found another beginning
+        first = None
+    elif first is None or left.met.read < first:
+        first = earlier
+    reaches = first is not None and (bill.read == first or bill.read >= first + DROP)
     return found._replace(
         whole=bill.read >= (left.bill.stood if left.bill.writes else left.bill.asked) > 0,
-        kept=same and goes_on and earlier is not None and bill.read >= earlier,
+        kept=same and goes_on and earlier is not None and (bill.read >= earlier or reaches),
+        first=first,
         below=same and head is not None and bill.read < head - DROP,
         pause=_pause(left, request),
     )

@@ -65,7 +65,8 @@ class Situation(NamedTuple):
     since the last message of the user, `put_back` the position that is left where it is taken out, `hooks` the
     names of those hooks. `seen` are the signs that are weighed, `whole` how long the request is, estimated.
     `floor` is what is read where the head changed, `least` what is read at least where history alone did; None where
-    the first turn was none of a new conversation.
+    the first turn was none of a new conversation. `behind` is the first known position behind the head, `gone` the
+    first that was too old to be read.
     """
 
     at: float | None
@@ -91,6 +92,8 @@ class Situation(NamedTuple):
     whole: int
     floor: int | None = None
     least: int | None = None
+    behind: int | None = None
+    gone: int | None = None
 
     @property
     def soon(self) -> bool:

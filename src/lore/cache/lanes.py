@@ -231,6 +231,17 @@ class Lane:
         """Return the last known position within the first `size` entries, where a later one may hold again."""
         return next((anchor for anchor in reversed(self.anchors) if anchor.size <= size), None)
 
+    def behind(self, size: int) -> int | None:
+        """Return the tokens at the first known position behind the head, within the first `size` entries."""
+        first = next((anchor for anchor in self.anchors if anchor.size), None)
+        return None if first is None or first.size > size else first.tokens
+
+    def gone(self, size: int, pause: float | None) -> int | None:
+        """Return the tokens at the first position within `size` entries that a pause outlasts, as it does the last."""
+        if pause is None or not self.anchors or not self.anchors[-1].died(pause):
+            return None
+        return next((one.tokens for one in self.anchors if 0 < one.size <= size and one.died(pause)), None)
+
     def outlive(self, pause: float) -> Anchor | None:
         """Return the last position that is still kept after a pause, and forget what died behind it."""
         while self.anchors and self.anchors[-1].died(pause):

@@ -166,9 +166,9 @@ def _situation(chain: ChainLevels, turn: Turn) -> tuple[Lane, Situation]:
     hooks = chain.waiting.get(_HOOK)
     seen = _seen(chain, lane, turn, grown)
     put_back = next((sign.left for sign in seen if sign.sign == _HOOK), None) if grown.prompted else None
+    pause = None if lane.used is None or at is None or at < lane.used else at - lane.used
     found = Situation(
-        at=at, stood=chain.stood, size=size, same=same, grown=grown,
-        pause=None if lane.used is None or at is None or at < lane.used else at - lane.used,
+        at=at, stood=chain.stood, size=size, same=same, grown=grown, pause=pause,
         lifetime=chain.lives if lane.top is None else lane.top.lifetime,
         changes=turn.changes, signs=turn.signs, model=model, other_model=other_model,
         moved_head=moved_head, reach=_reach(lane, top, base, grown, at),
@@ -176,6 +176,7 @@ def _situation(chain: ChainLevels, turn: Turn) -> tuple[Lane, Situation]:
         waiting=None if hooks is None else hooks.size, put_back=put_back, hooks=() if hooks is None else hooks.names,
         seen=seen, output=chain.output if base == size and not other_model else None,
         level=Level(None, "first"), whole=0, floor=lane.floor if lane.fresh else None, least=lane.least,
+        behind=lane.behind(same), gone=lane.gone(same, pause),
     )  # fmt: skip
     if grown.prompted:
         chain.waiting.clear()

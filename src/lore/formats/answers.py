@@ -41,7 +41,7 @@ class Answer(Struct, frozen=True, gc=False):
     output: Output = b""
     created: float | None = None
     provider: str = ""
-    edits: tuple[ContextEdit, ...] = ()
+    edits: tuple[ContextEdit, ...] | None = None
 
 
 NOTHING = Answer()
@@ -77,7 +77,7 @@ def call_answered(call: Call, answer: Answer, headers: Mapping[str, str] | None 
     if not by and provider_of(call.endpoint, None, "") in GATEWAYS:
         by = provider_by_id(answer.response_id) or _by_calls(answer.output)
     deployment = headers.get("x-litellm-model-id", "")
-    if not by and not deployment and not answer.edits:
+    if not by and not deployment and answer.edits is None:
         return call
     return replace(call, answered_by=by[:_LONGEST], deployment=deployment[:_LONGEST], edits=answer.edits)
 
@@ -93,12 +93,13 @@ def _by_calls(output: Output) -> str:
     return "" if found is None else provider_by_id(found[1].decode())
 
 
-def edits_in(raw: bytes) -> tuple[ContextEdit, ...]:
-    """Read `context_management` of a response: what the provider cleared or summed up by itself."""
-    if b"applied_edits" not in raw:
-        return ()
+def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
+    """Read `context_management` of a response: what the provider cleared or summed up; None where it does not say."""
+    applied = (table(raw) or {}).get("applied_edits", b"") if b"applied_edits" in raw else b""
+    if applied[:1] != b"[":
+        return None
     found: list[ContextEdit] = []
-    for edit in array((table(raw) or {}).get("applied_edits", b"")):
+    for edit in array(applied):
         members = table(edit) or {}
         kind, tokens = text_of(members.get("type", b'""')), members.get("cleared_input_tokens", b"")
         if kind:
@@ -174,7 +175,8 @@ def answer_of_events(events: Iterable[bytes]) -> Answer:
         for side in (members, inner):
             response_id = response_id or id_in(side)
             provider = provider or (text_of(side["provider"]) if side.get("provider", b"")[:1] == b'"' else "")
-            edits = edits_in(side.get("context_management", b"")) or edits
+            said = edits_in(side.get("context_management", b""))
+            edits = said if said or edits is None else edits
             if side.get("service_tier", b"")[:1] == b'"':
                 usage["service_tier"] = text_of(side["service_tier"])
             verdict = verdict_of(side.get("diagnostics", b"")) or verdict
@@ -185,7 +187,7 @@ def answer_of_events(events: Iterable[bytes]) -> Answer:
             response_id = whole.response_id or response_id
     return Answer(
         whole.usage or billed_from(usage), response_id, whole.verdict or verdict, created=whole.created,
-        provider=provider or whole.provider, edits=edits or whole.edits,
+        provider=provider or whole.provider, edits=whole.edits if edits is None else edits,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ Sources: what explained 958 drops of 38,782 billed transitions, and how likely a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -22,12 +22,13 @@ from msgspec.structs import replace
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, TOLERANCE_TOKENS, gap, lookback, met_read, prompt_tokens
 from lore.judge.rewrites import sealed
 from lore.judge.routing import rerouted, routed
-from lore.judge.signs import BY_COUNT, COUNTED, STRONG, WEAK, confirmed, hook_text, taken_out
-from lore.judge.unexplained import unexplained
+from lore.judge.signs import BY_COUNT, COUNTED, STRONG, WEAK, confirmed, hook_text, restarted, taken_out
+from lore.judge.unexplained import head_was_read, unexplained
 from lore.judge.witnesses import CLIENTS, PairContext, expired, older_entry, parallel, verdict_evidence
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
 from lore.model.evidence import (
+    Disputed,
     EditedByProvider,
     HistoryShrank,
     LookbackExceeded,
@@ -49,13 +50,16 @@ def attribute(context: PairContext) -> Cause:
     found = [cause for look in _LOOKS if (cause := look(context)) is not None]
     reasons = [against_level(context, cause) for cause in found]
     possible = [cause for cause, reason in zip(found, reasons, strict=True) if reason is None]
-    ranked = _ranked(possible, _provider(context))
+    ranked = _ranked(possible, _provider(context), doubted=disputed(context) is not None)
     lead = replace(ranked[0], also=tuple(ranked[1:])) if ranked else unexplained(context)
     return replace(lead, ruled_out=(*lead.ruled_out, *filter(None, reasons)))
 
 
-def _ranked(found: list[Cause], verdict: Cause | None) -> list[Cause]:
-    """Put causes into their order: strong ones that a verdict does not contradict, the verdict, the weak ones."""
+def _ranked(found: list[Cause], verdict: Cause | None, *, doubted: bool) -> list[Cause]:
+    """Put causes into their order: strong ones that a verdict does not contradict, the verdict, the weak ones.
+
+    A verdict that the read contradicts (`doubted`) says of no section that it changed.
+    """
     if verdict is None:
         return sorted(found, key=lambda cause: cause.strength == "weak")
     section = verdict.section
@@ -65,8 +69,14 @@ def _ranked(found: list[Cause], verdict: Cause | None) -> list[Cause]:
     if isinstance(verdict.evidence, ProviderSaid) and against:
         contradicts = tuple([str(cause.code) for cause in against])
         verdict = replace(verdict, evidence=replace(verdict.evidence, contradicts=contradicts))
-    leads = [cause for cause in agree if cause.strength != "weak"]
-    return [*leads, verdict, *(cause for cause in agree if cause.strength == "weak"), *against]
+    leads = [cause for cause in agree if cause.strength != "weak" and not _is_open(cause)]
+    verdict = replace(verdict, section=None) if doubted else verdict
+    return [*leads, verdict, *(cause for cause in agree if cause not in leads), *against]
+
+
+def _is_open(cause: Cause) -> bool:
+    """Tell whether a cause says less than a verdict: neither what changed, nor in which section."""
+    return cause.code == Code.CLIENT_CAUSE_UNKNOWN and cause.section is None
 
 
 def limited(context: PairContext, why: tuple[Cause, ...]) -> tuple[Cause, ...]:
@@ -77,23 +87,49 @@ def limited(context: PairContext, why: tuple[Cause, ...]) -> tuple[Cause, ...]:
     verdict = _provider(context) if context.fell and context.right.fidelity == "reconstructed" else None
     if verdict is None or not why or any(fits(cause.code, cause.section, verdict.section) for cause in why):
         return why
-    lead, *beside = _ranked(list(why), verdict)
-    return (replace(lead, also=tuple(beside)),)
+    found, doubt = [*why, *_fitting(context, verdict, {cause.code for cause in why})], disputed(context)
+    lead, *beside = _ranked(found, verdict, doubted=doubt is not None)
+    return (replace(lead, also=tuple(beside)), *([] if doubt is None else [doubt]))
+
+
+def disputed(context: PairContext) -> Cause | None:
+    """Return that the read contradicts a verdict: it found the tools and system prompt that are said to differ."""
+    verdict, seen, read = _provider(context), context.situation, met_read(context.right.usage)
+    if verdict is None or verdict.section not in ("tools", "system") or seen is None:
+        return None
+    found = None if read is None else head_was_read(seen, read, "")
+    if found is None or not isinstance(verdict.evidence, ProviderSaid):
+        return None
+    evidence = Disputed("head-was-read", verdict.evidence.reason, round(found.limit or 0), read)
+    return Cause(Code.VERDICT_DISAGREES, None, evidence)
+
+
+def _fitting(context: PairContext, verdict: Cause, known: set[str]) -> Iterator[Cause]:
+    """Yield what else was seen that is about the verdict's section."""
+    for look in _LOOKS:
+        cause = look(context)
+        if cause is None or cause.code in known or not fits(cause.code, cause.section, verdict.section):
+            continue
+        if against_level(context, cause) is None:
+            yield cause
 
 
 def against_level(context: PairContext, cause: Cause) -> RuledOut | None:
     """Tell whether the read rules a cause out; None where it does not. What the log records is no guess.
 
     Other tools or another system prompt leave nothing of the messages: a read that reaches the breakpoint before the
-    last found both as they were. Other messages leave the head: a read below it missed more than them.
+    last, or one further in front, found both as they were. Other messages leave the head: a read below it missed more
+    than them. What is read of a history that is older than it lives had not expired.
     """
     read, seen = met_read(context.right.usage), context.situation
     if read is None or seen is None or isinstance(cause.evidence, Recorded):
         return None
     name = CODES[cause.code].name
-    if cause.section in ("tools", "system") and seen.earlier is not None and read >= seen.earlier:
-        name += ": the read reaches the breakpoint before the last"
-        return RuledOut(name, out=True, count=read, limit=seen.earlier)
+    if cause.section in ("tools", "system"):
+        return head_was_read(seen, read, name)
+    if cause.code == Code.CACHE_EXPIRED and seen.gone is not None and read >= seen.gone:
+        name += ": the read reaches a breakpoint that is as old"
+        return RuledOut(name, out=True, count=read, limit=seen.gone)
     if cause.section == "messages" and seen.least is not None and read < seen.least:
         name += ": the read falls below tools and system prompt"
         return RuledOut(name, out=True, count=read, limit=seen.least)
@@ -212,7 +248,7 @@ def _edited(context: PairContext) -> Cause | None:
     item = sealed(left.prompt, right.prompt, len(left.prompt.messages))
     if item is not None:
         return replace(item, strength="strong")
-    edits = [edit for edit in right.call.edits if edit.tokens != 0]
+    edits = [edit for edit in right.call.edits or () if edit.tokens != 0]
     found = None
     if edits:
         tokens = sum(edit.tokens or 0 for edit in edits) or None
@@ -244,8 +280,9 @@ _LOOKS: tuple[_Look, ...] = (
     _session,
     *STRONG,
     hook_text,
-    taken_out,
     _shrunk,
+    restarted,
+    taken_out,
     older_entry,
     _routed_perhaps,
     _lookback,

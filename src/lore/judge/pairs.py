@@ -31,7 +31,7 @@ from lore.cache.bills import (
 )
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
-from lore.judge.attribution import attribute, limited, too_far
+from lore.judge.attribution import attribute, disputed, limited, too_far
 from lore.judge.losses import BY_BILL, Pair, is_remark
 from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail
 from lore.judge.routing import rerouted, routed
@@ -295,7 +295,8 @@ class Pairs:
 
     def _of_bill(self, context: PairContext) -> tuple[Cause, ...]:
         """Return the cause of a bill that fell though the prompt goes on."""
-        return (attribute(context),)
+        doubt = disputed(context)
+        return (attribute(context),) if doubt is None else (attribute(context), doubt)
 
     def _remarks(
         self, context: PairContext, why: tuple[Cause, ...], sums: PairSums, sizes: Sizes

@@ -105,7 +105,7 @@ def _fell_before(context: PairContext, name: str) -> bool:
     return tally is not None and tally.seen >= _AGAIN and tally.fell == tally.seen
 
 
-def _restarted(context: PairContext) -> Cause | None:
+def restarted(context: PairContext) -> Cause | None:
     """Return that a new process of the client went on; two signs of it, or the exact level, confirm it."""
     sign = _found(context, "restart")
     if sign is None:
@@ -117,12 +117,15 @@ def _restarted(context: PairContext) -> Cause | None:
 
 
 def _tools_announced(context: PairContext) -> Cause | None:
-    """Return that other tools were announced: deferred ones stand outside the prefix, so it needs a confirmation."""
+    """Return that other tools were announced: deferred ones stand outside the prefix, so it needs a confirmation.
+
+    The level of the read is none: whatever changes the head leaves the same.
+    """
     sign = _found(context, "tools-delta")
     if sign is None:
         return None
     found = _cause(sign)
-    return confirmed(found) if _left_the_floor(context) or _fell_before(context, sign.name) else found
+    return confirmed(found) if _fell_before(context, sign.name) else found
 
 
 def _habit(name: str) -> _Look:
@@ -173,7 +176,8 @@ def hook_text(context: PairContext) -> Cause | None:
 def taken_out(context: PairContext) -> Cause | None:
     """Return that the client took something out: the prompt shrank, or the log says so and not which results.
 
-    Where the history holds no result of a tool, none was cleared: what was taken out is not known.
+    Where the history holds no result of a tool, none was cleared, and a read below the head missed more than messages:
+    what was taken out is not known then.
     """
     left, right, seen = context.left, context.right, context.situation
     if right.basis is None or right.changes or left.model != right.model or left.usage is None or right.usage is None:
@@ -185,6 +189,9 @@ def taken_out(context: PairContext) -> Cause | None:
     if before is None or after is None or before - after <= SHRANK:
         return None if boundary is None else _cause(boundary, weak=False)
     evidence = TotalShrank(before, after, cached(left.usage) or 0, boundary=boundary is not None)
+    least = None if seen is None else seen.least
+    if least is not None and (_read(context) or 0) < least:
+        return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, evidence, strength="strong")
     if boundary is None and not any(isinstance(entry.item, ToolCall) for entry in right.basis.entries):
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", evidence, strength="strong")
     return Cause(Code.TOOL_RESULT_REWRITTEN, "messages", evidence, strength="strong")
@@ -208,7 +215,6 @@ def _servers(names: tuple[str, ...]) -> Iterator[str]:
 
 STRONG: tuple[_Look, ...] = (_strong("client-version"), _strong("effort"))
 COUNTED: tuple[_Look, ...] = (
-    _restarted,
     _habit("tool-reference"),
     _habit("no-thinking"),
     _skill,

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lore.cache.bills import POSITIONS, SOON, cached, gap, met_read
+from lore.cache.bills import DROP, POSITIONS, SOON, cached, gap, met_read, total
+from lore.cache.forecast import Situation
+from lore.judge.signs import SHRANK
 from lore.judge.witnesses import CLIENTS, PairContext, since, started_in_parallel, verdict_evidence
 from lore.model.cause import Cause
 from lore.model.codes import Code
@@ -36,11 +38,15 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
     before, after = left.answering_model, right.answering_model
     known = before is not None and after is not None
     yield RuledOut("model", before == after if known else None, detail=(after or "") if known else "")
+    was, size = total(left.usage), total(right.usage)
+    shrank = was is not None and size is not None and was - size > SHRANK
+    if shrank:
+        yield RuledOut("the prompt shrank", out=False, count=size, limit=was)
     if situation is not None:
-        grew = situation.same == situation.size
+        grew = situation.same == situation.size and not shrank
         yield RuledOut("compaction, cleared results, rewind", grew or None)
         yield RuledOut("lookback", situation.reach <= POSITIONS, count=situation.reach, limit=POSITIONS)
-        yield RuledOut("tools, effort and client version in the log", not situation.signs or None)
+        yield from _signs(context)
     verdict = verdict_evidence(right.verdict)
     if verdict is not None and verdict.reason not in CLIENTS:
         yield RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
@@ -56,7 +62,11 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
     yield RuledOut("parameters", not changed, detail=", ".join(changed))
     edits = _edits(right)
     if edits:
-        yield RuledOut("the provider's own editing of the context", out=False, detail=edits)
+        yield RuledOut(
+            "the provider's own editing of the context",
+            right.call.edits is not None and "compact" not in edits,
+            detail=edits,
+        )
 
 
 _HEAD = "tools and system prompt"
@@ -67,31 +77,57 @@ def _level(context: PairContext) -> tuple[RuledOut, ...]:
     seen, read = context.situation, met_read(context.right.usage)
     if seen is None or read is None:
         return ()
-    if seen.earlier is not None and read >= seen.earlier:
-        name = f"{_HEAD}: the read reaches the breakpoint before the last"
-        return (RuledOut(name, out=True, count=read, limit=seen.earlier),)
+    whole = head_was_read(seen, read, _HEAD)
+    if whole is not None:
+        return (whole,)
     if seen.least is not None and read < seen.least:
         return (RuledOut("messages alone: the read falls below them", out=True, count=read, limit=seen.least),)
     return ()
 
 
+def head_was_read(seen: Situation, read: int, name: str) -> RuledOut | None:
+    """Return that a read found tools and system prompt as they were, since it found what stands behind them.
+
+    It reaches the breakpoint before the last, or one further in front exactly or by far: a head that is another may
+    end a little behind the first of them, and be kept warm by other sessions.
+    """
+    if seen.earlier is not None and read >= seen.earlier:
+        return RuledOut(f"{name}: the read reaches the breakpoint before the last", out=True, count=read,
+                        limit=seen.earlier)  # fmt: skip
+    if seen.behind is not None and (read == seen.behind or read >= seen.behind + DROP):
+        return RuledOut(f"{name}: the read reaches a breakpoint in the history", out=True, count=read,
+                        limit=seen.behind)  # fmt: skip
+    return None
+
+
+def _signs(context: PairContext) -> Iterator[RuledOut]:
+    """Yield what the log says of the head; what the level of the read rules out of it is said with the level."""
+    shown = [sign.name for sign in context.right.signs if sign.name in _OF_HEAD]
+    if not shown or not any(reason.reason.startswith(_HEAD) for reason in _level(context)):
+        yield RuledOut("tools, effort and client version in the log", not shown, detail=", ".join(shown))
+
+
+_OF_HEAD = frozenset(("client-version", "effort", "restart", "tool-reference", "tools-delta"))
+
+
 def _expiry(context: PairContext) -> RuledOut:
+    """Return what the clock says of expiry; one that goes back says nothing."""
     pause = since(context.used or context.left, context.right)
-    seconds = None if pause is None else max(0.0, pause)
-    out = None if pause is None or context.lives is None else True
-    return RuledOut("expiry", out, seconds=seconds, limit=context.lives)
+    if pause is None or pause < 0:
+        return RuledOut("expiry", None)
+    return RuledOut("expiry", None if context.lives is None else True, seconds=pause, limit=context.lives)
 
 
 def _starts(context: PairContext) -> Iterator[RuledOut]:
     pause = since(context.left, context.right)
-    if pause is None:
+    if pause is None or pause < 0:
         yield RuledOut("a parallel start", None)
         yield RuledOut("an older entry", None)
         return
     unknown = context.left.answered_at is None
     out = None if unknown else started_in_parallel(context.left, context.right) is None
     yield RuledOut("a parallel start", out)
-    yield RuledOut("an older entry", out=True, seconds=max(0.0, pause) if pause > SOON else None)
+    yield RuledOut("an older entry", out=True, seconds=pause if pause > SOON else None)
 
 
 def _breakpoints(context: PairContext) -> RuledOut:

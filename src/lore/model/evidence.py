@@ -273,7 +273,13 @@ class Disputed(EvidenceFact, frozen=True):
     """How bytes, bill and the provider's verdict contradict one another."""
 
     what: Literal[
-        "unexplained", "bill-reads-more", "same-model", "no-change-in-bytes", "nothing-missed", "other-section"
+        "unexplained",
+        "bill-reads-more",
+        "same-model",
+        "no-change-in-bytes",
+        "nothing-missed",
+        "other-section",
+        "head-was-read",
     ]
     reason: Own = ""
     tokens: int | None = None

@@ -160,7 +160,8 @@ class Call(Struct, frozen=True, gc=False):
     continues; `betas` are the beta features asked for by header (None: no headers were recorded);
     `account` is a digest of the key it was sent with, never the key; `status` the response's HTTP status.
     `answered_by` is who answered behind a gateway: a provider's name or the host that the gateway asked; `deployment`
-    the gateway's own name for what it asked. `edits` are what the provider took out of the prompt before it answered.
+    the gateway's own name for what it asked. `edits` are what the provider took out of the prompt before it answered;
+    None where it does not say.
     """
 
     endpoint: str = ""
@@ -173,7 +174,7 @@ class Call(Struct, frozen=True, gc=False):
     status: int | None = None
     answered_by: str = ""
     deployment: str = ""
-    edits: tuple[ContextEdit, ...] = ()
+    edits: tuple[ContextEdit, ...] | None = None
 
 
 class Streamed(Struct, frozen=True, gc=False):

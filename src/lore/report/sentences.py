@@ -249,6 +249,10 @@ def _disputed(fact: e.Disputed) -> str:
         ),
         "nothing-missed": f"the verdict says that {tokens} tokens were missed, yet the bill read all that was cached",
         "other-section": f"the verdict says {fact.reason}, yet the bytes part in the {fact.section}, at {fact.path}",
+        "head-was-read": (
+            f"the verdict says {fact.reason}, yet the bill read {fact.read_tokens or 0:,} tokens: a breakpoint of the "
+            f"history stands at {tokens}, so tools and system prompt were found as they were"
+        ),
     }[fact.what]
 
 
