@@ -240,7 +240,7 @@ class Lane:
         """Return the tokens at the first position within `size` entries that a pause outlasts, as it does the last."""
         if pause is None or not self.anchors or not self.anchors[-1].died(pause):
             return None
-        return next((one.tokens for one in self.anchors if 0 < one.size <= size and one.died(pause)), None)
+        return next((anchor.tokens for anchor in self.anchors if 0 < anchor.size <= size and anchor.died(pause)), None)
 
     def outlive(self, pause: float) -> Anchor | None:
         """Return the last position that is still kept after a pause, and forget what died behind it."""

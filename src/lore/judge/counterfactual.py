@@ -162,7 +162,12 @@ def reading(paid: Billed, back: int) -> Billed:
         return paid
     if met is paid:
         return _reading(paid, back)
-    return replace(paid, iterations=tuple([_reading(one, back) if one is met else one for one in paid.iterations]))
+    return replace(
+        paid,
+        iterations=tuple(
+            [_reading(iteration, back) if iteration is met else iteration for iteration in paid.iterations]
+        ),
+    )
 
 
 _CountsT = TypeVar("_CountsT", bound=Counts)

@@ -38,7 +38,7 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
     before, after = left.answering_model, right.answering_model
     known = before is not None and after is not None
     yield RuledOut("model", before == after if known else None, detail=(after or "") if known else "")
-    was, size = total(left.usage), total(right.usage)
+    was, size = (None if turn.usage is None else total(turn.usage) for turn in (left, right))
     shrank = was is not None and size is not None and was - size > SHRANK
     if shrank:
         yield RuledOut("the prompt shrank", out=False, count=size, limit=was)

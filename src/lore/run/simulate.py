@@ -34,6 +34,7 @@ from lore.judge.agreement import Row, SimulatedSums
 from lore.judge.base import CURRENCY, Place, Verdict, findings_of, paid_again, price_of
 from lore.judge.counterfactual import played
 from lore.judge.savings import NotedSaving, Paid, Run
+from lore.judge.unpriced import Unpriced
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Billed, Counts, OddBill
 from lore.model.results import BilledResult, CauseResult, Finding, VerdictResult
@@ -45,7 +46,6 @@ from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.report.sentences import cause_result, worded
 from lore.run.rules import output_note, stale
-from lore.run.unpriced import Unpriced
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 RANK = ""  # a change without a value: which fix saves most
@@ -368,7 +368,7 @@ def _met_otherwise(usage: Billed, tokens: Billed) -> Billed:
     if met is usage:
         return replace(tokens, iterations=usage.iterations, server_tools=usage.server_tools)
     counts = {name: getattr(tokens, name) for name in Counts.__struct_fields__}
-    passes = [replace(one, **counts) if one is met else one for one in usage.iterations]
+    passes = [replace(iteration, **counts) if iteration is met else iteration for iteration in usage.iterations]
     return replace(usage, iterations=tuple(passes))
 
 
