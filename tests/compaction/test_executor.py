@@ -66,7 +66,7 @@ def test_what_goes_is_learnt_from_before_sources_are_asked_too():
     state, tracker = talk(4)
     noting = Noting()
     firing = firing_of(state, tracker, Compaction(keep_recent=4), "manual")._replace(window=Window(0, 1))
-    means = Dependencies(noting, lambda _: noting.order.append("ask") or "", b"key", learn=noting.learn)
+    means = Dependencies(noting, lambda _: noting.order.append("ask") or (), b"key", learn=noting.learn)
     prepare(state, MAIN, firing, Compaction(), means)
     assert noting.order == ["learn", "ask", "summarize"]
 

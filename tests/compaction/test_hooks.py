@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from lore.compaction.base import SummaryAnswer, SummaryError
+from lore.compaction.base import SourceText, SummaryAnswer, SummaryError
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.hooks import Continuous
@@ -103,7 +103,7 @@ def test_a_session_without_times_says_once_that_no_gap_can_be_judged(kept):
 
 def test_outside_context_is_there_for_the_first_answer(kept):
     asked = []
-    means = Dependencies(Extractive(), lambda window: asked.append(window) or "it rained", b"key")
+    means = Dependencies(Extractive(), lambda window: asked.append(window) or [SourceText("rain", "it rained")], b"key")
     settings = Compaction(
         gap_secs=100, keep_recent=2, context_sources=(source(),)
     )  # the source itself is never run: `ask` stands for it
@@ -120,7 +120,9 @@ def test_outside_context_is_there_for_the_first_answer(kept):
 @pytest.mark.parametrize("news", ["it rained", ""])
 def test_who_comes_back_to_a_short_session_is_told_what_happened_too(kept, news):
     settings = Compaction(gap_secs=100, keep_recent=6, context_sources=(source(),))
-    continuous = Continuous(kept, settings, Dependencies(Failing(), lambda _: news, b"key"))
+    continuous = Continuous(
+        kept, settings, Dependencies(Failing(), lambda _: [SourceText("rain", news)] if news else [], b"key")
+    )
     exchange(kept, 1, 1)
     before = kept.head
     done = continuous.before_turn(NOW + 500)
@@ -235,7 +237,7 @@ def test_settings_that_cannot_be_are_refused(kept):
     with pytest.raises(LoreError, match="keep_recent is below 0"):
         Continuous(kept, Compaction(keep_recent=-1), Dependencies(Extractive()))
     with pytest.raises(LoreError, match="needs a key"):
-        Continuous(kept, GAP, Dependencies(Extractive(), lambda _: ""))
+        Continuous(kept, GAP, Dependencies(Extractive(), lambda _: ()))
 
 
 @pytest.mark.parametrize("now", [1_767_225_600_000.0, float("nan"), float("inf"), -1.0])

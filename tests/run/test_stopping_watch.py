@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from compaction.remembering import SAID
-from lore.compaction.base import SummaryAnswer
+from lore.compaction.base import SourceText, SummaryAnswer
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.buckets import audit_log, read
@@ -70,10 +70,14 @@ def test_a_summariser_and_sources_are_waited_for_and_the_built_in_one_is_not():
         entered.append("in")
         return nullcontext()
 
-    dependencies = interruptible(Dependencies(Slow(), lambda window: "context"), waiting)
+    dependencies = interruptible(Dependencies(Slow(), lambda window: (SourceText("s", "context"),)), waiting)
     assert dependencies.summarizer.summarize(None).text == "a summary"
     entered.clear()
-    assert (dependencies.summarizer.name, dependencies.ask(None), entered) == ("slow", "context", ["in"])
+    assert (dependencies.summarizer.name, dependencies.ask(None), entered) == (
+        "slow",
+        (SourceText("s", "context"),),
+        ["in"],
+    )
     built_in = Extractive()
     assert interruptible(Dependencies(built_in), waiting)[:2] == (built_in, None)
 

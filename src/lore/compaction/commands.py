@@ -25,7 +25,15 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from lore.compaction.base import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest, Window
+from lore.compaction.base import (
+    BYTES_PER_TOKEN,
+    GivenUpError,
+    SourceText,
+    SummaryAnswer,
+    SummaryError,
+    SummaryRequest,
+    Window,
+)
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.transcripts import fresh, instructions, transcript
 from lore.compaction.untrusted import harmless, inert, one_line, truncated
@@ -220,21 +228,34 @@ def check_sources(settings: Compaction, environ: Mapping[str, str]) -> None:
 
 def outside_context(
     settings: Compaction, request: ContextRequest, *, environ: Mapping[str, str], tell: Tell, seconds: float = SECONDS
-) -> str:
-    """Return what the sources say, cut to `context_token_cap`; empty where none says anything. Never fails.
+) -> tuple[SourceText, ...]:
+    """Return what each source says, harmless, all of them cut to `context_token_cap`; none that is silent. Never fails.
 
     Runs nothing where the cap is 0, or inside a source (`is_nested`). `tell` is called here, not in threads, in the
     order of the configuration. Takes as long as the slowest source, at most `seconds` each 16 sources.
     """
     sources = settings.context_sources
     if not sources or not settings.context_token_cap:
-        return ""
+        return ()
     if is_nested(environ):
         tell(f"context sources are not asked: this runs inside one ({NESTED} is set)")
-        return ""
+        return ()
     answers = _answers(sources, request, environ, seconds)
-    texts = [_text(source, answer, tell) for source, answer in zip(sources, answers, strict=True)]
-    return truncated(inert("\n\n".join(filter(None, texts))), settings.context_token_cap)
+    texts = [
+        SourceText(source.name, inert(_text(source, answer, tell)))
+        for source, answer in zip(sources, answers, strict=True)
+    ]
+    return _capped([answer for answer in texts if answer.text], settings.context_token_cap)
+
+
+def _capped(answers: Sequence[SourceText], cap: int) -> tuple[SourceText, ...]:
+    """Cut answers to so many tokens in all: the shortest first, so that none is crowded out by one that floods."""
+    sizes = {answer.name: -(-len(answer.text.encode()) // BYTES_PER_TOKEN) for answer in answers}
+    shares, left = dict[str, int](), cap
+    for count, name in zip(range(len(sizes), 0, -1), sorted(sizes, key=lambda name: sizes[name]), strict=True):
+        shares[name] = min(sizes[name], left // count)
+        left -= shares[name]
+    return tuple([SourceText(name, truncated(text, shares[name])) for name, text in answers])
 
 
 def stamp(seconds: float) -> str:

@@ -10,7 +10,7 @@ next real user message.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import NamedTuple
@@ -19,7 +19,16 @@ from msgspec import Raw, structs
 
 from lore.cache.bills import total, unbelievable
 from lore.compaction.activity import Entries, in_tokens, messages, overhead, tokens_of
-from lore.compaction.base import Done, Firing, Summarizer, SummaryError, SummaryRequest, Trigger, Window
+from lore.compaction.base import (
+    Done,
+    Firing,
+    SourceText,
+    Summarizer,
+    SummaryError,
+    SummaryRequest,
+    Trigger,
+    Window,
+)  # fmt: skip
 from lore.compaction.costs import BillScale, Cache, PromptSizes, cheapest
 from lore.compaction.cuts import kept, latest, opening, pruned, with_results
 from lore.compaction.extractive import Extractive
@@ -27,7 +36,7 @@ from lore.compaction.passes import summarized
 from lore.compaction.policy import due
 from lore.compaction.settings import Compaction
 from lore.compaction.tracker import Tracker
-from lore.compaction.untrusted import wrapped
+from lore.compaction.untrusted import context_refresh
 from lore.model.canonical import encode, text_of
 from lore.model.events import (
     MAIN,
@@ -115,10 +124,12 @@ Learn = Callable[[Entries, int], object]
 
 
 class Dependencies(NamedTuple):
-    """What a compaction works with: who sums up, who asks the sources about a window, the key of boundary lines."""
+    """What a compaction works with: who sums up, who asks the sources about a window (what each said, harmless and cut
+    already, as `commands.outside_context` returns it), the key of boundary lines.
+    """
 
     summarizer: Summarizer
-    ask: Callable[[Window], str] | None = None
+    ask: Callable[[Window], Sequence[SourceText]] | None = None
     key: bytes = b""
     tell: Tell = silent
     learn: Learn | None = None
@@ -151,9 +162,8 @@ def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, 
         dependencies.learn(held.entries, firing.cut.place)
     context = summary = ""
     if firing.window is not None and dependencies.ask is not None:
-        context = dependencies.ask(firing.window)
-        if context:
-            context = wrapped(context, session_id=session.id, key=dependencies.key, at=firing.window.end)
+        answers = dependencies.ask(firing.window)
+        context = context_refresh(answers, session_id=session.id, key=dependencies.key, at=firing.window.end)
     if firing.cut.place:
         request = request_of(held, firing, settings)
         try:

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
-from lore.compaction.base import Firing, SummaryAnswer, SummaryRequest, Window
+from lore.compaction.base import Firing, SourceText, SummaryAnswer, SummaryRequest, Window
 from lore.compaction.costs import cache_of
 from lore.compaction.executor import Dependencies, execute, judged, timestamp, waits
 from lore.compaction.extractive import Extractive
@@ -85,7 +85,7 @@ class Interruptible:
         with self._waiting():
             return self._inner.summarizer.summarize(request)
 
-    def ask(self, window: Window) -> str:
+    def ask(self, window: Window) -> Sequence[SourceText]:
         """Do as the sources do."""
         assert self._inner.ask is not None
         with self._waiting():

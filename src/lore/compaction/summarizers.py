@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from lore.compaction.base import (
     BYTES_PER_TOKEN,
     GivenUpError,
+    SourceText,
     Summarizer,
     SummaryAnswer,
     SummaryError,
@@ -308,7 +309,7 @@ def dependencies_of(settings: Compaction, tell: Tell, session_id: str, agent: st
     if not settings.context_sources:
         return Dependencies(summarizer, None, b"", tell)
 
-    def ask(window: Window) -> str:
+    def ask(window: Window) -> tuple[SourceText, ...]:
         request = ContextRequest(session_id, window, agent, user)
         return outside_context(settings, request, environ=os.environ, tell=tell)
 
