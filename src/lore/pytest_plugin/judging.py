@@ -24,7 +24,8 @@ from lore.recording.corpus import Opened
 from lore.recording.opening import Options
 from lore.report.pair_figures import PairFigures
 from lore.report.plain import uncommanded, visible
-from lore.report.sentences import sentence, worded
+from lore.report.evidence_sentences import sentence
+from lore.report.sentences import worded
 from lore.run.verdicts import PACKAGED, verdicts
 
 PLACE = Place("requests")

@@ -9,7 +9,8 @@ from rich.console import Console
 
 from lore.model.codes import Problem
 from lore.model.results_simulate import Compacted, CompactedSide, CompactionCost, DryRun
-from lore.report.sentences import money_of, prices_of
+from lore.report.evidence_sentences import money_of
+from lore.report.sentences import prices_of
 from lore.report.terminal import counted, line
 from lore.report.timeline import write_problem
 

@@ -21,7 +21,8 @@ from lore.model.results_simulate import (
     Simulated,
     SimulatedTurn,
 )
-from lore.report.sentences import grounds, money_of, prices_of
+from lore.report.evidence_sentences import money_of
+from lore.report.sentences import grounds, prices_of
 from lore.report.terminal import counted, line
 
 CHART = 72  # columns

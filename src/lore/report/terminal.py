@@ -15,7 +15,8 @@ from rich.text import Text
 
 from lore.model.results import Checked, CostlyCause, Finding, Summary
 from lore.report.plain import uncommanded, visible
-from lore.report.sentences import dollars_of, lost_of, money_of
+from lore.report.evidence_sentences import money_of
+from lore.report.sentences import dollars_of, lost_of
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a prompt
