@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.text import Text
 
 from lore.model.results import Checked, CostlyCause, Finding, Summary
-from lore.report.plain import uncommanded, visible
 from lore.report.evidence_sentences import money_of
+from lore.report.plain import uncommanded, visible
 from lore.report.sentences import dollars_of, lost_of
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
