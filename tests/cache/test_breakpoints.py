@@ -191,3 +191,23 @@ def test_rows_say_whether_reads_renew_and_how_much_longer_entries_live(more, rea
 def test_a_longer_grace_outlives_a_lifetime():
     asked = [request("ab", breakpoints=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 400.0)]
     assert reads("anthropic", asked, rules({**NOW, "lifetime_grace": 1.5})) == [0, 32]
+
+
+def test_right_after_it_was_written_an_older_entry_may_be_served():
+    asked = [request("ab", breakpoints=[1], at=0), request("abc", breakpoints=[2], at=60)]
+    asked += [request("abcd", breakpoints=[3], at=time) for time in (62, 80)]
+    chances = rules(NOW, ready_after=3, **{"habit:older-entry": 0.2})
+    _, alone, soon, later = predicted("anthropic", asked, chances)
+    assert (alone.read, alone.outcomes, later.outcomes) == (32, (), ())
+    assert [(found.read, found.probability) for found in soon.outcomes] == [(48, 0.8), (32, 0.2)]
+    assert (soon.read, soon.write, soon.uncached) == (48, 16, 0)
+    assert predicted("anthropic", asked, rules(NOW, ready_after=3))[2].outcomes == ()  # where nobody counted it
+
+
+def test_an_entry_may_outlive_its_time_as_often_as_was_counted():
+    asked = [request("ab", breakpoints=[0, 1], at=0), request("abc", breakpoints=[0, 2], at=400)]
+    _, late = predicted("anthropic", asked, rules(NOW, **{"habit:expiry": 0.9}))
+    assert [(found.read, round(found.probability, 3)) for found in late.outcomes] == [(0, 0.9), (32, 0.1)]
+    assert (late.read, late.write, late.reason) == (0, 48, "expired")
+    _, kept = predicted("anthropic", asked, rules(NOW, **{"habit:expiry": 0.3}))
+    assert (kept.read, kept.write, kept.outcomes[1].why) == (32, 16, "expired")

@@ -136,7 +136,8 @@ class Request(NamedTuple):
     recorded: tuple[Breakpoint, ...] | None = None
 
 
-Look: TypeAlias = Callable[[str, str | None, float | None], float | None]  # rule, model, time -> number
+# rule, model, time -> number; `habit:SIGN`: how likely that is, where it was counted
+Look: TypeAlias = Callable[[str, str | None, float | None], float | None]
 
 
 class CacheModel(Protocol):

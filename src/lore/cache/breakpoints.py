@@ -4,7 +4,8 @@ In: requests, what was billed for them, and a look-up of dated rules. Out: predi
 entry at each breakpoint behind what it read; it reads the entry furthest back in its text that still lives, no further
 before a breakpoint than positions are looked back; a read renews what it passed. Entries belong to prefixes, so every
 chain that comes to the same prefix finds them. An entry can be read once the response that wrote it began; within
-three seconds of it an older one may be served, which lowers the confidence and changes no figure.
+three seconds of it an older one may be served, and an entry may outlive its time: outcomes of their own, as likely as
+was counted (`data/`, habits).
 
 Source: facts in the documentation of the providers, refined by billed recordings (see the rows of `data/`).
 """
@@ -17,13 +18,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Piece, Prediction, Request
+from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Outcome, Piece, Prediction, Request
 from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, positions
+from lore.cache.habits import Fall, outcomes
 from lore.cache.tree import SLACK, Path, Ruler, Tree
 from lore.model.events import Billed
 
 BEGINS = 1.0  # seconds after a request that its response begins at the earliest, where nothing says when it did
 NEARLY = 1.35  # an estimate may be too low by this factor
+EXPIRED = "expired"
+EXPIRIES = ("habit:expiry", "habit:expiry-1h")  # of entries of five minutes, of an hour
 _SUFFIX = 64  # tokens that a provider adds behind the last piece, at most
 
 
@@ -70,7 +74,8 @@ class Breakpoints:
             return UNKNOWN
         hit, reason = self._hit(request, path, breakpoints)
         self._pending = _Pending(request, path, hit)
-        prediction = self._predicted(request, breakpoints, hit, reason)
+        found = self._outcomes(request, path, breakpoints, hit, reason)
+        prediction = self._predicted(request, breakpoints, hit, found)
         self._keep(request, path, breakpoints, hit)
         self._began = request.answered or request.at or self._began
         return prediction
@@ -119,15 +124,43 @@ class Breakpoints:
 
     # figures
 
-    def _predicted(self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, reason: str) -> Prediction:
+    def _outcomes(
+        self, request: Request, path: Path, breakpoints: Sequence[Breakpoint], hit: int, reason: str
+    ) -> tuple[Outcome, ...]:
+        """Return what may be read: by the clock's rules (`hit`), or otherwise as often as was counted.
+
+        An entry may outlive its time; right after it was written an older one may be served. Costs O(places looked at).
+        """
+        soon = self._look("ready_after", request.model, request.at) or 0.0
+        read, falls = self._ruler.position(hit), list[Fall]()
+        for place in self._places(request, path, breakpoints) if breakpoints else ():
+            entry, tokens = self._entries.get(path.nodes[place]), self._ruler.position(place)
+            if entry is None or place == hit:
+                continue
+            why = _unreadable(entry, request.at)
+            if place > hit and why == EXPIRED and not falls:
+                chance = self._look(EXPIRIES[entry.lifetime >= ONE_HOUR], request.model, request.at)
+                falls += [] if chance is None else [Fall(read, chance, reason)]
+                read, reason = (read, reason) if chance is None else (tokens, "an entry that outlived its time")
+            elif place < hit and not why:
+                written = self._entries[path.nodes[hit]].ready
+                new = written is not None and request.at is not None and request.at - written < soon
+                chance = self._look("habit:older-entry", request.model, request.at) if new else None
+                falls += [] if chance is None else [Fall(tokens, chance, "an entry before the newest")]
+                break
+        return outcomes(read, reason, falls)
+
+    def _predicted(
+        self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, found: tuple[Outcome, ...]
+    ) -> Prediction:
         position = self._ruler.position
-        read = position(hit)
-        written = max((position(place) for place, _ in breakpoints if place > hit), default=read)
-        hours = [place for place, lifetime in breakpoints if place > hit and (lifetime or 0) >= ONE_HOUR]
+        read, _, reason = found[0]
+        behind = [(position(place), lifetime or 0) for place, lifetime in breakpoints if position(place) > read]
+        written = max([tokens for tokens, _ in behind], default=read)
+        hour = max([tokens for tokens, lifetime in behind if lifetime >= ONE_HOUR], default=read) - read
         total = max(written, position(len(request.pieces) - 1) + self._suffix.get(request.model, 0))
-        hour = position(hours[-1]) - read if hours else 0
-        confidence = self._confidence(request, hit)
-        return Prediction(read, written - read, total - written, confidence, reason, write_1h=hour)
+        several = found if len(found) > 1 else ()
+        return Prediction(read, written - read, total - written, self._confidence(request, hit), reason, hour, several)
 
     def _confidence(self, request: Request, hit: int) -> Confidence:
         if request.at is None or self._look("minimum_tokens", request.model, request.at) is None:
@@ -279,7 +312,7 @@ def _unreadable(entry: CacheEntry, at: float | None) -> str:
         return ""
     if entry.ready is not None and at < entry.ready:
         return "not readable yet: the response that writes it had not begun"
-    return "expired" if entry.expires is not None and at > entry.expires else ""
+    return EXPIRED if entry.expires is not None and at > entry.expires else ""
 
 
 def _among(nodes: Sequence[int], latest: Iterable[int], most: int, end: int) -> list[int]:

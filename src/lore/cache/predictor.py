@@ -16,6 +16,7 @@ from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Look, Prediction, R
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, unbelievable
 from lore.cache.breakpoints import Breakpoints
 from lore.cache.forecast import Situation
+from lore.cache.habits import Tally, chance
 from lore.cache.levels import BY_LEVEL, Levels, Predicted
 from lore.cache.registry import Option, cache_named, make
 from lore.cache.rules import Rules, cache_of, is_transcript, normal, served_by
@@ -208,9 +209,13 @@ class Predictor:
 
 
 def _bound(rules: Rules, provider: str, platform: str) -> Look:
-    """Return the rules of one provider on one platform, as models look them up."""
+    """Return the rules of one provider on one platform, as models look them up; chances of habits by their sign."""
 
     def look(rule: str, model: str | None, at: float | None) -> float | None:
+        if rule.startswith("habit:"):  # counted of Anthropic's caches
+            sign = rule.removeprefix("habit:")
+            habit = rules.habits.find(sign, prompted=False, model=normal(model)) if provider == "anthropic" else None
+            return None if habit is None else chance(habit, Tally())
         row = rules.find(rule, provider, model, platform, at)
         return None if row is None or row.value is None or isinstance(row.value, str) else float(row.value)
 
