@@ -341,7 +341,7 @@ class Code(StrEnum):
 
     # LORE3xx, prediction against bill.
     BILLED_READ_FELL = _row("LORE301", "unattributable",
-        "Compare sessions of the same time: nothing that was looked at explains it. Where it is a log, record bodies too.",
+        "Compare sessions of the same time: nothing that was looked at explains it. Of a log, record the bodies too.",
         "Compare sessions of the same time; if all of them fell, report it to the provider.", None, "provider")
     VERDICT_DISAGREES = _row("LORE302", "unattributable",
         "Compare the three columns, and record the request whole on the wire.",
