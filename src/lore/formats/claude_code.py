@@ -21,31 +21,26 @@ from msgspec import Raw
 
 from lore.formats import claude_records as records
 from lore.formats import claude_timeline as timeline
-from lore.formats.base import Clock, Read, Yields
+from lore.formats.base import Clock, Read
 from lore.formats.claude_records import Message, Part, Record
 from lore.formats.claude_timeline import ChainMemory, Memory
-from lore.formats.lines import Line, LineReader, each, problem
+from lore.formats.lines import Line, each, problem
+from lore.formats.transcripts import TranscriptLines
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import Item, OpaqueItem, is_absent
+from lore.model.items import OpaqueItem, is_absent
 from lore.model.state import Sign
 from lore.model.turn import verdict_of
 
 _SYNTHETIC = "<synthetic>"
 
 
-class ClaudeCode(LineReader):
+class ClaudeCode(TranscriptLines[Memory]):
     """Reader of Claude Code's session logs."""
 
     name: ClassVar[str] = "claude-code"
-    yields: ClassVar[Yields] = "events"
     clock: ClassVar[Clock] = "first_line"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._state = Memory()
-        self._found: list[Read] = []
-        self._line = Line(0, 0, b"")
+    memory = Memory
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -53,35 +48,19 @@ class ClaudeCode(LineReader):
         marked = (line for line in each(head) if any(marker in line for marker in records.MARKERS))
         return any(records.type_of(line) in known for line in marked)
 
-    def _save(self) -> bytes:
-        self._state.last = (self._line.number, self._line.byte)
-        return msgspec.json.encode(self._state)
-
     def _load(self, saved: bytes) -> None:
-        self._state = state = msgspec.json.decode(saved, type=Memory)
-        self._line = Line(*state.last, b"")
-        state.chains = {e.MAIN if name == e.MAIN else name: chain for name, chain in state.chains.items()}
+        super()._load(saved)
+        chains = self._memory.chains
+        self._memory.chains = {e.MAIN if name == e.MAIN else name: chain for name, chain in chains.items()}
 
-    def _rest(self) -> list[Read]:
-        for name, chain in self._state.chains.items():
+    def _last(self) -> None:
+        for name, chain in self._memory.chains.items():
             self._flush_boundary(name, chain)
             self._close(name, chain)
-        for parent, places in self._state.missing.items():
+        for parent, places in self._memory.missing.items():
             for number, byte in places:
                 detail = f"parent {parent!r} is not in the file; file order carries on"
                 self._found.append(problem(Code.DANGLING_PARENT, detail, Line(number, byte, b"")))
-        return self._taken()
-
-    def _taken(self) -> list[Read]:
-        found, self._found = self._found, []
-        return found
-
-    def _emit(self, event: e.Event) -> None:
-        line = self._line
-        self._found.append(Read(event, line.number, line.byte))
-
-    def _problem(self, code: str, message: str) -> None:
-        self._found.append(problem(code, message, self._line))
 
     def _record(self, line: Line) -> list[Read] | None:
         self._line = line
@@ -91,7 +70,7 @@ class ClaudeCode(LineReader):
             record, odd = error.record, str(error)
         if record is None:
             return None
-        self._take(record, odd)
+        self._model(record, odd)
         return self._taken()
 
     def _odd(self, line: Line) -> list[Read]:
@@ -99,13 +78,9 @@ class ClaudeCode(LineReader):
         self._opaque(Code.MALFORMED_RECORD, "record has no type, or a field of the wrong type; kept as opaque")
         return self._taken()
 
-    def _opaque(self, code: str, message: str) -> None:
-        self._problem(code, message)
-        self._emit(e.OpaqueEvent(record=Raw(self._line.data)))
-
-    def _take(self, record: Record, odd: str = "") -> None:
+    def _model(self, record: Record, odd: str = "") -> None:
         """Take a record; `odd` says why its message is none, where that is so."""
-        state, uuid = self._state, record.uuid
+        state, uuid = self._memory, record.uuid
         again = uuid in state.parents
         if uuid is not None and not again:
             state.parents[uuid] = parent = record.parent_uuid
@@ -117,7 +92,7 @@ class ClaudeCode(LineReader):
         handle = _HANDLERS.get(record.type)
         if handle is None:
             if record.type == "progress" and name in state.chains and timeline.RESUMED in self._line.data:
-                self._observe((Sign("resume"),), record, name)
+                self._seen((Sign("resume"),), record, name)
             if record.type not in records.METADATA:
                 self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
             return
@@ -139,17 +114,15 @@ class ClaudeCode(LineReader):
             reason = odd or str(error).partition("\n")[0][:120]
             self._opaque(Code.MALFORMED_RECORD, f"{record.type} record: {reason}; kept as opaque")
 
-    def _observe(self, seen: Sequence[Sign], record: Record, name: str) -> None:
-        for sign in seen:
-            fields = msgspec.structs.asdict(sign)
-            fields["version"] = timeline.version_of(record)
-            self._emit(e.Observed(**fields, chain=name, at=record.timestamp))
+    def _seen(self, signs: Sequence[Sign], record: Record, name: str) -> None:
+        if signs:
+            self._observe(signs, name, record.timestamp, timeline.version_of(record))
 
     def _side_of(self, record: Record) -> str:
         """Name the chain of a sidechain's line."""
         if record.agent_id:
             return record.agent_id if record.agent_id != e.MAIN else f"agent-{e.MAIN}"
-        state, uuid = self._state, record.uuid or ""
+        state, uuid = self._memory, record.uuid or ""
         known = state.side.get(uuid) or state.side.get(record.parent_uuid or "")
         if known is None:
             state.sides += 1
@@ -185,16 +158,16 @@ class ClaudeCode(LineReader):
             chain.order[record.uuid] = None
             if answered:
                 own = [*answered, record.uuid] if others else answered
-                self._state.items[record.uuid] = tuple(filter(None, own))
+                self._memory.items[record.uuid] = tuple(filter(None, own))
         if others:
             self._prompt(record, name, chain, others, beside=bool(answered))
-            self._observe(timeline.signs_of_prompt(record, chain, others), record, name)
+            self._seen(timeline.signs_of_prompt(record, chain, others), record, name)
 
     def _silent(self, record: Record, chain: ChainMemory, items: tuple[str, ...] = ()) -> None:
         """Remember a line that makes no item of its own, and may lead to lines that do."""
         if record.uuid is not None:
             chain.order[record.uuid] = None
-            self._state.items[record.uuid] = items
+            self._memory.items[record.uuid] = items
 
     def _result(self, record: Record, name: str, part: records.ToolResult) -> None:
         status, output = "failed" if part.is_error else "completed", timeline.output_of(part.content)
@@ -202,7 +175,7 @@ class ClaudeCode(LineReader):
             e.PatchToolCall(call_id=part.tool_use_id, status=status, chain=name, at=record.timestamp, output=output)
         )
         if output is not part.content:  # a list
-            self._observe(timeline.signs_of_result(part.content), record, name)
+            self._seen(timeline.signs_of_result(part.content), record, name)
 
     def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part], *, beside: bool) -> None:
         """Append a user's message; a second prompt (nothing `beside` a result) takes back the first of its parent."""
@@ -212,7 +185,9 @@ class ClaudeCode(LineReader):
             if before is not None and before != uuid:
                 self._rewind(name, chain, before, uuid)
             chain.prompts[parent] = uuid
-        self._append(record, name, timeline.prompt_of(uuid, parts, records.source_of(record)))
+        self._append(
+            timeline.prompt_of(uuid, parts, records.source_of(record)), name, record.timestamp, record.agent_id
+        )
 
     def _pass_by(self, record: Record, name: str, chain: ChainMemory) -> None:
         """Take a prompt back that something else was said in place of: both have one parent."""
@@ -221,11 +196,11 @@ class ClaudeCode(LineReader):
             self._rewind(name, chain, before, record.uuid or "")
 
     def _rewind(self, name: str, chain: ChainMemory, prompt: str, new: str) -> None:
-        gone = timeline.branch(self._state, chain, prompt, new)
-        taken = tuple(item for uuid in gone for item in self._state.made(chain, uuid))
+        gone = timeline.branch(self._memory, chain, prompt, new)
+        taken = tuple(item for uuid in gone for item in self._memory.made(chain, uuid))
         for uuid in gone:
             del chain.order[uuid]
-            self._state.taken[uuid] = None
+            self._memory.taken[uuid] = None
         if taken:
             self._close(name, chain)
             self._emit(e.Remove(uuids=tuple(dict.fromkeys(taken)), chain=name))
@@ -238,10 +213,10 @@ class ClaudeCode(LineReader):
         self._flush_boundary(name, chain)
         if message.model == _SYNTHETIC:  # an error or interrupt shown to the user; never a request
             self._pass_by(record, name, chain)
-            self._append(record, name, OpaqueItem(uuid, Raw(line.data)))
+            self._append(OpaqueItem(uuid, Raw(line.data)), name, record.timestamp, record.agent_id)
             if record.uuid is not None:
                 chain.order[uuid] = None
-            self._observe((Sign("api-error"),) if b'"isApiErrorMessage":true' in line.data else (), record, name)
+            self._seen((Sign("api-error"),) if b'"isApiErrorMessage":true' in line.data else (), record, name)
             return
         response = message.id or uuid
         self._respond(record, name, chain, response, message)
@@ -249,14 +224,16 @@ class ClaudeCode(LineReader):
         if record.uuid is not None:
             chain.order[uuid] = response
             if len(parts) != 1:
-                self._state.items[uuid] = tuple(_block_name(uuid, number) for number in range(len(parts)))
+                self._memory.items[uuid] = tuple(_block_name(uuid, number) for number in range(len(parts)))
         for number, part in enumerate(parts):
             own = _block_name(uuid, number) if number else uuid
             if type(part) is records.ToolUse:
                 chain.calls[part.id] = own
                 if part.name == "Skill":
-                    self._observe(timeline.signs_of_skill(part.input), record, name)
-            self._append(record, name, timeline.spoken(own, part, message.stop_reason, response))
+                    self._seen(timeline.signs_of_skill(part.input), record, name)
+            self._append(
+                timeline.spoken(own, part, message.stop_reason, response), name, record.timestamp, record.agent_id
+            )
 
     def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
         """Open a turn at the first line of a response; keep the usage of its latest line."""
@@ -270,9 +247,9 @@ class ClaudeCode(LineReader):
                 chain.model = message.model
                 self._emit(e.SessionChanged(model=message.model, chain=name))
             if record.version != chain.version:
-                self._observe(timeline.signs_of_change(record, chain, "version"), record, name)
+                self._seen(timeline.signs_of_change(record, chain, "version"), record, name)
             if record.effort != chain.effort:
-                self._observe(timeline.signs_of_change(record, chain, "effort"), record, name)
+                self._seen(timeline.signs_of_change(record, chain, "effort"), record, name)
             at = chain.asked_at or record.timestamp
             self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id))
         if chain.response != response and message.usage is not None and chain.seen[response] == chain.turn - 1:
@@ -313,12 +290,12 @@ class ClaudeCode(LineReader):
             self._close(name, chain)
             self._emit(e.ToolResultCleared(call_ids=cleared, chain=name, at=record.timestamp))
         else:
-            self._observe(timeline.SYSTEM_SIGNS.get(record.subtype or "", ()), record, name)
+            self._seen(timeline.SYSTEM_SIGNS.get(record.subtype or "", ()), record, name)
         self._silent(record, chain)
 
     def _boundary(self, record: Record, name: str, chain: ChainMemory, meta: records.Compact) -> e.CompactApplied:
         """Make the compaction, and forget what it prunes."""
-        state = self._state
+        state = self._memory
         kept = timeline.preserved(state, chain, meta)
         items = None if kept is None else timeline.kept_items(state, chain, kept)
         broken = kept is not None and kept != [] and not any(uuid in chain.order for uuid in kept)
@@ -343,16 +320,15 @@ class ClaudeCode(LineReader):
 
     def _attachment(self, record: Record, name: str, chain: ChainMemory) -> None:
         """Keep an attachment as it is; one between a boundary and its summary comes after both."""
-        self._append(record, name, OpaqueItem(_line_name(record, self._line), Raw(self._line.data)))
+        self._append(
+            OpaqueItem(_line_name(record, self._line), Raw(self._line.data)), name, record.timestamp, record.agent_id
+        )
         if record.uuid is not None:
             chain.order[record.uuid] = None
         if chain.boundary is not None:
             read = self._found.pop()
             chain.held.append((read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
-        self._observe(timeline.signs_of_attachment(self._line.data), record, name)
-
-    def _append(self, record: Record, name: str, item: Item) -> None:
-        self._emit(e.Append(item=item, chain=name, at=record.timestamp, agent_id=record.agent_id))
+        self._seen(timeline.signs_of_attachment(self._line.data), record, name)
 
 
 _HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {

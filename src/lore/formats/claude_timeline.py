@@ -20,6 +20,7 @@ from msgspec import Raw, Struct
 
 from lore.formats import claude_records as records
 from lore.formats.bills import with_terms
+from lore.formats.transcripts import TranscriptMemory
 from lore.model import events as e
 from lore.model import items
 from lore.model.canonical import decode, encode, text_of
@@ -62,7 +63,7 @@ class ChainMemory(Struct):
     thinks: bool = False
 
 
-class Memory(Struct):
+class Memory(TranscriptMemory):
     """All that the reader remembers.
 
     `parents` has every line that has a uuid; `items` those that made other than one item of their own
@@ -70,7 +71,6 @@ class Memory(Struct):
     lines that rewinds took back; `walked` how many lines compactions were followed over.
     """
 
-    last: tuple[int, int] = (0, 0)
     session: str | None = None
     parents: dict[str, str | None] = {}
     items: dict[str, tuple[str, ...]] = {}

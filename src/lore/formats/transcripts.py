@@ -1,0 +1,235 @@
+"""What readers of agents' session logs share: events as records make them, at their places, and turns of chains.
+
+In: records of a log, one a line or the elements of one array of a document. Out: the events of a session. Rules: a
+record that a reader cannot model is an opaque event with a problem, and so is one that makes its handler raise; order
+is the file's; a turn is one model request, opened by the first record that the model made.
+
+How to write one: a subclass of `TranscriptLines` or `TranscriptDocument` with a `memory` (a msgspec struct over
+`TranscriptMemory`: all that the reader remembers, so that it can be saved at any byte) and `_take`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.formats.base import Clock, Read, Yields
+from lore.formats.documents import LONGEST, Elements
+from lore.formats.lines import (
+    BEGINNING,
+    BOM,
+    SPACE,
+    Line,
+    LineReader,
+    array_at,
+    fault,
+    is_crowded,
+    problem,
+    too_many,
+    too_much,
+)
+from lore.model import events as e
+from lore.model.codes import Code
+from lore.model.items import Item
+from lore.model.jsonslice import is_json
+from lore.model.state import Sign
+
+M = TypeVar("M", bound="TranscriptMemory")
+
+
+class TranscriptTurns(Struct):
+    """What is remembered of a chain's turns: how many there were, whose the last was, when it was asked for."""
+
+    turn: int = 0
+    model: str | None = None
+    asked_at: str | None = None
+
+
+class TranscriptMemory(Struct):
+    """What every reader remembers: the place of the last record."""
+
+    last: tuple[int, int] = (0, 0)
+
+
+class _Emitting(Generic[M]):
+    """Events and problems at the place of the record that is being read."""
+
+    yields: ClassVar[Yields] = "events"
+    clock: ClassVar[Clock] = "end"
+    memory: type[M]  # of a class: what its instances remember in `_memory`
+
+    def _begin(self) -> None:
+        self._memory = self.memory()
+        self._found: list[Read] = []
+        self._line = Line(0, 0, b"")
+
+    def _saved(self) -> bytes:
+        self._memory.last = (self._line.number, self._line.byte)
+        return msgspec.json.encode(self._memory)
+
+    def _loaded(self, saved: bytes) -> None:
+        self._memory = msgspec.json.decode(saved, type=self.memory)
+        self._line = Line(*self._memory.last, b"")
+
+    def _taken(self) -> list[Read]:
+        found, self._found = self._found, []
+        return found
+
+    def _emit(self, event: e.Event) -> None:
+        self._found.append(Read(event, self._line.number, self._line.byte))
+
+    def _problem(self, code: str, message: str) -> None:
+        self._found.append(problem(code, message, self._line))
+
+    def _opaque(self, code: str, message: str) -> None:
+        """Keep the record as it stands, and say why."""
+        self._problem(code, message)
+        self._emit(e.OpaqueEvent(record=Raw(self._line.data)))
+
+    def _append(self, item: Item, chain: str, at: str | None, agent_id: str | None = None) -> None:
+        self._emit(e.Append(item=item, chain=chain, at=at, agent_id=agent_id))
+
+    def _observe(self, signs: Sequence[Sign], chain: str, at: str | None, version: str = "") -> None:
+        for sign in signs:
+            fields = msgspec.structs.asdict(sign)
+            fields["version"] = version
+            self._emit(e.Observed(**fields, chain=chain, at=at))
+
+    def _start_turn(
+        self, chain: str, turns: TranscriptTurns, model: str | None, at: str | None, agent_id: str | None = None
+    ) -> None:
+        """Open the next turn of a chain; another model than that of the turn before is a change of the session."""
+        turns.turn += 1
+        if model is not None and model != turns.model:
+            turns.model = model
+            self._emit(e.SessionChanged(model=model, chain=chain))
+        self._emit(e.TurnStarted(turn=turns.turn, at=turns.asked_at or at, chain=chain, agent_id=agent_id))
+
+    def _modelled(self, line: Line) -> list[Read] | None:
+        """Return what a record makes; one that no handler can take is kept as it is. None where it is no object."""
+        self._line = line
+        try:
+            if not line.data.isascii():
+                line.data.decode("utf-8")  # msgspec's Raw does not look inside strings
+            self._take(line.data)
+        except (ValueError, RecursionError) as error:
+            if fault(line.data):
+                self._found = []
+                return None
+            reason = str(error).partition("\n")[0][:120]
+            self._opaque(Code.MALFORMED_RECORD, f"{reason}; kept as opaque")
+        return self._taken()
+
+    def _take(self, data: bytes) -> None:
+        """Emit what a record holds, a JSON object; ValueError (msgspec's errors are some) where it is malformed."""
+        raise NotImplementedError
+
+    def _last(self) -> None:
+        """Emit what was held back for records that did not come."""
+
+
+class TranscriptLines(LineReader, _Emitting[M]):
+    """A reader of a log with a record a line."""
+
+    yields: ClassVar[Yields] = "events"
+
+    def __init__(self) -> None:
+        LineReader.__init__(self)
+        self._begin()
+
+    def _save(self) -> bytes:
+        return self._saved()
+
+    def _load(self, saved: bytes) -> None:
+        self._loaded(saved)
+
+    def _record(self, line: Line) -> list[Read] | None:
+        if is_crowded(line.data):
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line)]
+        return self._modelled(line) if line.data else None
+
+    def _rest(self) -> list[Read]:
+        self._last()
+        return self._taken()
+
+
+class _DocumentState(Struct, frozen=True):
+    elements: Elements
+    before: bytes
+    own: bytes
+
+
+class TranscriptDocument(_Emitting[M]):
+    """A reader of one JSON document whose records are the elements of an array at one of `paths`.
+
+    What stands in the document before the array (up to 4 MiB) goes to `_head` first; what stands behind it is not read.
+    """
+
+    name: ClassVar[str]
+    paths: ClassVar[tuple[str, ...]]
+    longest: ClassVar[int] = LONGEST  # bytes of a record
+
+    def __init__(self) -> None:
+        self._elements = Elements(self.paths, self.longest)
+        self._before = b""
+        self._begin()
+
+    @classmethod
+    def restore(cls, state: bytes) -> TranscriptDocument[Any]:
+        saved = msgspec.msgpack.decode(state, type=_DocumentState)
+        made = cls()
+        made._elements, made._before = saved.elements, saved.before
+        made._loaded(saved.own)
+        return made
+
+    @property
+    def state(self) -> bytes:
+        return msgspec.msgpack.encode(_DocumentState(self._elements, self._before, self._saved()))
+
+    def feed(self, data: bytes) -> list[Read]:
+        waited = self._elements.phase == "before"
+        if waited:
+            self._before += data[: max(0, BEGINNING + 1 - len(self._before))]
+        records = self._elements.feed(data)
+        return [*self._headed(), *self._every(records)] if waited else self._every(records)
+
+    def finish(self) -> list[Read]:
+        waited = self._elements.phase == "before"
+        records = self._elements.finish()
+        found = [*self._headed(), *self._every(records)] if waited else self._every(records)
+        elements = self._elements
+        if elements.phase == "inside" or (elements.phase == "before" and elements.rest.strip()):
+            inside = elements.phase == "inside"
+            message = "the document ends before its list does" if inside else "a document without its list of messages"
+            code = Code.TORN_LAST_LINE if inside else Code.UNREADABLE_LINE
+            found.append(problem(code, message, Line(elements.line, elements.byte, b"")))
+        self._last()
+        return [*found, *self._taken()]
+
+    def _headed(self) -> list[Read]:
+        if self._elements.phase == "before":
+            return []
+        before, self._before = self._before.removeprefix(BOM).lstrip(SPACE), b""
+        begun = before[: max(0, array_at(before, self.paths))] if before[:1] == b"{" else b""
+        closed = (begun + b"]" + b"}" * depth for depth in (1, 2, 3))
+        self._line = Line(1, 0, next(filter(is_json, closed), b"{}"))
+        self._head(self._line.data)
+        return self._taken()
+
+    def _head(self, data: bytes) -> None:
+        """Emit what stands before the records: a JSON object, whose list is empty."""
+
+    def _every(self, records: list[Line]) -> list[Read]:
+        found: list[Read] = []
+        for record in records:
+            large = too_many() if is_crowded(record.data) else "" if record.data else too_much(self.longest)
+            if large:
+                found.append(problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {large}", record))
+                continue
+            made = self._modelled(record)
+            unreadable = f"unreadable record: {fault(record.data)}" if made is None else ""
+            found += [problem(Code.UNREADABLE_LINE, unreadable, record)] if made is None else made
+        return found
