@@ -40,9 +40,18 @@ def test_a_log_is_compacted_and_its_lines_stay():
     assert len(lore("fold", "s.jsonl", "--json").json["timeline"]) == 3
 
 
-def test_a_compaction_that_makes_prompts_longer_says_that_each_turn_costs_more():
-    """It read "each later one saves -$0.0000"."""
+def test_a_compaction_that_would_make_the_prompt_longer_is_not_made_and_says_so():
     put("s.jsonl", talk(2).replace(b"x" * 400, b"x").replace(b"y" * 400, b"y"))
+    before = Path("s.jsonl").read_bytes()
+    ran = compact()
+    assert (ran.code, Path("s.jsonl").read_bytes()) == (0, before)
+    assert ran.out == ("Nothing was compacted: the messages that would go are too short for a summary (6 tokens).\n")
+
+
+def test_what_sources_add_may_make_prompts_longer_and_says_that_each_turn_costs_more():
+    """It read "each later one saves -$0.0000"."""
+    command = json.dumps([sys.executable, "-c", "print('news ' * 1600)"])
+    put("p.toml", POLICY + f'[[context_sources]]\nname = "x"\ncommand = {command}\n'.encode())
     out = compact().out
     assert re.search(r"each later one costs \$0\.\d+ more", out)
     assert "-$" not in out

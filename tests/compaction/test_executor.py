@@ -14,7 +14,7 @@ from lore.compaction.memory.conversation import to_learn
 from lore.compaction.settings import Compaction
 from lore.compaction.tracker import Tracker
 from lore.model.events import MAIN
-from model.making import Fold, append, event, said, started, user
+from model.making import ANSWER, Fold, append, event, said, started, user
 from storing import opened
 
 
@@ -62,13 +62,13 @@ def test_what_goes_is_learnt_from_before_it_is_summed_up_and_outside_context_nev
     assert (noting.order, noting.learnt) == (["learn", "summarize"], ["u1", "a1", "a2"])
 
 
-def test_what_goes_is_learnt_from_before_sources_are_asked_too():
+def test_sources_are_asked_last_when_it_is_sure_that_something_is_compacted():
     state, tracker = talk(4)
     noting = Noting()
     firing = firing_of(state, tracker, Compaction(keep_recent=4), "manual")._replace(window=Window(0, 1))
     means = Dependencies(noting, lambda _: noting.order.append("ask") or (), b"key", learn=noting.learn)
     prepare(state, MAIN, firing, Compaction(), means)
-    assert noting.order == ["learn", "ask", "summarize"]
+    assert noting.order == ["learn", "summarize", "ask"]
 
 
 @pytest.mark.parametrize(("share", "stay"), [(80, 10), (95, 4)])
@@ -125,7 +125,7 @@ def test_a_memory_that_fails_holds_up_no_compaction(tmp_path):
 def test_what_was_said_and_is_pruned_is_known_afterwards(tmp_path):
     store = opened("memory", tmp_path)
     made, tracker = Fold(started(session_id="s1")), Tracker()
-    for item in (user("u1", "I prefer tabs over spaces."), said("a1"), user("u2", "and now?"), said("a2")):
+    for item in (user("u1", "I prefer tabs over spaces."), said("a1", ANSWER), user("u2", "and now?"), said("a2")):
         made.take(append(item))
         tracker.feed(append(item))
     settings = Compaction(keep_recent=2)
@@ -163,7 +163,7 @@ def test_a_bill_that_cannot_be_measures_nothing(bills):
     """A turn that was billed as nothing made the window four times as wide, and an overflow was not seen."""
     chain, tracker = billed_as(*bills)
     assert scale_of(tracker, chain).rate == 1
-    settings = Compaction(window=360, keep_recent=2)
+    settings = Compaction(window=360, keep_recent=2, summary_tokens=50)
     assert (firing := judged(tracker, chain, settings, ("overflow",), now=None)) is not None
     assert firing.trigger == "overflow"
 

@@ -17,7 +17,7 @@ from lore.model.items import CompactDivider
 from lore.session import event
 from lore.store.session import StoredSession
 from lore.store.sqlite import Memory
-from model.making import said, user
+from model.making import ANSWER, said, user
 
 pytestmark = pytest.mark.usefixtures("state")
 
@@ -57,7 +57,8 @@ def begun(store):
 def exchange(kept, number, at, text="hi"):
     kept.apply(event("append", item=user(f"u{number}", text), at=stamp(at)))
     kept.begin_turn(at=stamp(at))
-    kept.apply(event("append", item=said(f"a{number}")), event("turn_completed", turn=kept.turns, at=stamp(at + 1)))
+    kept.apply(event("append", item=said(f"a{number}", ANSWER)))
+    kept.apply(event("turn_completed", turn=kept.turns, at=stamp(at + 1)))
     kept.save()
 
 

@@ -24,7 +24,7 @@ from lore.compaction.summarizers import dependencies_of
 from lore.config import policy
 from lore.session import event
 from lore.store.session import StoredSession
-from model.making import call, said, user
+from model.making import ANSWER, call, said, user
 from storing import opened
 
 pytestmark = pytest.mark.usefixtures("state")
@@ -50,7 +50,9 @@ def spoken(kept, number, at, text="hi", *, calls=0, source="user"):
     """An exchange; returns the bytes of its prompt up to the tail."""
     kept.apply(event("append", item=user(f"u{number}", text, source=source), at=stamp(at)))
     prompt = kept.begin_turn(at=stamp(at))
-    made = [call(f"c{number}.{one}", call_id=f"t{number}.{one}") for one in range(calls)] or [said(f"a{number}", "ok")]
+    made = [call(f"c{number}.{one}", call_id=f"t{number}.{one}") for one in range(calls)] or [
+        said(f"a{number}", ANSWER)
+    ]
     kept.apply(*[event("append", item=one, at=stamp(at + 1)) for one in made])
     kept.apply(event("turn_completed", turn=kept.turns, at=stamp(at + 1)))
     kept.save()

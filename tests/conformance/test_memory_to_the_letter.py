@@ -6,10 +6,28 @@ the rooms.
 
 from __future__ import annotations
 
-from lore.compaction.base import SourceText
+import pytest
+
+from cli.compacting import compact, dry, talk
+from cli.running import put
+from lore.compaction.activity import tokens_of
+from lore.compaction.base import SourceText, SummaryAnswer
+from lore.compaction.executor import Dependencies, execute, judged
+from lore.compaction.hooks import Continuous
+from lore.compaction.settings import Compaction
+from lore.compaction.store_watch import Hands, Watch
+from lore.compaction.tracker import Tracker
 from lore.compaction.untrusted import context_refresh
+from lore.model.events import MAIN, CompactApplied, ToolResultCleared
+from lore.run.rules import packaged
+from lore.session import event
+from lore.store.session import StoredSession
+from lore.store.sqlite import Memory
+from model.making import Fold, append, call, said, started, user
+from waiting import Script
 
 KEY = b"a key of the store"
+NOON = 1_772_366_400.0  # 2026-03-01T12:00:00Z
 
 
 def test_each_source_is_wrapped_by_itself_and_named():
@@ -28,3 +46,114 @@ def test_each_source_is_wrapped_by_itself_and_named():
     assert "dentist at ten" in lines[begins[1] : ends[1]]
     assert "free all day" in lines[begins[0] : ends[0]]
     assert lines[begins[0]].split()[1] != lines[begins[1]].split()[1]
+
+
+# 004: a compaction that would enlarge the prompt does not happen: it says so, and tries the next stage
+
+
+class Verbose:
+    """A model that answers at a length of its own, whatever it is told."""
+
+    name = "verbose"
+
+    def __init__(self, size=4_000):
+        self.size, self.asked = size, []
+
+    def summarize(self, request):
+        self.asked.append(request)
+        return SummaryAnswer("w" * self.size)
+
+
+def begun(*items):
+    made, tracker = Fold(started(session_id="s1")), Tracker()
+    for item in items:
+        made.take(append(item))
+        tracker.feed(append(item))
+    return made.state, tracker
+
+
+def talked(count, size=100):
+    return [
+        item for n in range(count)
+        for item in (user(f"u{size}-{n}", "x" * size), said(f"a{size}-{n}", "y" * size))
+    ]  # fmt: skip
+
+
+def compacted(state, tracker, settings, trigger, summarizer):
+    told = []
+    firing = judged(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+    done = execute(state, MAIN, firing, settings, Dependencies(summarizer, tell=told.append), at=None)
+    return done, told
+
+
+def test_a_compaction_that_would_enlarge_the_prompt_does_not_happen():
+    """004: an overflow made a prompt of 372 tokens one of 536; it is left as it is, and said so."""
+    state, tracker = begun(*talked(7))
+    settings = Compaction(window=372, summary_tokens=200)
+    done, told = compacted(state, tracker, settings, "overflow", Verbose(1_600))
+    applied = [one for one in done.events if isinstance(one, CompactApplied)]
+    assert [(one.pre_tokens, one.post_tokens < 350) for one in applied] == [(350, True)]
+    assert told == ["an overflow with a summary by rule: the summariser's would make the prompt longer"]
+    manual, told = compacted(state, tracker, Compaction(keep_recent=6), "manual", Verbose())
+    assert (manual.events, manual.pruned) == ((), 0)
+    assert told == [f"no manual compaction: {manual.refused}"]
+    assert manual.refused.startswith("the prompt would go from 350 to ")
+
+
+def test_an_overflow_tries_its_next_stages_and_says_so():
+    """004: … and tries the next stage: the last 10, the last 4, long results alone."""
+    result = call("c1", "t1", name="read", input={}, status="completed", output="z" * 4_000)
+    state, tracker = begun(*talked(5, 800), *talked(4, 4), result, said("a9"))
+    window, model = 100 * tokens_of(state.chain(MAIN).entries) // 89, Verbose(100_000)
+    done, told = compacted(state, tracker, Compaction(window=window), "overflow", model)
+    assert [len(request.entries) for request in model.asked] == [10, 16]
+    assert [type(one) for one in done.events] == [ToolResultCleared]
+    assert [line.partition(":")[0] for line in told] == ["no overflow compaction"] * len(model.asked)
+    assert all(line.endswith("; the next stage is tried") for line in told)
+
+
+def test_a_full_window_makes_room_with_a_summary_by_rule_where_the_models_would_enlarge_it():
+    """004: the next try of an overflow that has to make room."""
+    state, tracker = begun(*talked(8, 400))
+    window = 100 * tokens_of(state.chain(MAIN).entries) // 95
+    done, _ = compacted(state, tracker, Compaction(window=window), "overflow", Verbose(900_000))
+    (applied,) = [one for one in done.events if isinstance(one, CompactApplied)]
+    assert applied.post_tokens < applied.pre_tokens
+    assert b"[System: 12 earlier messages were removed" in bytes(applied.summary)
+
+
+@pytest.mark.usefixtures("desk", "state")
+def test_a_dry_run_and_the_command_decide_alike_and_by_the_estimate_that_they_print():
+    """004: the cost is counted by the same estimate as the decision."""
+    put("p.toml", b"continuous_interval = 2\nkeep_recent = 2\n")
+    put("short.jsonl", talk(3).replace(b"x" * 400, b"x").replace(b"y" * 400, b"y"))
+    tried = dry("short.jsonl")
+    assert tried["triggers"] == []
+    assert "once a trigger was due and pruned nothing: the prompt would not have become shorter" in tried["notes"]
+    assert compact("short.jsonl", "--trigger", "cadence").out.startswith("Nothing was compacted: ")
+    put("long.jsonl", talk(6))
+    fired = [*dry("long.jsonl")["triggers"], *compact("long.jsonl", "--json").json["triggers"]]
+    assert len(fired) > 1
+    assert all(one["after_tokens"] < one["before_tokens"] for one in fired)
+
+
+@pytest.mark.usefixtures("state")
+def test_hooks_and_a_watch_leave_a_session_as_it_is_and_say_so(monkeypatch):
+    """004: in hooks and a watch alike."""
+    store, model = Memory(), Verbose()
+    kept = StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
+    for number in (1, 2):
+        at = f"2026-03-01T11:00:0{number}Z"
+        kept.apply(event("append", item=user(f"u{number}", "x" * 400), at=at))
+        kept.begin_turn(at=at)
+        kept.apply(event("append", item=said(f"a{number}", "y" * 400)))
+        kept.apply(event("turn_completed", turn=kept.turns, at=at))
+        kept.save()
+    head, told = kept.head, []
+    settings = Compaction(continuous_interval=2, keep_recent=2, gap_secs=60)
+    done = Continuous(kept, settings, Dependencies(model, tell=told.append)).before_turn(NOON)
+    assert (done.events, bool(done.refused), kept.head) == ((), True, head)
+    monkeypatch.setattr("lore.compaction.store_watch.dependencies_of", lambda *_: Dependencies(model, tell=told.append))
+    watch = Watch(store, settings, packaged(), Hands(Script(), lambda _: None, told.append, lambda: NOON))
+    assert (watch.run(), store.load("s1").head) == (0, head)
+    assert [line.partition(":")[0] for line in told] == ["no gap compaction", "no cadence compaction"]

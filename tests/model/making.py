@@ -46,6 +46,10 @@ def said(uuid: str, text: str = "hi", **fields: Any) -> dict[str, Any]:
     return {"type": "assistant_message", "uuid": uuid, "text": text, **fields}
 
 
+ANSWER = "The reader takes each line as it comes, and the writer keeps what was read. " * 5
+"""An answer that is longer than a summary of a few has to be."""
+
+
 def call(uuid: str, call_id: str, **fields: Any) -> dict[str, Any]:
     """A tool call."""
     base = {"type": "tool_call", "uuid": uuid, "call_id": call_id, "name": "ls", "input": {"p": 1}, "status": "running"}

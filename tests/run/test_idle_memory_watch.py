@@ -16,7 +16,7 @@ from lore.run.compaction import watch
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.session import StoredSession
-from model.making import said, user
+from model.making import ANSWER, said, user
 from run.test_compacting_watch import BEGUN, CADENCE, Counting
 from waiting import Script
 
@@ -34,7 +34,7 @@ def exchange(kept, number, text="hi"):
     at = f"2026-09-01T00:{number // 60:02}:{number % 60:02}Z"
     kept.apply(event("append", item=user(f"u{number}", text), at=at))
     kept.begin_turn(at=at)
-    kept.apply(event("append", item=said(f"a{number}"), at=at), event("turn_completed", turn=kept.turns, at=at))
+    kept.apply(event("append", item=said(f"a{number}", ANSWER), at=at), event("turn_completed", turn=kept.turns, at=at))
     kept.save()
 
 

@@ -107,13 +107,17 @@ class Summarizer(Protocol):
 
 
 class Done(NamedTuple):
-    """The events of a compaction (none: nothing was to be done), how many messages go and stay, tokens of context."""
+    """The events of a compaction (none: nothing was to be done), how many messages go and stay, tokens of context.
+
+    `refused` says why nothing is pruned where something was due: the prompt would not have become shorter.
+    """
 
     trigger: Trigger
     events: tuple[Event, ...]
     pruned: int
     kept: int
     context_tokens: int
+    refused: str = ""
 
     @property
     def rewrites(self) -> bool:

@@ -12,14 +12,14 @@ and the cache with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.compaction.activity import Entries, bytes_of, calls_tools, in_tokens, is_message, tokens_of
-from lore.compaction.base import Cut, Firing, Shortened
+from lore.compaction.base import BYTES_PER_TOKEN, Cut, Firing, Shortened
 from lore.model.canonical import encode, text_of
 from lore.model.items import (
     NULL,
@@ -114,7 +114,8 @@ def stages(
     """Return what an overflow does; None below 70 %, and where it is calm enough and nothing can go.
 
     `tokens` estimates the entries where that is known, `overhead` what stands before them; `reserve` is kept free
-    for a summary that is longer than the marker. A `window` of 0 is unknown: it never overflows.
+    for a summary that is longer than the marker, as far as it may be (`summary_room`). A `window` of 0 is unknown: it
+    never overflows.
     """
     before = overhead + (tokens_of(entries) if tokens is None else tokens)
     if _share(before, window) <= CALM:
@@ -130,21 +131,42 @@ def stages(
         return second if second.cut.place and gains else None
     stay = kept(entries, second.cut)
     cuts = [Shortened(name, text) for name, call in latest(stay).items() if (text := shortened(call)) is not None]
-    reserve = reserve if second.cut.place else 0
+    reserve = summary_room(pruned(entries, second.cut), reserve)
     after = overhead + _with_summary(with_results(stay, cuts), second.marker, reserve)
     return second._replace(shortened=tuple(cuts), tokens=after, final=_share(after, window) > FULL)
+
+
+def next_stage(entries: Entries, firing: Firing) -> Firing | None:
+    """Return what an overflow does whose cut would not make the prompt shorter: the last 4 messages stay, else long
+    results alone are cut; None where nothing is left to do, and for other triggers, which have one stage.
+    """
+    if firing.trigger != "overflow" or not firing.cut.place:
+        return None
+    second = _drop(entries, SECOND, 0, 0)
+    if second is not None and second.cut.place > firing.cut.place:
+        return firing._replace(cut=second.cut, marker=second.marker if firing.marker else "")
+    cuts = [Shortened(name, text) for name, call in latest(entries).items() if (text := shortened(call)) is not None]
+    return firing._replace(cut=Cut(0), marker="", shortened=tuple(cuts)) if cuts else None
 
 
 def _share(tokens: int, window: int) -> float:
     return 100 * tokens / window if window > 0 else 0
 
 
+def summary_room(gone: Sequence[Entry], most: int) -> int:
+    """Return how many tokens a summary of these entries may have: at most nine tenths of theirs, so that one which
+    keeps to that makes the prompt shorter.
+    """
+    return min(most, sum(map(bytes_of, gone)) // BYTES_PER_TOKEN * 9 // 10)
+
+
 def _drop(entries: Entries, keep: int, overhead: int, reserve: int) -> Firing | None:
     made = cut(entries, keep)
     if made is None:
         return None
-    marker = MARKER.format(sum(is_message(entry.item) for entry in pruned(entries, made)))
-    after = overhead + _with_summary(kept(entries, made), marker, reserve)
+    gone = pruned(entries, made)
+    marker = MARKER.format(sum(is_message(entry.item) for entry in gone))
+    after = overhead + _with_summary(kept(entries, made), marker, summary_room(gone, reserve))
     return Firing("overflow", made, marker=marker, tokens=after)
 
 

@@ -1,7 +1,8 @@
-"""Execute a firing: learn from what goes, ask outside sources, have a summary made, make the events.
+"""Execute a firing: learn from what goes, have a summary made, ask outside sources, make the events.
 
 A summary that fails raises, and the caller prunes nothing, except in an overflow above 90 %, which has to make room:
-its marker and the built-in summary are used instead, and `tell` hears why. May run in another thread than the
+its marker and the built-in summary are used instead, and `tell` hears why. A compaction that would not make the
+prompt shorter is not made: `tell` hears that, and an overflow tries its next stage. May run in another thread than the
 session's: states are immutable. The same session, firing and texts give the same events: `compact_started`,
 `compact_applied`, the results that an overflow cuts, and outside context as `context_persisted`, directly before the
 next real user message.
@@ -10,7 +11,7 @@ next real user message.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from msgspec import Raw, structs
 from lore.cache.bills import total, unbelievable
 from lore.compaction.activity import Entries, in_tokens, messages, overhead, tokens_of
 from lore.compaction.base import (
+    Cut,
     Done,
     Firing,
     SourceText,
@@ -30,7 +32,7 @@ from lore.compaction.base import (
     Window,
 )  # fmt: skip
 from lore.compaction.costs import BillScale, Cache, PromptSizes, cheapest
-from lore.compaction.cuts import kept, latest, opening, pruned, with_results
+from lore.compaction.cuts import kept, latest, next_stage, opening, pruned, summary_room, with_results
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import summarized
 from lore.compaction.policy import due
@@ -66,15 +68,12 @@ def compacted(
     gone, stay = _parted(held, firing)
     events: list[Event] = []
     if firing.cut.place:
-        text = Raw(encode(summary or firing.marker)) if summary or firing.marker else NULL
-        divider = Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)
-        before = overhead(held)
+        before, after, text = _sizes(held, firing, summary)
         # What is pruned holds the previous divider, so every uuid differs.
         parts = [session.id, name, *[entry.item.uuid for entry in gone], "", *[entry.item.uuid for entry in stay]]
         digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
         made = CompactApplied(
-            uuid=f"compact-{digest[:32]}", trigger=firing.trigger, pre_tokens=before + tokens_of(held.entries),
-            post_tokens=before + tokens_of([divider, *with_results(stay, firing.shortened)]),
+            uuid=f"compact-{digest[:32]}", trigger=firing.trigger, pre_tokens=before, post_tokens=after,
             preserved_uuids=tuple([entry.item.uuid for entry in stay]) or None, summary=text, chain=name, at=at,
         )  # fmt: skip
         events += (CompactStarted(trigger=firing.trigger, pre_tokens=made.pre_tokens, chain=name, at=at), made)
@@ -91,6 +90,67 @@ def compacted(
         ContextPersisted(turn=turn, insert_at=place, content=text, outside=True, chain=name, at=at) for text in outside
     ]
     return tuple(events)
+
+
+class _Sizes(NamedTuple):
+    """Estimates of a prompt in tokens, as compactions are decided by and logged, and the divider's text as JSON."""
+
+    before: int
+    after: int
+    summary: Raw
+
+
+def _sizes(chain: Chain, firing: Firing, summary: str) -> _Sizes:
+    """Measure a compaction, outside context left out: who asks for it wants more to be said. Costs O(entries)."""
+    head, stay = overhead(chain), _parted(chain, firing)[1]
+    text = Raw(encode(summary or firing.marker)) if summary or firing.marker else NULL
+    divider = [Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)] if firing.cut.place else []
+    after = tokens_of([*divider, *with_results(stay, firing.shortened)])
+    return _Sizes(head + tokens_of(chain.entries), head + after, text)
+
+
+LEAST = 48  # tokens: a summary that has less room says nothing (the first line of the built-in one takes 27)
+
+
+class Shorter(NamedTuple):
+    """A firing that makes the prompt shorter, with its summary; `refused`: why nothing is pruned (its cut is at 0)."""
+
+    firing: Firing
+    summary: str = ""
+    refused: str = ""
+
+
+def shorter(
+    chain: Chain, firing: Firing, settings: Compaction, summaries: Callable[[Firing, SummaryRequest], Iterable[str]], *,
+    tell: Tell,
+) -> Shorter:  # fmt: skip
+    """Return the first stage of a firing that makes the prompt shorter; `tell` hears of each that does not.
+
+    `summaries` are tried in turn, as few as it takes, and never asked for where there is no room for one.
+    """
+    stage, refused = firing, ""
+    while stage is not None and stage.cut.place:
+        request = request_of(chain, stage, settings)
+        fits = request.tokens >= min(LEAST, settings.summary_tokens)
+        if not fits:
+            gone = tokens_of(pruned(chain.entries, stage.cut))
+            refused = f"the messages that would go are too short for a summary ({gone:,} tokens)"
+        for summary in summaries(stage, request) if fits else ():
+            sizes = _sizes(chain, stage, summary)
+            if sizes.after < sizes.before:
+                return Shorter(stage, summary)
+            refused = f"the prompt would go from {sizes.before:,} to {sizes.after:,} tokens"
+        stage = next_stage(chain.entries, stage)
+        goes_on = "" if stage is None else "; the next stage is tried"
+        tell(f"no {firing.trigger} compaction: {refused}{goes_on}")
+    if stage is not None and stage.shortened:
+        return Shorter(stage)
+    return Shorter(Firing(firing.trigger, Cut(0), _alone(firing)), refused=refused)
+
+
+def _alone(firing: Firing) -> Window | None:
+    """Return the window of sources that are asked though nothing is pruned: not at a cadence, which comes again."""
+    return None if firing.trigger == "cadence" else firing.window
 
 
 def _parted(chain: Chain, firing: Firing) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
@@ -142,6 +202,7 @@ class Prepared(NamedTuple):
     summary: str
     context: str
     ids: tuple[str, ...]  # of the entries before the cut
+    refused: str = ""
 
 
 def execute(
@@ -158,22 +219,28 @@ def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, 
     held, tell = settled(session.chain(chain)), dependencies.tell
     if firing.final:
         tell("what stays fills more than 90 % of the window even so: nothing more can go")
-    if dependencies.learn is not None and firing.cut.place:
-        dependencies.learn(held.entries, firing.cut.place)
-    context = summary = ""
+
+    def summaries(stage: Firing, request: SummaryRequest) -> Iterator[str]:
+        if dependencies.learn is not None:  # from all that this stage drops
+            dependencies.learn(held.entries, stage.cut.place)
+        why = "the summariser's would make the prompt longer"
+        try:
+            yield summarized(dependencies.summarizer, request, settings, tell=tell)
+        except SummaryError as error:
+            if not stage.marker:
+                raise
+            why = error.message
+        if stage.marker:  # room has to be made
+            tell(f"an overflow with a summary by rule: {why}")
+            most = max(0, request.tokens - in_tokens(len(stage.marker)) - 1)
+            yield f"{stage.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
+
+    firing, summary, refused = shorter(held, firing, settings, summaries, tell=tell)
+    context = ""
     if firing.window is not None and dependencies.ask is not None:
         answers = dependencies.ask(firing.window)
         context = context_refresh(answers, session_id=session.id, key=dependencies.key, at=firing.window.end)
-    if firing.cut.place:
-        request = request_of(held, firing, settings)
-        try:
-            summary = summarized(dependencies.summarizer, request, settings, tell=tell)
-        except SummaryError as error:
-            if not firing.marker:
-                raise
-            tell(f"an overflow with a summary by rule: {error.message}")
-            summary = f"{firing.marker}\n\n{Extractive().summarize(request).text}".strip()
-    return Prepared(firing, summary, context, _ids(held, firing))
+    return Prepared(firing, summary, context, _ids(held, firing), refused)
 
 
 def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None) -> Done | None:
@@ -185,7 +252,7 @@ def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None
     events = compacted(session, chain, firing, prepared.summary, prepared.context, at=stamp)
     gone, stay = map(messages, _parted(held, firing))
     context = in_tokens(len(prepared.context.encode("utf-8", "replace")))
-    return Done(firing.trigger, events, gone, stay, context)
+    return Done(firing.trigger, events, gone, stay, context, prepared.refused)
 
 
 def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:
@@ -243,7 +310,7 @@ def waits(
     if not cache.is_warm(rhythm.pause(now)):
         return False
     until, scale = rhythm.until(cache.lives), scale_of(tracker, chain)
-    after = tokens_of(kept(chain.entries, firing.cut)) + settings.summary_tokens
+    after = tokens_of(kept(chain.entries, firing.cut)) + request_of(chain, firing, settings).tokens
     before = tokens_of(chain.entries)
     grown = before // max(1, rhythm.requests)
     sizes = PromptSizes(scale.prompt(before), scale.prompt(after), scale.head, grown)
@@ -261,4 +328,5 @@ def request_of(chain: Chain, firing: Firing, settings: Compaction) -> SummaryReq
     for entry in gone:
         if isinstance(entry.item, CompactDivider) and not is_absent(entry.item.summary):
             previous = text_of(bytes(entry.item.summary))
-    return SummaryRequest(gone, opening(chain.entries, firing.cut), previous, settings.summary_tokens)
+    tokens = summary_room(gone, settings.summary_tokens)
+    return SummaryRequest(gone, opening(chain.entries, firing.cut), previous, tokens)

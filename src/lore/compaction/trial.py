@@ -209,6 +209,9 @@ def notes(totals: CompactedTotals, settings: Compaction, plan: Plan, seen: Track
         yield f"how near it came: {', '.join(near)}"
     if settings.gap_secs and not seen.is_timed:
         yield UNTIMED
+    if plan.refused:
+        times = "once" if plan.refused == 1 else f"{plan.refused:,} times"
+        yield f"{times} a trigger was due and pruned nothing: the prompt would not have become shorter"
     if totals.fired:
         yield "the agent is taken to have gone on as it did: whether it would have missed what was pruned, no bill says"
     if totals.fired and settings.summarizer != "extractive":

@@ -21,7 +21,7 @@ from lore.compaction.activity import TimelineSizes, in_tokens, messages, overhea
 from lore.compaction.base import Firing, Trigger
 from lore.compaction.costs import FREE, BillScale, Cache, Moment, PromptSizes, cost_of, dollars, summary_price
 from lore.compaction.cuts import kept, pruned
-from lore.compaction.executor import compacted, in_estimates, request_of, timestamp
+from lore.compaction.executor import compacted, in_estimates, shorter, timestamp
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import PolicyInput, due, silence
 from lore.compaction.settings import Compaction
@@ -33,6 +33,7 @@ from lore.model.items import ToolCall
 from lore.model.results import BilledResult
 from lore.model.results_simulate import CompactedSide, Figures, Fired
 from lore.model.state import Chain, Entry, Session, settled
+from lore.store.registry import silent
 
 
 class Counterfactual:
@@ -169,14 +170,16 @@ class TrialFiring:
 
 
 class Plan:
-    """A counterfactual session with a policy. `pause` is the longest that ended when somebody spoke, in seconds."""
+    """A counterfactual session with a policy. `pause` is the longest that ended when somebody spoke, in seconds;
+    `refused` counts firings that prune nothing, since the prompt would not have become shorter.
+    """
 
     def __init__(self, format: str, settings: Compaction, rules: Rules, moment: Moment) -> None:
         self.session = Counterfactual(format)
         self.moment = moment
         self.ledger = Ledger()
         self.firings: list[TrialFiring] = []
-        self.overfull = 0
+        self.overfull = self.refused = 0
         self.pause: float | None = None
         self._settings = settings
         self._rules = rules
@@ -212,9 +215,14 @@ class Plan:
 
     def _fire(self, firing: Firing, known: RecordedState, chain: Chain, at: float | None) -> None:
         session, settings, scale = self.session, self._settings, known.scale
+        firing, summary, refused = shorter(
+            chain, firing, settings, lambda _, request: (EXTRACTIVE.summarize(request).text,), tell=silent
+        )
+        self.refused += bool(refused)
+        if not (firing.cut.place or firing.shortened or firing.window):
+            return
         gone = pruned(chain.entries, firing.cut) if firing.cut.place else ()
         stay = kept(chain.entries, firing.cut) if firing.cut.place else tuple(chain.entries)
-        summary = EXTRACTIVE.summarize(request_of(chain, firing, settings)).text if gone else ""
         before = session.tokens(chain.id)
         # Sources that are asked alone leave one event, whatever they say: a space stands for it.
         unsaid = " " if firing.window is not None and not gone else None

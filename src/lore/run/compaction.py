@@ -114,7 +114,10 @@ class Compacting:
             why = "the cache is warm, and waiting until it is cold costs less"
             return f'Nothing was compacted: {why} (when = "cheapest").'
         done = execute(session, chain.id, firing, settings, dependencies._replace(learn=learn), at=now)
-        return done if done.events else f"{few}, and no source had anything to say."
+        if done.events:
+            return done
+        why = f"Nothing was compacted: {done.refused}" if done.refused else few
+        return f"{why}, and no source had anything to say." if firing.window is not None else f"{why}."
 
     def result(self, made: Done | str, place: str) -> Compacted:
         """Return what was done: the events are written to `place`, or nothing is."""
@@ -127,7 +130,7 @@ class Compacting:
         answer = f"{len(made.events):,} events were {verb} {written}."
         return replace(
             _result(self._path, answer, problems=self._problems), triggers=[fired], events=len(made.events),
-            written=written,
+            written=written, notes=[f"nothing was pruned: {made.refused}"] if made.refused else [],
         )  # fmt: skip
 
 
