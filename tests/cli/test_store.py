@@ -43,9 +43,62 @@ def test_sessions_are_listed_by_their_ids_and_by_project(url):
     assert ids(url, "--project", "none") == []
     ran = store("list", url=url)
     assert ran.out.splitlines()[-1].endswith(f" bytes in {url}")
-    assert ran.out.startswith("a  3 events, ")
-    assert ", project p, updated 20" in ran.out.splitlines()[0]
-    assert ", project p, forked from a, updated 20" in ran.out.splitlines()[1]
+    assert ran.out.startswith("a  0 turns, 3 events, ")
+    assert ", project p, last used 20" in ran.out.splitlines()[0]
+    assert ", project p, forked from a, last used 20" in ran.out.splitlines()[1]
+
+
+TURN = record("turn_started", turn=1, at="2026-03-01T12:00:00+01:00")
+
+
+def used(url):
+    """A store with sessions of two users and two agents; one was used in March, one in April, one has no time."""
+    put("logs/a.jsonl", log(header(session_id="a", user_id="alice", at="2026-01-01T00:00:00Z"), TURN, DELTA))
+    later = record("turn_started", turn=1, at="2026-04-01T00:00:00Z")
+    put("logs/b.jsonl", log(header(session_id="b", user_id="alice", agent_id="helper"), later, TURN, later))
+    put("logs/c.jsonl", log(header(session_id="c", user_id="al\x1b[2Jice")))
+    answered("import", "logs", url=url)
+
+
+@each_store
+def test_a_list_says_whose_sessions_are_their_turns_and_their_last_use(url):
+    used(url)
+    rows = {row["session_id"]: row for row in answered("list", url=url)["sessions"]}
+    facts = ("user_id", "agent_id", "turns", "used_at")
+    assert [rows["a"][name] for name in facts] == ["alice", None, 1, "2026-03-01T12:00:00+01:00"]
+    assert [rows["b"][name] for name in facts] == ["alice", "helper", 3, "2026-04-01T00:00:00Z"]
+    assert rows["c"]["user_id"] == "al\x1b[2Jice"
+    assert rows["c"]["used_at"] == rows["c"]["updated_at"]  # no event says a time: when it was saved
+    first, second, third, _ = store("list", url=url).out.splitlines()
+    assert first.endswith(", user alice, last used 2026-03-01T12:00:00+01:00")
+    assert second.startswith("b  3 turns, 4 events, ")
+    assert ", user alice, agent helper, last used 2026-04-01" in second
+    assert "\x1b" not in third
+    assert "last used   2026-03-01" in store("show", "a", url=url).out
+
+
+@each_store
+def test_a_list_is_narrowed_to_a_user_an_agent_and_a_time(url):
+    used(url)
+    assert ids(url, "--user", "alice") == ["a", "b"]
+    assert ids(url, "--user", "default") == []
+    assert ids(url, "--agent", "main") == ["a", "c"]
+    assert ids(url, "--user", "alice", "--agent", "helper") == ["b"]
+    assert ids(url, "--since", "2026-03-01T11:00:00Z") == ["a", "b", "c"]
+    assert ids(url, "--since", "2026-03-01T11:00:01Z") == ["b", "c"]
+    assert ids(url, "--since", "1d") == ["c"]
+    ran = store("list", "--since", "soon", url=url)
+    assert (ran.code, ran.out) == (2, "")
+    assert "hint: give an age (30m, 2h, 1d, 1w) or a date" in ran.err
+
+
+@each_store
+def test_a_session_without_a_time_is_told_where_a_time_chooses(url):
+    with closing(open_store(url)) as kept:
+        kept.create(dumps({"kind": "session_started", "session_id": "a"}))
+    ran = store("list", "--since", "1d", url=url)
+    assert (ran.code, ran.out) == (0, f"0 sessions, 0 events, 0 bytes in {url}\n")
+    assert ran.err == "note: 1 session says no time of use, and cannot be chosen by --since\n"
 
 
 @each_store
@@ -99,6 +152,11 @@ def test_a_session_is_moved_with_its_deltas_and_its_log_stays(url):
     assert store("move", "a", "q", url=url).out == "moved a to project q\n"
     assert ids(url, "--project", "q") == ["a"]
     assert answered("move", "d", "q", url=url, schema="store-written")["project_id"] == "q"
+    assert store("move", "c", "b", "c", "r", url=url).out == "moved c to project r\nmoved b to project r\n"
+    assert ids(url, "--project", "r") == ["b", "c"]
+    for args in (("c", "none", "q"), ("c", "d", "\x1b")):
+        assert store("move", *args, url=url).code == 2
+    assert ids(url, "--project", "r") == ["b", "c"]
     with closing(open_store(url)) as kept:
         assert [one.project_id for one in kept.prompt_deltas("a")] == ["q"]
     assert store("export", "a", url=url).out.encode() == Path("logs/a.jsonl").read_bytes()

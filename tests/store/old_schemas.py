@@ -66,7 +66,8 @@ def _sessions(tx):
         noted = bytes.fromhex(note(None if leaf is None else leaf.decode(), metadata))
         at = b"2026-01-02T03:04:05Z" if session_id == "s1" else None
         tx.execute(
-            "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO sessions (session, session_id, project_id, parent_session_id, created_at, updated_at, "
+            "leaf_id, metadata, head_number, head_digest, head_note, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (key, session_id, project_id, parent, at, at, leaf, metadata, len(lines), digests[-1], noted,
              sum(map(len, lines)) + len(lines)),
         )  # fmt: skip
@@ -90,7 +91,11 @@ def _checkpoints(tx):
     tx.execute("INSERT INTO checkpoints VALUES (1, 2, ?, ?, ?)", (digest, b"a reader", b"folded"))
 
 
-_ROWS = (_sessions, _deltas, _checkpoints)
+def _used(tx):
+    tx.execute("UPDATE sessions SET used_at = created_at WHERE session_id = 's1'")
+
+
+_ROWS = (_sessions, _deltas, _checkpoints, _used)
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)

@@ -131,13 +131,13 @@ def test_what_is_no_file_is_refused_and_nobody_waits_for_it(tmp_path, make):
 
 def test_a_store_is_stamped_with_its_version(tmp_path):
     begun(tmp_path)
-    assert json.loads((tmp_path / "lore-store.json").read_bytes()) == {"kind": "lore-store", "version": 1}
+    assert json.loads((tmp_path / "lore-store.json").read_bytes()) == {"kind": "lore-store", "version": 2}
 
 
 @pytest.mark.parametrize(
     ("stamp", "hint"),
     [
-        (b'{"kind":"lore-store","version":2}', "newer lore"),
+        (b'{"kind":"lore-store","version":3}', "newer lore"),
         (b'{"kind":"something","version":1}', "another folder"),
         (b'{"kind":"lore-store","version":0}', "another folder"),
         (b"not JSON", "another folder"),

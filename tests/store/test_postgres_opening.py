@@ -13,7 +13,7 @@ from lore.store.postgres import Postgres
 from lore.store.postgres_link import WRITE, Link
 from lore.store.registry import open_store, shown, silent
 from lore.store.sql_tables import LATEST, POSTGRES, STEPS, TABLES, take
-from lore.testing.stores.scenarios import add, begun, header, line, message
+from lore.testing.stores.scenarios import LATER, add, begun, header, line, message
 
 DELTA = line("prompt_delta", seq=1, selector={"target": "messages", "insert_at": 0, "x": 1}, content=[])
 
@@ -75,16 +75,23 @@ def made_by(version, url):
     link.close()
 
 
+OLDEST_COLUMNS = (
+    "session, session_id, project_id, parent_session_id, created_at, updated_at, leaf_id, metadata, head_number, "
+    "head_digest, head_note, size"
+)
+
+
 @pytest.mark.parametrize("version", range(1, LATEST))
 def test_what_an_older_lore_stored_is_there_and_written_on(bare, postgres, version):
     store = Postgres.open(bare, silent)
-    head = begun(store, message("u1"), DELTA, message("u2"), project_id="p")
+    turn = line("turn_started", turn=1, at=LATER)
+    head = begun(store, message("u1"), DELTA, message("u2"), turn, project_id="p", user_id="u", agent_id="a")
     before, deltas = store.load("s"), store.prompt_deltas("s")
     assert len(deltas) == 1
     store.close()
     rows = {
-        table: postgres.run(f"SELECT * FROM lore.{table} ORDER BY 1, 2", bare)
-        for table in ("sessions", "events", "prompt_deltas")
+        table: postgres.run(f"SELECT {columns} FROM lore.{table} ORDER BY 1, 2", bare)
+        for table, columns in (("sessions", OLDEST_COLUMNS), ("events", "*"), ("prompt_deltas", "*"))
     }
     postgres.take_back(bare, bare=True)
     made_by(version, postgres.lend())
@@ -98,7 +105,9 @@ def test_what_an_older_lore_stored_is_there_and_written_on(bare, postgres, versi
     assert told == [f"{shown(bare)}: brought from schema version {version} to {LATEST}"]
     assert store.load("s") == before
     assert store.prompt_deltas("s") == deltas
-    assert add(store, message("u3"), base=head).number == 5
+    (listed,) = store.list()
+    assert (listed.user_id, listed.agent_id, listed.turns, listed.used_at) == ("u", "a", 1, LATER)
+    assert add(store, message("u3"), base=head).number == 6
     store.bind("client", "s")
     assert store.verify().damage == ()
     store.close()

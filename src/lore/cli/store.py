@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
@@ -175,18 +176,34 @@ def append(session_id: SessionId, store: Url) -> int:
 def list_(
     store: Url,
     project: Project = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", help="The sessions of this user alone; `default`: also those that name none."),
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="The sessions of this agent alone; `main`: also those that name none.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Sessions used since then: 30m, 2h, 1d, 1w, or a date.")
+    ] = None,
     memory: Annotated[
         bool, typer.Option("--memory", help="List the sessions in which lore keeps memory, too.")
     ] = False,
     as_json: AsJson = False,
     color: Colour = None,
 ) -> int:
-    """List the stored sessions by their ids."""
-    from lore.report.stored import write_list
-    from lore.run.store_sessions import listed
+    """List the stored sessions by their ids: how long each is, whose, and when it was last used.
 
+    The last use is the last time that an event carries, where none does that of the last save.
+    """
+    from lore.recording import recent
+    from lore.report.stored import write_list
+    from lore.run.store_sessions import Selection, listed
+
+    after = None if since is None else recent.since(since, time.time())
     with opened(store) as kept:
-        answer(listed(kept, project, memory=memory), write_list, as_json=as_json, color=color)
+        found = listed(kept, Selection(project, user, agent, after, memory), tell)
+        answer(found, write_list, as_json=as_json, color=color)
     return 0
 
 
@@ -226,20 +243,21 @@ def delete(
 @app.command("move")
 @quiet_pipe
 def move(
-    session_id: SessionId,
-    project_id: Annotated[str, typer.Argument(metavar="PROJECT", help="The project that it belongs to from now on.")],
+    session_ids: Annotated[list[str], typer.Argument(metavar="SESSION_ID...", help="The ids of stored sessions.")],
+    project_id: Annotated[str, typer.Argument(metavar="PROJECT", help="The project that they belong to from now on.")],
     store: Url,
     as_json: AsJson = False,
     color: Colour = None,
 ) -> int:
-    """Make a session, and its prompt deltas, another project's."""
-    from lore.model.results_store import StoreWritten
+    """Make sessions, and their prompt deltas, another project's.
+
+    Nothing is moved where one of them is unknown.
+    """
     from lore.report.stored import write_written
+    from lore.run.store_sessions import moved
 
     with opened(store) as kept:
-        kept.move(session_id, project_id)
-    result = StoreWritten(store=kept.url, op="move", session_ids=[session_id], project_id=project_id)
-    answer(result, write_written, as_json=as_json, color=color)
+        answer(moved(kept, session_ids, project_id), write_written, as_json=as_json, color=color)
     return 0
 
 

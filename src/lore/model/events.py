@@ -276,8 +276,9 @@ class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):
 
     The delta is the `size` bytes behind this record, an event a line; `digests` has one for each (`lore.store.lines`).
     Before it come `after` events, `log` bytes with their ends, whose digest is `base`. The others are what the store
-    knows of the session from here on; where `metadata_at` is given, the record at that byte has the metadata. `byte`
-    is where this record stands, and `check` the CRC-32 of all before it in the record, 8 hex digits.
+    knows of the session from here on, `turns` and `used_at` behind the delta (`turns` None: an older lore wrote it);
+    where `metadata_at` is given, the record at that byte has the metadata. `byte` is where this record stands, and
+    `check` the CRC-32 of all before it in the record, 8 hex digits.
     """
 
     size: int
@@ -291,6 +292,8 @@ class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):
     project_id: str | None = None
     created_at: str | None = None
     updated_at: str | None = None
+    turns: int | None = None
+    used_at: str | None = None
     byte: int = 0
     check: str = ""
 

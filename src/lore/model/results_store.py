@@ -88,7 +88,11 @@ class StoredHead(Struct, frozen=True):
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
-    """One stored session; `bytes` is the size of its log, `events` the number of its last event."""
+    """One stored session; `bytes` is the size of its log, `events` the number of its last event.
+
+    `user_id` and `agent_id` are its header's. `turns` counts the model requests that it began, of all chains, and
+    `used_at` is the last time that an event carries, else that of the last save; null where the store does not know.
+    """
 
     session_id: str
     events: int
@@ -98,6 +102,10 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     leaf_id: str | None
     created_at: str | None
     updated_at: str | None
+    user_id: str | None
+    agent_id: str | None
+    turns: int | None
+    used_at: str | None
     head: StoredHead
 
 

@@ -31,13 +31,14 @@ def write_list(result: StoreList, out: Console) -> None:
 
 
 def _size(session: SessionRow) -> str:
-    return f"{counted(session.events, 'event')}, {counted(session.bytes, 'byte')}"
+    turns = "" if session.turns is None else f"{counted(session.turns, 'turn')}, "
+    return f"{turns}{counted(session.events, 'event')}, {counted(session.bytes, 'byte')}"
 
 
 def _parts(session: SessionRow) -> list[str]:
     parts = (
-        ("project", session.project_id), ("forked from", session.parent_session_id),
-        ("updated", session.updated_at or session.created_at),
+        ("user", session.user_id), ("agent", session.agent_id), ("project", session.project_id),
+        ("forked from", session.parent_session_id), ("last used", session.used_at),
     )  # fmt: skip
     return [f", {what} {value}" for what, value in parts if value is not None]
 
@@ -49,12 +50,15 @@ def write_shown(result: StoreShown, out: Console) -> None:
         ("session", session.session_id),
         ("log", _size(session)),
         ("head", f"event {session.head.number}, digest {session.head.digest}"),
+        ("user", session.user_id),
+        ("agent", session.agent_id),
         ("project", session.project_id),
         ("forked from", session.parent_session_id),
         ("forks", ", ".join(result.forks) or None),
         ("leaf", session.leaf_id),
         ("created", session.created_at),
         ("updated", session.updated_at),
+        ("last used", session.used_at),
         ("deltas", f"{result.prompt_deltas:,}" if result.prompt_deltas else None),
         ("metadata", counted(len(bytes(result.metadata)), "byte") if bytes(result.metadata) != b"{}" else None),
         ("checkpoint", None if kept is None else f"event {kept.number}, {counted(kept.bytes, 'byte')}"),

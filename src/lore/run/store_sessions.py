@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from msgspec import Raw
 from msgspec.structs import astuple
 
-from lore.compaction.memory.identities import of_users, refuse_header, refuse_reserved
+from lore.compaction.memory.identities import DEFAULT_USER, of_users, refuse_header, refuse_reserved
 from lore.errors import LoreError
 from lore.formats.lines import Lines
+from lore.model.events import MAIN
 from lore.model.results_store import (
     SessionRow,
     StoreAppended,
@@ -23,6 +24,7 @@ from lore.model.results_store import (
     StoreVerified,
     StoreWritten,
 )
+from lore.model.turn import seconds
 from lore.store.appending import SessionAppender
 from lore.store.base import (
     DamagedError,
@@ -33,16 +35,45 @@ from lore.store.base import (
     UnknownSessionError,
 )  # fmt: skip
 from lore.store.deltas import with_forks
-from lore.store.registry import BEYOND, noted
+from lore.store.lines import good_id
+from lore.store.registry import BEYOND, noted, silent
 from lore.store.sync import Clock, now
 
 
-def listed(store: Store, project_id: str | None = None, *, memory: bool = False) -> StoreList:
-    """List the sessions of a store, or of one project; with `memory` those in which lore keeps memory, too."""
-    found = store.list(project_id)
-    return StoreList(
-        store=store.url, sessions=[_session(summary) for summary in (found if memory else of_users(found))]
-    )
+class Selection(NamedTuple):
+    """Which sessions of a store are listed; None is any. `since` is in seconds since the epoch.
+
+    Sessions that name no user or no agent are those of the default ones, as where memory is kept. `memory` takes the
+    sessions in which lore keeps memory, too.
+    """
+
+    project_id: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    since: float | None = None
+    memory: bool = False
+
+    def takes(self, summary: Summary) -> bool:
+        """Tell whether a session is one of these, its time apart."""
+        user, agent = summary.user_id or DEFAULT_USER, summary.agent_id or MAIN
+        return self.user_id in (None, user) and self.agent_id in (None, agent)
+
+
+ANY = Selection()
+
+
+def listed(store: Store, selection: Selection = ANY, tell: Tell = silent) -> StoreList:
+    """List sessions of a store; `tell` hears how many have no time that `since` could be compared with."""
+    found = store.list(selection.project_id)
+    chosen = [summary for summary in (found if selection.memory else of_users(found)) if selection.takes(summary)]
+    if selection.since is not None:
+        times = [seconds(summary.last_used_at) for summary in chosen]
+        if untimed := times.count(None):
+            sessions = "1 session says" if untimed == 1 else f"{untimed:,} sessions say"
+            tell(f"note: {sessions} no time of use, and cannot be chosen by --since")
+        pairs = zip(chosen, times, strict=True)
+        chosen = [summary for summary, at in pairs if at is not None and at >= selection.since]
+    return StoreList(store=store.url, sessions=[_session(summary) for summary in chosen])
 
 
 def shown(store: Store, session_id: str) -> StoreShown:
@@ -66,7 +97,8 @@ def _session(summary: Summary) -> SessionRow:
     return SessionRow(
         session_id=summary.session_id, events=summary.head.number, bytes=summary.size, project_id=summary.project_id,
         parent_session_id=summary.parent_session_id, leaf_id=summary.leaf_id, created_at=summary.created_at,
-        updated_at=summary.updated_at, head=StoredHead(*summary.head),
+        updated_at=summary.updated_at, user_id=summary.user_id, agent_id=summary.agent_id, turns=summary.turns,
+        used_at=summary.last_used_at, head=StoredHead(*summary.head),
     )  # fmt: skip
 
 
@@ -79,6 +111,18 @@ def verified(store: Store, session_ids: Sequence[str]) -> StoreVerified:
         damage=[StoredDamage(*astuple(damage)) for result in results for damage in result.damage],
         notes=list(dict.fromkeys(note for result in results for note in result.notes)),
     )  # fmt: skip
+
+
+def moved(store: Store, session_ids: Sequence[str], project_id: str) -> StoreWritten:
+    """Make sessions another project's, all that are named or none; raises UnknownSessionError before any is moved."""
+    good_id(project_id, "project id")
+    session_ids = list(dict.fromkeys(session_ids))
+    for session_id in session_ids:
+        if noted(store, session_id) is None:
+            raise UnknownSessionError(session_id)
+    for session_id in session_ids:
+        store.move(session_id, project_id)
+    return StoreWritten(store=store.url, op="move", session_ids=session_ids, project_id=project_id)
 
 
 def resolved(store: Store, client_key: str) -> StoreResolved:

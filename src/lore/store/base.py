@@ -92,7 +92,11 @@ class SessionData(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """One session of a list; `size` is that of its log in bytes."""
+    """One session of a list; `size` is that of its log in bytes.
+
+    `user_id` and `agent_id` are its header's. `turns` counts the model requests that it began, of all chains, and
+    `used_at` is the last time that an event of it carries; None where the store does not keep that.
+    """
 
     session_id: str
     head: Head
@@ -102,6 +106,15 @@ class Summary(Struct, frozen=True, kw_only=True):
     leaf_id: str | None = None
     created_at: str | None = None
     updated_at: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    turns: int | None = None
+    used_at: str | None = None
+
+    @property
+    def last_used_at(self) -> str | None:
+        """When it was last used, as far as the store knows: its last event's time, else that of its last save."""
+        return self.used_at or self.updated_at or self.created_at
 
     def data(self, events: tuple[bytes, ...], first: int, metadata: bytes) -> SessionData:
         """Return the session with these events, numbered from `first` on."""

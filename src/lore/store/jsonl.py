@@ -200,7 +200,10 @@ class Jsonl:
                     raise failed(error, "remove", name) from None
 
     def list(self, project_id: str | None = None) -> Sequence[Summary]:
-        """List the sessions; one that is damaged is told, and left out. Costs a header and a last delta each."""
+        """List the sessions; one that is damaged is told, and left out.
+
+        Costs a header and a last delta each; of a log that an older lore wrote last, once all of it.
+        """
         found = [state.summary for state in self._each(self._known)]
         found.sort(key=lambda summary: summary.session_id)
         return [summary for summary in found if project_id is None or summary.project_id == project_id]

@@ -39,7 +39,7 @@ from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode
 from lore.store.base import FormatError, StoreError
 
-KIND, VERSION = "lore-store", 1
+KIND, VERSION = "lore-store", 2  # 2: records say how far a session was used
 _HEAD = 64 * 1024
 _OTHERS = ((0o040, 0o010, "its group"), (0o004, 0o001, "everybody"))  # what lets whom read a file, and enter a folder
 LOG, CHECKPOINT, TORN = ".jsonl", ".checkpoint", ".torn"
@@ -79,13 +79,16 @@ class Folder:
         """Whether there is a folder."""
         return os.path.isdir(self.path)
 
-    def check(self) -> None:
-        """Refuse a folder that is not a store's, or a newer lore's; raises FormatError, StoreError."""
+    def check(self) -> int:
+        """Refuse a folder that is not a store's, or a newer lore's; raises FormatError, StoreError.
+
+        Returns its version, 0 where it has no stamp.
+        """
         if os.path.lexists(self.path) and not self.is_there:
             raise StoreError(f"{self.path} is no folder", hint="jsonl:DIR names a folder")
         data = read_small(self.file(STAMP), _HEAD)
         if data is None:
-            return
+            return 0
         try:
             stamp = msgspec.json.decode(data, type=_Stamp)
         except (ValueError, RecursionError):
@@ -100,23 +103,27 @@ class Folder:
                 f"{self.path} is a store of version {stamp.version}: this lore knows {VERSION}",
                 hint="use a newer lore; the folder was not touched", where=Where(self.file(STAMP)),
             )  # fmt: skip
+        return stamp.version
 
     def prepare(self) -> None:
-        """Make the folder and stamp it, where that was not done; raises FormatError, StoreError."""
-        self.check()
-        if os.path.lexists(self.file(STAMP)):
+        """Make the folder and stamp it, where that was not done; raises FormatError, StoreError.
+
+        A folder of an older version is stamped anew, so that no older lore meets records which it does not know.
+        """
+        version = self.check()
+        if version == VERSION:
             return
         try:
             make_folder(self.path)
         except OSError as error:
             raise failed(error, "make the folder", error.filename or self.path) from None
-        if not self._may_adopt():
+        if not version and not self._may_adopt():
             raise FormatError(
                 f"{self.path} holds other files, and none of lore's logs",
                 hint="name a new folder, or an empty one; this one was not touched",
             )
         try:
-            write_whole(self.path, STAMP, (encode({"kind": KIND, "version": VERSION}) + b"\n",), replace=False)
+            write_whole(self.path, STAMP, (encode({"kind": KIND, "version": VERSION}) + b"\n",), replace=version > 0)
         except FileExistsError:
             self.check()
 

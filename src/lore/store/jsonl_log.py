@@ -20,7 +20,7 @@ from lore.model.items import NULL
 from lore.store.base import EMPTY, Damage, DamagedError, Head, SessionData, StoreError, Summary, Verified
 from lore.store.jsonl_folder import LOG, name_of, read_range, read_small, reading, stamp_of
 from lore.store.jsonl_records import BEGIN, Fault, Part, is_record, metadata_of, read, read_record, with_lines
-from lore.store.lines import NOTHING, Header, note, read_header
+from lore.store.lines import NOTHING, Activity, Header, activity, note, read_header
 
 HINT = "`lore store verify` says what is damaged; `lore store export ID --salvage` writes what is left"
 _PIECE = 64 * 1024
@@ -163,8 +163,16 @@ class Log:
             session_id=header.session_id, head=Head(part.number, part.digest.hex(), note(leaf_id, metadata)),
             size=part.log, end=part.end, torn=self.size - part.end, is_ended=part.is_ended, metadata=metadata,
             metadata_at=at, parent_session_id=header.parent_session_id, leaf_id=leaf_id, project_id=project_id,
-            created_at=created_at, updated_at=updated_at,
+            created_at=created_at, updated_at=updated_at, user_id=header.user_id, agent_id=header.agent_id,
+            **self._activity(part)._asdict(),
         )  # fmt: skip
+
+    def _activity(self, part: Part) -> Activity:
+        """Return how far the session was used; where an older lore wrote the last record, all events are read."""
+        record, loose = part.record, part.lines[len(part.lines) - part.loose :]
+        if record is not None and record.turns is not None:
+            return activity(loose, Activity(record.turns, record.used_at))
+        return activity(part.lines if part.first == 1 else self._checked(self.read()).lines)
 
     def _metadata(self, record: Saved | None) -> tuple[bytes, int | None]:
         """Return a session's metadata, and the byte of the record that has it."""
@@ -195,13 +203,15 @@ def extended(
     is_said = notes.metadata == state.metadata and len(notes.metadata) > REPEATED
     at = state.metadata_at if is_said else None
     byte, head = state.end + (not state.is_ended), state.head
-    record = _record(byte, head.number, head.digest, state.size, lines, digests, notes, at)
+    used = activity(lines, Activity(state.turns or 0, state.used_at))
+    record = _record(byte, head.number, head.digest, state.size, lines, digests, notes, at, used)
     data = (b"" if state.is_ended else b"\n") + with_lines(record, lines)
     digest = digests[-1].hex() if digests else head.digest
     end = state.end + len(data)
     return data, replace(
         notes, head=Head(head.number + len(lines), digest, note(notes.leaf_id, notes.metadata)),
         size=state.size + record.size, end=end, torn=0, is_ended=True, metadata_at=byte if at is None else at,
+        turns=used.turns, used_at=used.used_at,
     )  # fmt: skip
 
 
@@ -210,10 +220,12 @@ def whole_bytes(events: Sequence[bytes], digests: Sequence[bytes], notes: Notes)
     yield events[0] + b"\n"
     byte = log = len(events[0]) + 1
     at: int | None = None
+    used = activity(events[:1])
     for start, end in _groups(events):
         lines = events[start:end]
+        used = activity(lines, used)
         base = digests[start - 1].hex()
-        data = with_lines(_record(byte, start, base, log, lines, digests[start:end], notes, at), lines)
+        data = with_lines(_record(byte, start, base, log, lines, digests[start:end], notes, at, used), lines)
         yield data
         at = byte if at is None and len(notes.metadata) > REPEATED else at
         byte += len(data)
@@ -234,13 +246,14 @@ def _groups(events: Sequence[bytes]) -> Iterator[tuple[int, int]]:
 
 def _record(
     byte: int, after: int, base: str, log: int, lines: Sequence[bytes], digests: Sequence[bytes], notes: Notes,
-    at: int | None,
+    at: int | None, used: Activity,
 ) -> Saved:  # fmt: skip
     metadata = NULL if at is not None or notes.metadata == EMPTY else Raw(notes.metadata)
     return Saved(
         size=sum(map(len, lines)) + len(lines), after=after, base=base, log=log,
         digests=tuple(map(bytes.hex, digests)), leaf_id=notes.leaf_id, metadata=metadata, metadata_at=at,
-        project_id=notes.project_id, created_at=notes.created_at, updated_at=notes.updated_at, byte=byte,
+        project_id=notes.project_id, created_at=notes.created_at, updated_at=notes.updated_at,
+        turns=used.turns, used_at=used.used_at, byte=byte,
     )  # fmt: skip
 
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import NamedTuple
 
+import msgspec
+
 from lore.errors import LoreError, Where
 from lore.formats.base import Read
 from lore.formats.lines import (
@@ -33,11 +35,11 @@ from lore.formats.lore_log import LoreLog, event_of, kind_of
 from lore.model import lenient
 from lore.model.canonical import canonical, encode, printable
 from lore.model.codes import Code
-from lore.model.events import OpaqueEvent, PromptDelta, SessionStarted
+from lore.model.events import OpaqueEvent, PromptDelta, SessionStarted, TurnStarted
 from lore.model.events import encode as encode_event
 from lore.model.items import is_absent
 from lore.model.jsonslice import spans
-from lore.store.base import EMPTY, DeltaRow, Head, StoreError
+from lore.store.base import EMPTY, DeltaRow, Head, SessionData, StoreError, Summary
 
 LONGEST_ID = 512
 
@@ -110,6 +112,8 @@ class Header(NamedTuple):
     project_id: str | None
     parent_session_id: str | None
     at: str | None
+    user_id: str | None
+    agent_id: str | None
 
 
 def read_header(line: bytes) -> Header:
@@ -124,7 +128,54 @@ def read_header(line: bytes) -> Header:
             good_id(name, what)
     session_id = good_id(found.session_id)
     at = found.at if found.at is not None and is_id(found.at) else None
-    return Header(line, session_id, found.project_id, found.parent_session_id, at)
+    return Header(line, session_id, found.project_id, found.parent_session_id, at, found.user_id, found.agent_id)
+
+
+class Activity(NamedTuple):
+    """How far a session was used: the turns that it began, of all chains, and the last time that an event carries."""
+
+    turns: int = 0
+    used_at: str | None = None
+
+
+IDLE = Activity()
+
+
+class _Timed(msgspec.Struct):
+    kind: str = ""
+    at: str | None = None
+
+
+_TIMED = msgspec.json.Decoder(_Timed)
+_TURN = ("turn_started", "turnStarted")
+
+
+def activity(lines: Iterable[bytes], before: Activity = IDLE) -> Activity:
+    """Return how far a session was used behind these lines, which come after `before`. Costs a look at each line.
+
+    Times are taken in the order of the events, and never compared; one that not every store can keep is passed over.
+    """
+    turns, used_at = before
+    for line in lines:
+        try:
+            kind, at = msgspec.structs.astuple(_TIMED.decode(line))
+        except ValueError:  # lone surrogates, or fields of other types
+            event = event_of(line)
+            kind, at = ("", None) if event is None else (kind_of(line), event.at)
+        turns += kind in _TURN and isinstance(event_of(line), TurnStarted)
+        used_at = at if at is not None and is_id(at) else used_at
+    return Activity(turns, used_at)
+
+
+def summary_of(data: SessionData) -> Summary:
+    """Return what a list says of a whole session, for a store that keeps nothing of it apart. Costs O(its events)."""
+    header, used = read_header(data.events[0]), activity(data.events)
+    return Summary(
+        session_id=data.session_id, head=data.head, size=len(data.log), project_id=data.project_id,
+        parent_session_id=data.parent_session_id, leaf_id=data.leaf_id, created_at=data.created_at,
+        updated_at=data.updated_at, user_id=header.user_id, agent_id=header.agent_id, turns=used.turns,
+        used_at=used.used_at,
+    )  # fmt: skip
 
 
 # prompt deltas

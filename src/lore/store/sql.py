@@ -35,7 +35,7 @@ from lore.store.base import (
     Verified,
 )  # fmt: skip
 from lore.store.deltas import Settled, checked, digests_of, same_header, settle, with_forks
-from lore.store.lines import NOTHING, Header, follow, good_id, is_id, note, read_header, rows_of
+from lore.store.lines import NOTHING, Activity, Header, activity, follow, good_id, is_id, note, read_header, rows_of
 from lore.store.sql_tables import (
     COLUMNS,
     HINT,
@@ -89,7 +89,7 @@ class SqlStore(ABC):
         digests = digests_of((found.line,))
         head = Head(1, digests[0].hex(), NOTHING.note)
         with self.transaction(write=True) as tx:
-            key = _insert(tx, found, head, len(found.line) + 1)
+            key = _insert(tx, found, head, len(found.line) + 1, activity((found.line,)))
             if key is None:
                 known = self._found(tx, found.session_id, write=True)
                 lines = known.lines(0, 1)
@@ -114,11 +114,12 @@ class SqlStore(ABC):
 
     def save(self, data: SessionData) -> Head:
         digests = digests_of(data.events)
+        used = activity(data.events)
         with self.transaction(write=True) as tx:
             known = self._find(tx, data.session_id, write=True)
             header = checked(data, None if known is None else known.head, digests)
             head = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
-            key = _insert(tx, header, head, 0) if known is None else known.key
+            key = _insert(tx, header, head, 0, used) if known is None else known.key
             if key is None:  # made since the look above: its row was not there to be locked
                 raise ConflictError(
                     f"session {data.session_id!r} was created meanwhile", hint="load it, and save again"
@@ -131,7 +132,7 @@ class SqlStore(ABC):
                 "project_id": data.project_id, "parent_session_id": header.parent_session_id,
                 "created_at": encoded(data.created_at), "updated_at": encoded(data.updated_at),
                 "leaf_id": encoded(data.leaf_id), "metadata": bytes(data.metadata),
-                "size": sum(map(len, data.events)) + len(data.events),
+                "size": sum(map(len, data.events)) + len(data.events), **_used(used),
             })  # fmt: skip
             return head
 
@@ -149,6 +150,7 @@ class SqlStore(ABC):
         put_events(tx, session.key, session.head.number + 1, settled.lines, settled.digests)
         put_rows(tx, summary.session_id, summary.project_id, rows_of(settled.lines))
         columns: dict[str, Value] = {"size": summary.size + sum(map(len, settled.lines)) + len(settled.lines)}
+        columns |= _used(activity(settled.lines, session.activity))
         if settled.noted:
             columns |= {"leaf_id": encoded(settled.leaf_id), "metadata": settled.metadata}
         times = {"created_at": encoded(delta.created_at), "updated_at": encoded(delta.updated_at)}
@@ -289,16 +291,22 @@ def _bound(tx: Transaction, client_key: str) -> str | None:
     return typed(rows, str)[0][0] if rows else None
 
 
-def _insert(tx: Transaction, header: Header, head: Head, size: int) -> int | None:
+def _insert(tx: Transaction, header: Header, head: Head, size: int, used: Activity) -> int | None:
     """Insert the row of a session; None where there is one."""
     rows = tx.execute(
         "INSERT INTO sessions (session_id, project_id, parent_session_id, created_at, metadata, head_number, "
-        "head_digest, head_note, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT (session_id) DO NOTHING RETURNING session",
+        "head_digest, head_note, size, user_id, agent_id, turns, used_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session_id) DO NOTHING RETURNING session",
         (header.session_id, header.project_id, header.parent_session_id, encoded(header.at), EMPTY, head.number,
-         bytes.fromhex(head.digest), bytes.fromhex(head.note), size),
+         bytes.fromhex(head.digest), bytes.fromhex(head.note), size, encoded(header.user_id),
+         encoded(header.agent_id), used.turns, encoded(used.used_at)),
     )  # fmt: skip
     return rows[0][0] if rows else None
+
+
+def _used(used: Activity) -> dict[str, Value]:
+    """Return the columns that say how far a session was used."""
+    return {"turns": used.turns, "used_at": encoded(used.used_at)}
 
 
 def _set(tx: Transaction, key: int, head: Head, columns: dict[str, Value]) -> None:

@@ -14,13 +14,14 @@ the rows derived from them, `bindings` which session a client means, `checkpoint
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from itertools import chain
 from types import UnionType
 from typing import Any, NamedTuple, Protocol, cast
 
-from lore.store.base import DamagedError, DeltaRow, FormatError, Head, Summary
-from lore.store.lines import SEED, Row, note, rows_of
+from lore.store.base import DamagedError, DeltaRow, FormatError, Head, StoreError, Summary
+from lore.store.lines import IDLE, SEED, Activity, Row, activity, note, read_header, rows_of
 
 Value = int | str | bytes | None
 AT_ONCE = 256  # events that are in memory at once where a whole session is gone through
@@ -86,10 +87,11 @@ def decoded(raw: bytes | None) -> str | None:
 
 COLUMNS = (
     "session, session_id, project_id, parent_session_id, created_at, updated_at, leaf_id, "
-    "head_number, head_digest, head_note, size"
+    "head_number, head_digest, head_note, size, user_id, agent_id, turns, used_at"
 )
 _KINDS = (
     int, str, str | None, str | None, bytes | None, bytes | None, bytes | None, int, bytes, bytes, int,
+    bytes | None, bytes | None, int, bytes | None,
 )  # fmt: skip
 
 
@@ -99,7 +101,8 @@ class SqlSession:
     def __init__(self, tx: Transaction, row: tuple[Any, ...]) -> None:
         """Read a row of `COLUMNS`; raises DamagedError."""
         typed((row,), *_KINDS)
-        key, session_id, project_id, parent, created_at, updated_at, leaf_id, number, digest, noted, size = row
+        key, session_id, project_id, parent, created_at, updated_at, leaf_id, number, digest, noted, size, *used = row
+        user_id, agent_id, turns, used_at = used
         self.tx = tx
         self._metadata: bytes | None = None
         self.key: int = key
@@ -108,7 +111,9 @@ class SqlSession:
         self.summary = Summary(
             session_id=session_id, head=self.head, size=size, project_id=project_id, parent_session_id=parent,
             leaf_id=self.leaf_id, created_at=decoded(created_at), updated_at=decoded(updated_at),
+            user_id=decoded(user_id), agent_id=decoded(agent_id), turns=turns, used_at=decoded(used_at),
         )  # fmt: skip
+        self.activity = Activity(turns, decoded(used_at))
 
     @property
     def metadata(self) -> bytes:
@@ -248,6 +253,31 @@ def _derive_rows(tx: Transaction) -> None:
             put_rows(tx, session_id, project_id, rows_of(event.line for event in part))
 
 
+_USED = (
+    "ALTER TABLE sessions ADD COLUMN user_id {bytes}",
+    "ALTER TABLE sessions ADD COLUMN agent_id {bytes}",
+    "ALTER TABLE sessions ADD COLUMN turns {int} NOT NULL DEFAULT 0",
+    "ALTER TABLE sessions ADD COLUMN used_at {bytes}",
+)
+
+
+def _derive_used(tx: Transaction) -> None:
+    """Fill whose each session is and how far it was used, from its events."""
+    for (session,) in tx.execute("SELECT session FROM sessions ORDER BY session"):
+        owner: tuple[str | None, str | None] = None, None
+        used = IDLE
+        with suppress(StoreError):  # of a damaged session, what can be read of it
+            for part in events_of(tx, session):
+                used = activity((event.line for event in part), used)
+                if part[0].number == 1:
+                    header = read_header(part[0].line)
+                    owner = header.user_id, header.agent_id
+        tx.execute(
+            "UPDATE sessions SET user_id = ?, agent_id = ?, turns = ?, used_at = ? WHERE session = ?",
+            (*map(encoded, owner), used.turns, encoded(used.used_at), session),
+        )
+
+
 class Step(NamedTuple):
     """What leads to a version of the schema: statements, and what else is to be done with the rows that exist."""
 
@@ -269,6 +299,7 @@ STEPS = (
         _derive_rows,
     ),
     Step(3, (_CHECKPOINTS, "CREATE INDEX sessions_by_project ON sessions (project_id)")),
+    Step(4, _USED, _derive_used),
 )
 LATEST = STEPS[-1].version
 TABLES = frozenset({"sessions", "events", "prompt_deltas", "bindings", "checkpoints"})

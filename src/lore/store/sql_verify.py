@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from lore.store.base import Damage, DeltaRow, Head, Salvaged, StoreError, Verified
-from lore.store.lines import SEED, follow, note, put_together, read_header, rows_of
+from lore.store.lines import SEED, activity, follow, note, put_together, read_header, rows_of
 from lore.store.sql_tables import Event, SqlSession, Transaction, events_of, kept_rows
 
 
@@ -60,7 +60,10 @@ def _read(session: SqlSession) -> _Read:
         found += _ends(events, inside, head)
         derived = put_together(summary.session_id, summary.project_id, rows_of(event.line for event in inside))
         try:
-            found += [*_row(inside, session, noted), *_deltas(derived, kept_rows(session.tx, summary.session_id))]
+            found += [
+                *_row(inside, session, noted, whole=not found),
+                *_deltas(derived, kept_rows(session.tx, summary.session_id)),
+            ]
         except StoreError as error:
             failure = error
     if failure is not None:
@@ -112,8 +115,8 @@ def _span(first: int, last: int) -> str:
     return f"event {first} is" if first == last else f"events {first} to {last} are"
 
 
-def _row(events: Sequence[Event], session: SqlSession, noted: str) -> Iterator[_Found]:
-    """Compare the session's row with its events."""
+def _row(events: Sequence[Event], session: SqlSession, noted: str, *, whole: bool) -> Iterator[_Found]:
+    """Compare the session's row with its events, of which `whole` says that none is damaged."""
     summary, count = session.summary, len(events)
     if noted != session.head.note:
         yield _Found(None, "sessions row", "leaf or metadata are not as they were written")
@@ -129,6 +132,10 @@ def _row(events: Sequence[Event], session: SqlSession, noted: str) -> Iterator[_
         return
     if (header.session_id, header.parent_session_id) != (summary.session_id, summary.parent_session_id):
         yield _Found(1, "sessions row", "its id or its parent is not that of the header")
+    if (header.user_id, header.agent_id) != (summary.user_id, summary.agent_id):
+        yield _Found(1, "sessions row", "its user or its agent is not that of the header")
+    if whole and activity(event.line for event in events) != session.activity:
+        yield _Found(None, "sessions row", "its turns or its last use are not those of its events")
 
 
 def _deltas(derived: Iterable[DeltaRow], kept: Iterable[DeltaRow]) -> Iterator[_Found]:

@@ -199,5 +199,6 @@ _OTHER = (StoreError, "gave an error", "look at the file and its folder")
 def in_words(error: sqlite3.Error | OverflowError, path: str, patience: float) -> StoreError:
     """Return the error that a person is shown for one of sqlite."""
     code = getattr(error, "sqlite_errorcode", 0)
-    kind, message, hint = _MEANINGS.get(code & 0xFF, _OTHER)
+    is_unnamed = code == sqlite3.SQLITE_ERROR and str(error).startswith("no such ")  # a name in its schema is damaged
+    kind, message, hint = _MEANINGS.get(sqlite3.SQLITE_CORRUPT if is_unnamed else code & 0xFF, _OTHER)
     return kind(f"{printable(path)} {message.format(patience=patience)} ({printable(str(error))})", hint=hint)

@@ -19,6 +19,7 @@ from lore.testing.stores.scenarios import (
     events,
     header,
     ids,
+    line,
     message,
     raised,
 )
@@ -228,6 +229,31 @@ class SessionScenarios(Scenarios):
         assert ids(store, "q") == ["b"]
         assert [list(store.list(none)) for none in ("P", "", "%", "p'")] == [[], [], [], []]
 
+    def test_a_list_says_whose_a_session_is_and_how_far_it_was_used(self, store: Store) -> None:
+        begun(store, session_id="t")
+        head = begun(store, user_id="u\0é", agent_id="helper")
+        assert _used(store) == ("u\0é", "helper", 0, AT)
+        first = line("turn_started", turn=1, at=LATER)
+        head = add(store, first, message("u1"), line("turn_started", turn="none", at="\0"), base=head)
+        assert _used(store) == ("u\0é", "helper", 1, LATER)
+        other = b'{"agentId":"x","turn":1,"kind":"turnStarted","chain":"side","own":"\\ud83d"}'
+        head = add(store, other, message("u2"), base=head, updated_at=AT)
+        assert _used(store) == ("u\0é", "helper", 2, LATER)
+        store.move("s", "p")
+        add(store, line("turn_completed", turn=1, at=AT), base=head, metadata=b'{"a":1}')
+        assert _used(store) == ("u\0é", "helper", 2, AT)  # the last in their order: times are not compared
+        data = store.load("s")
+        store.save(replace(data, events=(*data.events, line("turn_started", turn=2))))
+        assert _used(store) == ("u\0é", "helper", 3, AT)
+        assert _used(store, "t") == (None, None, 0, AT)
+
+    def test_how_far_a_session_that_is_saved_whole_was_used_is_listed(self, store: Store) -> None:
+        turns = [line("turn_started", turn=turn, at=LATER) for turn in range(1, 2500)]
+        store.save(whole(*turns, message("u1"), created_at=AT))
+        assert _used(store) == (None, None, 2499, LATER)
+        add(store, line("turn_started", turn=2500))
+        assert _used(store) == (None, None, 2500, LATER)
+
     def test_a_session_that_is_moved_takes_its_prompt_deltas_along(self, store: Store) -> None:
         begun(store, prompt_delta(1, b"{}", ONE), project_id="p")
         begun(store, prompt_delta(1, b"{}", ONE), project_id="p", session_id="stays")
@@ -263,6 +289,12 @@ class SessionScenarios(Scenarios):
         assert store.vacuum() >= 0
         assert (store.load("s"), list(store.prompt_deltas("s"))) == before
         assert add(store, message("u2")).number == before[0].head.number + 1
+
+
+def _used(store: Store, session_id: str = "s") -> tuple[object, ...]:
+    """Return whose a session is, its turns and its last use, as it is listed."""
+    (found,) = (summary for summary in store.list() if summary.session_id == session_id)
+    return found.user_id, found.agent_id, found.turns, found.used_at
 
 
 def _family(store: Store) -> None:
