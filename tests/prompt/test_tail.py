@@ -134,15 +134,15 @@ def test_unknown_parts_are_named():
 # quoting
 
 
-@pytest.mark.parametrize("part", ["memory_recall", "slash_command", "extra", "working_context"])
+@pytest.mark.parametrize("part", ["memory_recall", "extra", "working_context"])
 def test_with_authority_what_quotes_others_stands_between_boundaries(part):
     lines = tail({part: "evil"}, authority=True).text.splitlines()
     assert lines[0].startswith("<<<DATA ")
     assert lines[-1] == lines[0].replace("<<<DATA", "<<</DATA")
 
 
-@pytest.mark.parametrize("part", ["current_time", "overlay", "restart_notice", "every_turn"])
-def test_the_operators_own_words_are_not_wrapped(part):
+@pytest.mark.parametrize("part", ["current_time", "overlay", "restart_notice", "every_turn", "slash_command"])
+def test_the_words_of_operator_and_user_are_not_wrapped(part):
     assert "DATA" not in tail({part: "mine"}, authority=True).text
 
 

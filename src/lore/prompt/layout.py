@@ -15,7 +15,7 @@ that a scheduler's messages begin with).
 The tail is one text, meant to be replaced next turn: memory recall, every-turn texts, time, working context, slash
 command, overlay, restart notice, extra, joined by a blank line; empty parts leave nothing behind. Text that quotes
 people, tools or documents stands between boundary lines when the tail speaks with the operator's authority (a
-system message). The boundary is a digest of the session and of the content itself, so content can neither know nor
+system message); what a slash command says is the user's instruction, and is none of it. The boundary is a digest of the session and of the content itself, so content can neither know nor
 contain its own closing line. The message is the system's on models that are known to take one in mid-conversation,
 else the user's. Sources of those rows: Anthropic's documentation and tests of August 2026 (older Claude models answer
 400; claude-sonnet-5 accepts the message and ignores it, so it has no row); OpenAI's, Mistral's and Cohere's references.
@@ -321,7 +321,7 @@ _PARTS: dict[str, tuple[Callable[[Any], str], bool]] = {
     "every_turn": (_texts, False),
     "current_time": (_labelled("current-time"), False),
     "working_context": (_working, False),
-    "slash_command": (_labelled("slash-command"), True),
+    "slash_command": (_labelled("slash-command"), False),  # the user's own instruction
     "overlay": (_labelled("overlay"), False),
     "restart_notice": (_labelled("restart-notice"), False),
     "extra": (_texts, True),
