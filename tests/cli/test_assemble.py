@@ -215,7 +215,7 @@ def test_a_table_shows_every_segment_and_no_content():
     assert ran.code == 0
     rows = [line.split() for line in ran.out.splitlines()]
     assert rows[1] == ["section", "path", "bytes", "breakpoint", "origin"]
-    assert ["2", "messages", "messages[0]", "13", "stable", "user"] in rows
+    assert ["1", "messages", "messages[0]", "13", "stable", "user"] in rows
     assert any(row[:1] == [str(n)] and "volatile" in row for n, row in enumerate(rows[2:]))
     assert "first" not in ran.out
     assert "what anthropic can express" in ran.out

@@ -166,6 +166,7 @@ def test_a_transient_context_leaves_the_next_turn_where_a_persisted_one_stays(di
 def test_session_id_and_attachments_stand_in_the_static_block(shape):
     agent = agent_of(shape, session_id="s-42", attachments=["plan.md", "notes.txt"])
     agent.layer("rules", "  be brief  ")
+    agent.know("aaaaa1", "one")
     agent.user()
     blocks = [one for one in agent.turn().prompt.head if one.section == "system" and one.kind != "envelope"]
     text = shapes.text_of(blocks[1]).strip("\n")

@@ -9,9 +9,10 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lore.model.shortened import cut, shown_ids
 from lore.model.state import Fact
 from lore.prompt.base import Rules
-from lore.prompt.knowledge import HEADING, News, cut, delta_text, estimate
+from lore.prompt.knowledge import HEADING, News, delta_text, estimate
 from lore.tokens.o200k import encoding
 from strategies import AWKWARD
 from strategies.sessions import Agent
@@ -50,8 +51,7 @@ def test_the_estimate_errs_high_on_ordinary_text(name):
 
 @given(facts, st.sampled_from([20, 60, 400]))
 def test_the_entries_of_a_delta_keep_to_the_budget(found, budget):
-    names = [fact.id for fact in found]
-    text = delta_text("s", News(changed=tuple(found)), names, budget)
+    text = delta_text("s", News(changed=tuple(found)), shown_ids([fact.id for fact in found], {}), budget)
     kept = [part for part in text.split("\n\n## ") if part.startswith(HEADING[3:])]
     assert all(tokens("## " + part) <= budget for part in kept)
 
@@ -59,7 +59,7 @@ def test_the_entries_of_a_delta_keep_to_the_budget(found, budget):
 @given(facts, st.sampled_from([20, 60, 400]))
 def test_every_changed_entry_is_named_or_counted(found, budget):
     ids = [fact.id for fact in found]
-    text = delta_text("s", News(changed=tuple(found)), ids, budget)
+    text = delta_text("s", News(changed=tuple(found)), shown_ids(ids, {}), budget)
     shown = sum(text.count(f"[{name[:5]}") > 0 for name in ids)
     assert shown == len(ids)
 
@@ -67,7 +67,7 @@ def test_every_changed_entry_is_named_or_counted(found, budget):
 @given(facts)
 def test_a_delta_is_bounded_whatever_it_tells(found):
     grown = tuple(Fact(one.id, one.category, one.title * 50, one.content * 50) for one in found)
-    text = delta_text("s", News(changed=grown), [one.id for one in grown], 400)
+    text = delta_text("s", News(changed=grown), shown_ids([one.id for one in grown], {}), 400)
     assert len(text) <= 400 * 8 + 3 * (500 + 500 + 60) * 3 + 12 * 50 + 300
 
 

@@ -6,33 +6,38 @@ import json
 
 import pytest
 
-from lore.prompt.layout import ANNOUNCED, system_texts, units
+from lore.prompt.base import Rules
+from lore.prompt.knowledge import ANNOUNCED
+from lore.prompt.layout import system_texts, units
 from model.making import Fold, append, assembled, call, event, said, started, user
 
+RULES = Rules()
 
-def texts(*events, **fields):
+
+def texts(*events, rules=RULES, **fields):
     fold = Fold(started(**fields), *events)
-    return [json.loads(one.text) for one in system_texts(fold.state, fold.state.main())]
+    return [json.loads(one.text) for one in system_texts(fold.state, fold.state.main(), rules)]
 
 
 def test_the_persisted_prompt_comes_first_and_static_context_after_it():
     layer = event("layer", name="l", when="once_at_start", text=" rules \n")
-    assert texts(layer, system="Be brief.", attachments=["a.png", "b.txt"]) == [
-        "Be brief.",
-        "rules\n\n[session]\nid: s-1\n" + ANNOUNCED.format("6a840baf") + "\n\n[attachments]\n  - a.png\n  - b.txt",
-    ]
+    attached = "[attachments]\n  - a.png\n  - b.txt"
+    fields = {"system": "Be brief.", "attachments": ["a.png", "b.txt"]}
+    assert texts(layer, **fields) == ["Be brief.", f"rules\n\n{attached}"]
+    session = "[session]\nid: s-1\n" + ANNOUNCED.format("6a840baf")
+    assert texts(layer, rules=Rules(announce_token=True), **fields)[1] == f"rules\n\n{session}\n\n{attached}"
 
 
 @pytest.mark.parametrize(
     ("system", "shown"), [(None, []), ("", []), ([], []), (["a", "", "b"], ["a", "b"]), ("a", ["a"])]
 )
 def test_empty_system_texts_are_left_out(system, shown):
-    assert texts(system=system)[:-1] == shown
+    assert texts(system=system) == shown
 
 
 def test_the_bytes_of_the_persisted_prompt_are_kept():
     fold = Fold(started(system="é/\u2028"))
-    assert system_texts(fold.state, fold.state.main())[0].text == '"é/\u2028"'.encode()
+    assert system_texts(fold.state, fold.state.main(), RULES)[0].text == '"é/\u2028"'.encode()
 
 
 def test_pinned_knowledge_is_a_block_of_its_own():
@@ -83,4 +88,4 @@ def test_a_recording_of_another_tool_gets_no_text_of_lores():
     import msgspec  # noqa: PLC0415
 
     state = msgspec.structs.replace(fold.state, format="claude-code")
-    assert [one.text for one in system_texts(state, state.main())] == [b'"S"']
+    assert [one.text for one in system_texts(state, state.main(), RULES)] == [b'"S"']

@@ -160,7 +160,9 @@ def test_a_result_is_its_output_or_its_error_or_that_there_is_none(fields, shown
 def test_the_context_of_a_turn_is_the_users_as_a_text_dialect_answers(dialect, model):
     """Both answered that models with a dated row take a system message, but no row is for text."""
     assert not dialect.capabilities["system messages in mid-conversation"].expressed
-    fold = Fold(started(model=model), append(user("u")), event("turn_started", turn=1, context={"extra": "now"}))
+    fold = Fold(
+        started(model=model, system="S"), append(user("u")), event("turn_started", turn=1, context={"extra": "now"})
+    )
     assert not takes_system_messages(model, dialect.name)
     prompt = Assembler(dialect).assemble(fold.state, fold.state.main()).prompt
     body = dialect.write(prompt)

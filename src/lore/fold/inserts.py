@@ -1,8 +1,9 @@
 """Durable deltas and persisted context in the fold: where they stand, and when they end.
 
-Rules: nothing is put before an entry that was sent already, so a place in what was sent is taken as the
-first place behind it; what was sent keeps place and content; what comes again (a derived event that was
-saved later) changes nothing; a reset ends all deltas. Places follow the entries that they stand before.
+Rules: nothing is put before an entry that was sent already, so a place in what was sent is taken as the first place
+behind it; what was sent keeps place and content; what comes again (a derived event that was saved later) changes
+nothing; a reset ends all deltas, but an id keeps the short form under which it was shown. Places follow the entries
+that they stand before.
 """
 
 from __future__ import annotations
@@ -15,13 +16,23 @@ import msgspec
 from lore.fold.timeline import Problems, end_deltas, note, problem
 from lore.model.codes import Code
 from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
-from lore.model.inserts import Insert, insert_texts, place_in, with_place
+from lore.model.inserts import Insert, delta_news, insert_texts, place_in, with_place
 from lore.model.items import is_absent
-from lore.model.state import Chain
+from lore.model.shortened import shown_ids
+from lore.model.state import Chain, Session
 
 MOST = 256  # deltas between two resets; lore itself makes 8, and each is looked at in every turn
 
 _replace = msgspec.structs.replace
+
+
+def pin(chain: Chain, session: Session) -> None:
+    """Pin what is known, for the chain's first turn and after each reset. Costs O(entries known)."""
+    chain.pinned = tuple(session.knowledge.values())
+    chain.pinned_layers = session.late_layers
+    if chain.turns == 1:
+        chain.announced = bool(chain.pinned or chain.pinned_layers or session.removed)
+    chain.shown = shown_ids(session.knowledge, chain.shown)
 
 
 def _unreadable(message: str) -> Problems:
@@ -43,6 +54,8 @@ def delta(chain: Chain, event: PromptDelta) -> Problems:
     place, problems = _placed(chain, wanted, f"prompt_delta {event.seq}")
     made = Insert(place, chain.turns, event.seq, event.content, event.selector)
     chain.deltas = {**chain.deltas, event.seq: made}
+    news = delta_news(made)
+    chain.shown = shown_ids([*news.changed, *news.removed], chain.shown)
     chain.seqs = max(chain.seqs, event.seq + 1)
     return problems
 

@@ -137,8 +137,7 @@ class Folding:
         chain = self._own_chain(event.chain)
         problems = _start_turn(chain, event)
         if chain.pinned is None:
-            chain.pinned = tuple(self.session.knowledge.values())
-            chain.pinned_layers = self.session.late_layers
+            inserts.pin(chain, self.session)
         return problems
 
     def chain(self, name: str) -> Chain:

@@ -18,7 +18,7 @@ from lore.model.inserts import Insert
 from lore.model.state import Chain, Entry, Index, Session, settled
 from lore.model.vector import Vector
 
-VERSION = 6
+VERSION = 7
 _HINT = "delete it; lore then folds the log anew"
 _BARE: dict[str, Any] = {"entries": Vector(), "persisted": Vector(), "outside": Vector(), "index": None}
 T = TypeVar("T")

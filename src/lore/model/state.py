@@ -6,7 +6,7 @@ log keeps it); a chain carries its own model, system, tools and parameters, inhe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 import msgspec
@@ -193,13 +193,14 @@ class Chain(Struct):
 
     Never changed once a session holds it: the fold works on copies (`fold.step`).
 
-    `turn` is the latest request, `last` its end once that has come, `previous` the end of the one before,
-    whose last line may come late; `totals` sums all turns, `before` those before the latest. `sent` counts
-    the entries that the latest request was made of, `sent_before` those of the one before. `pinned` and
-    `pinned_layers` stand in the system prompt since the first request, or since the last reset (`reset`:
-    the turn of one that names its turn); `deltas` (by seq, `seqs` is the next one), `persisted` and `outside` (in
-    the order of turns) stand between the entries; `unsaved` are the events that lore derived and the log does
-    not hold.
+    `turn` is the latest request, `last` its end once that has come, `previous` the end of the one before, whose last
+    line may come late; `totals` sums all turns, `before` those before the latest. `sent` counts the entries that the
+    latest request was made of, `sent_before` those of the one before. `pinned` and `pinned_layers` stand in the system
+    prompt since the first request, or since the last reset (`reset`: the turn of one that names its turn); `announced`
+    says that something was known at the first one, so that the static context announces the token of deltas, `shown`
+    holds the short form of each id that a prompt named; `deltas` (by seq, `seqs` is the next one), `persisted` and
+    `outside` (in the order of turns) stand between the entries; `unsaved` are the events that lore derived and the log
+    does not hold.
     """
 
     id: str = MAIN
@@ -222,6 +223,8 @@ class Chain(Struct):
     sent_before: int = 0
     pinned: tuple[Fact, ...] | None = None
     pinned_layers: tuple[Layer, ...] = ()
+    announced: bool = False
+    shown: Mapping[str, str] = {}
     reset: int | None = None
     deltas: dict[int, Insert] = {}
     seqs: int = 0

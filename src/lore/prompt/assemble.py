@@ -109,11 +109,11 @@ class Assembler:
         """Render tools and system prompt where they changed; say what is wrong with them then."""
         key = (
             chain.system, chain.tools, chain.pinned, chain.pinned_layers, session.start_layers, session.id,
-            session.attachments, session.is_own,
+            session.attachments, session.is_own, chain.announced,
         )  # fmt: skip
         if self._head_key is not None and key == self._head_key:
             return ()
-        texts = layout.system_texts(session, chain)
+        texts = layout.system_texts(session, chain, self.rules)
         self._head = self.dialect.head(chain.tools or (), tuple([block.text for block in texts]))
         system = [segment for segment in self._head if segment.section == "system" and segment.kind != "envelope"]
         for segment, block in zip(system, texts, strict=False):

@@ -160,16 +160,18 @@ Ttl: TypeAlias = Literal["5m", "1h"]
 class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     """Where volatile context goes, how much a delta may say, which cache breakpoints are set.
 
-    `tail`: a system message where the model takes one (`system`), the user's last message (`user`), or
-    written into history (`persist`). `knowledge_tokens` is the budget of a delta's entries, estimated;
-    `removals` says that a change which only takes entries back gives a delta too. `breakpoints`: lore's own, the
-    recorded ones, or none; `head_ttl` is the lifetime asked for tools and system prompt, `ttl` for the rest.
-    `bos_token` and `eos_token` are what chat templates get under these names.
+    `tail`: a system message where the model takes one (`system`), the user's last message (`user`), or written into
+    history (`persist`). `knowledge_tokens` is the budget of a delta's entries, estimated; `removals` says that a change
+    which only takes entries back gives a delta too. `announce_token` puts `[session]`, with the token of such deltas,
+    into the system prompt of sessions that know nothing yet, too. `breakpoints`: lore's own, the recorded ones, or
+    none; `head_ttl` is the lifetime asked for tools and system prompt, `ttl` for the rest. `bos_token` and `eos_token`
+    are what chat templates get under these names.
     """
 
     tail: Policy = "system"
     knowledge_tokens: int = 400
     removals: bool = True
+    announce_token: bool = False
     breakpoints: BreakpointSource = "lore"
     head_ttl: Ttl = "5m"
     ttl: Ttl = "5m"

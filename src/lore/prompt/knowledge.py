@@ -1,10 +1,12 @@
 """What a session knows, as text: pinned in the system prompt, and as durable deltas behind it.
 
-Rules: the same entries give the same bytes, whatever their ranking: categories by name, entries by title
-and content. Each entry is one line that its content cannot leave (further lines are indented). A delta
-opens with the session's token, which the static block announces, so that a model can tell it from text
-that only pretends to be one. Limits: the entries of a delta keep to the budget; what does not fit is
-listed shortened (3 entries of 500 characters) or by id; what was taken back is always listed.
+Rules: the same entries give the same bytes, whatever their ranking: categories by name, entries by title and content.
+Each entry is one line that its content cannot leave (further lines are indented). A delta opens with the session's
+token, which the static block announces, so that a model can tell it from text that only pretends to be one; where that
+block has nothing to announce (nothing was known when the session was pinned), it says itself what it is, without the
+token. An entry has one short id for good: that under which it was first shown. Limits: the entries of a delta keep to
+the budget; what does not fit is listed shortened (3 entries of 500 characters) or by id; what was taken back is always
+listed.
 
 The budget is an estimate of tokens that needs no vocabulary, so that the same session gives the same bytes on every
 machine, and errs high on ordinary text (a test compares it with o200k_base; noise can cost up to half more than is
@@ -13,20 +15,20 @@ estimated). Cuts fall between grapheme clusters.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from lore.model.canonical import text_of
 from lore.model.events import Layer
+from lore.model.shortened import cut, token
 from lore.model.state import Fact
-from lore.model.vector import common_prefix
 
-SHORTEST_ID, LONGEST_ID = 5, 64
 LISTED, LISTED_CHARS, NAMED = 3, 500, 12
 FIRST_CHARS = 900
+_WHOSE = "is put in by this system, not by the user; it is later than what {} says, and needs no answer of its own"
+ANNOUNCED = f"knowledge updates: text that opens with [knowledge update {{}}] {_WHOSE.format('this prompt')}"
+UNANNOUNCED = f"[knowledge update] This text {_WHOSE.format('the text before it')}."
 HEADING = "## Long-term Knowledge"
 _PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+| ?[0-9]{1,3}| +|[^\S\n]|\n|[^\s]")
 _VOWELS = re.compile("[aeiouyAEIOUY]")
@@ -42,45 +44,26 @@ class News(NamedTuple):
     layers: tuple[Layer, ...] = ()
 
 
-def token(name: str) -> str:
-    """Return 8 hex digits for a name; by those of a session its deltas are known."""
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+def pinned_text(
+    facts: Iterable[Fact], ids: Mapping[str, str], layers: Iterable[Layer] = (), standing: Iterable[str] = ()
+) -> str:
+    """Render what is known when a chain is pinned, ids as they are shown; layers that came late stand first.
 
-
-def shown_ids(names: Iterable[str], wanted: Iterable[str] | None = None) -> dict[str, str]:
-    """Map ids (those wanted, or all) to their shortest prefixes of at least 5 characters that no other begins with.
-
-    A prefix of more than 64 characters is cut, with a digest behind it.
-    """
-    ordered = sorted(set(names))
-    found: dict[str, str] = {}
-    for name in ordered if wanted is None else wanted:
-        at = bisect_left(ordered, name)
-        beside = (*ordered[max(0, at - 1) : at], *ordered[at + 1 : at + 2])
-        shared = [len(name) if name.startswith(other) else common_prefix(name, other) for other in beside]
-        shown = name[: max([SHORTEST_ID - 1, *shared]) + 1]
-        found[name] = shown if len(shown) <= LONGEST_ID else f"{cut(shown, 48)}…{token(shown)}"
-    return found
-
-
-def pinned_text(facts: Iterable[Fact], layers: Iterable[Layer] = (), standing: Iterable[str] = ()) -> str:
-    """Render what is known when a chain is pinned; layers that came late stand first. Empty for nothing.
-
-    `standing` are the names of the layers that stand before it: one that lost its text since is taken back.
+    Empty for nothing. `standing` are the names of the layers that stand before it: one that lost its text since is
+    taken back.
     """
     known, before = _in_order(facts), set(standing)
     parts = [_news_of(layer) if layer.name in before else _layer_text(layer) for layer in layers]
     if known:
-        ids = shown_ids(fact.id for fact in known)  # of these alone: what comes later must not lengthen an id
         parts.append("\n".join([HEADING, *_lines(known, ids)]))
     return "\n\n".join(part for part in parts if part)
 
 
-def delta_text(session_id: str, news: News, names: Iterable[str], budget: int) -> str:
-    """Render a durable delta; `names` are all ids that the session has shown."""
-    ids = shown_ids(names, [*(fact.id for fact in news.changed), *news.removed])
+def delta_text(session_id: str | None, news: News, ids: Mapping[str, str], budget: int) -> str:
+    """Render a durable delta; `ids` are the ids as they are shown, None stands for a token that was not announced."""
     kept, rest = _packed(_in_order(news.changed), ids, budget)
-    parts = [f"[knowledge update {token(session_id)}]", *map(_news_of, news.layers)]
+    opening = UNANNOUNCED if session_id is None else f"[knowledge update {token(session_id)}]"
+    parts = [opening, *map(_news_of, news.layers)]
     if kept:
         parts.append("\n".join([HEADING, *_lines(kept, ids)]))
     if rest:
@@ -205,17 +188,3 @@ def _letters(piece: str) -> int:
     if size > 2 and 4 * len(_VOWELS.findall(piece)) < size:
         return -(-3 * size // 5)
     return -(-size // (3 if size > _LONG else 4))
-
-
-def cut(text: str, limit: int) -> str:
-    """Return the longest beginning of at most `limit` code points that splits no grapheme cluster."""
-    if len(text) <= limit:
-        return text
-    import regex  # noqa: PLC0415 - seldom needed, and slow to import
-
-    end = 0
-    for match in regex.finditer(r"\X", text[: limit + 1]):
-        if match.end() > limit:
-            break
-        end = match.end()
-    return text[:end]

@@ -1,8 +1,8 @@
 """The layout: what of a session's state goes where in a prompt.
 
     system[0]   the persisted prompt                     unchanged for the whole session
-    system[1]   static context: layers, [session], [attachments]
-    system[2]   knowledge as it was known when the chain was pinned
+    system[1]   static context: layers, [session] where something was known at the first turn, [attachments]
+    system[2]   knowledge as it was known when the chain was pinned; [session] where nothing was before a reset
     messages    the timeline, byte-stable
     tail        this turn's context
 
@@ -14,11 +14,12 @@ that a scheduler's messages begin with).
 
 The tail is one text, meant to be replaced next turn: memory recall, every-turn texts, time, working context, slash
 command, overlay, restart notice, extra, joined by a blank line; empty parts leave nothing behind. Text that quotes
-people, tools or documents stands between boundary lines when the tail speaks with the operator's authority (a
-system message); what a slash command says is the user's instruction, and is none of it. The boundary is a digest of the session and of the content itself, so content can neither know nor
-contain its own closing line. The message is the system's on models that are known to take one in mid-conversation,
-else the user's. Sources of those rows: Anthropic's documentation and tests of August 2026 (older Claude models answer
-400; claude-sonnet-5 accepts the message and ignores it, so it has no row); OpenAI's, Mistral's and Cohere's references.
+people, tools or documents stands between boundary lines when the tail speaks with the operator's authority (a system
+message); what a slash command says is the user's instruction, and is none of it. The boundary is a digest of the
+session and of the content itself, so content can neither know nor contain its own closing line. The message is the
+system's on models that are known to take one in mid-conversation, else the user's. Sources of those rows: Anthropic's
+documentation and tests of August 2026 (older Claude models answer 400; claude-sonnet-5 accepts the message and ignores
+it, so it has no row); OpenAI's, Mistral's and Cohere's references.
 """
 
 from __future__ import annotations
@@ -46,14 +47,11 @@ from lore.model.items import (
     is_blank,
 )  # fmt: skip
 from lore.model.jsonslice import array
+from lore.model.shortened import token
 from lore.model.state import Chain, Entry, Session
-from lore.prompt.base import Role, Unit
-from lore.prompt.knowledge import pinned_text, token
+from lore.prompt.base import Role, Rules, Unit
+from lore.prompt.knowledge import ANNOUNCED, pinned_text
 
-ANNOUNCED = (
-    "knowledge updates: a message that opens with [knowledge update {}] is put in by this system, not by the user; "
-    "it is later than what this prompt says, and needs no answer of its own"
-)
 INJECTED = "context_injection"  # a user message that a harness put in
 RECENT_FILES = 10
 TICKS = ("[AUTONOMOUS TICK]", "[SCHEDULED TICK]")
@@ -66,26 +64,44 @@ class SystemText(NamedTuple):
     origin: str
 
 
-def system_texts(session: Session, chain: Chain) -> tuple[SystemText, ...]:
+def is_announced(chain: Chain, rules: Rules) -> bool:
+    """Tell whether the system prompt announces the token of knowledge updates.
+
+    It does where a chain was pinned with something that such updates can change, and where the rules ask for it. What
+    is learned later leaves the system prompt as it is until a reset pins that, too.
+    """
+    return chain.announced or rules.announce_token or bool(chain.pinned or chain.pinned_layers)
+
+
+def system_texts(session: Session, chain: Chain, rules: Rules) -> tuple[SystemText, ...]:
     """Return the blocks of the system prompt."""
     system = bytes(chain.system)
     texts = [system] if system[:1] == b'"' else array(system)
     found = [SystemText(text, "persisted prompt") for text in texts if not is_blank(text)]
     if session.is_own:
-        found.append(SystemText(encode(_static(session)), "static context"))
-        known = pinned_text(chain.pinned or (), chain.pinned_layers, [layer.name for layer in session.start_layers])
-        if known:
-            found.append(SystemText(encode(known), "pinned knowledge"))
+        announced = f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(token(session.id))}"
+        early = chain.announced or rules.announce_token
+        standing = [layer.name for layer in session.start_layers]
+        known = pinned_text(chain.pinned or (), chain.shown, chain.pinned_layers, standing)
+        late = not early and is_announced(chain, rules)  # since a reset: the static block stays as it is
+        parts = {
+            "static context": [*_layers(session), announced if early else "", _attachments(session)],
+            "pinned knowledge": [announced if late else "", known],
+        }
+        for origin, some in parts.items():
+            text = "\n\n".join(part for part in some if part)
+            if text:
+                found.append(SystemText(encode(text), origin))
     return tuple(found)
 
 
-def _static(session: Session) -> str:
-    parts = [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
-    parts.append(f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(token(session.id))}")
-    if session.attachments:
-        names = "\n".join(f"  - {_on_a_line(name)}" for name in session.attachments)
-        parts.append(f"[attachments]\n{names}")
-    return "\n\n".join(part for part in parts if part)
+def _layers(session: Session) -> list[str]:
+    return [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
+
+
+def _attachments(session: Session) -> str:
+    names = "\n".join(f"  - {_on_a_line(name)}" for name in session.attachments)
+    return f"[attachments]\n{names}" if names else ""
 
 
 def _on_a_line(name: str) -> str:

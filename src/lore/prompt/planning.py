@@ -25,11 +25,12 @@ from lore.model.canonical import encode, text_of
 from lore.model.events import MAIN, CacheReset, ContextPersisted, Event, Layer, PromptDelta, TurnStarted
 from lore.model.inserts import DeltaNews, delta_news, place_in, selector, signature, with_place
 from lore.model.items import NULL, ToolCall, is_absent
+from lore.model.shortened import shown_ids
 from lore.model.state import Chain, Entry, Fact, Session
 from lore.model.vector import Vector
 from lore.prompt.base import Rules
 from lore.prompt.knowledge import News, delta_text
-from lore.prompt.layout import is_from_user, tail_of
+from lore.prompt.layout import is_announced, is_from_user, tail_of
 
 _replace = msgspec.structs.replace
 MOST_DELTAS = 8
@@ -107,15 +108,16 @@ class Planner:
         seen = (session.knowledge, session.late_layers, session.start_layers, chain.pinned, chain.deltas)
         if len(self._settled) == len(seen) and all(map(operator.is_, self._settled, seen)):
             return
-        news, signs = self._news(session, chain)
+        news = self._news(session, chain)
         if not news.changed and not news.layers and not (news.removed and self.rules.removals):
             self._settled = seen
             return
         if len(chain.deltas) >= MOST_DELTAS:
             yield CacheReset(reason=CAP_REASON, turn=turn.turn, chain=_name(chain))
             return
-        names = {*session.knowledge, *session.removed, *signs}
-        text = delta_text(session.id, news, names, self.rules.knowledge_tokens)
+        ids = shown_ids([*(fact.id for fact in news.changed), *news.removed], chain.shown)
+        name = session.id if is_announced(chain, self.rules) else None
+        text = delta_text(name, news, ids, self.rules.knowledge_tokens)
         layers = {layer.name: _sign(layer) for layer in news.layers}
         changed = {fact.id: self._signs[fact.id] for fact in news.changed}
         chosen = selector(place, DeltaNews(changed, news.removed, layers))
@@ -138,8 +140,8 @@ class Planner:
             if text:
                 yield ContextPersisted(turn=number, insert_at=place, content=_content(text), chain=_name(chain))
 
-    def _news(self, session: Session, chain: Chain) -> tuple[News, dict[str, str]]:
-        """Compare what is known with what the prompt says; also return the signatures of the latter."""
+    def _news(self, session: Session, chain: Chain) -> News:
+        """Compare what is known with what the prompt says."""
         stated = self.stated(chain)
         for name, fact in session.knowledge.items():
             if self._facts.get(name) is not fact:
@@ -148,7 +150,7 @@ class Planner:
         gone = [name for name in stated.changed if name in session.removed]
         layers = {layer.name: _sign(layer) for layer in session.start_layers} | stated.layers
         late = [layer for layer in session.late_layers if layers.get(layer.name, _NOTHING) != _sign(layer)]
-        return News(tuple(changed), tuple(gone), tuple(late)), stated.changed
+        return News(tuple(changed), tuple(gone), tuple(late))
 
     def stated(self, chain: Chain) -> DeltaNews:
         """Return what the prompt says: what is pinned, advanced by every delta."""

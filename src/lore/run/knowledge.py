@@ -15,9 +15,9 @@ from lore.fold.knowledge import Fields, chosen_id, derived_id, find, identity, r
 from lore.model.events import Event, Knowledge
 from lore.model.inserts import signature
 from lore.model.results_store import KnowledgeResult, KnowledgeWritten, KnownFact
+from lore.model.shortened import SHORTEST_ID
 from lore.model.state import Chain, Fact, Session
 from lore.prompt.base import Rules
-from lore.prompt.knowledge import SHORTEST_ID
 from lore.prompt.planning import Planner
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording

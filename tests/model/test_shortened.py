@@ -1,0 +1,61 @@
+"""Short forms of ids, and texts that are cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.model.shortened import LONGEST_ID, shown_ids
+
+ids = st.lists(
+    st.one_of(st.text("ab", max_size=9), st.text("ab", min_size=60, max_size=70), st.text(max_size=8)), max_size=8
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "form"),
+    [
+        ("abcdefgh", (), "abcde"),
+        ("abcdefgh", ("abcdefgz",), "abcdefgh"),
+        ("abcdefgh", ("abcdezzz",), "abcdef"),
+        ("abc", ("abd",), "abc"),
+        ("abcdefgh", ("abcdefgh", "abcdefgh"), "abcde"),
+    ],
+)
+def test_ids_are_shown_as_their_shortest_unique_prefix(name, names, form):
+    assert shown_ids([name, *names], {})[name] == form
+
+
+def test_an_id_keeps_its_form_and_those_that_come_later_get_longer_ones():
+    shown = shown_ids(["019eb111"], {})
+    later = shown_ids(["019eb222", "019eb111"], shown)
+    assert later == {"019eb111": "019eb", "019eb222": "019eb2"}
+
+
+def test_an_id_that_another_one_was_shown_as_is_told_apart():
+    shown = shown_ids(["019eb"], shown_ids(["019eb111"], {}))
+    assert shown["019eb"].startswith("019eb…")
+
+
+def test_nothing_new_is_the_very_mapping():
+    shown = shown_ids(["abcdef"], {})
+    assert shown_ids(["abcdef"], shown) is shown
+
+
+@given(st.lists(ids, max_size=4))
+def test_forms_never_change_and_are_all_different(batches):
+    shown = {}
+    for batch in batches:
+        before, shown = shown, shown_ids(batch, shown)
+        assert before.items() <= shown.items()
+        assert shown.keys() == {*before, *batch}
+        assert len({*shown.values()}) == len(shown)
+        assert all(len(form) <= LONGEST_ID for form in shown.values())
+
+
+@given(ids, st.randoms())
+def test_the_order_of_a_batch_does_not_matter(batch, random):
+    other = list(batch)
+    random.shuffle(other)
+    assert shown_ids(other, {}) == shown_ids(batch, {})
