@@ -233,10 +233,13 @@ def test_a_summariser_that_fails_is_visible_in_the_answer_and_in_the_list():
     filled("sqlite:s.db")
     put("lore.toml", summariser("print('I summed it up.')").encode())
     found = answered("extract", "s1", "--again", url="sqlite:s.db", schema="memory-extracted", code=3)
-    assert found["failure"] == "the answer is no JSON object"
+    assert found["failure"] == "the answer is no JSON object, also when asked again"
     listed = answered("list", "--user", "ann", url="sqlite:s.db")["agents"][0]
     assert (listed["counts"], listed["last_failure"]["failure"]) == ({**ONE, "topics": 4}, found["failure"])
-    assert ": the answer is no JSON object\n" in memory("list", "--user", "ann", url="sqlite:s.db").out
+    assert (
+        ": the answer is no JSON object, also when asked again\n"
+        in memory("list", "--user", "ann", url="sqlite:s.db").out
+    )
     ran = memory("extract", "s1", "--again", url="sqlite:s.db")
     assert (ran.code, ran.out.startswith("nothing was remembered ")) == (3, True)
     assert "note: nothing was remembered by agent main of user ann" in ran.err

@@ -62,11 +62,10 @@ def test_a_failure_leaves_what_is_known_and_is_told_and_audited(store, tmp_path)
     failed = memory(store, tmp_path, ask=Model("no JSON"), tell=heard.append).learn(
         entries("My name is Bob."), again=True
     )
-    assert failed.failure == "the answer is no JSON object"
+    assert failed.failure == "the answer is no JSON object, also when asked again"
     assert read(store, ANN) == before
-    assert heard == [
-        "nothing was remembered by agent main of user ann: the answer is no JSON object; what was known stays"
-    ]
+    why = "the answer is no JSON object, also when asked again"
+    assert heard == [f"nothing was remembered by agent main of user ann: {why}; what was known stays"]
     assert ops(store) == [("extract", False), ("extract", True)]
 
 
@@ -159,8 +158,8 @@ def test_a_dream_that_fell_back_is_visible_and_dreamt_again(store, tmp_path):
     heard = []
     memory(store, tmp_path).learn(entries(SAID), again=True)
     fell = memory(store, tmp_path, ask=Model(""), tell=heard.append).consolidate()
-    assert (fell.topics, fell.failure) == ((GENERAL,), "the answer is empty")
-    assert heard == ["agent main of user ann dreamt without a model: the answer is empty"]
+    assert (fell.topics, fell.failure) == ((GENERAL,), "the answer is empty, also when asked again")
+    assert heard == ["agent main of user ann dreamt without a model: the answer is empty, also when asked again"]
     again = memory(store, tmp_path, ask=Model(topics("one", "two", "three"))).consolidate()
     assert (again.topics, again.superseded) == (("one", "three", "two"), (GENERAL,))
     assert ops(store)[1:] == [("dream", True), ("dream", False)]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from compaction.remembering import Model, entries
-from lore.compaction.base import SummaryAnswer, SummaryError
+from lore.compaction.base import SummaryAnswer, SummaryError, UnusableError
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.conversation import transcript_of
 from lore.compaction.memory.extraction import LIMITS, asking, extract
@@ -45,7 +45,7 @@ def test_an_answer_that_was_cut_off_is_asked_for_with_twice_the_room():
 
 def test_one_that_is_always_cut_off_is_given_up_and_says_so():
     model = Model(SummaryAnswer("{", cut_off=True))
-    assert learnt(model) == (KNOWN, "the answer was cut off at 16,384 tokens")
+    assert learnt(model) == (KNOWN, "the answer was cut off at 16,384 tokens", 0)
     assert model.limits == list(LIMITS)
 
 
@@ -55,14 +55,29 @@ def test_one_that_is_always_cut_off_is_given_up_and_says_so():
         ("", "empty"), ("no JSON at all", "no JSON"), ("[1]", "no JSON"), ("{]}", "no JSON"),
         ({"fact": []}, "other keys"),
         ({"facts": "text"}, "other"), ({"facts": [1]}, "other"), ({"facts": []}, "something was known"),
-        (SummaryError("nobody there"), "nobody there"), ("{" * 900 + "}" * 900, "no JSON"),
+        ("{" * 900 + "}" * 900, "no JSON"), (UnusableError("it is no text"), "no text"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_leaves_what_is_known_says_why_and_is_not_asked_again(answer, why):
+def test_what_cannot_be_used_is_asked_for_again_once_with_the_error_then_what_is_known_stays(answer, why):
     model = Model(answer)
     found = learnt(model)
-    assert found.structure == KNOWN
+    assert (found.structure, found.unusable) == (KNOWN, 2)
     assert why in found.failure
+    (first, data, _), (second, same, _) = model.asked
+    assert data == same
+    assert second.startswith(first)
+    assert why in second[len(first) :]
+
+
+def test_a_second_answer_that_can_be_used_is():
+    model = Model("Sure!", ANSWER)
+    assert learnt(model) == (Structure(facts=("old", "new")), "", 1)
+    assert "no JSON object" in model.asked[1][0]
+
+
+def test_where_there_is_no_answer_nobody_is_asked_again():
+    model = Model(SummaryError("nobody there"))
+    assert learnt(model) == (KNOWN, "nobody there", 0)
     assert len(model.asked) == 1
 
 
@@ -75,7 +90,7 @@ def test_long_histories_are_asked_about_a_piece_at_a_time_on_top_of_each_other()
 
 def test_nobody_is_asked_about_nothing():
     model = Model(ANSWER)
-    assert learnt(model, "[SCHEDULED TICK] x") == (KNOWN, "")
+    assert learnt(model, "[SCHEDULED TICK] x") == (KNOWN, "", 0)
     assert model.asked == []
 
 

@@ -10,13 +10,17 @@ import pytest
 
 from cli.compacting import compact, dry, talk
 from cli.running import put
+from compaction.remembering import ANN, SAID, Model, entries, memory, topics
 from lore.compaction.activity import tokens_of
-from lore.compaction.base import SourceText, SummaryAnswer
+from lore.compaction.base import SourceText, SummaryAnswer, SummaryError
 from lore.compaction.executor import Dependencies, execute, judged
 from lore.compaction.hooks import Continuous
+from lore.compaction.memory.buckets import audit_log, read
+from lore.compaction.memory.records import GENERAL
 from lore.compaction.settings import Compaction
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.tracker import Tracker
+from lore.compaction.transcripts import instructions
 from lore.compaction.untrusted import context_refresh
 from lore.model.events import MAIN, CompactApplied, ToolResultCleared
 from lore.run.rules import packaged
@@ -157,3 +161,56 @@ def test_hooks_and_a_watch_leave_a_session_as_it_is_and_say_so(monkeypatch):
     watch = Watch(store, settings, packaged(), Hands(Script(), lambda _: None, told.append, lambda: NOON))
     assert (watch.run(), store.load("s1").head) == (0, head)
     assert [line.partition(":")[0] for line in told] == ["no gap compaction", "no cadence compaction"]
+
+
+# 004: unparsable answers of a model are asked again once, with the error, then fall back; counted in the audit
+
+
+def counted(store):
+    return [(one.op, one.unusable, bool(one.failure)) for one in audit_log(store, "ann").entries]
+
+
+def test_an_unparsable_extraction_is_asked_for_again_once_with_the_error(tmp_path):
+    """004: … asked again once, with the error in the prompt: an extraction."""
+    store, model = Memory(), Model("I remember!", {"facts": ["uses vim"]}, "no", "none")
+    remembers = memory(store, tmp_path, ask=model)
+    remembers.learn(entries("hi"), again=True)
+    assert read(store, ANN).structure.facts == ("uses vim",)
+    assert "could not be used: the answer is no JSON object" in model.asked[1][0]
+    remembers.learn(entries("ho"), again=True)
+    assert (read(store, ANN).structure.facts, len(model.asked)) == (("uses vim",), 4)
+    assert counted(store) == [("extract", 1, False), ("extract", 2, True)]
+
+
+def test_an_unparsable_dream_is_asked_for_again_once_then_one_topic_is_made(tmp_path):
+    """004: … then fall back: a dream."""
+    store, model = Memory(), Model('{"topics": "none"}', "{}")
+    memory(store, tmp_path).learn(entries(SAID))
+    assert memory(store, tmp_path, ask=model).consolidate().topics == (GENERAL,)
+    assert "could not be used: the answer has no topics" in model.asked[1][0]
+    assert counted(store)[1:] == [("dream", 2, True)]
+    memory(store, tmp_path, ask=Model("", topics("one"))).consolidate()
+    assert counted(store)[2:] == [("dream", 1, False)]
+
+
+def test_an_unparsable_summary_is_asked_for_again_once_then_nothing_is_pruned_and_both_are_counted(tmp_path):
+    """004: … counted in the audit: a summary."""
+
+    class Empty:
+        name, asked = "empty", ()
+
+        def summarize(self, request):
+            self.asked = (*self.asked, request)
+            return SummaryAnswer("" if len(self.asked) != 2 else "what went")
+
+    store, model = Memory(), Empty()
+    remembers = memory(store, tmp_path)
+    means = Dependencies(model, learn=remembers.before_drop, audit=remembers.note_summary)
+    state, tracker = begun(*talked(4, 400))
+    firing = judged(tracker, state.chain(MAIN), Compaction(), ("manual",), now=None)
+    assert execute(state, MAIN, firing, Compaction(), means, at=None).pruned == 2
+    with pytest.raises(SummaryError):
+        execute(state, MAIN, firing, Compaction(), means, at=None)
+    assert [request.fault for request in model.asked] == ["", "the summary is empty", "", "the summary is empty"]
+    assert "could not be used: the summary is empty" in instructions(model.asked[1])
+    assert counted(store) == [("summary", 1, False), ("summary", 2, True)]

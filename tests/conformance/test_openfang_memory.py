@@ -78,7 +78,8 @@ def test_a_small_output_budget_is_doubled_and_identical_retries_are_not_made(sto
     assert (model.limits, known(store).structure.facts) == ([4_096, 8_192], ("x",))
     garbage = Model("garbage")
     memory(store, tmp_path, ask=garbage).learn(entries("hi"), again=True)
-    assert len(garbage.asked) == 1
+    assert len(garbage.asked) == 2
+    assert garbage.asked[0][0] != garbage.asked[1][0], "the second question says what was wrong with the first answer"
 
 
 def test_a_session_of_ticks_stores_nothing(store, tmp_path):

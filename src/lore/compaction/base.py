@@ -71,7 +71,8 @@ class Firing(NamedTuple):
 class SummaryRequest(NamedTuple):
     """What a summariser is asked: the entries that go, oldest first, and `opening`: those among them that begin the
     exchange whose end stays. `previous` is the summary that is replaced; `tokens` how long the answer may be. `prompt`
-    is what a model is told to do with the entries where it is no summary that is wanted (`memory.extraction`).
+    is what a model is told to do with the entries where it is no summary that is wanted (`memory.extraction`);
+    `fault` says why the last answer to this request could not be used, empty for the first.
     """
 
     entries: tuple[Entry, ...]
@@ -79,6 +80,7 @@ class SummaryRequest(NamedTuple):
     previous: str = ""
     tokens: int = 1_024
     prompt: str = ""
+    fault: str = ""
 
 
 class SummaryAnswer(NamedTuple):
@@ -94,6 +96,10 @@ class SummaryError(LoreError):
 
 class GivenUpError(SummaryError):
     """No summary, and an immediate retry would not help: a wrong key, no server, a time-out."""
+
+
+class UnusableError(SummaryError):
+    """An answer that cannot be read: asked for again once, with what is wrong with it in the prompt."""
 
 
 class Summarizer(Protocol):

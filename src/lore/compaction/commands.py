@@ -32,6 +32,7 @@ from lore.compaction.base import (
     SummaryAnswer,
     SummaryError,
     SummaryRequest,
+    UnusableError,
     Window,
 )
 from lore.compaction.settings import Compaction, ContextSource
@@ -342,4 +343,4 @@ class Command:
         try:
             return SummaryAnswer(ran.output.decode("utf-8").strip())
         except UnicodeDecodeError as error:
-            raise SummaryError(f"the summary command wrote what is no UTF-8, byte {error.start}") from None
+            raise UnusableError(f"the summary command wrote what is no UTF-8, byte {error.start}") from None

@@ -183,6 +183,10 @@ Learn = Callable[[Entries, int], object]
 """Learn from a timeline's entries before a place, which are about to go."""
 
 
+Audit = Callable[[int, str], object]
+"""Note that so many answers for a summary could not be used, and why it failed in the end (empty: it did not)."""
+
+
 class Dependencies(NamedTuple):
     """What a compaction works with: who sums up, who asks the sources about a window (what each said, harmless and cut
     already, as `commands.outside_context` returns it), the key of boundary lines.
@@ -193,6 +197,7 @@ class Dependencies(NamedTuple):
     key: bytes = b""
     tell: Tell = silent
     learn: Learn | None = None
+    audit: Audit | None = None
 
 
 class Prepared(NamedTuple):
@@ -225,7 +230,7 @@ def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, 
             dependencies.learn(held.entries, stage.cut.place)
         why = "the summariser's would make the prompt longer"
         try:
-            yield summarized(dependencies.summarizer, request, settings, tell=tell)
+            yield _audited(dependencies, request, settings)
         except SummaryError as error:
             if not stage.marker:
                 raise
@@ -241,6 +246,19 @@ def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, 
         answers = dependencies.ask(firing.window)
         context = context_refresh(answers, session_id=session.id, key=dependencies.key, at=firing.window.end)
     return Prepared(firing, summary, context, _ids(held, firing), refused)
+
+
+def _audited(dependencies: Dependencies, request: SummaryRequest, settings: Compaction) -> str:
+    """Have a summary made, and note answers that could not be used; raises SummaryError."""
+    faults, failure = list[str](), ""
+    try:
+        return summarized(dependencies.summarizer, request, settings, tell=dependencies.tell, unusable=faults.append)
+    except SummaryError as error:
+        failure = error.message
+        raise
+    finally:
+        if faults and dependencies.audit is not None:
+            dependencies.audit(len(faults), failure)
 
 
 def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None) -> Done | None:

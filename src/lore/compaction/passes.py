@@ -4,7 +4,8 @@ Rules (numbers: openfang's compactor):
 - a history that does not fit `summarizer_window` (estimates, times 1.2) is cut between messages into parts of at
   least five; the parts' summaries are summed up again, with the summary that is replaced;
 - one message has at most a twelfth of a part: a longer one is shortened in the middle, and says so;
-- what fails is asked for three times in all, unless that would not help; an answer that was cut off is asked for with
+- what fails is asked for three times in all, unless that would not help; an answer that cannot be read (empty, no text)
+  once more, with what is wrong with it in the prompt; an answer that was cut off is asked for with
   twice the room, up to 16,384 tokens and half the window; one that is twice as long as it may be is cut, and says so;
 - three parts in a row that are given up end it all: the key is wrong, or nobody is there, and each part would wait;
 - a part without a summary is said so behind what the model wrote, so that it cannot be summed up away.
@@ -19,7 +20,7 @@ from typing import NamedTuple
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Summarizer, SummaryError, SummaryRequest
+from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Summarizer, SummaryError, SummaryRequest, UnusableError
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, words
@@ -49,20 +50,30 @@ class _Span(NamedTuple):
     end: int
 
 
-def summarized(summarizer: Summarizer, request: SummaryRequest, settings: Compaction, *, tell: Tell = silent) -> str:
-    """Return a summary of `request`, in one pass or several; raises SummaryError. Costs a call for each part."""
+def summarized(
+    summarizer: Summarizer,
+    request: SummaryRequest,
+    settings: Compaction,
+    *,
+    tell: Tell = silent,
+    unusable: Tell = silent,
+) -> str:
+    """Return a summary of `request`, in one pass or several; raises SummaryError. Costs a call for each part.
+
+    `unusable` hears of each answer that could not be read.
+    """
     if isinstance(summarizer, Extractive):
         return _checked_text(summarizer.summarize(request).text)
     request = request._replace(entries=fresh(request))
     spans = [_Span(place, place + 1) for place in range(len(request.entries))]
-    return _Passes(summarizer, settings.summarizer_window, request.tokens, tell).whole(request, spans)
+    return _Passes(summarizer, settings.summarizer_window, request.tokens, tell, unusable).whole(request, spans)
 
 
 class _Passes:
     """Asks one summariser: `_whole` bytes fit one pass, `_part` one of several; a window of 0 is no limit."""
 
-    def __init__(self, summarizer: Summarizer, window: int, tokens: int, tell: Tell) -> None:
-        self._summarizer, self._tell = summarizer, tell
+    def __init__(self, summarizer: Summarizer, window: int, tokens: int, tell: Tell, unusable: Tell) -> None:
+        self._summarizer, self._tell, self._unusable = summarizer, tell, unusable
         self._most_tokens = min(MOST_TOKENS, window // 2) if window else MOST_TOKENS
         self._whole = self._part = 2**62
         if window:
@@ -132,6 +143,13 @@ class _Passes:
                     return truncated(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
             except GivenUpError:
                 raise
+            except UnusableError as error:
+                self._unusable(error.message)
+                if request.fault:
+                    raise SummaryError(f"{error.message}, also when asked again", hint=error.hint) from None
+                self._tell(f"{one_line(error.message)}; asked again, with that in the prompt")
+                request = request._replace(fault=error.message)
+                continue
             except SummaryError as error:
                 failures, tokens = failures + 1, request.tokens
                 if failures == TRIES:
@@ -145,7 +163,7 @@ class _Passes:
 
 def _checked_text(text: str) -> str:
     if not text.strip():
-        raise SummaryError("the summary is empty")
+        raise UnusableError("the summary is empty")
     return text.strip()
 
 

@@ -329,7 +329,8 @@ class Watch:
             dependencies = dependencies_of(settings, hands.tell, session_id, agent, user)
             dependencies = interruptible(dependencies, hands.waiting)
             memory = self._memory_of(log.header)
-            dependencies = dependencies if memory is None else dependencies._replace(learn=memory.before_drop)
+            if memory is not None:
+                dependencies = dependencies._replace(learn=memory.before_drop, audit=memory.note_summary)
             done = execute(state, chain.id, firing, settings, dependencies, at=now)
             if not done.events:
                 return False

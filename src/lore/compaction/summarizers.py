@@ -29,6 +29,7 @@ from lore.compaction.base import (
     SummaryAnswer,
     SummaryError,
     SummaryRequest,
+    UnusableError,
     Window,
 )
 from lore.compaction.commands import NESTED, Command, ContextRequest, check_sources, is_nested, outside_context
@@ -217,7 +218,7 @@ class OpenAISummarizer:
             parts = [cast("dict[str, Any]", part) for part in cast("list[Any]", content) if isinstance(part, dict)]
             content = "".join([text for part in parts if isinstance(text := part.get("text"), str)])
         if content is not None and not isinstance(content, str):
-            raise SummaryError("the answer's content is no text")
+            raise UnusableError("the answer's content is no text")
         text = _THOUGHT.sub("", content or "").strip()
         return SummaryAnswer(text, cut_off=choice.get("finish_reason") == "length")
 

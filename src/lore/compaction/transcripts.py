@@ -88,8 +88,13 @@ def fresh(request: SummaryRequest) -> tuple[Entry, ...]:
 
 
 def instructions(request: SummaryRequest) -> str:
-    """Return what a model is told to do: what was asked for, else to sum up."""
-    return request.prompt or PROMPT.format(tokens=request.tokens)
+    """Return what a model is told to do: what was asked for, else to sum up; and what its last answer had wrong."""
+    return (request.prompt or PROMPT.format(tokens=request.tokens)) + again(request.fault)
+
+
+def again(fault: str) -> str:
+    """Return what is added to a prompt whose last answer could not be used; empty where nothing was wrong."""
+    return f"\n\nYour last answer could not be used: {one_line(fault)}. Answer anew." if fault else ""
 
 
 def words(item: UserMessage | AssistantMessage) -> str:

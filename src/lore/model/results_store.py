@@ -250,7 +250,10 @@ class RememberedText(Struct, frozen=True, kw_only=True):
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
-    """One thing that was done, never what was remembered; `session_deleted` is null where no session is named."""
+    """One thing that was done, never what was remembered; `session_deleted` is null where no session is named.
+
+    `unusable` counts answers of a model that could not be used; each was asked for again once.
+    """
 
     at: str
     op: str
@@ -260,6 +263,7 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     removed: dict[str, int]
     added: dict[str, int]
     failure: str | None
+    unusable: int
 
 
 class RememberedAgent(Struct, frozen=True, kw_only=True):

@@ -106,7 +106,8 @@ def write_audit(result: MemoryAudit, out: Console) -> None:
     """Write one line an entry."""
     for entry in result.entries:
         changes = " ".join(f"{sign}{_sums(sums)}" for sign, sums in (("-", entry.removed), ("+", entry.added)) if sums)
-        text = ", ".join(filter(None, (changes, entry.failure and f"failed: {entry.failure}"))) or "nothing"
+        again = f"{counted(entry.unusable, 'unusable answer')}" if entry.unusable else ""
+        text = ", ".join(filter(None, (changes, again, entry.failure and f"failed: {entry.failure}"))) or "nothing"
         agent = "all agents" if entry.agent is None else f"agent {named(entry.agent)}"
         out.print(line(f"{entry.at}  ", (f"{entry.op:<8}", "bold"), f"{agent}{_session(entry)}: {text}"))
     entries = f"{len(result.entries):,} {'entry' if len(result.entries) == 1 else 'entries'}"

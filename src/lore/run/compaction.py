@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from lore.cache.rules import Rules
 from lore.compaction.base import Done, Trigger
 from lore.compaction.costs import cache_of, fired_of
-from lore.compaction.executor import Learn, execute, judged, scale_of, timestamp, waits
+from lore.compaction.executor import execute, judged, scale_of, timestamp, waits
 from lore.compaction.locks import trylock
-from lore.compaction.memory.agent_memory import remembering_of
+from lore.compaction.memory.agent_memory import AgentMemory, remembering_of
 from lore.compaction.memory.extraction import asking
 from lore.compaction.settings import Compaction, MemorySettings
 from lore.compaction.store_watch import Hands, IdleSettings, Watch
@@ -85,7 +85,7 @@ class Compacting:
             yield
 
     @contextmanager
-    def learning(self) -> Generator[Learn | None]:
+    def learning(self) -> Generator[AgentMemory | None]:
         """Hold the memory that a stored session belongs to; None where nothing of it is remembered."""
         request, address = self._request, self._address
         if address is None or self._header is None or request.memory.system != "structured":
@@ -93,13 +93,12 @@ class Compacting:
             return
         ask = asking(summarizer_of(self._settings, os.environ, tell=request.tell))
         with closing(open_there(address.url, request.tell)) as store:
-            memory = remembering_of(
+            yield remembering_of(
                 store, self._header, request.memory, clock=lambda: timestamp(request.clock()), ask=ask,
                 window=self._settings.summarizer_window, tell=request.tell,
             )  # fmt: skip
-            yield None if memory is None else memory.before_drop
 
-    def made(self, learn: Learn | None = None) -> Done | str:
+    def made(self, memory: AgentMemory | None = None) -> Done | str:
         """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
         session, chain, tracker, settings = self._session, self._chain, self._tracker, self._settings
         trigger, tell, now = self._request.trigger, self._request.tell, self._request.clock()
@@ -113,7 +112,9 @@ class Compacting:
         if waits(firing, tracker, chain, settings, cache_of(session, chain, self._rules, now), now):
             why = "the cache is warm, and waiting until it is cold costs less"
             return f'Nothing was compacted: {why} (when = "cheapest").'
-        done = execute(session, chain.id, firing, settings, dependencies._replace(learn=learn), at=now)
+        if memory is not None:
+            dependencies = dependencies._replace(learn=memory.before_drop, audit=memory.note_summary)
+        done = execute(session, chain.id, firing, settings, dependencies, at=now)
         if done.events:
             return done
         why = f"Nothing was compacted: {done.refused}" if done.refused else few
@@ -149,8 +150,8 @@ def compact(
         return _to_file(path, options, settings, rules, request, request.output)
     with appending(path, patience=0) as appender:  # who compacts it holds it for long: skipped, never queued
         compacting = Compacting(path, options, settings, rules, request)
-        with compacting.alone(), compacting.learning() as learn:
-            made = compacting.made(learn)
+        with compacting.alone(), compacting.learning() as memory:
+            made = compacting.made(memory)
             if isinstance(made, Done) and appender.append(made.events):
                 request.tell("note: the last line of the log was torn; it stays as it is, with a line end")
     return compacting.result(made, path)

@@ -140,8 +140,10 @@ class AgentMemory:
             change(self.store, self.bucket, make, at=at)
         if found.failure:
             self._tell(f"nothing was remembered by {self._who}: {found.failure}; what was known stays")
-            self._note("extract", at, failure=found.failure)
+            self._note("extract", at, failure=found.failure, unusable=found.unusable)
             return ExtractionResult(failure=found.failure)
+        if found.unusable:
+            self._tell(f"{self._who}: {found.unusable} of a model's answers could not be used, asked again")
         skipped = ""
         if given is not NOTHING:
             self._mark = mark
@@ -151,8 +153,8 @@ class AgentMemory:
             skipped = LEFT if any(isinstance(entry.item, CompactDivider) for entry in entries) else UNSPOKEN
         old, new = before.structure, found.structure
         done = ExtractionResult(_more(old, new), _more(new, old), skipped=skipped)
-        if done.removed or done.added:
-            self._note("extract", at, done.removed, done.added)
+        if done.removed or done.added or found.unusable:
+            self._note("extract", at, done.removed, done.added, unusable=found.unusable)
         return done
 
     def _extracted(self, known: Structure, given: Given) -> Extraction:
@@ -177,6 +179,10 @@ class AgentMemory:
     def before_drop(self, entries: Entries, stop: int | None = None) -> ExtractionResult:
         """Learn from what a compaction is about to drop; never raises: a failure is told, and audited."""
         return self._safely(lambda: self.learn(entries, stop))
+
+    def note_summary(self, unusable: int, failure: str = "") -> None:
+        """Note in the audit log that answers for a compaction's summary could not be used; never raises."""
+        self._note("summary", self._clock(), failure=failure, unusable=unusable)
 
     def _safely(self, learn: Callable[[], ExtractionResult]) -> ExtractionResult:
         try:
@@ -205,9 +211,11 @@ class AgentMemory:
 
             change(self.store, self.bucket, make, at=at)
             gone = tuple(name for name in written.topics if name in made.supersedes)
+            if made.unusable and not made.failure:
+                self._tell(f"{self._who}: a model's first answer could not be used, the second was")
             if made.failure:
                 self._tell(f"{self._who} dreamt without a model: {made.failure}")
-            self._note("dream", at, {"topics": len(gone)}, {"topics": len(made.topics)}, made.failure)
+            self._note("dream", at, {"topics": len(gone)}, {"topics": len(made.topics)}, made.failure, made.unusable)
             return ConsolidationResult(tuple(sorted(made.topics)), gone, failure=made.failure)
 
     def _alone(self, what: str) -> AbstractContextManager[bool]:
@@ -261,11 +269,11 @@ class AgentMemory:
 
     def _note(
         self, op: str, at: str, removed: Mapping[str, int] = NO_COUNTS, added: Mapping[str, int] = NO_COUNTS,
-        failure: str = "",
+        failure: str = "", unusable: int = 0,
     ) -> None:  # fmt: skip
         record = AuditRecord(
             at=at, op=op, agent=self.bucket.agent, session_id=self._session_id, removed=removed, added=added,
-            failure=failure or None,
+            failure=failure or None, unusable=unusable,
         )  # fmt: skip
         note_audit(self.store, self.bucket.user, record, self._tell)
 

@@ -270,7 +270,9 @@ LONGEST_REASON = 200  # characters
 
 
 class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="memory_audit"):
-    """One thing that was done. `op`: extract, dream, delete, wipe; `failure` says why it fell back, or did nothing."""
+    """One thing that was done. `op`: extract, dream, summary, delete, wipe; `failure` says why it fell back, or did
+    nothing; `unusable` counts answers of a model that could not be used, each asked for again once.
+    """
 
     at: str
     op: str
@@ -279,6 +281,7 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fie
     removed: Mapping[str, int] = {}
     added: Mapping[str, int] = {}
     failure: str | None = None
+    unusable: int = 0
 
 
 class AuditLog(NamedTuple):

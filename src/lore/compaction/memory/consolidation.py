@@ -46,11 +46,14 @@ _PLAIN = {
 
 
 class Consolidation(NamedTuple):
-    """Topics by name, the names that they supersede, why it fell back (empty where it did not)."""
+    """Topics by name, the names that they supersede, why it fell back (empty where it did not); `unusable` counts
+    answers that could not be used.
+    """
 
     topics: dict[str, Topic]
     supersedes: tuple[str, ...] = ()
     failure: str = ""
+    unusable: int = 0
 
 
 def consolidate(known: Known, ask: Ask | None, *, at: str) -> Consolidation:
@@ -94,17 +97,17 @@ def _by_model(known: Known, ask: Ask, at: str) -> Consolidation:
             for topic in known.visible(at)
         ]).decode(),
     )  # fmt: skip
-    found = ask_for_object(ask, _PROMPT.format(now=at), data)
+    found = ask_for_object(
+        ask, _PROMPT.format(now=at), data, lambda value: "" if _read(value, at) else "the answer has no topics"
+    )
     if found.failure:
-        return _fallback(structure, found.failure, at)
-    listed = found.value.get("topics")
-    topics = _read(cast("list[object]", listed), at) if isinstance(listed, list) else {}
-    if not topics:
-        return _fallback(structure, "the answer has no topics", at)
+        return _fallback(structure, found.failure, at)._replace(unusable=found.unusable)
+    topics = _read(found.value, at)
     named = found.value.get("supersedes")
     listed = cast("list[object]", named) if isinstance(named, list) else []
     gone = [GENERAL, *(snake(name) for name in listed if isinstance(name, str))]  # `general` stood in for topics
-    return Consolidation(topics, tuple(name for name in dict.fromkeys(gone) if name not in topics))
+    gone = tuple(name for name in dict.fromkeys(gone) if name not in topics)
+    return Consolidation(topics, gone, unusable=found.unusable)
 
 
 def _fallback(structure: Structure, failure: str, at: str) -> Consolidation:
@@ -113,10 +116,11 @@ def _fallback(structure: Structure, failure: str, at: str) -> Consolidation:
     return Consolidation(topics, (), failure)
 
 
-def _read(listed: list[object], at: str) -> dict[str, Topic]:
+def _read(answer: dict[str, Any], at: str) -> dict[str, Topic]:
     """Read the topics of an answer, the first 7; of two with one name the later holds. Malformed ones are left out."""
     topics: dict[str, Topic] = {}
-    for value in listed:
+    listed = answer.get("topics")
+    for value in cast("list[object]", listed) if isinstance(listed, list) else ():
         topic = _topic_of(cast("dict[str, Any]", value), at) if isinstance(value, dict) else None
         if topic is not None and (topic.topic in topics or len(topics) < MOST):
             topics[topic.topic] = topic

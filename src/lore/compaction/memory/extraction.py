@@ -6,7 +6,8 @@ takes its place ("my editor is …"), what is done is closed, and what a user as
 another language nothing is learnt, and nothing invented.
 
 By a model (`extract`): the answer replaces what is known, so the model is given all of it, a window at a time. An
-answer that is cut off is asked for again with twice the room, another one never. The schedule (4,096, doubled to
+answer that is cut off is asked for again with twice the room; one that cannot be used once more, with what is wrong
+with it in the prompt. The schedule (4,096, doubled to
 16,384) is openfang's, whose 1,024 cut every answer and switched the feature off in silence.
 """
 
@@ -18,9 +19,18 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import Raw
 
-from lore.compaction.base import BYTES_PER_TOKEN, Summarizer, SummaryAnswer, SummaryError, SummaryRequest
+from lore.compaction.base import (
+    BYTES_PER_TOKEN,
+    Summarizer,
+    SummaryAnswer,
+    SummaryError,
+    SummaryRequest,
+    UnusableError,
+)
 from lore.compaction.memory.conversation import Message
 from lore.compaction.memory.records import SECTIONS, Structure
+from lore.compaction.transcripts import again
+from lore.compaction.untrusted import one_line
 from lore.model.canonical import decode, encode, printable
 from lore.model.inserts import normalised
 from lore.model.items import UserMessage
@@ -194,57 +204,83 @@ def asking(summarizer: Summarizer) -> Ask | None:
 
 
 class Extraction(NamedTuple):
-    """What is known after extraction; `failure` is empty where nothing failed."""
+    """What is known after extraction; `failure` is empty where nothing failed. `unusable` counts answers that could not
+    be used.
+    """
 
     structure: Structure
     failure: str = ""
+    unusable: int = 0
 
 
 class JsonObject(NamedTuple):
-    """A JSON object that was asked for, or why there is none."""
+    """A JSON object that was asked for, or why there is none; `unusable` counts answers that could not be used."""
 
     value: dict[str, Any]
     failure: str = ""
+    unusable: int = 0
 
 
 def extract(ask: Ask, messages: Iterable[Message], known: Structure, *, window: int) -> Extraction:
     """Return what a model says is known after these messages; where a piece fails, what was known before them all."""
-    before = known
+    before, unusable = known, 0
     for piece in _pieces(messages, window):
         data = _DATA.format(known=encode({section: known.of(section) for section in SECTIONS}).decode(), messages=piece)
-        found = ask_for_object(ask, _EXTRACT.format(most=MOST), data)
-        if found.failure:
-            return Extraction(before, found.failure)
+
+        def fault(value: dict[str, Any], known: Structure = known) -> str:
+            structure = _structure(value)
+            if structure is None:
+                return "the answer has other keys, or other values than texts"
+            is_lost = structure.is_empty and not known.is_empty
+            return "the answer is empty, and something was known" if is_lost else ""
+
+        found = ask_for_object(ask, _EXTRACT.format(most=MOST), data, fault)
+        unusable += found.unusable
         structure = _structure(found.value)
-        if structure is None:
-            return Extraction(before, "the answer has other keys, or other values than texts")
-        if structure.is_empty and not known.is_empty:
-            return Extraction(before, "the answer is empty, and something was known")
+        if found.failure or structure is None:
+            return Extraction(before, found.failure, unusable)
         known = structure
-    return Extraction(known)
+    return Extraction(known, unusable=unusable)
 
 
-def ask_for_object(ask: Ask, prompt: str, data: str) -> JsonObject:
-    """Ask for a JSON object, with more room where the answer was cut off; models put fences, and words, around it."""
-    for limit in LIMITS:
+def ask_for_object(ask: Ask, prompt: str, data: str, fault: Callable[[dict[str, Any]], str]) -> JsonObject:
+    """Ask for a JSON object; `fault` says what is wrong with one, empty for nothing.
+
+    An answer that cannot be used is asked for once more, with what is wrong with it in the prompt; where there is none,
+    or it is cut off in the end, nothing is asked again.
+    """
+    reason = ""
+    for unusable in (0, 1):
         try:
-            answer = ask(prompt, data, limit)
+            value = _object(ask, prompt + again(reason), data)
+            reason = fault(value)
+        except UnusableError as error:
+            value, reason = {}, error.message
         except SummaryError as error:
-            return JsonObject({}, error.message)
+            return JsonObject({}, error.message, unusable)
+        if not reason:
+            return JsonObject(value, unusable=unusable)
+    return JsonObject({}, f"{reason}, also when asked again", 2)
+
+
+def _object(ask: Ask, prompt: str, data: str) -> dict[str, Any]:
+    """Ask with more room where the answer was cut off; models put fences, and words, around it. Raises SummaryError."""
+    for limit in LIMITS:
+        answer = ask(prompt, data, limit)
         text = answer.text
         if answer.cut_off or ("{" in text and text.count("{") > text.count("}")):
             continue
         if not text.strip():
-            return JsonObject({}, "the answer is empty")
+            raise UnusableError("the answer is empty")
         try:
             value = decode(text[text.find("{") : text.rfind("}") + 1].encode("utf-8", "surrogatepass"))
-        except (ValueError, RecursionError):
-            value = None
-        is_object = isinstance(value, dict)
-        return (
-            JsonObject(cast("dict[str, Any]", value)) if is_object else JsonObject({}, "the answer is no JSON object")
-        )
-    return JsonObject({}, f"the answer was cut off at {LIMITS[-1]:,} tokens")
+        except (ValueError, RecursionError) as error:
+            why = f": {one_line(str(error))}" if "{" in text else ""
+            raise UnusableError(f"the answer is no JSON object{why}") from None
+        if not isinstance(value, dict):
+            raise UnusableError("the answer is no JSON object")
+        return cast("dict[str, Any]", value)
+    raise SummaryError(f"the answer was cut off at {LIMITS[-1]:,} tokens")
 
 
 def _structure(value: dict[str, Any]) -> Structure | None:

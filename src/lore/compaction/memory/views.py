@@ -142,7 +142,7 @@ def _entry(entry: AuditRecord, there: set[str]) -> AuditEntry:
     return AuditEntry(
         at=entry.at, op=entry.op, agent=entry.agent, session_id=entry.session_id,
         session_deleted=None if entry.session_id is None else entry.session_id not in there,
-        removed=dict(entry.removed), added=dict(entry.added), failure=entry.failure,
+        removed=dict(entry.removed), added=dict(entry.added), failure=entry.failure, unusable=entry.unusable,
     )  # fmt: skip
 
 
