@@ -7,6 +7,7 @@ import pytest
 from lore.formats.bodies import Bodies
 from lore.formats.captures import Proxy
 from lore.formats.claude_code import ClaudeCode
+from lore.formats.flue import Flue
 from lore.formats.lines import LineReader, Lines
 from lore.formats.litellm import LiteLLM
 from lore.formats.lore_log import AssembledLog, LoreLog
@@ -15,12 +16,12 @@ from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.model.codes import Problem
 from lore.testing import everything
 
-BY_LINES = (AssembledLog, Bodies, ClaudeCode, ClaudeEvents, GenAI, LiteLLM, LoreLog, Proxy)
+BY_LINES = (AssembledLog, Bodies, ClaudeCode, ClaudeEvents, Flue, GenAI, LiteLLM, LoreLog, Proxy)
 LADDER = (
     (b'{"a":\n{}\n', "LORE201", 1),
     (b'{}\n{"a":', "LORE202", 2),
     (b"{}\n{} {}\n", "LORE209", 2),
-    (b"{}\n" + b"x" * 64 + b"\n", "LORE217", 2),
+    (b"{}\n" + b"x" * 200 + b"\n", "LORE217", 2),
     (b"{}\n\xff\n", "LORE201", 2),
     (b"{}\n" + b"[" * 3000 + b"\n", "LORE201", 2),
 )

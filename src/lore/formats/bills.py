@@ -3,7 +3,7 @@
 In: the usage of a response, of any family. Out: a `Billed`; missing is unknown, never 0. Anthropic's `input_tokens` and
 Bedrock's `inputTokens` leave out what was read from or written to a cache; OpenAI's `prompt_tokens` (and what LiteLLM
 and others make of any provider), the Responses API's `input_tokens` and Gemini's `promptTokenCount` include it and are
-split here.
+split here. The counts of pi's model library (`input`, `cacheRead`, `cacheWrite`) leave it out.
 
 Anthropic's `iterations` list each pass of a response that needed several (server tools, a compaction, an advisor, a
 fallback to another model), and what was billed is their sum: the counts beside them leave out compactions and advisors,
@@ -70,6 +70,8 @@ _GEMINI = _Family(
 _BEDROCK = _Family(
     ("inputTokens",), ("cacheReadInputTokens",), ("cacheWriteInputTokens",), ("outputTokens",), included=False
 )
+# pi's model library, which flue is built on.
+_PI = _Family(("input",), ("cacheRead",), ("cacheWrite",), ("output",), included=False)
 # The family whose counters a usage object holds, by a name that only it has; Anthropic's where none is there.
 _FAMILIES = {
     "prompt_tokens": _OPENAI,
@@ -77,6 +79,7 @@ _FAMILIES = {
     "promptTokenCount": _GEMINI,
     "prompt_token_count": _GEMINI,
     "inputTokens": _BEDROCK,
+    "cacheRead": _PI,
 }
 
 
@@ -106,6 +109,7 @@ def billed_from(usage: dict[str, Any]) -> Billed | None:
     output = output if thought is None else (output or 0) + thought
     split = _object(usage, "cache_creation") if family is _ANTHROPIC else _written(usage) if family is _BEDROCK else {}
     hour, minutes = (_count(split, f"ephemeral_{lifetime}_input_tokens") for lifetime in ("1h", "5m"))
+    hour = _count(usage, "cacheWrite1h") if family is _PI else hour
     found = Billed(uncached, read, write, output, write_5m_tokens=minutes, write_1h_tokens=hour)
     if found == Billed():
         return None

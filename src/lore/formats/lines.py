@@ -59,13 +59,16 @@ class Line(Struct, frozen=True, gc=False):
 class Lines:
     """Cut bytes into lines.
 
-    What it remembers: `number` lines begun before `byte`, `pending` bytes from there on, and `skipping`,
-    whether the next bytes still belong to a line that was too long.
+    A line may have `times` as many bytes as usual. What it remembers: `number` lines begun before `byte`, `pending`
+    bytes from there on, and `skipping`, whether the next bytes still belong to a line that was too long.
     """
 
     limit: ClassVar[int] = LONGEST
 
-    def __init__(self, *, number: int = 0, byte: int = 0, pending: bytes = b"", skipping: bool = False) -> None:
+    def __init__(
+        self, *, number: int = 0, byte: int = 0, pending: bytes = b"", skipping: bool = False, times: int = 1
+    ) -> None:  # fmt: skip
+        self.most = self.limit * times
         self.number = number
         self.byte = byte
         self.skipping = skipping
@@ -100,7 +103,7 @@ class Lines:
         if at < len(data):
             self._pending.append(data[at:] if at else data)
             self._size += len(data) - at
-        if self._size > self.limit:  # what comes of it is passed over
+        if self._size > self.most:  # what comes of it is passed over
             self.number += 1
             found.append(Line(self.number, self.byte, b""))
             self.byte += self._size
@@ -116,7 +119,7 @@ class Lines:
 
     def _add(self, piece: bytes, found: list[Line]) -> None:
         """Add the line that this is, if it is none of the blank ones; nearly all begin with a brace."""
-        if piece[:1] == b"{" and len(piece) <= self.limit:
+        if piece[:1] == b"{" and len(piece) <= self.most:
             self.number = number = self.number + 1
             found.append(Line(number, self.byte, piece))
             self.byte += len(piece) + 1
@@ -127,7 +130,7 @@ class Lines:
         start = self.byte
         self.number += 1
         self.byte += len(piece) + end
-        if len(piece) > self.limit:
+        if len(piece) > self.most:
             return Line(self.number, start, b"")
         if start == 0 and piece.startswith(BOM):
             piece, start = piece[3:], 3
@@ -273,15 +276,18 @@ class LineReader:
 
     yields: ClassVar[Yields] = "exchanges"
     clock: ClassVar[Clock] = "end"
+    times: ClassVar[int] = 1  # how much longer than usual a line may be
 
     def __init__(self) -> None:
-        self._lines = Lines()
+        self._lines = Lines(times=self.times)
 
     @classmethod
     def restore(cls, state: bytes) -> Self:
         saved = msgspec.msgpack.decode(state, type=_LineState)
         made = cls()
-        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
+        made._lines = Lines(
+            number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping, times=cls.times
+        )  # fmt: skip
         made._load(saved.own)
         return made
 
@@ -307,7 +313,7 @@ class LineReader:
         """Return what there is to read in a line that is no record."""
         if not line.data:
             self._lose()
-            return (problem(Code.LINE_TOO_LONG, f"line passed over: {too_long()}", line),)
+            return (problem(Code.LINE_TOO_LONG, f"line passed over: {too_much(self._lines.most)}", line),)
         reason = fault(line.data)
         if not reason and (odd := self._odd(line)) is not None:
             return odd

@@ -30,12 +30,13 @@ class RecordReader(LineReader):
     """A reader of records; a format says in `_values` what one holds."""
 
     largest: ClassVar[int] = lines.LONGEST  # bytes of a record
+    most: ClassVar[int] = lines.MOST_VALUES  # of a record
 
     def __init__(self) -> None:
         super().__init__()
         self._held: list[bytes] | None = []  # None: it is read by lines
         self._size = 0
-        self._probe = Lines()  # the lines of what is held
+        self._probe = Lines(times=self.times)  # the lines of what is held
         self._whole = False  # the first line was seen, and is no value by itself
 
     def _save(self) -> bytes:
@@ -53,7 +54,7 @@ class RecordReader(LineReader):
             return super().feed(data)
         self._held.append(data)
         self._size += len(data)
-        if any(self._stands_alone(line) for line in self._probe.feed(data)) or self._size > Lines.limit:
+        if any(self._stands_alone(line) for line in self._probe.feed(data)) or self._size > self._probe.most:
             return self._by_lines()
         return []
 
@@ -86,8 +87,8 @@ class RecordReader(LineReader):
         data = line.data.strip(SPACE)
         if len(data) > self.largest:
             reason = lines.too_much(self.largest)
-        elif lines.is_crowded(data):
-            reason = lines.too_many()
+        elif lines.is_crowded(data, self.most):
+            reason = lines.too_many(self.most)
         elif data[:1] not in (b"{", b"[") or not is_json(data):
             return None
         else:

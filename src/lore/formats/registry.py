@@ -7,6 +7,7 @@ from lore.formats.bodies import Bodies, BodyPairs
 from lore.formats.captures import BODY, Cassette, ClaudeTap, Har, Proxy, ProxyList
 from lore.formats.claude_code import ClaudeCode
 from lore.formats.claude_records import MARKERS
+from lore.formats.flue import Flue
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
 from lore.formats.inspect_log import InspectArchive, InspectLog
@@ -21,6 +22,7 @@ READERS: dict[str, type[Reader]] = {
     "lore": LoreLog,
     "claude-code": ClaudeCode,
     "assembled": AssembledLog,
+    "flue": Flue,
     "har": Har,
     "vcr": Vcr,
     "claude-tap": ClaudeTap,
@@ -42,6 +44,7 @@ _OPENINGS = {"lore": frozenset(("kind",)), "assembled": frozenset(("turn", "chai
 # One of these stands in the beginning of each file of a format: where none does, its reader need not look.
 _SIGNS: dict[str, tuple[bytes, ...]] = {
     "claude-code": MARKERS,
+    "flue": (b'"parentId"', b'"leafId"', b'"newEntries"', b'"removedEntryIds"'),
     "har": (b'"entries"',),
     "vcr": (b"interactions",),
     "claude-tap": (b'"packets"',),

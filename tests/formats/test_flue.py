@@ -1,0 +1,416 @@
+"""flue's sessions: the path through their entries, whichever way they were saved."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+
+import pytest
+
+from formats import flue
+from lore.fold.step import Folding
+from lore.formats import flue_path
+from lore.formats.flue import Flue
+from lore.formats.flue_messages import items_of, result_of
+from lore.formats.registry import recognise
+from lore.model.canonical import text_of
+from lore.model.codes import Problem
+from lore.model.events import Billed, CompactApplied, Remove, SessionStarted, TurnCanceled, TurnCompleted, TurnFailed
+from lore.model.items import (
+    AssistantMessage,
+    CompactDivider,
+    ImageBlock,
+    OpaqueItem,
+    RawBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+)  # fmt: skip
+from lore.model.jsonslice import table
+from lore.model.state import Session
+from lore.testing import ReaderContract, everything
+from model.making import dumps
+
+TREE = [
+    flue.user("a", None, "one"), flue.answer("b", "a", "1"), flue.user("c", "b", "two"), flue.answer("d", "c", "2"),
+    flue.user("e", "b", "three"), flue.answer("f", "e", "3"),
+]  # fmt: skip
+
+
+class TestContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = Flue
+    samples = (
+        flue.DOCUMENT, json.dumps(json.loads(flue.DOCUMENT), indent=2).encode(), flue.LINES,
+        flue.lines(flue.document(TREE, "d"), flue.delta([flue.user("g", "d", "four")], "g", ("f",))),
+        flue.lines(flue.delta(TREE, "f")), flue.lines(*TREE),
+    )  # fmt: skip
+
+
+def events(data: bytes):
+    """The events and problems that a session holds."""
+    return [one.value for one in everything(Flue(), data)]
+
+
+def folded(data: bytes) -> Session:
+    """The state at the end; nothing in it may be a problem of the fold."""
+    folding = Folding(Session(format="flue"))
+    for one in events(data):
+        if not isinstance(one, Problem):
+            assert folding.apply(one) == (), one
+    return folding.state()
+
+
+def texts(data: bytes) -> list[str]:
+    """What the timeline says."""
+    found = []
+    for entry in folded(data).main().entries:
+        match entry.item:
+            case CompactDivider(summary=summary):
+                found.append(text_of(bytes(summary)))
+            case ToolCall(call_id=call_id, output=output):
+                found.append(f"{call_id}: {text_of(bytes(output))}")
+            case UserMessage(text=text, blocks=blocks) | AssistantMessage(text=text, blocks=blocks):
+                found += [text_of(bytes(block.text)) for block in blocks] if blocks else [text_of(bytes(text))]
+            case other:
+                found.append(other.type if hasattr(other, "type") else "opaque")
+    return found
+
+
+def codes(data: bytes) -> list[str]:
+    """The codes of the problems."""
+    return [one.code for one in events(data) if isinstance(one, Problem)]
+
+
+@pytest.mark.parametrize("sample", TestContract.samples)
+def test_the_registry_knows_every_form(sample):
+    assert recognise(sample) is Flue
+
+
+def test_a_long_document_is_recognised_by_its_beginning():
+    assert recognise(flue.DOCUMENT[:600]) is Flue
+    assert recognise(json.dumps(json.loads(flue.DOCUMENT), indent=2).encode()[:600]) is Flue
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        b'{"type":"session","version":3,"id":"x","timestamp":"2026"}\n',
+        b'{"version":1,"entries":[{"request":{"method":"POST"}}]}',
+        b'{"log":{"entries":[{"id":"x","parentId":null}]}}',
+        b'{"version":2}\n',
+    ],
+)
+def test_what_is_none_is_not_taken_for_one(other):
+    assert not Flue.recognises(other)
+
+
+def test_a_document_and_lines_with_deltas_give_one_timeline():
+    wanted = ["[Context Summary]\n\na.py prints 1.", "And b.py?", "b.py prints 2."]
+    assert texts(flue.DOCUMENT) == texts(flue.LINES) == wanted
+
+
+def test_the_timeline_is_the_way_to_the_leaf():
+    assert texts(dumps(flue.document(TREE, "d"))) == ["one", "1", "two", "2"]
+    assert texts(dumps(flue.document(TREE, "f"))) == ["one", "1", "three", "3"]
+    assert texts(dumps(flue.document(TREE, "a"))) == ["one"]
+    assert texts(dumps(flue.document(TREE, None))) == ["one", "1", "three", "3"]
+
+
+def test_answers_on_a_branch_that_was_left_are_turns_all_the_same():
+    state = folded(dumps(flue.document(TREE, "d")))
+    assert (state.main().turns, state.main().totals.output_tokens) == (3, 12)
+
+
+def test_a_leaf_of_a_header_holds_when_its_entries_are_there():
+    assert texts(flue.lines(flue.header("d"), *TREE)) == ["one", "1", "two", "2"]
+    assert texts(flue.lines(flue.header("d"), *TREE, flue.delta([], None))) == ["one", "1", "three", "3"]
+
+
+def test_the_header_says_what_the_first_answer_does():
+    first = events(flue.DOCUMENT)[0]
+    assert isinstance(first, SessionStarted)
+    assert (first.model, first.dialect, first.at) == ("claude-opus-5", "anthropic", flue.at(0))
+
+
+@pytest.mark.parametrize(
+    ("wire", "dialect"),
+    [
+        ("anthropic-messages", "anthropic"), ("openai-completions", "openai-chat"),
+        ("mistral-conversations", "openai-chat"),
+        ("openai-responses", "openai-responses"), ("openai-codex-responses", "openai-responses"),
+        ("google-vertex", "gemini"), ("bedrock-converse-stream", "bedrock"), ("carrier-pigeon", None),
+    ],
+)  # fmt: skip
+def test_the_wire_says_the_dialect(wire, dialect):
+    data = dumps(flue.document([flue.answer("a", None, "hi", api=wire)], "a"))
+    assert folded(data).dialect == dialect
+
+
+def test_a_bill_leaves_out_what_was_cached():
+    bills = [one.usage for one in events(flue.DOCUMENT) if isinstance(one, TurnCompleted)]
+    assert bills[1] == Billed(uncached_tokens=5, read_tokens=1103, write_tokens=20, output_tokens=4)
+
+
+def test_writes_for_an_hour_are_told_apart():
+    message = flue.answer("a", None, "hi")
+    message["message"]["usage"]["cacheWrite1h"] = 2
+    bill = next(one.usage for one in events(dumps(flue.document([message], "a"))) if isinstance(one, TurnCompleted))
+    assert bill is not None
+    assert (bill.write_tokens, bill.write_1h_tokens) == (3, 2)
+
+
+def test_a_request_that_failed_has_no_bill_of_zeros():
+    failed = [one for one in events(flue.LINES) if isinstance(one, TurnFailed)]
+    assert [(one.usage, one.error) for one in failed] == [(None, "overflow")]
+    given_up = flue.answer("a", None, "so f", stopReason="aborted", usage=(1, 2, 3, 4))
+    canceled = [one for one in events(dumps(flue.document([given_up], "a"))) if isinstance(one, TurnCanceled)]
+    assert canceled[0].usage is not None
+
+
+def test_a_model_that_changes_is_said():
+    entries = [*TREE[:4], flue.user("g", "d", "x"), flue.answer("h", "g", "y", model="claude-haiku-4-5")]
+    assert folded(dumps(flue.document(entries, "h"))).main().model == "claude-haiku-4-5"
+
+
+# deltas
+
+
+def test_removals_come_before_what_is_new():
+    data = flue.lines(flue.header(None), *TREE[:4], flue.delta([flue.answer("d", "c", "better")], "d", ("d",)))
+    assert texts(data) == ["one", "1", "two", "better"]
+
+
+def test_a_delta_that_comes_again_changes_nothing():
+    more = flue.delta(flue.BEFORE[3:4], "00000004", ("0000000f",))
+    once = flue.lines(
+        flue.header(None), *flue.BEFORE[:3], flue.FAILED | {"id": "0000000f", "parentId": "00000003"}, more
+    )
+    assert texts(once) == texts(once + flue.lines(more, more))
+    assert codes(once + flue.lines(more)) == []
+
+
+def test_an_answer_in_place_of_another_is_a_turn_of_its_own():
+    data = flue.lines(flue.header(None), *TREE[:4], flue.delta([flue.answer("d", "c", "better")], "d", ("d",)))
+    assert folded(data).main().turns == 3
+
+
+def test_a_delta_without_new_entries_deletes_nothing():
+    data = flue.lines(flue.header(None), *TREE[:4])
+    assert texts(data + flue.lines(flue.delta([], "d"))) == texts(data)
+
+
+def test_an_entry_that_comes_again_otherwise_is_said_and_the_first_holds():
+    data = flue.lines(flue.header(None), *TREE[:2], flue.delta([flue.answer("b", "a", "other")], "b"))
+    assert (texts(data), codes(data)) == (["one", "1"], ["LORE205"])
+
+
+def test_a_document_behind_others_is_all_there_is():
+    data = flue.lines(flue.document(TREE[:4], "d"), flue.document(TREE[:2], "b"))
+    assert texts(data) == ["one", "1"]
+
+
+def test_a_removed_result_leaves_its_call_without_one():
+    entries = flue.BEFORE[:3]
+    data = flue.lines(flue.header(None), *entries, flue.delta([], "00000002", ("00000003",)))
+    call = folded(data).main().entries[-1].item
+    assert isinstance(call, ToolCall)
+    assert (call.status, bytes(call.output)) == ("running", b"null")
+
+
+def test_a_leaf_that_is_no_entry_is_said():
+    assert codes(dumps(flue.document(TREE, "zz"))) == ["LORE204"]
+    assert texts(dumps(flue.document(TREE, "zz"))) == ["one", "1", "three", "3"]
+
+
+# compactions
+
+
+def test_a_compaction_without_its_first_kept_entry_keeps_nothing():
+    entries = [*TREE[:4], flue.compaction("k", "d", "all of it", "gone"), flue.user("m", "k", "on")]
+    assert texts(dumps(flue.document(entries, "m"))) == ["[Context Summary]\n\nall of it", "on"]
+
+
+def test_a_summary_that_says_what_it_is_is_not_told_twice():
+    entries = [*TREE[:2], flue.compaction("k", "b", "[Context Summary]\n\nx", "b")]
+    assert texts(dumps(flue.document(entries, "k"))) == ["[Context Summary]\n\nx", "1"]
+
+
+def test_a_later_compaction_may_keep_what_an_earlier_one_dropped():
+    entries = [
+        *TREE[:4], flue.compaction("k", "d", "first", "d"), flue.user("m", "k", "on"),
+        flue.compaction("n", "m", "second", "c"), flue.user("o", "n", "and on"),
+    ]  # fmt: skip
+    assert texts(dumps(flue.document(entries, "o"))) == ["[Context Summary]\n\nsecond", "two", "2", "on", "and on"]
+
+
+def test_a_branch_from_before_a_compaction_shows_what_was_dropped():
+    entries = [*TREE[:4], flue.compaction("k", "d", "sum", "d"), flue.user("m", "k", "on"), *TREE[4:]]
+    assert texts(dumps(flue.document(entries, "f"))) == ["one", "1", "three", "3"]
+    assert texts(dumps(flue.document(entries, "m"))) == ["[Context Summary]\n\nsum", "2", "on"]
+
+
+def test_a_branch_summary_is_text_that_nobody_said():
+    summary = {
+        "type": "branch_summary", "id": "s", "parentId": "b", "timestamp": flue.at(3), "fromId": "d", "summary": "left",
+    }  # fmt: skip
+    state = folded(dumps(flue.document([*TREE[:4], summary], "s")))
+    item = state.main().entries[-1].item
+    assert isinstance(item, UserMessage)
+    assert (text_of(bytes(item.text)), item.source) == ("[Branch Summary]\n\nleft", "context_injection")
+
+
+# content
+
+
+def test_reasoning_keeps_its_signature():
+    blocks = [
+        {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"},
+        {"type": "thinking", "thinking": "", "thinkingSignature": "data", "redacted": True},
+        {"type": "thinking", "thinking": "", "thinkingSignature": '{"type":"reasoning","id":"r","summary":[]}'},
+    ]
+    found = items_of("a", dumps(flue.answer("a", None, content=blocks)))[0]
+    assert isinstance(found, AssistantMessage)
+    assert found.blocks is not None
+    first, second, third = found.blocks
+    assert isinstance(first, ThinkingBlock)
+    assert first.signature == "sig"
+    assert isinstance(second, RawBlock)
+    assert json.loads(bytes(second.json)) == {"type": "redacted_thinking", "data": "data"}
+    assert isinstance(third, RawBlock)
+    assert json.loads(bytes(third.json))["id"] == "r"
+
+
+def test_images_are_images():
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    message = flue.entry("a", None, {"role": "user", "content": [image]})
+    found = items_of("a", dumps(message))[0]
+    assert isinstance(found, UserMessage)
+    assert found.blocks is not None
+    assert isinstance(found.blocks[0], ImageBlock)
+    back = flue.result("b", "a", "c1", "", content=[image, {"type": "text", "text": "x"}], isError=True)
+    patch = result_of(table(dumps(back)) or {})
+    assert patch.status == "failed"
+    assert [block["type"] for block in json.loads(bytes(patch.output))] == ["image", "text"]
+
+
+def test_text_stays_as_it_was_spelled():
+    message = dumps(flue.user("a", None, "x")).replace(b'"x"', rb'"\u00e9\/\ud83d"')
+    assert rb'"\u00e9\/\ud83d"' in b"".join(
+        bytes(block.text) for item in items_of("a", message) for block in item.blocks
+    )
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"type": "message", "id": "x", "parentId": "b", "timestamp": flue.at(3), "message": {"role": "custom"}},
+        {"type": "label", "id": "x", "parentId": "b", "timestamp": flue.at(3), "label": "here"},
+        {"type": "message", "id": "x", "parentId": "b", "timestamp": flue.at(3), "message": None},
+    ],
+)
+def test_what_is_unknown_is_opaque_and_counted(odd):
+    data = dumps(flue.document([*TREE[:2], odd], "x"))
+    assert codes(data) == ["LORE203"]
+    assert isinstance(folded(data).main().entries[-1].item, OpaqueItem)
+
+
+@pytest.mark.parametrize("content", [None, 7, {}, True])
+def test_a_message_without_content_is_opaque(content):
+    for role in ("user", "assistant"):
+        entry = flue.entry("a", None, {"role": role, "content": content})
+        assert isinstance(items_of("a", dumps(entry))[0], OpaqueItem)
+
+
+def test_an_entry_stands_where_it_stands_in_the_file():
+    data = json.dumps(flue.document(TREE, "f"), indent=2).encode()
+    reads = everything(Flue(), data)
+    for read in reads:
+        assert data[read.byte : read.byte + 1] == b"{"
+        assert data[: read.byte].count(b"\n") + 1 == read.line
+
+
+# hostile
+
+
+def test_a_circle_of_parents_is_cut_and_said():
+    entries = [flue.user("a", "b", "one"), flue.answer("b", "a", "1"), flue.user("c", "b", "two")]
+    data = dumps(flue.document(entries, "c"))
+    assert (texts(data), codes(data)) == (["one", "1", "two"], ["LORE206"])
+    alone = dumps(flue.document([flue.user("a", "a", "one")], "a"))
+    assert (texts(alone), codes(alone)) == (["one"], ["LORE206"])
+
+
+def test_a_parent_that_is_missing_ends_the_way():
+    data = dumps(flue.document([*TREE[:2], flue.user("c", "gone", "two")], "c"))
+    assert (texts(data), codes(data)) == (["two"], ["LORE206"])
+
+
+def test_parents_may_come_late():
+    assert texts(dumps(flue.document(TREE[:4][::-1], "d"))) == ["one", "1", "two", "2"]
+
+
+def way(entries, leaf):
+    """The texts of the way to a leaf, by the rule itself."""
+    known, found = {one["id"]: one for one in entries}, []
+    while leaf in known and leaf not in found:
+        found.append(leaf)
+        leaf = known[leaf]["parentId"]
+    return [known[name]["message"]["content"][0]["text"] for name in reversed(found)]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_any_tree_in_any_pieces_is_the_way_to_its_leaf(seed):
+    chance = random.Random(seed)
+    entries, records, removed = [], [flue.header(None)], []
+    while len(entries) < 14:
+        new = []
+        for _ in range(chance.randrange(4)):
+            name = f"e{len(entries) + len(new)}-{chance.randrange(1000)}"
+            parent = chance.choice([one["id"] for one in [*entries, *new]][-5:] + [None, "gone"])
+            make = chance.choice([flue.user, flue.answer])
+            new.append(make(name, parent, f"text {name}"))
+        gone = tuple(chance.sample([one["id"] for one in entries], min(len(entries), chance.randrange(2))))
+        entries = [one for one in entries if one["id"] not in gone] + new
+        removed += gone
+        leaf = chance.choice([one["id"] for one in entries]) if entries else None
+        record = flue.delta(new, leaf, gone) if chance.random() < 0.7 else flue.document(entries, leaf)
+        records += [record, record] if chance.random() < 0.2 else [record]
+    assert texts(flue.lines(*records)) == way(entries, leaf)
+    assert texts(dumps(flue.document(entries, leaf))) == way(entries, leaf)
+
+
+def test_branches_that_never_end_cost_no_more_than_their_bytes(monkeypatch):
+    monkeypatch.setattr(flue_path, "MOST_REPLAYED", 300)
+    left = [flue.user(f"l{n}", f"l{n - 1}" if n else None, f"l{n}") for n in range(50)]
+    right = [flue.user(f"r{n}", f"r{n - 1}" if n else None, f"r{n}") for n in range(50)]
+    jumps = [flue.answer(f"j{n}", ("l49", "r49")[n % 2], f"j{n}") for n in range(100)]
+    data = dumps(flue.document([*left, *right, *jumps], "j99"))
+    assert codes(data) == ["LORE220"]
+    assert texts(data) == [*(f"r{n}" for n in range(50)), "j99"]
+    assert sum(len(one.uuids) for one in events(data) if isinstance(one, Remove)) < 1000
+
+
+def test_compactions_that_keep_all_cost_no_more_than_their_bytes(monkeypatch):
+    monkeypatch.setattr(flue_path, "MOST_REPLAYED", 300)
+    entries, last = [flue.answer("a0", None, "hi")], "a0"
+    for n in range(200):
+        entries.append(flue.compaction(f"k{n}", last, f"s{n}", "a0"))
+        last = f"k{n}"
+    kept = [
+        len(one.preserved_uuids or ())
+        for one in events(dumps(flue.document(entries, last)))
+        if isinstance(one, CompactApplied)
+    ]
+    assert len(kept) == 200
+    assert sum(kept) <= 300
+
+
+def test_a_long_session_takes_time_in_proportion():
+    entries = [flue.user(f"u{n}", f"u{n - 1}" if n else None, "x" * 50) for n in range(20_000)]
+    data = dumps(flue.document(entries, "u19999"))
+    begin = time.process_time()
+    assert len(everything(Flue(), data)) == 20_001
+    assert time.process_time() - begin < 10
