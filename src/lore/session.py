@@ -62,7 +62,7 @@ class Session:
         if fault:
             raise LoreError(fault)
         self._dialect = _named(dialect) if isinstance(dialect, str) else dialect
-        self._folding = Folding(State())
+        self._folding = Folding(State(divider=self.rules.divider))
         self.problems: list[Problem] = []
         self._saved = SavedEvents()
         self._planners: dict[str, Planner] = {}
@@ -100,9 +100,9 @@ class Session:
 
     @classmethod
     def load(cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None) -> Session:
-        """Return the session that `dump` gave; raises LoreError for anything else."""
+        """Return the session that `dump` gave; raises LoreError for anything else, and for another `rules.divider`."""
         session = cls(dialect=dialect, rules=rules)
-        session._folding = Folding(checkpoint.load(data))
+        session._folding = Folding(checkpoint.load(data, session.rules.divider))
         return session
 
     def dump(self) -> bytes:

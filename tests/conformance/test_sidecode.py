@@ -225,7 +225,7 @@ def test_the_divider_says_how_many_items_it_stands_for():
     assert isinstance(divider, CompactDivider)
     assert (divider.pruned, divider.trigger, divider.post_tokens, bytes(divider.summary)) == (
         4,
-        "overflow",
+        "auto",
         50,
         b'"so far"',
     )

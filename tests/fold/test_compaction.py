@@ -48,8 +48,9 @@ def test_the_divider_tells_what_happened(fold):
     assert bytes(divider.summary) == b'"S"'
 
 
-def test_auto_reads_as_overflow(fold):
-    assert fold.take(compact(trigger="auto")).item(0).trigger == "overflow"
+def test_a_divider_keeps_the_trigger_and_the_duration_as_they_were_recorded(fold):
+    divider = fold.take(compact(trigger="auto", duration_ms=37_000)).item(0)
+    assert (divider.trigger, divider.duration_ms) == ("auto", 37_000)
 
 
 def test_a_second_compaction_prunes_the_first_divider(fold):

@@ -12,11 +12,12 @@ from lore.formats.lines import LineReader, Lines
 from lore.formats.litellm import LiteLLM
 from lore.formats.lore_log import AssembledLog, LoreLog
 from lore.formats.registry import READERS
+from lore.formats.sidecode import Sidecode
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.model.codes import Problem
 from lore.testing import everything
 
-BY_LINES = (AssembledLog, Bodies, ClaudeCode, ClaudeEvents, Flue, GenAI, LiteLLM, LoreLog, Proxy)
+BY_LINES = (AssembledLog, Bodies, ClaudeCode, ClaudeEvents, Flue, GenAI, LiteLLM, LoreLog, Proxy, Sidecode)
 LADDER = (
     (b'{"a":\n{}\n', "LORE201", 1),
     (b'{}\n{"a":', "LORE202", 2),

@@ -78,7 +78,7 @@ def run(
 
     settings = found_settings(config)
     wanted = _policy(policy, settings, summarizer)
-    options = Options(format=format, log=log(verbose))
+    options = Options(format=format, rules=settings.settings.assemble, log=log(verbose))
     rules = chosen(None, settings)
     if dry_run and (watch or output is not None or trigger != "manual"):
         raise LoreError("--dry-run writes nothing and asks every trigger", hint="leave the other options out")
@@ -179,5 +179,5 @@ def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, 
     with _signals(stopping.hear, signal.SIGTERM, signal.SIGINT):
         remembered = IdleSettings(settings.settings.memory, settings.settings.sessions)
         hands = Hands(lambda: not stop.wait(interval), say, tell, is_ended=stop.is_set, waiting=stopping.waiting)
-        watch(url, policy, rules, hands, remembered)
+        watch(url, policy, rules, hands, remembered, divider=settings.settings.assemble.divider)
     return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Format, Verbose, log, out, quiet_pipe, tell
+from lore.cli.common import AsJson, Colour, Config, Format, Verbose, log, out, quiet_pipe, settings, tell
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
@@ -34,6 +34,7 @@ def run(
     ] = None,
     as_json: AsJson = False,
     format: Format = None,
+    config: Config = None,
     color: Colour = None,
     verbose: Verbose = False,
 ) -> int:
@@ -45,7 +46,7 @@ def run(
     from lore.errors import LoreError
     from lore.recording.opening import Options
 
-    options = Options(format=format, log=log(verbose))
+    options = Options(format=format, rules=settings(config).assemble, log=log(verbose))
     view = at is not None or pruned or unpruned
     if pruned and unpruned:
         raise LoreError("--pruned and --unpruned are two different views", hint="choose one")

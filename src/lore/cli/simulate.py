@@ -80,7 +80,8 @@ def run(
     from lore.run.simulate import SimulateRequest, simulate
     from lore.tokens.o200k import Counter
 
-    options = Options(format=format, dialect=dialect, counter=Counter(), log=log(verbose))
+    assembly = settings.settings.assemble
+    options = Options(format=format, dialect=dialect, rules=assembly, counter=Counter(), log=log(verbose))
     dated = dated_rules(settings)
     if rules_file is not None:
         dated = dated._replace(path=rules_file)

@@ -85,7 +85,8 @@ def compacted(
             if not is_absent(call.error):  # an error is read instead of a result
                 events.append(PatchToolCall(call_id=call_id, status=call.status, error=result, chain=name, at=at))
     outside = [*_unheard(held, firing), *([Raw(encode([{"role": "user", "text": context}]))] if context else [])]
-    turn, place = 1 if held.turn is None else held.turn.turn + 1, _place(held, firing)
+    turn = 1 if held.turn is None else held.turn.turn + 1
+    place = _place(held, firing, leading=session.divider == "before")
     events += [
         ContextPersisted(turn=turn, insert_at=place, content=text, outside=True, chain=name, at=at) for text in outside
     ]
@@ -169,11 +170,14 @@ def _unheard(chain: Chain, firing: Firing) -> Iterator[Raw]:
                 yield context.content
 
 
-def _place(chain: Chain, firing: Firing) -> int:
-    """Return the place of the next real user message once this is applied; the end where it has not come yet."""
-    cut = firing.cut  # of place 0 where nothing goes; else a divider comes first
+def _place(chain: Chain, firing: Firing, *, leading: bool) -> int:
+    """Return the place of the next real user message once this is applied; the end where it has not come yet.
+
+    `leading` says that the divider comes before what stays.
+    """
+    cut = firing.cut  # of place 0 where nothing goes, and no divider comes
     places = (*cut.held, *range(cut.place, len(chain.entries)))
-    for new, old in enumerate(places, int(cut.place > 0)):
+    for new, old in enumerate(places, int(leading and cut.place > 0)):
         if old >= chain.sent and is_real(chain.entries[old].item):
             return new
     return int(cut.place > 0) + len(places)
@@ -281,13 +285,15 @@ def scale_of(tracker: Tracker, chain: Chain) -> BillScale:
     """Return how a chain's latest bill differs from the estimate of what was sent. Costs O(entries).
 
     What stands before the timeline is no longer than the shortest prompt that was billed; the rest of the difference
-    is how many tokens an estimated one is. A bill from before the latest compaction (its divider comes first then)
-    says nothing of what is there now.
+    is how many tokens an estimated one is. A bill from before the latest compaction says nothing of what is there now.
     """
     usage, least = None if chain.last is None else chain.last.usage, tracker.chain(chain.id).least_billed
     whole = None if usage is None or unbelievable(usage) else total(usage)
-    first, turn = chain.entries[0] if chain.entries else None, chain.turn
-    is_compacted = first is not None and isinstance(first.item, CompactDivider) and turn and first.turn == turn.turn
+    turn = chain.turn
+    is_compacted = turn is not None and any(
+        isinstance(entry.item, CompactDivider) and entry.item.pruned and entry.turn == turn.turn
+        for entry in chain.entries
+    )
     if whole is None or least is None or not chain.sent or is_compacted:
         return BillScale(overhead(chain))
     sent = tokens_of(tuple(islice(chain.entries, chain.sent)))

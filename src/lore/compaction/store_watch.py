@@ -33,7 +33,8 @@ from lore.compaction.summarizers import dependencies_of, summarizer_of
 from lore.compaction.tracker import UNTIMED, Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, SessionStarted, encode
-from lore.model.state import Chain, settled
+from lore.model.state import Chain, DividerPlace, settled
+from lore.prompt.base import Rules as Assembly
 from lore.prompt.layout import is_real
 from lore.session import Session
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, Tell, UnknownSessionError
@@ -137,8 +138,8 @@ _NOTHING = IdleSettings()
 class _Log:
     """A session as far as it was read."""
 
-    def __init__(self, data: SessionData) -> None:
-        self.session = Session.read(data.log)
+    def __init__(self, data: SessionData, divider: DividerPlace) -> None:
+        self.session = Session.read(data.log, rules=Assembly(divider=divider))
         events = Session.events_of(data.log)
         self.tracker = Tracker(events)
         header = next((event for event in events if isinstance(event, SessionStarted)), None)
@@ -175,12 +176,17 @@ class _Seen:
 
 
 class Watch:
-    """Looks at one store again and again, with this process' environment; not safe between threads."""
+    """Looks at one store again and again, with this process' environment; not safe between threads.
+
+    `divider` is the setting by which its sessions are folded.
+    """
 
     def __init__(
-        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, idle: IdleSettings = _NOTHING
-    ) -> None:
+        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, idle: IdleSettings = _NOTHING,
+        *, divider: DividerPlace = "before",
+    ) -> None:  # fmt: skip
         self._store, self._settings, self._rules, self._hands = store, settings, rules, hands
+        self._divider: DividerPlace = divider
         self._idle, self._ask = idle, None
         if settings is not None and idle.memory.system == "structured":
             model = Dependencies(summarizer_of(settings, os.environ, tell=hands.tell))
@@ -298,7 +304,7 @@ class Watch:
         else:
             if log is not None:  # it was deleted, and another one begun
                 self._forget(session_id)
-            log = _Log(self._store.load(session_id))
+            log = _Log(self._store.load(session_id), self._divider)
         self._held[session_id] = log
         while len(self._held) > MOST:
             self._held.popitem(last=False)

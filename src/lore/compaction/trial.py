@@ -63,14 +63,14 @@ def ended_first(reads: Iterable[Read]) -> Iterator[PlacedEvent]:
 class Trial:
     """Call `before` and `after` with each event, around its being applied to the recorded session; then `result`.
 
-    `recorded` returns the recorded session as it is by now. Where the moment is to be the cheapest, a second plan
-    waits with its cadences for a cold cache.
+    `recorded` returns the recorded session as it is by now; before the first event that is an empty one. Where the
+    moment is to be the cheapest, a second plan waits with its cadences for a cold cache.
     """
 
-    def __init__(self, format: str, recorded: Callable[[], Session], settings: Compaction, rules: Rules) -> None:
+    def __init__(self, recorded: Callable[[], Session], settings: Compaction, rules: Rules) -> None:
         moments: tuple[Moment, ...] = ("now", "later") if settings.when == "cheapest" else ("now",)
         self._recorded, self._settings = recorded, settings
-        self._plans = [Plan(format, settings, rules, moment) for moment in moments]
+        self._plans = [Plan(recorded(), settings, rules, moment) for moment in moments]
         self._accounts = Accounts(rules, self._plans, settings)
         self._main: str | None = None
         self._is_finished = self._waits_for_time = False

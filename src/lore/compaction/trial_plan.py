@@ -44,8 +44,8 @@ class Counterfactual:
     tokens that were added without pruning since the last request. Call `sent` with each request.
     """
 
-    def __init__(self, format: str) -> None:
-        self._folding = Folding(Session(format=format))
+    def __init__(self, empty: Session) -> None:
+        self._folding = Folding(empty)
         self._sizes = TimelineSizes()
         self._gone: set[str] = set()
         self._calls: set[str] = set()
@@ -174,8 +174,8 @@ class Plan:
     `refused` counts firings that prune nothing, since the prompt would not have become shorter.
     """
 
-    def __init__(self, format: str, settings: Compaction, rules: Rules, moment: Moment) -> None:
-        self.session = Counterfactual(format)
+    def __init__(self, empty: Session, settings: Compaction, rules: Rules, moment: Moment) -> None:
+        self.session = Counterfactual(empty)
         self.moment = moment
         self.ledger = Ledger()
         self.firings: list[TrialFiring] = []

@@ -6,9 +6,10 @@ replaced, never changed; of a duplicated uuid the first position and the last co
 response that is not sent yet joins its response, whatever came in between; inserts follow the entries that they stand
 before.
 
-A compaction prunes to what was preserved and leaves one divider, directly before the first kept item, or at the
-end when nothing is kept; what is kept keeps its order; a list of which nothing is found prunes nothing (more history
-beats a broken one) and says so; knowledge is pinned anew, durable deltas end, persisted context stays with its item.
+A compaction prunes to what was preserved and leaves one divider, directly before the first kept item (where it is set
+so, behind the last one), or at the end when nothing is kept; what is kept keeps its order; a list of which nothing is
+found prunes nothing (more history beats a broken one) and says so; knowledge is pinned anew, durable deltas end,
+persisted context stays with its item.
 """
 
 from __future__ import annotations
@@ -217,7 +218,10 @@ def remove(chain: Chain, event: Remove) -> Problems:
 
 
 def compact(chain: Chain, event: CompactApplied) -> Problems:
-    """Apply a compaction. Costs O(items kept and pruned), O(1) where nothing is pruned."""
+    """Apply a compaction. Costs O(items kept and pruned), O(1) where nothing is pruned.
+
+    A divider behind the kept items was not sent yet, whatever of them was; one before them counts as sent with them.
+    """
     settle(chain)
     index = index_of(chain)
     wanted = dict.fromkeys(event.preserved_uuids or ())
@@ -232,16 +236,17 @@ def compact(chain: Chain, event: CompactApplied) -> Problems:
         index.note(divider.item, before)
         index.owner = chain.entries
     else:
-        held = [place for place, entry in enumerate(chain.entries) if entry.item.uuid in wanted]
-        entries = [chain.entries[place] for place in held]
+        held = [at for at, entry in enumerate(chain.entries) if entry.item.uuid in wanted]
+        entries = [chain.entries[at] for at in held]
         kept = len(entries)
-        new = {place: number for number, place in enumerate(held, 1)}
+        first = int(chain.divider == "before")  # of the kept items
+        new = {at: number for number, at in enumerate(held, first)}
         new[before] = kept + 1
         move_inserts(chain, new.get)  # with the items that they stand before, or away; what waits, waits
-        chain.sent = 1 + bisect_left(held, chain.sent) if chain.sent else 0
+        chain.sent = first + bisect_left(held, chain.sent) if chain.sent else 0
         chain.sent_before = 0
         divider = Entry(_divider(event, before - kept), turn, chain.groups)
-        chain.entries = Vector([divider, *entries])
+        chain.entries = Vector([divider, *entries] if first else [*entries, divider])
         chain.index = Index(chain.entries)
     end_deltas(chain)
     note(chain, Code.COMPACTION, f"{event.trigger} compaction pruned {before - kept} items and kept {kept}")
@@ -253,8 +258,9 @@ def compact(chain: Chain, event: CompactApplied) -> Problems:
 
 
 def _divider(event: CompactApplied, pruned: int) -> CompactDivider:
-    trigger = "overflow" if event.trigger == "auto" else event.trigger
-    return CompactDivider(event.uuid, trigger, event.pre_tokens, event.post_tokens, event.summary, pruned)
+    return CompactDivider(
+        event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary, pruned, event.duration_ms
+    )
 
 
 def problem(code: Code, message: str) -> Problems:

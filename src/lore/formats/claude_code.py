@@ -306,7 +306,8 @@ class ClaudeCode(TranscriptLines[Memory]):
         chain.prompts = {}
         return e.CompactApplied(
             uuid=_line_name(record, self._line), trigger=meta.trigger or "manual", chain=name, at=record.timestamp,
-            pre_tokens=meta.pre_tokens, post_tokens=meta.post_tokens, preserved_uuids=items,
+            pre_tokens=meta.pre_tokens, post_tokens=meta.post_tokens, duration_ms=meta.duration_ms,
+            preserved_uuids=items,
         )  # fmt: skip
 
     def _flush_boundary(self, name: str, chain: ChainMemory) -> None:

@@ -185,6 +185,7 @@ class Compact(Struct, frozen=True, rename="camel"):
     trigger: str | None = None
     pre_tokens: int | None = None
     post_tokens: int | None = None
+    duration_ms: int | float | None = None
     preserved_messages: Preserved | None = None
     preserved_segment: PreservedSegment | None = None
     compacted_tool_ids: tuple[str, ...] | None = None

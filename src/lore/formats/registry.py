@@ -14,11 +14,13 @@ from lore.formats.inspect_log import InspectArchive, InspectLog
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
 from lore.formats.litellm import ANSWERED, PAYLOAD, Completions, LiteLLM
 from lore.formats.lore_log import AssembledLog, LoreLog
+from lore.formats.sidecode import Sidecode
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.formats.vcr import Vcr
 from lore.model.jsonslice import Sliced, table
 
 READERS: dict[str, type[Reader]] = {
+    "sidecode": Sidecode,  # before lore, whose own reader takes any event
     "lore": LoreLog,
     "claude-code": ClaudeCode,
     "assembled": AssembledLog,
@@ -40,7 +42,7 @@ READERS: dict[str, type[Reader]] = {
 }
 BUILT_IN = frozenset(READERS)
 # What lore's own files say in their first record: where that is not there, their readers need not slice it again.
-_OPENINGS = {"lore": frozenset(("kind",)), "assembled": frozenset(("turn", "chain"))}
+_OPENINGS = {"sidecode": frozenset(("kind",)), "lore": frozenset(("kind",)), "assembled": frozenset(("turn", "chain"))}
 # One of these stands in the beginning of each file of a format: where none does, its reader need not look.
 _SIGNS: dict[str, tuple[bytes, ...]] = {
     "claude-code": MARKERS,

@@ -15,10 +15,10 @@ from msgspec import Struct
 from lore.errors import LoreError
 from lore.model import lenient
 from lore.model.inserts import Insert
-from lore.model.state import Chain, Entry, Index, Session, settled
+from lore.model.state import Chain, DividerPlace, Entry, Index, Session, settled
 from lore.model.vector import Vector
 
-VERSION = 7
+VERSION = 8
 _HINT = "delete it; lore then folds the log anew"
 _BARE: dict[str, Any] = {"entries": Vector(), "persisted": Vector(), "outside": Vector(), "index": None}
 T = TypeVar("T")
@@ -50,14 +50,19 @@ def dump(state: Session) -> bytes:
     return msgspec.msgpack.encode(_Saved(VERSION, encode(msgspec.structs.replace(state, chains={})), chains))
 
 
-def load(data: bytes) -> Session:
-    """Decode what `dump` gave; raises LoreError where the bytes are none or of another version."""
+def load(data: bytes, divider: DividerPlace | None = None) -> Session:
+    """Decode what `dump` gave; raises LoreError where the bytes are none or of another version.
+
+    A state that was folded with another setting than `divider` is refused, too: to fold on would mix the two.
+    """
     try:
         saved = msgspec.msgpack.decode(data, type=_Saved)
         if saved.version == VERSION:
             chains = [_chain(chain) for chain in saved.chains]
             session = _decoded(saved.session, _SESSION)
-            return msgspec.structs.replace(session, chains={chain.id: chain for chain in chains})
+            if divider in (None, session.divider):
+                return msgspec.structs.replace(session, chains={chain.id: chain for chain in chains})
+            raise LoreError(f"it was folded with divider = {session.divider!r}, not {divider!r}", hint=_HINT)
     except (ValueError, RecursionError) as error:
         raise LoreError(f"unreadable checkpoint: {error}", hint=_HINT) from None
     raise LoreError(f"checkpoint version {saved.version} is not {VERSION}", hint=_HINT)

@@ -338,6 +338,8 @@ class Code(StrEnum):
         "Let Claude Code write bodies to files: OTEL_LOG_RAW_API_BODIES=file:DIR.", "", None, "user")
     CONTENT_NOT_RECORDED = _row("LORE228", "unattributable",
         "Switch on the recording of content where the recorder is set up.", "", None, "user")
+    FIELDS_FILLED_IN = _row("LORE229", "expected",
+        "Nothing to do: `lore convert` writes a log in which nothing is left to assume.")
 
     # LORE3xx, prediction against bill.
     BILLED_READ_FELL = _row("LORE301", "unattributable",

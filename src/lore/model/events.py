@@ -99,19 +99,23 @@ class Remove(Envelope, frozen=True, kw_only=True, tag="remove"):
 
 
 class CompactStarted(Envelope, frozen=True, kw_only=True, tag="compact_started"):
-    """A compaction began; the timeline does not change yet."""
+    """A compaction began; the timeline does not change yet. Some programs say its trigger only when it is applied."""
 
-    trigger: str
+    trigger: str | None = None
     pre_tokens: int | None = None
 
 
 class CompactApplied(Envelope, frozen=True, kw_only=True, tag="compact_applied"):
-    """A compaction prunes the timeline to the preserved items and leaves a divider."""
+    """A compaction prunes the timeline to the preserved items and leaves a divider.
+
+    `duration_ms` is how long it took, in milliseconds.
+    """
 
     uuid: str
     trigger: str
     pre_tokens: int | None = None
     post_tokens: int | None = None
+    duration_ms: int | float | None = None
     preserved_uuids: tuple[str, ...] | None = None
     summary: Raw = NULL
 

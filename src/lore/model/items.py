@@ -89,7 +89,7 @@ class ToolCall(_Shape, frozen=True, omit_defaults=True, tag="tool_call"):
 
 
 class CompactDivider(_Shape, frozen=True, omit_defaults=True, tag="compact_divider"):
-    """Where a compaction pruned `pruned` items; `summary` is a JSON string."""
+    """Where a compaction pruned `pruned` items; `summary` is a JSON string, `trigger` the word that was recorded."""
 
     uuid: str
     trigger: str
@@ -97,6 +97,7 @@ class CompactDivider(_Shape, frozen=True, omit_defaults=True, tag="compact_divid
     post_tokens: int | None = None
     summary: Raw = NULL
     pruned: int = 0
+    duration_ms: int | float | None = None
 
 
 class OpaqueItem(_Shape, frozen=True, tag="opaque"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,6 +18,7 @@ from lore.model.inserts import Insert
 from lore.model.items import NULL, AssistantMessage, Item, TextBlock, ToolCall, is_absent
 from lore.model.vector import Vector
 
+DividerPlace: TypeAlias = Literal["before", "after"]
 MOST_NAMES = 64  # of a sign: what it names is bounded, so that a session's state is
 LONGEST = 80  # characters of a name or a value
 
@@ -233,6 +235,7 @@ class Chain(Struct):
     waiting: Waiting | None = None
     unsaved: tuple[Event, ...] = ()
     stream: Stream | None = None
+    divider: DividerPlace = "before"
     index: Index | None = None
 
 
@@ -269,6 +272,8 @@ class Session(Struct, frozen=True):
     `aliases` maps ids of known entries to the ids that they are known under, `titles` what identifies an
     entry to its id, `removed` holds the ids that were taken back; `adopted` says that a log which another
     tool recorded went on with events of lore's own, `at` is when the session began, as it was recorded.
+    `divider` is the setting that the session and its chains are folded with: where a compaction's divider stands,
+    before or after the items that are kept. It is part of the state: a checkpoint says with which it was folded.
     """
 
     id: str = ""
@@ -291,6 +296,7 @@ class Session(Struct, frozen=True):
     removed: dict[str, None] = {}
     chains: dict[str, Chain] = {}
     opaque: int = 0
+    divider: DividerPlace = "before"
 
     @property
     def is_own(self) -> bool:
@@ -304,7 +310,7 @@ class Session(Struct, frozen=True):
     def new_chain(self, name: str) -> Chain:
         """Return a chain before its first event: it has what the header says."""
         kind = "main" if name == MAIN else "subagent"
-        return Chain(name, kind, self.model, self.system, self.tools, self.params)
+        return Chain(name, kind, self.model, self.system, self.tools, self.params, divider=self.divider)
 
     def main(self) -> Chain:
         """Return the main chain; where a log has none (a subagent's own file), its first."""

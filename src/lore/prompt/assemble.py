@@ -163,9 +163,10 @@ class Assembler:
         at = self._end.entries
         for size, units in layout.units(entries.since(at)):
             self._groups.append(self._end)
-            if self._end.results and _sums_up_nothing(entries[at].item):
-                units = ()
-            self._end = self._group(units, at, size, entries[at].item, segments, omitted)
+            first = entries[at].item
+            if self._end.results and type(first) is CompactDivider:
+                units = _behind_results(first, units)
+            self._end = self._group(units, at, size, first, segments, omitted)
             at += size
         self._segments = self._segments.extend(segments)
         self._omitted = self._omitted.extend(omitted)
@@ -302,12 +303,12 @@ def _far_apart(messages: Vector[Segment], begin: int, end: int) -> tuple[Problem
     return (Problem(Code.BREAKPOINTS_FAR_APART, shown),)
 
 
-def _sums_up_nothing(item: Item) -> bool:
-    """Tell whether a compaction pruned nothing: all that its summary says stands before it.
+def _behind_results(divider: CompactDivider, units: tuple[Unit, ...]) -> tuple[Unit, ...]:
+    """Return what a divider says behind a tool's result, where a message of its own would read as the user's next turn.
 
-    Behind a tool's result the summary would read as the user's next turn.
+    Nothing where nothing was pruned: all that its summary says stands before it. Else it joins the result's message.
     """
-    return type(item) is CompactDivider and item.pruned == 0
+    return tuple([msgspec.structs.replace(unit, joins=True) for unit in units]) if divider.pruned else ()
 
 
 class _Placed(NamedTuple):

@@ -19,6 +19,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_c
 from msgspec import Raw, Struct
 
 from lore.model.items import Block, ToolCall
+from lore.model.state import DividerPlace
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
 
 Role: TypeAlias = Literal["user", "assistant", "results", "system"]
@@ -165,7 +166,8 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     which only takes entries back gives a delta too. `announce_token` puts `[session]`, with the token of such deltas,
     into the system prompt of sessions that know nothing yet, too. `breakpoints`: lore's own, the recorded ones, or
     none; `head_ttl` is the lifetime asked for tools and system prompt, `ttl` for the rest. `bos_token` and `eos_token`
-    are what chat templates get under these names.
+    are what chat templates get under these names. `divider` says where a compaction's divider, and with it the
+    summary, stands: `before` the items that were kept, or `after` them; a session keeps the place in its state.
     """
 
     tail: Policy = "system"
@@ -177,6 +179,7 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     ttl: Ttl = "5m"
     bos_token: str = ""
     eos_token: str = ""
+    divider: DividerPlace = "before"
 
     def fault(self) -> str | None:
         """Say what cannot be; None where all can."""
@@ -192,4 +195,5 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
 
 _KNOWN: dict[str, tuple[str, ...]] = {
     "tail": POLICIES, "breakpoints": ("lore", "recorded", "none"), "head_ttl": ("5m", "1h"), "ttl": ("5m", "1h"),
+    "divider": ("before", "after"),
 }  # fmt: skip

@@ -66,7 +66,7 @@ class EventRecording(Recording):
         self._template = template
         self._saved: SavedEvents | None = None
         self._planners: dict[str, Planner] = {}
-        self._folding = Folding(Session(format=self.reader.name))
+        self._folding = Folding(Session(format=self.reader.name, divider=rules.divider))
         self._unsaid: dict[str, Unsaid] = {}
         self._assemblers: dict[str, Assembler] = {}
 

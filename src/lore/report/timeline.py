@@ -23,6 +23,7 @@ from lore.model.items import (
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.results_store import FoldResult, KnowledgeResult
+from lore.report.sentences import duration
 from lore.report.terminal import counted, line
 
 SHOWN = 100
@@ -82,11 +83,24 @@ def write_item(item: Item, out: Console) -> None:
                     f" {name} {short(bytes(item.input).decode('utf-8', 'replace'), 40)} {status}{result}",
                 )
             )
-        case CompactDivider(trigger=trigger, pruned=pruned, summary=summary):
+        case CompactDivider(pruned=pruned, summary=summary):
             words = "" if is_absent(summary) else f": {short(text_of(bytes(summary)))}"
-            out.print(line((f"──── compaction ({trigger}), {counted(pruned, 'item')} pruned ────{words}", "yellow")))
+            what = _compaction(item)
+            out.print(line((f"──── compaction ({what}), {counted(pruned, 'item')} pruned ────{words}", "yellow")))
         case OpaqueItem(record=record):
             out.print(line((f"{'opaque':<10} {_kind(bytes(record))} {len(bytes(record)):,} bytes", "dim")))
+
+
+def _compaction(divider: CompactDivider) -> str:
+    """Say what started a compaction, the tokens before and after it, how long it took, as far as they are recorded."""
+    parts, before, after = [short(divider.trigger, 40)], divider.pre_tokens, divider.post_tokens
+    if before is not None and after is not None:
+        parts.append(f"{before:,} → {after:,} tokens")
+    elif before is not None or after is not None:
+        parts.append(f"{before:,} tokens before" if before is not None else f"{after:,} tokens after")
+    if divider.duration_ms is not None:
+        parts.append(duration(divider.duration_ms / 1000))
+    return ", ".join(parts)
 
 
 def _kind(record: bytes) -> str:

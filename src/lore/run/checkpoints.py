@@ -68,7 +68,7 @@ def _resume(path: str, options: Options, checkpoint: str, known: LogCheckpoint, 
     except (ValueError, RecursionError, LoreError) as error:
         raise UnusableError(f"the state of its reader ({name}) cannot be restored: {error}") from None
     try:
-        session = saved_state.load(known.session)
+        session = saved_state.load(known.session, options.rules.divider)
     except LoreError as error:
         raise UnusableError(error.message) from None
     try:

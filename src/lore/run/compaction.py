@@ -31,6 +31,7 @@ from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, SessionStarted, encode
 from lore.model.results_simulate import Compacted, DryRun
+from lore.model.state import DividerPlace
 from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log
@@ -198,7 +199,7 @@ def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rul
             notes=[], problems=[],
         )  # fmt: skip
     with collected_seldom():
-        trial = Trial(recording.reader.name, lambda: recording.state, settings, rules)
+        trial = Trial(lambda: recording.state, settings, rules)
         for read, event in ended_first(recording.reads()):
             trial.before(event)
             recording.apply(read, event)
@@ -210,9 +211,13 @@ _NOTHING = IdleSettings()
 
 
 def watch(
-    url: str, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING
+    url: str, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING,
+    *, divider: DividerPlace = "before",
 ) -> int:  # fmt: skip
-    """Watch a store; raises LoreError where it, or what the policy names, cannot be had, or no trigger is on."""
+    """Watch a store, folding its sessions with this `divider`.
+
+    Raises LoreError where it, or what the policy names, cannot be had, or no trigger is on.
+    """
     refuse_nested()
     if settings is not None:
         if not (settings.continuous_interval or settings.gap_secs or settings.window or remembered.is_on):
@@ -223,4 +228,4 @@ def watch(
         raise LoreError("nothing is configured: no session would ever be compacted", hint="give --policy FILE")
     with closing(open_there(url, lru_cache(1_024)(hands.tell))) as store:  # a damaged session is told once
         hands.tell(f"watching {shown_url(url)}")
-        return Watch(store, settings, rules, hands, remembered).run()
+        return Watch(store, settings, rules, hands, remembered, divider=divider).run()

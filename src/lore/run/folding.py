@@ -65,7 +65,10 @@ class LogFold:
     def _compact(self, read: Read, event: CompactApplied) -> Event:
         taken: Event = event
         if self._unpruned:
-            divider = CompactDivider(event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary)
+            divider = CompactDivider(
+                event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary,
+                duration_ms=event.duration_ms,
+            )  # fmt: skip
             taken = Append(item=divider, chain=event.chain, at=event.at)
         before = self.recording.state.chain(event.chain)
         self.recording.apply(read, taken)

@@ -1,0 +1,207 @@
+"""sidecode's event deltas, as JSON Lines: what its daemon keeps of a live session and sends to its app.
+
+One delta a line, told apart by `kind`: append, patch_text, patch_tool_call, turn_started, turn_completed, turn_failed,
+turn_canceled, compact_started, compact_applied. They are lore's own events without a header, spelled in camelCase, the
+item of an `append` told apart by `kind` or `type`. What they leave out is filled in, and said once (LORE229): a call's
+uuid is its call id, its input `{}`, its output the `output` of its detail; a turn that starts is the next one, one that
+ends the latest. `stopReason: null` is an answer that was interrupted, `images` are blocks behind the text, `summary` of
+a call is a label for a screen and passed over.
+
+A turn of sidecode is a user's message with all that follows, a turn of lore one request. An answer that comes behind a
+tool's result is therefore a response of its own (`response_id`), and the usage of such a turn, which the agent SDK sums
+over its requests, is kept as a sum of passes: what the last request alone was billed is unknown.
+
+Source: sidecode's protocol (EventDelta, TimelineItem, TurnUsage), August 2026, in our words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from lore.formats.base import Read
+from lore.formats.bills import billed_of
+from lore.formats.chat import array_of, object_of
+from lore.formats.lines import Line, each, problem
+from lore.formats.lore_log import LoreLog, event_of
+from lore.model.canonical import encode, text_of
+from lore.model.codes import Code
+from lore.model.events import Billed, Counts, Iteration
+from lore.model.jsonslice import array, table
+from lore.model.lenient import snake
+
+Members = dict[str, bytes]
+
+NOTE = (
+    "sidecode's deltas: there is no header, turns are numbered as they start, a call's uuid is its call id, its input "
+    "{}, its output that of its detail"
+)
+INTERRUPTED = b'"interrupted"'
+_LOOKED_AT = 64  # lines of a file's beginning in which a sign is sought
+_SPOKEN = ("assistant_message", "tool_call")
+_ITEMS = ("user_message", *_SPOKEN, "compact_divider")
+
+
+class _Seen(Struct):
+    """What the reader remembers: the latest turn, its answers so far, whether a result came behind the last one."""
+
+    begun: bool = False
+    turn: int = 0
+    answers: int = 0
+    results: bool = False
+
+
+class Sidecode(LoreLog):
+    """Reader of sidecode's event deltas."""
+
+    name: ClassVar[str] = "sidecode"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen = _Seen()
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        """Tell deltas from lore's own events, and from other programs' lines.
+
+        All lines are deltas without another member, one says what stands in a timeline, one shows a sign.
+        """
+        signs = speaks = False
+        for number, line in enumerate(each(head)):
+            members = table(line)
+            if members is None or number == _LOOKED_AT:
+                break
+            kind = text_of(members.get("kind", b""))
+            if kind not in _KINDS or not _KINDS[kind] >= members.keys():
+                return False
+            item = table(members.get("item", b"")) or {}
+            if kind == "append" and text_of(item.get("type", item.get("kind", b""))) not in _ITEMS:
+                return False
+            speaks = speaks or not kind.startswith("turn_")
+            signs = signs or _is_sign(kind, members, item)
+        return signs and speaks
+
+    def _save(self) -> bytes:
+        return msgspec.msgpack.encode(self._seen)
+
+    def _load(self, saved: bytes) -> None:
+        self._seen = msgspec.msgpack.decode(saved, type=_Seen)
+
+    def _record(self, line: Line) -> list[Read] | None:
+        members = table(line.data)
+        kind = "" if members is None else text_of(members.get("kind", b""))
+        if members is None or kind not in _KINDS:
+            return super()._record(line)
+        spelled = {snake(key): value for key, value in members.items()}
+        fill = _FILLS.get(kind)
+        event = event_of(object_of(spelled if fill is None else fill(spelled, self._seen)))
+        return None if event is None else [*self._begin(line, header=False), Read(event, line.number, line.byte)]
+
+    def _begin(self, line: Line, *, header: bool) -> list[Read]:
+        del header
+        begun, self._seen.begun = self._seen.begun, True
+        return [] if begun else [problem(Code.FIELDS_FILLED_IN, NOTE, line)]
+
+
+def _append(members: Members, seen: _Seen) -> Members:
+    item = {snake(key): value for key, value in (table(members.get("item", b"")) or {}).items()}
+    item.setdefault("type", item.pop("kind", b"null"))
+    kind = text_of(item["type"])
+    if kind == "tool_call":
+        item = {"uuid": item.get("call_id", b"null"), "input": b"{}", **_with_output(item)}
+    elif kind == "assistant_message" and item.get("stop_reason") == b"null":
+        item["stop_reason"] = INTERRUPTED
+    elif kind == "user_message" and item.get("images", b"null") != b"null":
+        item = _with_images(item)
+    if kind in _SPOKEN:
+        seen.answers += seen.results or not seen.answers
+        seen.results = False
+        if seen.answers > 1:
+            item.setdefault("response_id", encode(f"turn-{seen.turn}-answer-{seen.answers}"))
+    return {**members, "item": object_of(item)}
+
+
+def _with_output(members: Members) -> Members:
+    """Return a call, or a patch of one, with the output that its detail holds; where it failed its error says that."""
+    output = (table(members.get("detail", b"")) or {}).get("output", b"")
+    says = output[:1] == b'"' and output != b'""' and members.get("error", b"null") == b"null"
+    return {"output": output, **members} if says else members
+
+
+def _with_images(item: Members) -> Members:
+    """Return a user's message as blocks: its text, and its images; one of an unknown shape stays as it is."""
+    blocks = [object_of({"type": b'"text"', "text": item.pop("text", b'""')})]
+    for image in array(item.pop("images")):
+        found = {snake(key): value for key, value in (table(image) or {}).items()}
+        if found.get("media_type", b"")[:1] == found.get("data", b"")[:1] == b'"':
+            block = {"type": b'"image"', "media_type": found["media_type"], "data": found["data"]}
+        else:
+            block = {"type": b'"raw"', "json": image}
+        blocks.append(object_of(block))
+    return {**item, "blocks": array_of(blocks)}
+
+
+def _patch_call(members: Members, seen: _Seen) -> Members:
+    seen.results = True
+    return _with_output(members)
+
+
+def _start(members: Members, seen: _Seen) -> Members:
+    members = {"turn": encode(seen.turn + 1), **members}
+    number = members["turn"]
+    seen.turn = int(number) if number.isdigit() else seen.turn + 1
+    seen.answers, seen.results = 0, False
+    return members
+
+
+def _end(members: Members, seen: _Seen) -> Members:
+    members = {"turn": encode(seen.turn), **members}
+    counters = table(members.get("usage", b"")) or {}
+    bill = billed_of(object_of({snake(key): value for key, value in counters.items()}))
+    if bill is not None:
+        members["usage"] = msgspec.json.encode(bill if seen.answers < 2 else _summed(bill))
+    return members
+
+
+def _summed(bill: Billed) -> Billed:
+    """Return the bill of several requests: their sum is known, what the last of them was billed is not."""
+    counts = {name: getattr(bill, name) for name in Counts.__struct_fields__}
+    return Billed(iterations=(Iteration(**counts, kind="sum"),))
+
+
+_FILLS: dict[str, Callable[[Members, _Seen], Members]] = {
+    "append": _append,
+    "patch_tool_call": _patch_call,
+    "turn_started": _start,
+    "turn_completed": _end,
+    "turn_failed": _end,
+    "turn_canceled": _end,
+}
+# The members that a delta may have, as its writer spells them: a line with any other one is no delta.
+_KINDS: dict[str, frozenset[str]] = {
+    kind: frozenset(("kind", *names.split()))
+    for kind, names in {
+        "append": "item",
+        "patch_text": "uuid deltaText delta_text",
+        "patch_tool_call": "callId call_id status error detail",
+        "turn_started": "",
+        "turn_completed": "usage",
+        "turn_failed": "error",
+        "turn_canceled": "",
+        "compact_started": "",
+        "compact_applied": "trigger preTokens postTokens durationMs preservedUuids uuid "
+        "pre_tokens post_tokens duration_ms preserved_uuids",
+    }.items()
+}
+
+
+def _is_sign(kind: str, members: Members, item: Members) -> bool:
+    """Tell whether a delta shows that it is none of lore's own events: it lacks what those have, or is spelled so."""
+    if kind != "append":
+        return kind.startswith("turn_") or kind == "compact_started" or any(snake(key) != key for key in members)
+    if text_of(item.get("type", b"")) == "tool_call":
+        return "uuid" not in item
+    return "kind" in item or "stopReason" in item

@@ -1,0 +1,207 @@
+"""sidecode's deltas: what they leave out, what they are told from, what comes of their turns and bills."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lore.fold.step import step
+from lore.formats.lore_log import LoreLog
+from lore.formats.registry import recognise
+from lore.formats.sidecode import Sidecode
+from lore.model import events as e
+from lore.model.codes import Problem
+from lore.model.items import AssistantMessage, ImageBlock, RawBlock, TextBlock, ToolCall, UserMessage
+from lore.model.state import Session
+from lore.testing import ReaderContract, everything
+
+SESSION = (Path(__file__).parents[2] / "fixtures/sidecode/session.jsonl").read_bytes()
+
+
+def log(*records):
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def user(uuid="u1", text="hi", **more):
+    return {"kind": "append", "item": {"type": "user_message", "uuid": uuid, "text": text, **more}}
+
+
+def said(uuid, text="yes", **more):
+    return {"kind": "append", "item": {"type": "assistant_message", "uuid": uuid, "text": text, **more}}
+
+
+def call(call_id="c1", tag="type", **more):
+    item = {tag: "tool_call", "callId": call_id, "name": "Bash", "summary": "ls", "status": "running", **more}
+    return {"kind": "append", "item": item}
+
+
+def patched(call_id="c1", **more):
+    return {"kind": "patch_tool_call", "callId": call_id, "status": "completed", "error": None, "detail": {}, **more}
+
+
+START = {"kind": "turn_started"}
+
+
+def ended(**usage):
+    return {"kind": "turn_completed", "usage": usage}
+
+
+def events(*records):
+    return [read.value for read in everything(Sidecode(), log(*records)) if not isinstance(read.value, Problem)]
+
+
+def folded(*records):
+    state = Session(format="sidecode")
+    for event in events(*records):
+        state = step(state, event).state
+    return state
+
+
+class TestContract(ReaderContract):
+    reader = Sidecode
+    samples = (SESSION, log(user(), START, said("a1"), call(), patched(), ended(inputTokens=1)))
+
+
+def test_a_session_of_sidecode_is_recognised_and_read_without_a_problem_but_the_note():
+    assert recognise(SESSION) is Sidecode
+    problems = [read.value for read in everything(Sidecode(), SESSION) if isinstance(read.value, Problem)]
+    assert [(problem.code, problem.line) for problem in problems] == [("LORE229", 1)]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (user(), START),
+        (call(),),
+        (user(kind="user_message"),),
+        ({"kind": "append", "item": {"kind": "user_message", "uuid": "u", "text": "t"}},),
+        ({"kind": "patch_text", "uuid": "a", "deltaText": "t"},),
+        (user(), {"kind": "compact_started"}),
+        (said("a1", stopReason=None),),
+    ],
+)
+def test_deltas_are_recognised_by_what_lores_own_events_never_lack(records):
+    assert recognise(log(*records)) is Sidecode
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        ({"kind": "session_started", "v": 1, "session_id": "s"}, user(), START),
+        (user(), {"kind": "turn_started", "turn": 1}),
+        (START, {"kind": "assistant_text", "text": "hello"}),
+        (START, {"kind": "turn_completed"}),
+        (START, {"kind": "turn_completed", "inputTokens": 3}),
+        (user(), {**START, "source": "cli"}),
+        ({"kind": "append", "item": {"kind": "row", "uuid": "u"}},),
+        ({"kind": "append", "item": "text"},),
+        ({"type": "user", "message": {"role": "user", "content": "hi"}},),
+    ],
+)
+def test_other_json_lines_are_not_taken_for_deltas(records):
+    assert recognise(log(*records)) is not Sidecode
+
+
+def test_a_call_gets_its_call_id_for_a_uuid_and_an_empty_input():
+    for tag in ("kind", "type"):
+        (event,) = events(call(tag=tag))
+        assert isinstance(event.item, ToolCall)
+        assert (event.item.uuid, event.item.call_id, bytes(event.item.input)) == ("c1", "c1", b"{}")
+
+
+def test_what_a_call_has_is_kept():
+    (event,) = events(call(uuid="t1", input={"a": 1.0}))
+    assert (event.item.uuid, bytes(event.item.input)) == ("t1", b'{"a": 1.0}')
+
+
+def test_a_result_is_the_output_of_the_detail_and_the_detail_stays():
+    detail = {"type": "bash", "output": "a\u2028b"}
+    _, event = events(call(), patched(detail=detail))
+    assert (json.loads(bytes(event.output)), json.loads(bytes(event.detail))) == ("a\u2028b", detail)
+
+
+def test_a_failed_call_has_its_error():
+    state = folded(call(), patched(status="failed", error="no", detail={"output": "no"}))
+    item = state.main().entries[0].item
+    assert (item.status, bytes(item.error), bytes(item.output)) == ("failed", b'"no"', b"null")
+
+
+def test_turns_are_numbered_as_they_start_and_end():
+    numbers = [event.turn for event in events(user(), START, ended(), START, {"kind": "turn_canceled"})[1:]]
+    assert numbers == [1, 1, 2, 2]
+
+
+def test_the_usage_of_a_turn_with_one_answer_is_the_bill_of_its_request():
+    usage = ended(inputTokens=1, outputTokens=2, cacheReadInputTokens=3, cacheCreationInputTokens=4)
+    *_, event = events(user(), START, said("a1"), usage)
+    assert event.usage == e.Billed(1, 3, 4, 2)
+
+
+def test_the_usage_of_a_turn_with_several_answers_is_a_sum_and_no_requests_own():
+    usage = ended(inputTokens=1, outputTokens=2, cacheReadInputTokens=3, cacheCreationInputTokens=4)
+    records = (user(), START, said("a1"), call(), patched(), said("a2"), usage)
+    bill = events(*records)[-1].usage
+    assert (bill.read_tokens, bill.met.read_tokens) == (None, None)
+    totals = folded(*records).main().totals
+    assert (totals.uncached_tokens, totals.read_tokens, totals.write_tokens, totals.output_tokens) == (1, 3, 4, 2)
+
+
+def test_an_answer_behind_a_result_is_a_response_of_its_own():
+    groups = [entry.group for entry in folded(
+        user(), START, said("a1"), call("c1"), call("c2"), patched("c1"), patched("c2"), said("a2"), call("c3"),
+    ).main().entries]  # fmt: skip
+    assert groups[1] == groups[2] == groups[3] != groups[4] == groups[5]
+
+
+def test_an_answer_without_a_stop_reason_is_told_from_one_that_was_interrupted():
+    stopped, unknown, done = events(
+        said("a1", stopReason=None), said("a2"), said("a3", stopReason="end_turn")
+    )  # fmt: skip
+    assert [event.item.stop_reason for event in (stopped, unknown, done)] == ["interrupted", None, "end_turn"]
+
+
+def test_images_are_blocks_behind_the_text():
+    (event,) = events(user(images=[{"mediaType": "image/png", "data": "AAAA"}, {"path": "x.png"}]))
+    assert isinstance(event.item, UserMessage)
+    assert [type(block) for block in event.item.blocks] == [TextBlock, ImageBlock, RawBlock]
+
+
+def test_patches_join_and_the_item_that_was_shared_stays_as_it_was():
+    first, *patches = events(said("a1", ""), *({"kind": "patch_text", "uuid": "a1", "deltaText": t} for t in "ab"))
+    state = step(Session(), first).state
+    shared = state.main().entries[0].item
+    for event in patches:
+        state = step(state, event).state
+    item = state.main().entries[0].item
+    assert isinstance(item, AssistantMessage)
+    assert (bytes(item.text), bytes(shared.text)) == (b'"ab"', b'""')
+
+
+def test_a_compaction_keeps_its_word_its_counts_and_its_duration():
+    record = {
+        "kind": "compact_applied", "trigger": "auto", "preTokens": 9, "postTokens": 3, "durationMs": 37.5,
+        "preservedUuids": ["u2"], "uuid": "b1",
+    }  # fmt: skip
+    divider, kept = (
+        entry.item for entry in folded(user(), user("u2"), {"kind": "compact_started"}, record).main().entries
+    )
+    assert kept.uuid == "u2"
+    assert (divider.uuid, divider.trigger, divider.pre_tokens, divider.post_tokens, divider.duration_ms) == (
+        "b1", "auto", 9, 3, 37.5,
+    )  # fmt: skip
+
+
+def test_a_delta_of_wrong_types_is_kept_as_opaque_and_said():
+    reads = [read.value for read in everything(Sidecode(), log(user(), {"kind": "patch_text", "uuid": 3}))]
+    assert [value.code for value in reads if isinstance(value, Problem)] == ["LORE229", "LORE207"]
+    assert isinstance(reads[-1], e.OpaqueEvent)
+
+
+def test_lores_reader_reads_camel_case_items_tagged_by_kind_as_before():
+    item = {"kind": "assistantMessage", "uuid": "a", "text": "t", "stopReason": "end_turn"}
+    (read,) = [
+        r for r in everything(LoreLog(), log({"kind": "append", "item": item})) if not isinstance(r.value, Problem)
+    ]
+    assert read.value.item.stop_reason == "end_turn"
