@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from lore.model.turn import Memo
 from lore.prompt.base import Rules
+from lore.prompt.dialects import dialect_named
 from strategies import shapes
 from strategies.sessions import WAYS, Agent
 
@@ -118,3 +120,77 @@ def test_the_token_is_announced_at_once_where_something_is_known_or_the_settings
         turn = agent.turn()
         assert turn.head == before.head
         assert shapes.text_of(turn.deltas[0]).startswith("[knowledge update 6a840baf]\n")
+
+
+# the leading system messages
+
+
+def known(dialect, **header):
+    """An agent with a prompt, static context and pinned knowledge."""
+    agent = Agent(dialect, **header)
+    agent.layer("rules", "be brief")
+    agent.know("aaaaa1", "one")
+    agent.user()
+    return agent
+
+
+@pytest.mark.parametrize(("dialect", "root"), [("openai-chat", "messages"), ("openai-responses", "input")])
+def test_the_leading_system_messages_are_messages_of_their_own_in_order(dialect, root):
+    """System 002: "[0] System: persisted prompt. [1] System, static block"; system 000 adds [2], what is known."""
+    turn = known(dialect, model="gpt-5.6-sol").turn({"current_time": "10:00"})
+    messages = json.loads(turn.body)[root]
+    assert [message["role"] for message in messages[:4]] == ["system"] * 3 + ["user"]
+    assert [len(message["content"]) for message in messages[:3]] == [1, 1, 1]
+    texts = [message["content"][0]["text"] for message in messages[:3]]
+    assert texts[0] == "You help."
+    assert texts[1].startswith("be brief\n\n[session]\nid: s-1\n")
+    assert texts[2].endswith("[aaaaa]**: one")
+
+
+@pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses"])
+def test_leading_system_messages_are_read_as_they_are_written(dialect):
+    prompt = known(dialect, model="gpt-5.6-sol").turn().prompt
+    read = dialect_named(dialect).parse(dialect_named(dialect).write(prompt), "wire", Memo())
+    seen = [(segment.section, segment.path, segment.data) for segment in read]
+    assert seen == [(segment.section, segment.path, segment.data) for segment in prompt]
+    assert read.breakpoints == prompt.breakpoints
+    assert prompt.breakpoints
+
+
+@pytest.mark.parametrize(
+    ("model", "rules"),
+    [("Qwen/Qwen3.6-27B", Rules()), ("gpt-oss-20b", Rules()), ("acme-1", Rules(one_system_message=("acme-*",)))],
+)
+def test_they_are_one_where_a_dated_row_or_the_settings_say_that_the_model_takes_one(model, rules):
+    """System 002, #1171: not merging made a server answer 400, "System message must be at the beginning."."""
+    messages = json.loads(known("openai-chat", model=model, rules=rules).turn().body)["messages"]
+    assert [message["role"] for message in messages] == ["system", "user"]
+    (part,) = messages[0]["content"]
+    assert part["text"].startswith("You help.\n\nbe brief\n\n[session]")
+    assert part["text"].endswith("\n\n## Long-term Knowledge\n### General\n* **[aaaaa]**: one")
+
+
+# the tail as a system message
+
+
+@pytest.mark.parametrize("loop", [False, True])
+@pytest.mark.parametrize(
+    ("model", "rules", "role"),
+    [
+        ("gpt-5.6-sol", Rules(), "system"),
+        ("qwen3-32b", Rules(), "user"),
+        ("Qwen/Qwen3-32B", Rules(system_in_conversation=("qwen3-*",)), "system"),
+        ("gpt-oss-20b", Rules(), "user"),
+    ],
+)
+def test_the_tail_is_a_system_message_at_the_end_where_the_model_takes_one(model, rules, role, loop):
+    """System 002, #634: "role System": inside a tool loop a trailing user message reads as a new user turn."""
+    agent = Agent("openai-chat", rules, model=model)
+    agent.user()
+    if loop:
+        agent.turn()
+        agent.calls(2)
+    turn = agent.turn({"current_time": "10:00"})
+    last = json.loads(turn.body)["messages"][-1]
+    assert last["content"][-1]["text"] == "[current-time]\n10:00"
+    assert last["role"] == ("tool" if loop and role == "user" else role)

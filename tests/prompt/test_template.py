@@ -16,10 +16,10 @@ from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, Too
 from lore.model.turn import Memo, Prompt
 from lore.model.vector import Vector
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import FEATURES, Unit
+from lore.prompt.base import FEATURES, Rules, Unit
 from lore.prompt.dialects.chatml import ChatML
 from lore.prompt.dialects.template import JinjaTemplate
-from lore.prompt.layout import takes_system_messages
+from lore.prompt.system_messages import placement
 from model.making import Fold, append, call, event, said, started, user
 
 TOOLS = (Raw(b'{"name":"ls","description":"list","input_schema":{"type": "object"}}'),)
@@ -158,12 +158,11 @@ def test_a_result_is_its_output_or_its_error_or_that_there_is_none(fields, shown
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
 @pytest.mark.parametrize("model", ["gpt-5.6-sol", "claude-opus-5", "gemma-4-27b", None])
 def test_the_context_of_a_turn_is_the_users_as_a_text_dialect_answers(dialect, model):
-    """Both answered that models with a dated row take a system message, but no row is for text."""
-    assert not dialect.capabilities["system messages in mid-conversation"].expressed
+    """No row is for text: only what the settings name takes a system message there."""
     fold = Fold(
         started(model=model, system="S"), append(user("u")), event("turn_started", turn=1, context={"extra": "now"})
     )
-    assert not takes_system_messages(model, dialect.name)
+    assert not placement(model, dialect, Rules()).accepted
     prompt = Assembler(dialect).assemble(fold.state, fold.state.main()).prompt
     body = dialect.write(prompt)
     assert body.rindex(b"user") > body.rindex(b"system")

@@ -60,12 +60,15 @@ def system_blocks(dialect: str, body: dict[str, Any]) -> list[dict[str, Any]]:
     match dialect:
         case "gemini":
             return body["systemInstruction"]["parts"]
-        case "openai-chat":
-            return body["messages"][0]["content"]
-        case "openai-responses":
-            return body["input"][0]["content"]
+        case "openai-chat" | "openai-responses":
+            return [block for message in _leading(body, dialect) for block in message["content"]]
         case _:
             return body["system"]
+
+
+def _leading(body: dict[str, Any], dialect: str) -> list[dict[str, Any]]:
+    messages = body["messages" if dialect == "openai-chat" else "input"]
+    return list(itertools.takewhile(lambda message: message.get("role") == "system", messages))
 
 
 def leading(dialect: str, body: bytes) -> str:
@@ -111,7 +114,7 @@ def _messages(dialect: str, body: bytes) -> Iterator[tuple[str, list[Said]]]:
         return
     read, root = _SHAPES[dialect]
     messages = json.loads(body)[root]
-    lead = dialect in ITEMS and messages[0].get("role") == "system"
+    lead = len(_leading(json.loads(body), dialect)) if dialect in ITEMS else 0
     for one in messages[lead:]:
         role, said = read(one)
         yield role, said

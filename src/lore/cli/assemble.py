@@ -180,7 +180,7 @@ def _one(name: Name, options: Options, flags: _Flags, appender: Appender | None)
 def _explain(made: Assembly, options: Options, flags: _Flags) -> None:
     from lore.run.assembling import explained
 
-    result = explained(made, options.ruled.tail)
+    result = explained(made, options.ruled)
     if flags.as_json:
         from lore.report.json_report import render
 

@@ -344,8 +344,35 @@ class CapabilityResult(Struct, frozen=True):
     answer: str
 
 
+class PlacementResult(Struct, frozen=True):
+    """Whether the context of a turn may be a system message at the end, and what says so.
+
+    `by`: a `setting`, a provider's `row`, a chat `template`, the `dialect`, or `unknown`; `since` and `source` of rows.
+    """
+
+    accepted: bool
+    by: str
+    since: str
+    source: str
+
+
+class TemplateResult(Struct, frozen=True):
+    """What the chat templates of some models do with a system message behind the first, when and where it was seen.
+
+    `does`: it `refuses` the request, `merges` the message into the first one, `ignores` it, or `renders` it in place.
+    """
+
+    models: tuple[str, ...]
+    does: str
+    since: str
+    source: str
+
+
 class Explained(Result, frozen=True, kw_only=True):
-    """`lore assemble --explain --json`. `turn` is None where a session without turns stands at its end."""
+    """`lore assemble --explain --json`. `turn` is None where a session without turns stands at its end.
+
+    `chat_templates` are those that servers are known to use for the model; all that are known where the model is not.
+    """
 
     session: str
     chain: str
@@ -359,6 +386,8 @@ class Explained(Result, frozen=True, kw_only=True):
     segments: list[SegmentResult]
     omitted: list[OmittedResult]
     capabilities: list[CapabilityResult]
+    system_messages: PlacementResult
+    chat_templates: list[TemplateResult]
     problems: list[Problem]
 
 

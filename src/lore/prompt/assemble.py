@@ -30,7 +30,8 @@ from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt import layout
 from lore.prompt.base import Dialect, Finishing, Place, Rendered, Rules, Unit
-from lore.prompt.layout import is_from_user, is_real, tail_of, takes_system_messages
+from lore.prompt.layout import is_from_user, is_real, tail_of
+from lore.prompt.system_messages import placement, takes_one_system_message
 
 VOLATILE = "context of this turn"
 MOST_BREAKPOINTS = 4
@@ -107,13 +108,15 @@ class Assembler:
 
     def _headed(self, session: Session, chain: Chain) -> tuple[Problem, ...]:
         """Render tools and system prompt where they changed; say what is wrong with them then."""
+        one = takes_one_system_message(chain.model, self.dialect, self.rules)
         key = (
             chain.system, chain.tools, chain.pinned, chain.pinned_layers, session.start_layers, session.id,
-            session.attachments, session.is_own, chain.announced,
+            session.attachments, session.is_own, chain.announced, one,
         )  # fmt: skip
         if self._head_key is not None and key == self._head_key:
             return ()
         texts = layout.system_texts(session, chain, self.rules)
+        texts = layout.as_one(texts) if one else texts
         self._head = self.dialect.head(chain.tools or (), tuple([block.text for block in texts]))
         system = [segment for segment in self._head if segment.section == "system" and segment.kind != "envelope"]
         for segment, block in zip(system, texts, strict=False):
@@ -222,7 +225,7 @@ class Assembler:
         context = chain.turn.context if chain.turn is not None else NULL
         if not session.is_own or (is_absent(context) and not session.turn_layers):
             return (), ()
-        own = self.rules.tail == "system" and takes_system_messages(chain.model, self.dialect.name)
+        own = self.rules.tail == "system" and placement(chain.model, self.dialect, self.rules).accepted
         text, problems = tail_of(session, context, authority=own)
         written = chain.persisted.last()
         in_history = chain.turn is not None and written is not None and written.number == chain.turn.turn

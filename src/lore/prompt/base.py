@@ -75,9 +75,13 @@ def cannot(answer: str) -> Capability:
     return Capability(expressed=False, answer=answer)
 
 
+SEVERAL_LEADING = "several leading system messages"
+IN_CONVERSATION = "system messages in mid-conversation"
+
 # What most dialects answer, by feature.
 USUAL = {
-    "system messages in mid-conversation": can("on models with a dated row; else in the user's role"),
+    SEVERAL_LEADING: cannot("one system prompt holds them all, each as a block of its own"),
+    IN_CONVERSATION: can("on models with a dated row or named by system_in_conversation; else in the user's role"),
     "thinking": cannot("left out"),
     "images": cannot("left out"),
     "images in tool results": cannot("left out"),
@@ -95,6 +99,11 @@ FEATURES = tuple(USUAL)
 def answers(own: Mapping[str, Capability]) -> Mapping[str, Capability]:
     """Return a dialect's own answers, with the usual ones for the other features."""
     return {**USUAL, **own}
+
+
+def expresses(dialect: Dialect, feature: str) -> bool:
+    """Tell whether a dialect says that it expresses a feature."""
+    return feature in dialect.capabilities and dialect.capabilities[feature].expressed
 
 
 class Breakpoint(NamedTuple):
@@ -162,18 +171,22 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     """Where volatile context goes, how much a delta may say, which cache breakpoints are set.
 
     `tail`: a system message where the model takes one (`system`), the user's last message (`user`), or written into
-    history (`persist`). `knowledge_tokens` is the budget of a delta's entries, estimated; `removals` says that a change
-    which only takes entries back gives a delta too. `announce_token` puts `[session]`, with the token of such deltas,
-    into the system prompt of sessions that know nothing yet, too. `breakpoints`: lore's own, the recorded ones, or
-    none; `head_ttl` is the lifetime asked for tools and system prompt, `ttl` for the rest. `bos_token` and `eos_token`
-    are what chat templates get under these names. `divider` says where a compaction's divider, and with it the
-    summary, stands: `before` the items that were kept, or `after` them; a session keeps the place in its state.
+    history (`persist`). `system_in_conversation` names models (shell patterns, in any case) that take one and that lore
+    does not know, `one_system_message` those whose leading system messages have to be one. `knowledge_tokens` is the
+    budget of a delta's entries, estimated; `removals` says that a change which only takes entries back gives a delta
+    too. `announce_token` puts `[session]`, with the token of such deltas, into the system prompt of sessions that know
+    nothing yet, too. `breakpoints`: lore's own, the recorded ones, or none; `head_ttl` is the lifetime asked for tools
+    and system prompt, `ttl` for the rest. `bos_token` and `eos_token` are what chat templates get under these names.
+    `divider` says where a compaction's divider, and with it the summary, stands: `before` the items that were kept, or
+    `after` them; a session keeps the place in its state.
     """
 
     tail: Policy = "system"
     knowledge_tokens: int = 400
     removals: bool = True
     announce_token: bool = False
+    system_in_conversation: tuple[str, ...] = ()
+    one_system_message: tuple[str, ...] = ()
     breakpoints: BreakpointSource = "lore"
     head_ttl: Ttl = "5m"
     ttl: Ttl = "5m"
@@ -188,6 +201,9 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
                 return f"{name} {getattr(self, name)!r} is none of {', '.join(known)}"
         if self.knowledge_tokens < 1:
             return "knowledge_tokens must be at least 1"
+        for name in ("system_in_conversation", "one_system_message"):
+            if not all(getattr(self, name)):
+                return f"{name} names models: an empty text fits none"
         if (self.head_ttl, self.ttl) == ("5m", "1h"):
             return "head_ttl must not be shorter than ttl: a longer-lived breakpoint comes first"
         return None

@@ -16,17 +16,14 @@ The tail is one text, meant to be replaced next turn: memory recall, every-turn 
 command, overlay, restart notice, extra, joined by a blank line; empty parts leave nothing behind. Text that quotes
 people, tools or documents stands between boundary lines when the tail speaks with the operator's authority (a system
 message); what a slash command says is the user's instruction, and is none of it. The boundary is a digest of the
-session and of the content itself, so content can neither know nor contain its own closing line. The message is the
-system's on models that are known to take one in mid-conversation, else the user's. Sources of those rows: Anthropic's
-documentation and tests of August 2026 (older Claude models answer 400; claude-sonnet-5 accepts the message and ignores
-it, so it has no row); OpenAI's, Mistral's and Cohere's references.
+session and of the content itself, so content can neither know nor contain its own closing line. Which models take that
+message: `system_messages.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, cast
 
 from msgspec import Raw
@@ -93,6 +90,12 @@ def system_texts(session: Session, chain: Chain, rules: Rules) -> tuple[SystemTe
             if text:
                 found.append(SystemText(encode(text), origin))
     return tuple(found)
+
+
+def as_one(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
+    """Join the texts of several system messages to that of one, blank lines between them."""
+    joined = b'"' + b"\\n\\n".join([block.text[1:-1] for block in texts]) + b'"'
+    return (SystemText(joined, ", ".join(dict.fromkeys(block.origin for block in texts))),) if texts else ()
 
 
 def _layers(session: Session) -> list[str]:
@@ -342,31 +345,3 @@ _PARTS: dict[str, tuple[Callable[[Any], str], bool]] = {
     "restart_notice": (_labelled("restart-notice"), False),
     "extra": (_texts, True),
 }
-
-
-class SystemMessages(NamedTuple):
-    """Model patterns (shell style), the dialect they hold for, since when, and the source."""
-
-    dialect: str
-    models: tuple[str, ...]
-    since: str
-    source: str
-
-
-_ANYWHERE = "reference: system and developer messages at any place"
-ROWS = (
-    SystemMessages(
-        "anthropic", ("claude-fable-5*", "claude-mythos-5*", "claude-opus-4-8*", "claude-opus-5*"), "2026-08",
-        "Anthropic API, mid-conversation system messages",
-    ),
-    SystemMessages(
-        "openai-chat", ("gpt-*", "o[0-9]*", "mistral-*", "command-*"), "2026-08", f"Chat Completions {_ANYWHERE}"
-    ),
-    SystemMessages("openai-responses", ("gpt-*", "o[0-9]*"), "2026-08", f"Responses {_ANYWHERE}"),
-)  # fmt: skip
-
-
-def takes_system_messages(model: str | None, dialect: str) -> bool:
-    """Tell whether a model is known to honour a system message that is not the first."""
-    name = (model or "").rsplit("/", 1)[-1]
-    return any(row.dialect == dialect and any(fnmatchcase(name, model) for model in row.models) for row in ROWS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
@@ -39,6 +39,37 @@ def write(result: Explained, out: Console) -> None:
     for capability in result.capabilities:
         answer = ("yes", "green") if capability.expressed else ("no ", "yellow")
         out.print(line(f"  {capability.feature:<{width}}  ", answer, f"  {capability.answer}"))
+    for sentence in _system_messages(result):
+        out.print(line(sentence))
+
+
+def _system_messages(result: Explained) -> Iterator[str]:
+    """Say whether a system message may stand at the end, why, and what chat templates do with one there."""
+    placed = result.system_messages
+    model = result.model or "a model without a name"
+    seen = f" ({placed.source}, {placed.since})" if placed.source else ""
+    yield _PLACED[placed.accepted, placed.by].format(model=model, dialect=result.dialect) + seen
+    if result.chat_templates:
+        yield "what chat templates do with a system message behind the first"
+    width = max((len(", ".join(row.models)) for row in result.chat_templates), default=0)
+    for row in result.chat_templates:
+        yield f"  {', '.join(row.models):<{width}}  {_DONE[row.does]} (seen {row.since}: {row.source})"
+
+
+_PLACED = {
+    (True, "setting"): "a system message at the end: system_in_conversation says that {model} takes one",
+    (True, "row"): "a system message at the end: {model} takes one",
+    (False, "template"): "no system message at the end: the chat template of {model} does not write one there",
+    (False, "dialect"): "no system message at the end: {dialect} has no place for one",
+    (False, "unknown"): (
+        "no system message at the end: nothing says that {model} takes one; if it does, name it in "
+        "assemble.system_in_conversation"
+    ),
+}
+_DONE = {
+    "refuses": "refuse the request", "merges": "join it to the first: the prefix changes",
+    "ignores": "leave it out in silence", "renders": "write it in its place",
+}  # fmt: skip
 
 
 def _row(segment: SegmentResult) -> tuple[str, ...]:

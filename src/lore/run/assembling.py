@@ -8,7 +8,7 @@ changes nothing on disk; what it derived and the log does not hold is handed out
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -26,7 +26,9 @@ from lore.model.results import (
     CapabilityResult,
     Explained,
     OmittedResult,
+    PlacementResult,
     SegmentResult,
+    TemplateResult,
     WholeTurn,
     reset_of,
 )
@@ -34,8 +36,9 @@ from lore.model.state import Session
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.overlap import Measure, overlap, since, size
 from lore.prompt.assemble import Assembler, Unsaid, rated
-from lore.prompt.base import Capability, Dialect
+from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import DIALECTS
+from lore.prompt.system_messages import placement, templates_for
 from lore.recording.base import Problems
 from lore.recording.corpus import Name
 from lore.recording.events import EventRecording, session_log
@@ -60,7 +63,7 @@ class Assembly(NamedTuple):
     chain: str
     turn: int | None
     omitted: Counter[str]
-    capabilities: Mapping[str, Capability]
+    dialect: Dialect
     unsaved: tuple[Event, ...]
 
 
@@ -91,7 +94,7 @@ def assemble(name: Name, options: Options) -> Assembly:
     notes += _notes(recording, chain.id, prompt, omitted, unsaid)
     return Assembly(
         dialect.write(prompt), prompt, problems, tuple(notes), recording.shown, chain.id,
-        None if turn is None else turn.number, Counter(omitted), dialect.capabilities,
+        None if turn is None else turn.number, Counter(omitted), dialect,
         () if turn is None else unsaved(state),
     )  # fmt: skip
 
@@ -235,7 +238,7 @@ def _notes(
     return notes + unrecorded(unsaid, system=has_system, tools=has_tools, completes=chain.id == state.main().id)
 
 
-def explained(made: Assembly, policy: str) -> Explained:
+def explained(made: Assembly, rules: Rules) -> Explained:
     """Describe a prompt without its content: its segments, and what its dialect could and could not express."""
     prompt = made.prompt
     breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
@@ -247,11 +250,14 @@ def explained(made: Assembly, policy: str) -> Explained:
         for place, segment in enumerate(prompt)
     ]  # fmt: skip
     tail_bytes = sum(map(size, prompt.tail))
+    placed = placement(prompt.model, made.dialect, rules)
     return Explained(
         session=made.shown, chain=made.chain, turn=made.turn, dialect=prompt.dialect, model=prompt.model,
-        fidelity=prompt.fidelity, tail=policy, stable_bytes=sum(segment.bytes for segment in segments) - tail_bytes,
+        fidelity=prompt.fidelity, tail=rules.tail, stable_bytes=sum(segment.bytes for segment in segments) - tail_bytes,
         tail_bytes=tail_bytes, segments=segments,
         omitted=[OmittedResult(what, count) for what, count in sorted(made.omitted.items())],
-        capabilities=[CapabilityResult(name, *capability) for name, capability in made.capabilities.items()],
+        capabilities=[CapabilityResult(name, *capability) for name, capability in made.dialect.capabilities.items()],
+        system_messages=PlacementResult(*placed),
+        chat_templates=[TemplateResult(*row) for row in templates_for(prompt.model, made.dialect, placed)],
         problems=made.problems.kept,
     )  # fmt: skip

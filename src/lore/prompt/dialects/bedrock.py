@@ -19,7 +19,7 @@ from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, first_element, table
 from lore.model.turn import Fidelity, Memo, Prompt, Section, Segment
-from lore.prompt.base import Breakpoint, Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.base import IN_CONVERSATION, Breakpoint, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     Words,
@@ -68,7 +68,7 @@ class Bedrock(Body):
 
     name: ClassVar = "bedrock"
     capabilities: ClassVar = answers({
-        "system messages in mid-conversation": cannot("written in the user's role"),
+        IN_CONVERSATION: cannot("written in the user's role"),
         "thinking": can("as reasoningContent, with its signature"),
         "images": can("as bytes: png, jpeg, gif and webp; others are left out"),
         "images in tool results": can("as blocks of the result"),

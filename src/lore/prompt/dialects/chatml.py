@@ -21,7 +21,18 @@ from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlo
 from lore.model.jsonslice import table
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import Breakpoint, Capability, Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.base import (
+    IN_CONVERSATION,
+    SEVERAL_LEADING,
+    Breakpoint,
+    Capability,
+    Place,
+    Rendered,
+    Unit,
+    answers,
+    can,
+    cannot,
+)
 from lore.prompt.dialects.content import apart, as_function, outcome, output_blocks
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -111,9 +122,8 @@ class ChatML(RenderedText):
 
     capabilities: ClassVar = answers({
         **TEXT_ANSWERS,
-        "system messages in mid-conversation": cannot(
-            "the context of a turn goes in the user's role: models of this kind have no row"
-        ),
+        SEVERAL_LEADING: cannot("joined to one message by blank lines"),
+        IN_CONVERSATION: can("on models named by system_in_conversation; else in the user's role"),
         "thinking": cannot("left out: ChatML has no agreed place for it, and templates drop it from earlier turns"),
         "images": cannot("left out: this is text"),
         "images in tool results": cannot("left out: this is text"),

@@ -34,8 +34,8 @@ class Body:
     """A dialect of JSON bodies; a subclass says what it calls things, and how tools and messages are written.
 
     `own` are the members that are no parameters, the model first; `root` is the one that holds the messages, `lists`
-    their members that are segments, `keys` those that are breakpoints; messages of the `system_roles` that lead are
-    the system part, which stands in `system` where a message of it has no `system_envelope`.
+    their members that are segments, `keys` those that are breakpoints; messages of the `system_roles` that lead are the
+    system part: a message for each text, which opens with `system_envelope`, or where that is None the member `system`.
     """
 
     name: ClassVar[str]
@@ -105,13 +105,15 @@ class Body:
         texts = [self.words.text(text) for text in system]
         if self.system_envelope is None:
             return (*found, *segments_of(texts, "system", "system", "text"))
-        if texts:
-            found.append(Segment("system", f"{self.root}[0]", self.system_envelope, kind="envelope"))
-        return (*found, *segments_of(texts, f"{self.root}[0].content", "system"))
+        for number, text in enumerate(texts):
+            path = f"{self.root}[{number}]"
+            found.append(Segment("system", path, self.system_envelope, kind="envelope"))
+            found += segments_of([text], f"{path}.content", "system")
+        return tuple(found)
 
     def first(self, head: tuple[Segment, ...]) -> Place:
-        leads = self.system_envelope is not None and any(segment.kind == "envelope" for segment in head)
-        return Place(1, "system") if leads else Place()
+        leading = sum(1 for segment in head if segment.section == "system" and segment.kind == "envelope")
+        return Place(leading, "system") if self.system_envelope is not None and leading else Place()
 
     def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
         return None

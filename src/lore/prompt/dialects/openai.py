@@ -19,7 +19,7 @@ from lore.model.items import Block, RawBlock, ToolCall
 from lore.model.jsonslice import table
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Segment
-from lore.prompt.base import Breakpoint, Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.base import SEVERAL_LEADING, Breakpoint, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     Words,
@@ -43,6 +43,9 @@ _RESULT = Words(text=_text, own=lambda _: False, unsaid="image in a tool result"
 _OUTPUT = Words(text=partial(_part, b"output_text"), own=lambda own: kind_of(own) == "refusal")
 
 
+_EACH = can("each in order; one where the model's chat template takes no more, or one_system_message names it")
+
+
 class _OpenAI(Body):
     """What both of its APIs have in common."""
 
@@ -58,6 +61,7 @@ class OpenAIChat(_OpenAI):
 
     name: ClassVar = "openai-chat"
     capabilities: ClassVar = answers({
+        SEVERAL_LEADING: _EACH,
         "thinking": cannot("left out: the API has no place for it"),
         "images": can("as data URLs"),
         "images in tool results": cannot("left out: a tool message holds text"),
@@ -121,6 +125,7 @@ class OpenAIResponses(_OpenAI):
 
     name: ClassVar = "openai-responses"
     capabilities: ClassVar = answers({
+        SEVERAL_LEADING: _EACH,
         "thinking": cannot("left out, but for the API's own reasoning items, which are written as recorded"),
         "images": can("as data URLs, but in the model's messages"),
         "images in tool results": can("as parts of the output"),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, ClassVar, cast
 
 from msgspec import Raw
@@ -22,10 +23,11 @@ from lore.model.canonical import decode, encode
 from lore.model.items import ToolCall
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector, common_prefix
-from lore.prompt.base import Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.base import IN_CONVERSATION, SEVERAL_LEADING, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, whole
 from lore.prompt.dialects.content import apart, as_function
 from lore.prompt.sandbox import WORK, Sandbox
+from lore.prompt.system_messages import Does
 
 # Where text is cut into segments: at line ends, and around what parts messages in the usual templates. A longer
 # text is cut at the same places, so that what was stable stays the same segments.
@@ -47,6 +49,18 @@ _DIRECTIVE = re.compile(r"%(-?)(.)", re.DOTALL)
 _INJECTED = "context_injection"  # what an origin begins with, and the role of a place behind such a message
 
 
+# A conversation to try a template with, and the system message that is put behind it.
+_TALK: list[dict[str, Any]] = [
+    {"role": "system", "content": "first of all"},
+    {"role": "user", "content": "what the user said"},
+    {"role": "assistant", "content": "", "tool_calls": [
+        {"id": "call00001", "type": "function", "function": {"name": "read", "arguments": {}}},
+    ]},
+    {"role": "tool", "tool_call_id": "call00001", "name": "read", "content": "what the tool said"},
+]  # fmt: skip
+_LATE = "a late system message"
+
+
 class JinjaTemplate(RenderedText):
     """Dialect of text rendered by a chat template.
 
@@ -58,9 +72,8 @@ class JinjaTemplate(RenderedText):
 
     capabilities: ClassVar = answers({
         **TEXT_ANSWERS,
-        "system messages in mid-conversation": cannot(
-            "the context of a turn goes in the user's role: templates may refuse them"
-        ),
+        SEVERAL_LEADING: cannot("joined to one message: templates may refuse others, or leave them out"),
+        IN_CONVERSATION: can("on models named by system_in_conversation, if the template writes them in place"),
         "thinking": can("as reasoning_content of its message; the template decides what it keeps"),
         "images": cannot("left out: content is text"),
         "images in tool results": cannot("left out: content is text"),
@@ -148,6 +161,32 @@ class JinjaTemplate(RenderedText):
 
     def write(self, prompt: Prompt) -> bytes:
         return b"".join([segment.data for segment in self.finish(prompt)])
+
+    def late_system(self) -> Does | None:
+        """Return what the template does with a system message behind a user's message, and behind a tool's result.
+
+        None where it renders neither conversation without one. Tried once, by rendering.
+        """
+        return self._late
+
+    @cached_property
+    def _late(self) -> Does | None:
+        found = [self._with_system_behind(talk) for talk in (_TALK[:2], _TALK)]
+        tried = [does for does in found if does is not None]
+        return next((does for does in tried if does != "renders"), tried[0] if tried else None)
+
+    def _with_system_behind(self, talk: list[dict[str, Any]]) -> Does | None:
+        try:
+            self._text(talk, [], WORK, opened=True)
+        except LoreError:
+            return None
+        try:
+            text = self._text([*talk, {"role": "system", "content": _LATE}], [], WORK, opened=True)
+        except LoreError:
+            return "refuses"
+        if _LATE not in text:
+            return "ignores"
+        return "renders" if text.rindex(_LATE) > text.rindex(str(talk[-1]["content"])) else "merges"
 
     def _text(self, messages: list[dict[str, Any]], tools: list[Any], work: int, *, opened: bool) -> str:
         given = {"messages": messages, "tools": tools or None, "documents": None, "add_generation_prompt": opened}

@@ -1,0 +1,142 @@
+"""Which models take system messages behind the first one, at the start and in mid-conversation: dated rows.
+
+In: a model, a dialect, the settings. Out: whether a system message may stand there, by what, since when it is known.
+Rules: what the settings name is taken at their word, unless the dialect has no place for it or the chat template in
+use does otherwise; then what chat templates are known to do counts, then the rows of providers; without either the
+answer is no. A row says that the model honours the message, not only that the request passes: claude-sonnet-5 answers
+200 and ignores it, so it has none. Sources of providers' rows: Anthropic's documentation and tests of August 2026
+(older Claude models answer 400); OpenAI's, Mistral's and Cohere's references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from lore.prompt.base import IN_CONVERSATION, SEVERAL_LEADING, Dialect, Rules, expresses
+
+# What a chat template does with a system message behind the first: an error, joined to the first, left out, written.
+Does: TypeAlias = Literal["refuses", "merges", "ignores", "renders"]
+By: TypeAlias = Literal["setting", "row", "template", "dialect", "unknown"]
+
+
+class SystemMessages(NamedTuple):
+    """Model patterns (shell style) of a provider's API, the dialect they hold for, since when, and the source."""
+
+    dialect: str
+    models: tuple[str, ...]
+    since: str
+    source: str
+
+
+class TemplateRow(NamedTuple):
+    """Model patterns, in lower case, what their chat templates do, when that was seen, and where."""
+
+    models: tuple[str, ...]
+    does: Does
+    since: str
+    source: str
+
+
+_ANYWHERE = "reference: system and developer messages at any place"
+ROWS = (
+    SystemMessages(
+        "anthropic", ("claude-fable-5*", "claude-mythos-5*", "claude-opus-4-8*", "claude-opus-5*"), "2026-08",
+        "Anthropic API, mid-conversation system messages",
+    ),
+    SystemMessages(
+        "openai-chat", ("gpt-*", "o[0-9]*", "mistral-*", "command-*"), "2026-08", f"Chat Completions {_ANYWHERE}"
+    ),
+    SystemMessages("openai-responses", ("gpt-*", "o[0-9]*"), "2026-08", f"Responses {_ANYWHERE}"),
+)  # fmt: skip
+TEMPLATES = (
+    TemplateRow(
+        ("qwen3.5*", "qwen3.6*", "qwen3.8*"), "refuses", "2026-09", "vLLM issue 41114, QwenLM/Qwen3.8 issue 244"
+    ),
+    TemplateRow(("qwen3-[0-9]*", "qwen2.5-[0-9]*"), "renders", "2025-04", "chat template of Qwen/Qwen3-8B"),
+    TemplateRow(("gemma-[23]-*", "gemma[23]:*"), "refuses", "2025-12", "vLLM 400: conversation roles must alternate"),
+    TemplateRow(
+        ("mistral-7b-*", "mixtral-*", "ministral-*"), "refuses", "2026-01", "vLLM issue 6862, crush issue 279"
+    ),
+    TemplateRow(("gpt-oss*",), "ignores", "2026-08", "SGLang issue 13167, Rapid-MLX issue 1765"),
+    TemplateRow(("deepseek-v3*", "deepseek-r1*"), "merges", "2024-12", "chat template of DeepSeek-V3 and R1"),
+)  # fmt: skip
+
+
+_TEMPLATED = ("openai-chat", "openai-responses", "template")  # what servers render by a model's chat template
+
+
+class Placement(NamedTuple):
+    """Whether a system message may stand behind the first, what says so, since when, and the source."""
+
+    accepted: bool
+    by: By
+    since: str = ""
+    source: str = ""
+
+
+@runtime_checkable
+class Templated(Protocol):
+    """A dialect with a chat template of its own, which can be asked."""
+
+    def late_system(self) -> Does | None:
+        """Return what the template does with a system message at the end; None where it cannot be tried."""
+        ...
+
+
+def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
+    """Tell whether the context of a turn may be a system message at the end, also behind a tool's results."""
+    if not expresses(dialect, IN_CONVERSATION):
+        return Placement(accepted=False, by="dialect")
+    named = matches(model, rules.system_in_conversation)
+    if isinstance(dialect, Templated):
+        does = dialect.late_system()
+        if does not in ("renders", None):
+            return Placement(accepted=False, by="template")
+    if named:
+        return Placement(accepted=True, by="setting")
+    known = template_of(model)
+    if known is not None and known.does != "renders":
+        return Placement(accepted=False, by="template", since=known.since, source=known.source)
+    row = _row_of(model, dialect.name)
+    if row is None:
+        return Placement(accepted=False, by="unknown")
+    return Placement(accepted=True, by="row", since=row.since, source=row.source)
+
+
+def takes_one_system_message(model: str | None, dialect: Dialect, rules: Rules) -> bool:
+    """Tell whether the leading system messages have to be one: others would be refused, or never read."""
+    if not expresses(dialect, SEVERAL_LEADING):
+        return False
+    known = template_of(model)
+    return (known is not None and known.does in ("refuses", "ignores")) or matches(model, rules.one_system_message)
+
+
+def template_of(model: str | None) -> TemplateRow | None:
+    """Return what is known of the chat template that servers use for a model."""
+    return next((row for row in TEMPLATES if matches(model, row.models)), None)
+
+
+def templates_for(model: str | None, dialect: Dialect, placed: Placement) -> tuple[TemplateRow, ...]:
+    """Return the rows that matter for a prompt: the model's own, or all where a template may be used and none is known.
+
+    None for a dialect that is asked itself, and for a model whose provider's row answers.
+    """
+    if placed.by == "row" or isinstance(dialect, Templated) or dialect.name not in _TEMPLATED:
+        return ()
+    known = template_of(model)
+    return TEMPLATES if known is None else (known,)
+
+
+def _row_of(model: str | None, dialect: str) -> SystemMessages | None:
+    name = (model or "").rsplit("/", 1)[-1]
+    named = (row for row in ROWS if row.dialect == dialect)
+    return next((row for row in named if any(fnmatchcase(name, pattern) for pattern in row.models)), None)
+
+
+def matches(model: str | None, patterns: Iterable[str]) -> bool:
+    """Tell whether a model's name, with or without what stands before its last slash, fits a pattern, in any case."""
+    whole = (model or "").lower()
+    names = (whole, whole.rsplit("/", 1)[-1])
+    return bool(whole) and any(fnmatchcase(name, pattern.lower()) for pattern in patterns for name in names)
