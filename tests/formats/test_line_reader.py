@@ -7,6 +7,7 @@ import pytest
 from lore.formats.bodies import Bodies
 from lore.formats.captures import Proxy
 from lore.formats.claude_code import ClaudeCode
+from lore.formats.codex import Codex
 from lore.formats.flue import Flue
 from lore.formats.lines import LineReader, Lines
 from lore.formats.litellm import LiteLLM
@@ -17,7 +18,7 @@ from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.model.codes import Problem
 from lore.testing import everything
 
-BY_LINES = (AssembledLog, Bodies, ClaudeCode, ClaudeEvents, Flue, GenAI, LiteLLM, LoreLog, Proxy, Sidecode)
+BY_LINES = (AssembledLog, Bodies, ClaudeCode, ClaudeEvents, Codex, Flue, GenAI, LiteLLM, LoreLog, Proxy, Sidecode)
 LADDER = (
     (b'{"a":\n{}\n', "LORE201", 1),
     (b'{}\n{"a":', "LORE202", 2),

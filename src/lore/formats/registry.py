@@ -7,6 +7,7 @@ from lore.formats.bodies import Bodies, BodyPairs
 from lore.formats.captures import BODY, Cassette, ClaudeTap, Har, Proxy, ProxyList
 from lore.formats.claude_code import ClaudeCode
 from lore.formats.claude_records import MARKERS
+from lore.formats.codex import Codex
 from lore.formats.flue import Flue
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
@@ -23,6 +24,7 @@ READERS: dict[str, type[Reader]] = {
     "sidecode": Sidecode,  # before lore, whose own reader takes any event
     "lore": LoreLog,
     "claude-code": ClaudeCode,
+    "codex": Codex,
     "assembled": AssembledLog,
     "flue": Flue,
     "har": Har,
@@ -47,6 +49,7 @@ _OPENINGS = {"sidecode": frozenset(("kind",)), "lore": frozenset(("kind",)), "as
 _SIGNS: dict[str, tuple[bytes, ...]] = {
     "claude-code": MARKERS,
     "flue": (b'"parentId"', b'"leafId"', b'"newEntries"', b'"removedEntryIds"'),
+    "codex": (b'"payload"',),
     "har": (b'"entries"',),
     "vcr": (b"interactions",),
     "claude-tap": (b'"packets"',),

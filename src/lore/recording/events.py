@@ -220,7 +220,10 @@ class EventRecording(Recording):
 
     def is_whole(self, chain: Chain) -> bool:
         """Tell whether another tool's session says all of its prompt that lore itself does not write."""
-        return not self._folding.session.is_own and chain.tools is not None and not is_absent(chain.system)
+        session = self._folding.session
+        if session.is_own or chain.tools is None or is_absent(chain.system):
+            return False
+        return not getattr(READERS.get(session.format), "unseen", "")
 
 
 def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecording:

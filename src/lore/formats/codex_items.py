@@ -1,0 +1,217 @@
+"""Items of the Responses API, as Codex keeps them, to items of a timeline.
+
+In: a payload and the names that its item gets. Out: an item, or what became of a call. Rules: text stays as it was
+written; what Codex never sends (ids, its own metadata) is left out of items that stand for themselves; a message that
+the client wrote by itself is `context_injection`, told by how its text begins.
+
+Source: `codex-rs/protocol/src/models.rs` and `codex-rs/core/src/context` (October 2026).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.formats.codex_records import Payload
+from lore.model import lenient
+from lore.model.canonical import encode, text_of
+from lore.model.events import PatchToolCall
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    Block,
+    Item,
+    OpaqueItem,
+    RawBlock,
+    TextBlock,
+    ToolCall,
+    UserMessage,
+    is_absent,
+    is_blank,
+)
+from lore.model.jsonslice import array, is_json, table
+from lore.model.state import Sign, bounded
+
+# What stands for itself in a history, with the members that are sent again.
+_MEMBERS: dict[str, tuple[str, ...]] = {
+    "reasoning": ("summary", "content", "encrypted_content"),
+    "web_search_call": ("status", "action"),
+    "image_generation_call": ("status", "result"),
+    "compaction": ("encrypted_content",),
+    "compaction_summary": ("encrypted_content",),
+    "context_compaction": ("encrypted_content",),
+}
+_CALLS = {
+    "function_call": "",
+    "custom_tool_call": "",
+    "local_shell_call": "local_shell",
+    "tool_search_call": "tool_search",
+}
+OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output"))
+MADE = frozenset((*_MEMBERS, *_CALLS))  # by the model, as its messages are
+NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "additional_tools", "configuration_update", "other"))
+_TEXTS = frozenset(("input_text", "output_text", "text"))
+# How a message of the user's role begins that the client wrote.
+_CLIENTS = re.compile(
+    rb'"\s*(?:<(?:environment_context|user_instructions|skill|user_shell_command|turn_aborted|subagent_notification'
+    rb"|recommended_plugins|hook_prompt|apps_instructions|plugins_instructions)\b|# AGENTS\.md instructions)"
+)
+_SUMMARY = re.compile(rb'"\s*Another language model started to solve this problem')
+_LOOKED_AT = 128  # bytes of a text
+
+
+class _Part(Struct, frozen=True, gc=False):
+    """A part of a message."""
+
+    type: str = ""
+    text: Raw = NULL
+
+
+Made: TypeAlias = Item | PatchToolCall
+_PARTS = msgspec.json.Decoder(list[_Part])
+
+
+def is_made(payload: Payload) -> bool:
+    """Tell whether the model made an item."""
+    return payload.type in MADE or (payload.type == "message" and payload.role == "assistant")
+
+
+def made_of(payload: Payload, uuid: str, response: str | None, chain: str, at: str | None) -> Made | None:
+    """Return what an item says; None where no model sees it, or no reader knows its type."""
+    kind = payload.type
+    if kind == "message":
+        return _message(payload, uuid, response)
+    if kind in OUTPUTS:
+        return _outcome(payload, chain, at)
+    if kind in _CALLS:
+        name = payload.name or _CALLS[kind]
+        return ToolCall(uuid, payload.call_id or uuid, name, _input(payload), response_id=response)
+    if kind in _MEMBERS:
+        return AssistantMessage(uuid, blocks=(_itself(payload),), response_id=response)
+    if kind == "agent_message":
+        return UserMessage(uuid, blocks=_blocks(payload.content), source="context_injection")
+    return None
+
+
+def _message(payload: Payload, uuid: str, response: str | None) -> Item | None:
+    if payload.role == "assistant":
+        return AssistantMessage(uuid, blocks=_blocks(payload.content), response_id=response)
+    if payload.role == "system":  # kept in the file, and never sent
+        return None
+    blocks = _blocks(payload.content)
+    own = payload.role == "user" and not is_clients(blocks) and not _begins(blocks, _SUMMARY)
+    return UserMessage(uuid, blocks=blocks, source="user" if own else "context_injection")
+
+
+def is_clients(blocks: tuple[Block, ...]) -> bool:
+    """Tell whether any part of a message of the user's role was written by the client."""
+    return _begins(blocks, _CLIENTS)
+
+
+def _begins(blocks: tuple[Block, ...], pattern: re.Pattern[bytes]) -> bool:
+    texts = (block.text for block in blocks if type(block) is TextBlock)
+    return any(pattern.match(bytes(memoryview(text)[:_LOOKED_AT])) is not None for text in texts)
+
+
+def _blocks(content: Raw) -> tuple[Block, ...]:
+    raw = bytes(content)
+    if raw[:1] == b'"':
+        return (TextBlock(content),)
+    if is_absent(content):
+        return ()
+    try:
+        parts = _PARTS.decode(raw)
+    except ValueError:
+        parts = lenient.convert(raw, tuple[_Part, ...])
+    if all(part.type in _TEXTS and bytes(memoryview(part.text)[:1]) == b'"' for part in parts):
+        return tuple([TextBlock(part.text) for part in parts])
+    return tuple([_block(piece) for piece in array(raw)])
+
+
+def _block(raw: bytes) -> Block:
+    own = table(raw) or {}
+    kind, text = own.get("type", b""), own.get("text", b"")
+    if text[:1] == b'"' and kind[:1] == b'"' and text_of(kind) in _TEXTS:
+        return TextBlock(Raw(text))
+    return RawBlock(Raw(raw))
+
+
+def _input(payload: Payload) -> Raw:
+    """Return a call's arguments: those of a function are JSON inside a string."""
+    if not is_absent(payload.arguments):
+        raw = bytes(payload.arguments)
+        inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+        return Raw(inner) if is_json(inner) else payload.arguments
+    if not is_absent(payload.input):
+        return payload.input
+    return payload.action if not is_absent(payload.action) else Raw(b"{}")
+
+
+def _outcome(payload: Payload, chain: str, at: str | None) -> PatchToolCall:
+    output = payload.tools if payload.type == "tool_search_output" else payload.output
+    raw = bytes(memoryview(output)[:1])
+    if raw == b"[":
+        blocks = msgspec.json.encode([_block(piece) for piece in array(bytes(output))])
+        output = Raw(blocks)
+    elif raw == b"{":  # older: the text, and whether it went well
+        content = (table(bytes(output)) or {}).get("content", b"")
+        output = Raw(content if content[:1] == b'"' else encode(bytes(output).decode("utf-8", "replace")))
+    elif raw != b'"':
+        output = Raw(b'""')
+    return PatchToolCall(call_id=payload.call_id or "", status="completed", output=output, chain=chain, at=at)
+
+
+def _itself(payload: Payload) -> RawBlock:
+    """Return an item of the API's own with the members that are sent."""
+    pieces = [b'{"type":' + encode(payload.type)]
+    for name in _MEMBERS[payload.type]:
+        value: Raw = getattr(payload, name)
+        if not is_absent(value):
+            pieces.append(b',"' + name.encode() + b'":' + bytes(value))
+    return RawBlock(Raw(b"".join([*pieces, b"}"])))
+
+
+def opaque_of(line: bytes, uuid: str) -> OpaqueItem:
+    """Keep an item of a type that nobody knows."""
+    return OpaqueItem(uuid, Raw(line))
+
+
+_DEVELOPERS = re.compile(
+    rb'"\s*<(?:permissions instructions|model_switch|collaboration_mode|multi_agent_mode|personality_spec|token_budget'
+    rb"|skills_instructions|plugins_instructions|realtime_conversation|environments_instructions|context_window\w*"
+    rb"|rollout_budget)>"
+)
+
+
+def is_contextual(item: Item, payload: Payload) -> bool:
+    """Tell whether the client wrote a message that a rollback takes back with the prompt behind it."""
+    if not isinstance(item, UserMessage) or item.blocks is None:
+        return False
+    return _begins(item.blocks, _DEVELOPERS) if payload.role == "developer" else is_clients(item.blocks)
+
+
+def signs_of_search(payload: Payload) -> tuple[Sign, ...]:
+    """Return the tools that a search found, each with the namespace that it stands in."""
+    found: list[str] = []
+    for tool in array(bytes(payload.tools)) if bytes(memoryview(payload.tools)[:1]) == b"[" else ():
+        own = table(tool) or {}
+        name = text_of(own.get("name", b'""')) if own.get("name", b"")[:1] == b'"' else ""
+        inner = array(own["tools"]) if own.get("tools", b"")[:1] == b"[" else []
+        names = [text_of(held["name"]) for held in map(table, inner) if held and held.get("name", b"")[:1] == b'"']
+        found += [f"{name}__{each}" for each in names] or [name]
+    return (Sign("tool-reference", bounded(found)),)
+
+
+def parent_of(source: Raw) -> str | None:
+    """Return the thread that spawned a subagent; None where the source says nothing of it."""
+    spawned = table((table((table(bytes(source)) or {}).get("subagent", b"")) or {}).get("thread_spawn", b"")) or {}
+    parent = spawned.get("parent_thread_id", b"")
+    return text_of(parent) if parent[:1] == b'"' else None
+
+
+def is_empty(text: Raw) -> bool:
+    """Tell whether a summary says nothing: newer compactions leave it empty."""
+    return is_absent(text) or bytes(memoryview(text)[:1]) != b'"' or is_blank(text)

@@ -1,0 +1,221 @@
+"""Lines of Codex CLI's rollouts, decoded as far as a timeline needs them.
+
+In: one line, `{timestamp, type, payload}`. Out: a record of its type. Rules: a line is decoded once, into the struct of
+the type that its beginning names; content stays raw; what a record holds besides is passed over. A wrong type of a
+field that is read raises ValueError.
+
+Sources: counts over 89 public rollouts, versions 0.118 to 0.144; `codex-rs/history`, `codex-rs/protocol` and
+`codex-rs/core/src/context_manager` of October 2026 for newer records.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.model import lenient
+from lore.model.items import NULL
+
+# Lines that no model sees: what the screen showed, what the client notes for itself. Realtime items are presentation.
+SILENT = frozenset(
+    (
+        "event_msg", "world_state", "inter_agent_communication_metadata", "retained_context", "security_risk_score",
+        "realtime_item",
+    )
+)  # fmt: skip
+TYPES = SILENT | {
+    "session_meta", "response_item", "turn_context", "compacted", "token_usage_record", "inter_agent_communication",
+}  # fmt: skip
+_TYPE = re.compile(rb'"type"[ \t]*:[ \t]*"([a-z_]{1,40})"')
+_NEAR = 256  # bytes in which a line says its type
+
+
+class _Line(Struct, frozen=True, gc=False, kw_only=True):
+    """What every line has; `type` is that of the payload's family."""
+
+    type: str
+    timestamp: str | None = None
+
+
+class Payload(Struct, frozen=True, gc=False):
+    """An item of the Responses API. Which fields there are depends on its type."""
+
+    type: str = ""
+    role: str = ""
+    name: str = ""
+    namespace: str | None = None
+    call_id: str | None = None
+    content: Raw = NULL
+    arguments: Raw = NULL
+    input: Raw = NULL
+    output: Raw = NULL
+    action: Raw = NULL
+    status: Raw = NULL
+    execution: Raw = NULL
+    summary: Raw = NULL
+    encrypted_content: Raw = NULL
+    result: Raw = NULL
+    tools: Raw = NULL
+
+
+class Noted(Struct, frozen=True, gc=False):
+    """What Codex itself notes of an item; a message that was delivered by a tool is no item of the prompt."""
+
+    delivered_assistant_message: str | None = None
+
+
+class ItemLine(_Line, frozen=True, kw_only=True):
+    """A line that is an item of the history."""
+
+    payload: Payload
+    metadata: Noted | None = None
+
+
+class Usage(Struct, frozen=True, gc=False):
+    """Counts of tokens: input includes what was cached, output includes reasoning."""
+
+    input_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_output_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+class Info(Struct, frozen=True, gc=False):
+    """What a `token_count` says: the sums so far, and the counts of the last response."""
+
+    total_token_usage: Usage | None = None
+    last_token_usage: Usage | None = None
+    model_context_window: int | None = None
+
+
+class Happened(Struct, frozen=True, gc=False):
+    """What the screen was told."""
+
+    type: str = ""
+    info: Raw = NULL
+    num_turns: Raw = NULL
+    reason: Raw = NULL
+    model_context_window: Raw = NULL
+
+
+class EventLine(_Line, frozen=True, kw_only=True):
+    """A line that tells the screen something."""
+
+    payload: Happened
+
+
+class Instructions(Struct, frozen=True, gc=False):
+    """The system prompt."""
+
+    text: Raw = NULL
+
+
+class Meta(Struct, frozen=True, gc=False):
+    """Who began a thread, with what; `source` is an object where a subagent did."""
+
+    id: str = ""
+    timestamp: str | None = None
+    cli_version: str = ""
+    model_provider: str | None = None
+    source: Raw = NULL
+    forked_from_id: str | None = None
+    parent_thread_id: str | None = None
+    base_instructions: Instructions | None = None
+    dynamic_tools: tuple[Raw, ...] | None = None
+
+
+class MetaLine(_Line, frozen=True, kw_only=True):
+    """A line that begins a thread, or goes on with it."""
+
+    payload: Meta
+
+
+class ContextLine(_Line, frozen=True, kw_only=True):
+    """A line that says what a turn of the user is asked with."""
+
+    payload: dict[str, Raw]
+
+
+class Compacted(Struct, frozen=True, gc=False):
+    """A compaction: the history that stands in place of all before it, or (older) a summary alone."""
+
+    message: Raw = NULL
+    replacement_history: tuple[Raw, ...] | None = None
+
+
+class CompactedLine(_Line, frozen=True, kw_only=True):
+    """A line that replaces the history."""
+
+    payload: Compacted
+
+
+class UsageRecord(Struct, frozen=True, gc=False):
+    """The bill of one response."""
+
+    thread_id: str = ""
+    response_id: str | None = None
+    usage: Usage | None = None
+
+
+class UsageLine(_Line, frozen=True, kw_only=True):
+    """A line that bills a response."""
+
+    payload: UsageRecord
+
+
+class OtherLine(_Line, frozen=True, kw_only=True):
+    """A line of another type; its payload may be anything."""
+
+    payload: Raw = NULL
+
+
+_KINDS: dict[str, type[_Line]] = {
+    "response_item": ItemLine,
+    "event_msg": EventLine,
+    "session_meta": MetaLine,
+    "turn_context": ContextLine,
+    "compacted": CompactedLine,
+    "token_usage_record": UsageLine,
+}
+_DECODERS = {kind: msgspec.json.Decoder(record) for kind, record in _KINDS.items()}
+_OTHER = msgspec.json.Decoder(OtherLine)
+_PAYLOAD = msgspec.json.Decoder(Payload)
+_INFO = msgspec.json.Decoder(Info)
+
+
+def type_of(line: bytes) -> str:
+    """Return the type that stands first in a line; empty where none is near its beginning."""
+    match = _TYPE.search(line, 0, _NEAR)
+    return "" if match is None else match[1].decode()
+
+
+def decode(line: bytes) -> _Line:
+    """Decode a line; ValueError where it is none of Codex, or a field has the wrong type."""
+    kind = type_of(line)
+    record = _decoded(line, kind)
+    return record if record.type == kind or record.type not in _KINDS else _decoded(line, record.type)
+
+
+def _decoded(line: bytes, kind: str) -> _Line:
+    decoder = _DECODERS.get(kind, _OTHER)
+    try:
+        return decoder.decode(line)
+    except ValueError:
+        return lenient.convert(line, _KINDS.get(kind, OtherLine))
+
+
+def payload_of(raw: bytes) -> Payload:
+    """Decode an item that stands by itself; ValueError where it is none."""
+    try:
+        return _PAYLOAD.decode(raw)
+    except ValueError:
+        return lenient.convert(raw, Payload)
+
+
+def info_of(raw: bytes) -> Info | None:
+    """Decode what a `token_count` says; None where it says nothing. ValueError where it is malformed."""
+    return None if raw == b"null" else _INFO.decode(raw)

@@ -1,0 +1,123 @@
+"""Lines of Codex rollouts, made for the tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lore.formats.codex import Codex
+from lore.model.codes import Problem
+from lore.testing import everything
+from model.making import Fold, dumps
+
+BASE = "You are a coding agent."
+
+
+class Rollout:
+    """A rollout that grows: lines a second apart, sums of usage kept as the client keeps them."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+        self.second = 0
+        self.sums = {"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+
+    def line(self, kind: str, payload: Any, **fields: Any) -> Rollout:
+        """Any line."""
+        self.second += 1
+        minute, second = divmod(self.second, 60)
+        at = f"2026-04-08T08:{minute:02}:{second:02}.000Z"
+        self.lines.append({"timestamp": at, "type": kind, "payload": payload, **fields})
+        return self
+
+    def meta(self, thread: str = "t-1", **fields: Any) -> Rollout:
+        """The line that begins a thread, or goes on with it."""
+        base = {"id": thread, "timestamp": "2026-04-08T08:00:00.000Z", "cwd": "/w", "originator": "codex-tui"}
+        more = {"cli_version": "0.140.0", "source": "cli", "model_provider": "openai"}
+        return self.line("session_meta", {**base, **more, "base_instructions": {"text": BASE}, **fields})
+
+    def context(self, model: str = "gpt-5.4", **fields: Any) -> Rollout:
+        """What a turn of the user is asked with."""
+        base = {"turn_id": "x", "cwd": "/w", "current_date": "2026-04-08", "timezone": "UTC", "model": model}
+        more = {"approval_policy": "never", "sandbox_policy": {"type": "read-only"}, "effort": "high"}
+        return self.line("turn_context", {**base, **more, **fields})
+
+    def item(self, kind: str, **fields: Any) -> Rollout:
+        """An item of the history."""
+        return self.line("response_item", {"type": kind, **fields})
+
+    def event(self, kind: str, **fields: Any) -> Rollout:
+        """What the screen was told."""
+        return self.line("event_msg", {"type": kind, **fields})
+
+    def message(self, role: str, *texts: str) -> Rollout:
+        """A message."""
+        kind = "output_text" if role == "assistant" else "input_text"
+        return self.item("message", role=role, content=[{"type": kind, "text": text} for text in texts])
+
+    def user(self, text: str) -> Rollout:
+        """A prompt of the user's, and the screen's copy of it."""
+        return self.message("user", text).event("user_message", message=text, images=[])
+
+    def thought(self) -> Rollout:
+        """Reasoning."""
+        return self.item("reasoning", summary=[], content=None, encrypted_content="c2VjcmV0", id="rs_1")
+
+    def call(self, call_id: str, command: str = "ls") -> Rollout:
+        """A call of the shell."""
+        arguments = dumps({"command": command}).decode()
+        return self.item("function_call", name="shell", arguments=arguments, call_id=call_id)
+
+    def result(self, call_id: str, output: Any = "done") -> Rollout:
+        """What came of a call."""
+        return self.item("function_call_output", call_id=call_id, output=output)
+
+    def count(self, whole: int, read: int, output: int = 10, **more: int) -> Rollout:
+        """The bill of a response, as the screen shows it."""
+        last = {"input_tokens": whole, "cached_input_tokens": read, "output_tokens": output, **more}
+        last["total_tokens"] = whole + output
+        self.sums = {name: self.sums.get(name, 0) + count for name, count in last.items()}
+        return self.counted(last)
+
+    def counted(self, last: dict[str, int]) -> Rollout:
+        """The sums as they are."""
+        info = {"total_token_usage": dict(self.sums), "last_token_usage": last, "model_context_window": 258_400}
+        return self.event("token_count", info=info, rate_limits={"primary": None})
+
+    def recorded(self, response: str, whole: int, read: int, output: int = 10, **fields: Any) -> Rollout:
+        """The bill of a response, as newer logs record it."""
+        usage = {"input_tokens": whole, "cached_input_tokens": read, "output_tokens": output}
+        usage |= {"cache_write_input_tokens": 0, "reasoning_output_tokens": 0, "total_tokens": whole + output}
+        base = {"session_id": "t-1", "thread_id": "t-1", "turn_id": "x", "response_id": response, "usage": usage}
+        return self.line("token_usage_record", {**base, **fields})
+
+    def data(self) -> bytes:
+        """The file."""
+        return b"".join(dumps(line) + b"\n" for line in self.lines)
+
+    def read(self) -> list[Any]:
+        """What the reader finds."""
+        return [read.value for read in everything(Codex(), self.data())]
+
+    def folded(self) -> Fold:
+        """The session that the lines fold to, the reader's problems among the fold's."""
+        return folded(self.data())
+
+
+def folded(data: bytes) -> Fold:
+    """The session that a file folds to."""
+    made = Fold()
+    for read in everything(Codex(), data):
+        if isinstance(read.value, Problem):
+            made.problems.append(read.value)
+        else:
+            made.take(read.value)
+    return made
+
+
+def plain() -> Rollout:
+    """A session of two requests: a call, and an answer."""
+    made = Rollout().meta().event("task_started", turn_id="x", model_context_window=258_400)
+    made.message("developer", "<permissions instructions>\nread only\n</permissions instructions>")
+    made.message("user", "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>").context()
+    made.user("what is here?").event("token_count", info=None, rate_limits={})
+    made.thought().message("assistant", "I look.").call("c1").result("c1").count(10_000, 2_432)
+    return made.thought().message("assistant", "a file").count(10_200, 9_984)

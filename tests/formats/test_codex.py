@@ -1,0 +1,152 @@
+"""The reader of Codex rollouts: requests and their bills, items, compactions, rollbacks, forks."""
+
+from __future__ import annotations
+
+from formats.codex import BASE, Rollout, plain
+from lore.formats.codex import Codex
+from lore.formats.registry import reader_of, recognise
+from lore.model import events as e
+from lore.model.canonical import text_of
+from lore.model.items import AssistantMessage, ToolCall, UserMessage
+from lore.testing import ReaderContract
+
+
+def turns(made):
+    """The bills of a session's requests: what was not read, what was, and the output."""
+    ends = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
+    return [(end.usage.uncached_tokens, end.usage.read_tokens, end.usage.output_tokens) for end in ends if end.usage]
+
+
+def kinds(made):
+    """The names of the events, in order."""
+    return [type(value).__name__ for value in made.read()]
+
+
+def busy() -> Rollout:
+    """All that happens in one session: resumes, an interrupt, a rollback, compactions, records."""
+    made = plain().event("task_complete", turn_id="x").meta().context(effort="low", approval_policy="on-request")
+    made.user("go on").thought().call("c2").result("c2").event("turn_aborted", turn_id="x", reason="interrupted")
+    made.message("user", "<turn_aborted>\nby hand\n</turn_aborted>").user("again").message("assistant", "ok")
+    made.count(10_400, 10_112).event("thread_rolled_back", num_turns=1)
+    made.user("once more").item("tool_search_call", call_id="c3", arguments={"query": "x"}, execution="client")
+    tools = [{"type": "namespace", "name": "mcp__x", "tools": [{"type": "function", "name": "ask"}]}]
+    made.item("tool_search_output", call_id="c3", status="completed", tools=tools).count(10_600, 9_984)
+    made.item("custom_tool_call", call_id="c4", name="apply_patch", input="*** Begin", status="completed")
+    made.item("custom_tool_call_output", call_id="c4", output=[{"type": "input_text", "text": "Done"}])
+    made.count(10_800, 9_984)
+    kept = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "once more"}]}]
+    kept.append({"type": "compaction", "encrypted_content": "c2VjcmV0"})
+    made.line("compacted", {"message": "", "replacement_history": kept, "window_id": 1}).context()
+    made.counted({"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0, "total_tokens": 4_000})
+    made.event("context_compacted").message("assistant", "on").recorded("resp_1", 5_000, 2_432)
+    made.count(5_000, 2_432).line("world_state", {"full": True}).item("web_search_call", status="completed")
+    return made.message("assistant", "end").recorded("resp_2", 5_100, 4_992, ordinal=9)
+
+
+class TestContract(ReaderContract):
+    reader = Codex
+    samples = (plain().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"))
+
+
+def test_a_rollout_is_recognised_by_its_lines():
+    assert recognise(plain().data()) is Codex
+    assert isinstance(reader_of(b"\xef\xbb\xbf\n" + busy().data()), Codex)
+    assert recognise(b'{"type":"session_meta","payload":[]}\n') is None
+    assert recognise(b'{"type":"session.start","payload":{}}\n') is None
+
+
+def test_a_request_is_a_change_of_the_sums():
+    assert turns(plain()) == [(7_568, 2_432, 10), (216, 9_984, 10)]
+    again = plain()
+    assert turns(again.counted({"input_tokens": 1, "cached_input_tokens": 0, "output_tokens": 1})) == turns(plain())
+
+
+def test_a_record_bills_and_its_copy_for_the_screen_does_not():
+    made = Rollout().meta().context().user("hi").message("assistant", "a").recorded("resp_1", 100, 0).count(100, 0)
+    made.message("assistant", "b").recorded("resp_2", 200, 96).count(200, 96)
+    assert turns(made) == [(100, 0, 10), (104, 96, 10)]
+    assert [value.response_id for value in made.read() if isinstance(value, e.TurnCompleted)] == ["resp_1", "resp_2"]
+
+
+def test_a_turn_starts_before_what_its_response_made_and_ends_with_its_bill():
+    assert kinds(plain()) == [
+        "SessionStarted", "Append", "Append", "Append", "SessionChanged", "TurnStarted", "Append", "Append", "Append",
+        "PatchToolCall", "TurnCompleted", "TurnStarted", "Append", "Append", "TurnCompleted",
+    ]  # fmt: skip
+
+
+def test_the_session_says_its_system_prompt_and_items_their_text():
+    session = plain().folded().state
+    assert text_of(bytes(session.system)) == BASE
+    assert session.dialect == "openai-responses"
+    items = [entry.item for entry in session.main().entries]
+    assert [type(item) for item in items] == [
+        UserMessage, UserMessage, UserMessage, AssistantMessage, AssistantMessage, ToolCall, AssistantMessage,
+        AssistantMessage,
+    ]  # fmt: skip
+    assert [item.source for item in items[:3]] == ["context_injection", "context_injection", "user"]
+    call = items[5]
+    assert (call.name, bytes(call.input), bytes(call.output)) == ("shell", b'{"command":"ls"}', b'"done"')
+
+
+def test_a_response_that_was_given_up_is_no_request():
+    made = plain().user("go on").thought().call("c2").result("c2").event("turn_aborted", reason="interrupted")
+    made.user("again").message("assistant", "ok").count(10_400, 10_112)
+    assert len(turns(made)) == 3
+    assert not made.folded().problems
+    assert "interrupt" in [value.name for value in made.read() if isinstance(value, e.Observed)]
+
+
+def test_a_response_that_was_given_up_is_one_where_the_sums_show_its_bill():
+    made = plain().user("go on").thought().call("c2").event("turn_aborted", reason="interrupted")
+    lost = {"input_tokens": 10_300, "cached_input_tokens": 9_984, "output_tokens": 69}
+    made.sums |= {name: made.sums[name] + count for name, count in lost.items()}
+    made.user("again").message("assistant", "ok").count(10_400, 10_112)
+    assert turns(made)[2:] == [(316, 9_984, 69), (288, 10_112, 10)]
+    assert not made.folded().problems
+
+
+def test_sums_that_grow_by_a_bill_of_no_response_are_a_problem():
+    made = plain()
+    made.sums["input_tokens"] += 5_000
+    made.user("again").message("assistant", "ok").count(10_400, 10_112)
+    assert len(turns(made)) == 3
+    assert ["5,000 input tokens more" in found.message for found in made.folded().problems] == [True]
+
+
+def test_results_between_two_calls_of_one_bill_are_one_request():
+    made = Rollout().meta().context().user("hi").call("c1").result("c1").call("c2").result("c2").count(100, 0)
+    assert turns(made) == [(100, 0, 10)]
+
+
+def test_a_log_that_bills_nothing_has_a_request_for_each_response():
+    made = Rollout().meta().context("qwen3").user("hi").call("c1").result("c1").user("go").message("assistant", "b")
+    ends = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
+    assert [end.usage for end in ends] == [None, None]
+
+
+def test_a_compaction_puts_another_history_in_place_of_all_before():
+    session = busy().folded()
+    assert not [found for found in session.problems if "preserved" in found.message]
+    items = [entry.item for entry in session.state.main().entries]
+    assert items[0].pruned > 5
+    assert items[1].source == "user"
+
+
+def test_a_rollback_takes_prompts_back_with_what_the_client_wrote_before_them():
+    made = plain().message("user", "<environment_context>\n new\n</environment_context>").user("go on")
+    made.message("assistant", "yes").count(10_400, 10_112).event("thread_rolled_back", num_turns=1)
+    assert [item.uuid for item in items(made)] == [item.uuid for item in items(plain())]
+    assert [item.uuid for item in items(made.event("thread_rolled_back", num_turns=9))] == ["item-1", "item-2"]
+    assert not made.folded().problems
+
+
+def items(made):
+    """The items of the main chain."""
+    return [entry.item for entry in made.folded().state.main().entries]
+
+
+def test_a_bill_with_more_cached_than_all_is_odd_and_never_negative():
+    usage = plain().user("x").message("assistant", "y").count(10, 128).read()[-1].usage
+    assert isinstance(usage, e.OddBill)
+    assert (usage.uncached_tokens, usage.read_tokens) == (None, 128)
