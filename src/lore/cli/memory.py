@@ -113,8 +113,8 @@ def wipe(
 
     How much it was is printed, by kind.
     The sessions themselves stay: extracting from one by hand learns it again, and so does a watch where somebody goes
-    on with it; those in which nobody speaks any more it leaves alone. The audit log stays, too: it holds nothing of
-    what was remembered.
+    on with it; those in which nobody speaks any more it leaves alone. The audit log stays, too: of what was remembered
+    it holds the names of topics that dreams dropped, nothing else.
     """
     from lore.compaction.memory.views import wiped
     from lore.report.remembered import write_wiped

@@ -240,19 +240,24 @@ class RememberedTopic(Struct, frozen=True, kw_only=True):
 
 
 class RememberedText(Struct, frozen=True, kw_only=True):
-    """Something that was extracted; `id` is what `lore memory delete` takes, `session_id` where it was said."""
+    """Something that was extracted; `id` is what `lore memory delete` takes, `session_id` where it was said.
+
+    `conflicts_with` are the ids of texts that say something else of the same: both stand, since that is not sure.
+    """
 
     id: str
     kind: str
     text: str
     at: str | None
     session_id: str | None
+    conflicts_with: list[str]
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
     """One thing that was done, never what was remembered; `session_deleted` is null where no session is named.
 
-    `unusable` counts answers of a model that could not be used; each was asked for again once.
+    `unusable` counts answers of a model that could not be used; each was asked for again once. `dropped` names the
+    topics that a dream superseded, or let go of because they had expired or were too many.
     """
 
     at: str
@@ -264,6 +269,7 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     added: dict[str, int]
     failure: str | None
     unusable: int
+    dropped: list[str]
 
 
 class RememberedAgent(Struct, frozen=True, kw_only=True):

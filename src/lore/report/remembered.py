@@ -84,6 +84,8 @@ def write_shown(result: MemoryShown, out: Console) -> None:
         for text in agent.texts:
             source = "" if text.session_id is None else f"  (session {text.session_id})"
             out.print(line(("  " + text.id, "green"), f"  {text.text}{source}"))
+            if text.conflicts_with:
+                out.print(line((f"    in conflict with {', '.join(text.conflicts_with)}", "yellow")))
         _odd(agent, out)
     _whose(result, out)
 
@@ -107,7 +109,10 @@ def write_audit(result: MemoryAudit, out: Console) -> None:
     for entry in result.entries:
         changes = " ".join(f"{sign}{_sums(sums)}" for sign, sums in (("-", entry.removed), ("+", entry.added)) if sums)
         again = f"{counted(entry.unusable, 'unusable answer')}" if entry.unusable else ""
-        text = ", ".join(filter(None, (changes, again, entry.failure and f"failed: {entry.failure}"))) or "nothing"
+        gone = f"dropped {', '.join(entry.dropped)}" if entry.dropped else ""
+        text = (
+            ", ".join(filter(None, (changes, gone, again, entry.failure and f"failed: {entry.failure}"))) or "nothing"
+        )
         agent = "all agents" if entry.agent is None else f"agent {named(entry.agent)}"
         out.print(line(f"{entry.at}  ", (f"{entry.op:<8}", "bold"), f"{agent}{_session(entry)}: {text}"))
     entries = f"{len(result.entries):,} {'entry' if len(result.entries) == 1 else 'entries'}"

@@ -215,7 +215,9 @@ class AgentMemory:
                 self._tell(f"{self._who}: a model's first answer could not be used, the second was")
             if made.failure:
                 self._tell(f"{self._who} dreamt without a model: {made.failure}")
-            self._note("dream", at, {"topics": len(gone)}, {"topics": len(made.topics)}, made.failure, made.unusable)
+            self._note(
+                "dream", at, {"topics": len(gone)}, {"topics": len(made.topics)}, made.failure, made.unusable, gone
+            )
             return ConsolidationResult(tuple(sorted(made.topics)), gone, failure=made.failure)
 
     def _alone(self, what: str) -> AbstractContextManager[bool]:
@@ -269,11 +271,11 @@ class AgentMemory:
 
     def _note(
         self, op: str, at: str, removed: Mapping[str, int] = NO_COUNTS, added: Mapping[str, int] = NO_COUNTS,
-        failure: str = "", unusable: int = 0,
+        failure: str = "", unusable: int = 0, dropped: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         record = AuditRecord(
             at=at, op=op, agent=self.bucket.agent, session_id=self._session_id, removed=removed, added=added,
-            failure=failure or None, unusable=unusable,
+            failure=failure or None, unusable=unusable, dropped=dropped,
         )  # fmt: skip
         note_audit(self.store, self.bucket.user, record, self._tell)
 

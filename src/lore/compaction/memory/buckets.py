@@ -9,7 +9,7 @@ that, which holds the records. So `store.delete` of an anchor takes all below it
   in between left behind is never read, and goes with the next move or wipe;
 - a wipe is noted on the anchor first: from then on nothing below it is read, however its deletion ends;
 - the audit log is a session of its own for each user, which no wipe takes away: what was done, for which agent, from
-  which session, how many of each kind; never what was remembered.
+  which session, how many of each kind, the names of topics that a dream dropped; never what was remembered else.
 """
 
 from __future__ import annotations
@@ -271,7 +271,8 @@ LONGEST_REASON = 200  # characters
 
 class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="memory_audit"):
     """One thing that was done. `op`: extract, dream, summary, delete, wipe; `failure` says why it fell back, or did
-    nothing; `unusable` counts answers of a model that could not be used, each asked for again once.
+    nothing; `unusable` counts answers of a model that could not be used, each asked for again once; `dropped` are the
+    names of the topics that a dream superseded, or let go of because they had expired or were too many.
     """
 
     at: str
@@ -282,6 +283,7 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fie
     added: Mapping[str, int] = {}
     failure: str | None = None
     unusable: int = 0
+    dropped: tuple[str, ...] = ()
 
 
 class AuditLog(NamedTuple):

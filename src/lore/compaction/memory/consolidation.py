@@ -1,17 +1,19 @@
 """Consolidate what was extracted into a few topics, which sessions are told.
 
 A new topic takes the place of the one of its name, and of those that it supersedes; without a model a topic is a kind
-of what is known; an answer that nobody can read becomes one topic, `general`, and supersedes nothing.
+of what is known, in which sentences that are in conflict are marked; an answer that nobody can read becomes one
+topic, `general`, and supersedes nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from lore.compaction.memory.extraction import Ask, ask_for_object, clipped
 from lore.compaction.memory.records import GENERAL, SECTIONS, Known, Structure, Topic, has_expired
+from lore.compaction.memory.statements import conflicts_in
 from lore.model.canonical import encode, printable
 from lore.model.mask import mask
 from lore.model.turn import seconds_in
@@ -19,6 +21,7 @@ from lore.model.turn import seconds_in
 MOST = 7  # topics of one dream
 MOST_KEPT = 28  # topics of a bucket: the oldest go
 SUMMARY, CONTENT, NAME = 300, 4_000, 64  # characters
+MOST_NAMED = 3  # texts that one is said to be in conflict with
 
 _PROMPT = """\
 You keep the long-term memory of an assistant about one user. Below are what is known, and the topics that were made of
@@ -68,19 +71,24 @@ def consolidate(known: Known, ask: Ask | None, *, at: str) -> Consolidation:
 
 def _by_rule(structure: Structure, at: str) -> Consolidation:
     found = {name: (title, structure.of(section)) for name, (section, title) in _PLAIN.items()}
-    topics = {name: _topic(name, title, _listed(texts), at) for name, (title, texts) in found.items() if texts}
+    conflicts = conflicts_in(structure.stated())
+    topics = {
+        name: _topic(name, title, _listed(texts, conflicts), at) for name, (title, texts) in found.items() if texts
+    }
     return Consolidation(topics, (*(name for name in _PLAIN if name not in topics), GENERAL))
 
 
-def _listed(texts: Iterable[str]) -> str:
-    """List texts, the latest first, as many as a topic holds."""
+def _listed(texts: Iterable[str], conflicts: Mapping[str, Sequence[str]]) -> str:
+    """List texts, the latest first, as many as a topic holds; those in conflict say so."""
     lines, held = list[str](), 0
     for text in reversed(list(texts)):
-        held += len(text) + 3
+        others = "; ".join(conflicts.get(text, ())[:MOST_NAMED])
+        line = f"- {text}" + (f" [in conflict with: {others}]" if others else "")
+        held += len(line) + 1
         if held > CONTENT:
             lines.append("- …")
             break
-        lines.append(f"- {text}")
+        lines.append(line)
     return "\n".join(lines)
 
 
@@ -112,7 +120,8 @@ def _by_model(known: Known, ask: Ask, at: str) -> Consolidation:
 
 def _fallback(structure: Structure, failure: str, at: str) -> Consolidation:
     texts = [text for section in SECTIONS for text in structure.of(section)]
-    topics = {GENERAL: _topic(GENERAL, "What is known", _listed(texts), at)} if texts else {}
+    listed = _listed(texts, conflicts_in(structure.stated()))
+    topics = {GENERAL: _topic(GENERAL, "What is known", listed, at)} if texts else {}
     return Consolidation(topics, (), failure)
 
 

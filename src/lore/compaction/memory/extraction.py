@@ -1,9 +1,9 @@
 """What is known after some words: by rule, or by asking a model.
 
 By rule (`noticed`), line by line: a sentence is remembered as it was said, in the first section whose pattern it fits;
-code, quotations, questions and headings are passed over; a sentence that says of a subject what another said before
-takes its place ("my editor is …"), what is done is closed, and what a user asks to forget goes. English patterns: in
-another language nothing is learnt, and nothing invented.
+code, quotations, questions and headings are passed over; a sentence that contradicts an earlier one takes its place
+(`statements`, which marks the two where that is not sure), what is done is closed, and what a user asks to forget goes.
+English patterns: of another language only a message of `key: value` lines is learnt, and nothing invented.
 
 By a model (`extract`): the answer replaces what is known, so the model is given all of it, a window at a time. An
 answer that is cut off is asked for again with twice the room; one that cannot be used once more, with what is wrong
@@ -28,7 +28,8 @@ from lore.compaction.base import (
     UnusableError,
 )
 from lore.compaction.memory.conversation import Message
-from lore.compaction.memory.records import SECTIONS, Structure
+from lore.compaction.memory.records import SECTIONS, STATED, Structure
+from lore.compaction.memory.statements import is_same, listed, relation, statement_of
 from lore.compaction.transcripts import again
 from lore.compaction.untrusted import one_line
 from lore.model.canonical import decode, encode, printable
@@ -49,13 +50,16 @@ def _pattern(*words: str) -> re.Pattern[str]:
 _BOTH, _USER = ("user", "assistant"), ("user",)
 _TABLE: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
     ("preferences", _USER, _pattern(
-        r"\b(?:i|we)(?:'d)? (?:much |really |strongly )?(?:prefer|dislike|hate)\b", r"\bi like (?:to|my|the|when)\b",
+        r"\b(?:i|we)(?:'d)? (?:much |really |strongly |now |no longer |don'?t |do not )?(?:prefer|dislike|hate)\b",
+        r"\bi like (?:to|my|the|when)\b", r"\bi (?:don'?t|do not|no longer) like\b",
         r"\bfrom now on\b", r"^(?:please )?(?:always|never) \w+", r"\byou (?:should|must) (?:always|never)\b",
         r"\bdon'?t ever\b", r"^(?:please )?call me\b", r"\bwant you to (?:always|never)\b",
     )),
     ("decisions", _BOTH, _pattern(
         r"\blet'?s (?:use|go with|keep|stick|switch|drop)\b",
-        r"\bwe(?:'ll| will| shall) (?:use|go with|keep|switch)\b", r"^(?:decision|decided|agreed)\s*[:\-]",
+        r"\bwe(?:'ll| will| shall) (?:use|go with|keep|switch)\b",
+        r"\bwe(?:'ve| have)? (?:switched|moved|migrated) to\b",
+        r"^(?:decision|decided|agreed)\s*[:\-]",
         r"\b(?:we|i)(?:'ve| have)? (?:decided|chose|chosen|agreed)\b", r"\b(?:go|going) with\b",
     )),
     ("tasks", _BOTH, _pattern(r"^(?:todo|task|next step)s?\s*(?::|- )")),
@@ -71,11 +75,11 @@ _TABLE: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
     ("facts", _USER, _pattern(
         r"^(?:my|our) [\w' -]{1,40} (?:is|are|was|has|uses?|runs?|lives?)\b",
         r"\b(?:i am|i'm) (?:a|an|the|from|based|called)\b", r"\bi (?:work|live|own|maintain)\b",
-        r"^(?:\w+,? )?we (?:use|run|deploy|host|own|maintain)\b", r"^(?:please )?(?:remember|note) that\b",
+        r"^(?:\w+,? )?we (?:now |still |no longer |don'?t |do not )?(?:use|run|deploy|host|own|maintain)\b",
+        r"^(?:please )?(?:remember|note)(?: that\b|:)",
         r"^(?:fyi|for the record)\b",
     )),
 )  # fmt: skip
-_SUBJECT = re.compile(r"^((?:my|our) [\w' -]{1,40}?) (?:is|are|was)\b|^(?:please )?(call me)\b", re.IGNORECASE)
 _FORGET = re.compile(
     r"^(?:please )?forget (?:that |about |what i said about |what i told you about )?(.+)", re.IGNORECASE
 )
@@ -96,7 +100,10 @@ def noticed(messages: Iterable[Message], known: Structure) -> Structure:
     """Return what is known after these messages. Costs O(their text)."""
     kept = {section: dict.fromkeys(known.of(section)) for section in SECTIONS}
     for message in messages:
-        for sentence in () if not message.is_new else _sentences(message.text):
+        bound = listed(message.text) if message.is_new and message.role == "user" else ()
+        for line in bound:
+            _put(kept, "facts", line)
+        for sentence in _sentences(message.text) if message.is_new and not bound else ():
             _take(kept, message.role, sentence)
     return Structure(**{section: tuple(texts) for section, texts in kept.items()})
 
@@ -110,22 +117,22 @@ def _take(kept: dict[str, dict[str, None]], role: str, sentence: str) -> None:
         fitting = (section for section, roles, pattern in _TABLE if role in roles and pattern.search(sentence))
         section = next(fitting, None)
         if section is not None:
-            _put(kept[section], sentence)
+            _put(kept, section, sentence)
 
 
-def _put(texts: dict[str, None], sentence: str) -> None:
-    same, subject = normalised(sentence), _subject(sentence)
-    for text in list(texts):
-        if text != sentence and (normalised(text) == same or (subject and _subject(text) == subject)):
-            del texts[text]  # the new one wins
+def _put(kept: dict[str, dict[str, None]], section: str, sentence: str) -> None:
+    texts, same = kept[section], normalised(sentence)
+    for text in [text for text in texts if text != sentence and normalised(text) == same]:
+        del texts[text]  # the new one wins
+    statement = statement_of(sentence) if section in STATED else None
+    for name in STATED if statement is not None else ():
+        for text in [text for text in kept[name] if (name, text) != (section, sentence)]:
+            earlier = statement_of(text)
+            if relation(earlier, statement) == "replaces" or is_same(earlier, statement):
+                del kept[name][text]
     texts[sentence] = None
     while len(texts) > MOST:  # at once: each new one is compared with all
         del texts[next(iter(texts))]
-
-
-def _subject(sentence: str) -> str:
-    found = _SUBJECT.match(sentence)
-    return normalised(found[1] or found[2]) if found else ""
 
 
 def _drop(kept: dict[str, dict[str, None]], sections: Iterable[str], about: str) -> None:

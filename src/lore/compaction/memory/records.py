@@ -19,6 +19,7 @@ from lore.model.turn import seconds_in
 
 SECTIONS: tuple[str, ...] = ("facts", "preferences", "decisions", "tasks", "open_items")
 KINDS: tuple[str, ...] = (*SECTIONS, "topics")
+STATED = ("facts", "preferences", "decisions")  # what of it may contradict each other: not what is still to be done
 GENERAL = "general"
 MOST_MARKS = 500  # sessions of a bucket whose marks are kept: the oldest go, and the horizon stands for them
 
@@ -36,6 +37,11 @@ class Structure(Struct, frozen=True):
         """The texts of one section."""
         found: tuple[str, ...] = getattr(self, section)
         return found
+
+    def stated(self) -> Iterator[str]:
+        """Yield what is held to be so, oldest first in each section: what may be in conflict."""
+        for section in STATED:
+            yield from self.of(section)
 
     @property
     def is_empty(self) -> bool:

@@ -17,14 +17,17 @@ from lore.compaction.memory.identities import Bucket, bucket, good_agent, good_u
 from lore.compaction.memory.records import (
     KINDS,
     SECTIONS,
+    STATED,
     Extracted,
     Forgotten,
     Known,
     Record,
+    Remembered,
     Superseded,
     has_expired,
     id_of,
 )
+from lore.compaction.memory.statements import conflicts_in
 from lore.compaction.settings import Compaction, MemorySettings
 from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
@@ -117,9 +120,16 @@ def _agent(agent: str, known: Known, failure: AuditRecord | None, there: set[str
         for _, topic in sorted(known.topics.items())
     ]  # fmt: skip
     entries = sorted(known.entries.values(), key=lambda entry: KINDS.index(entry.section))
+    names = {entry.text: id_of(entry.section, entry.text) for entry in entries if entry.section in STATED}
+    conflicts = conflicts_in(known.structure.stated())
+
+    def conflicting(entry: Remembered) -> list[str]:
+        others = conflicts.get(entry.text, ()) if entry.section in STATED else ()
+        return [names[text] for text in others]
+
     texts = [
         RememberedText(id=id_of(entry.section, entry.text), kind=entry.section, text=entry.text, at=entry.at,
-                       session_id=entry.session_id)
+                       session_id=entry.session_id, conflicts_with=conflicting(entry))
         for entry in entries
     ]  # fmt: skip
     return RememberedAgent(
@@ -143,6 +153,7 @@ def _entry(entry: AuditRecord, there: set[str]) -> AuditEntry:
         at=entry.at, op=entry.op, agent=entry.agent, session_id=entry.session_id,
         session_deleted=None if entry.session_id is None else entry.session_id not in there,
         removed=dict(entry.removed), added=dict(entry.added), failure=entry.failure, unusable=entry.unusable,
+        dropped=list(entry.dropped),
     )  # fmt: skip
 
 
