@@ -49,8 +49,9 @@ class Habit(NamedTuple):
 
     `sign` is one of `model.state.SIGNS` or of `UNSIGNED`; `moment` is the request that shows it, or the next new prompt
     of the user; `moves` says what changes: the `head` (tools and system prompt), all `history` behind it, or the `text`
-    that the sign is about and what stands behind that. `first` holds for the chain's first occurrence alone, or for
-    later ones alone; None: any. `since` is the first version and `until` the first that it does not hold for.
+    that the sign is about and what stands behind that, in a cache of `provider`. `first` holds for the chain's first
+    occurrence alone, or for later ones alone; None: any. `since` is the first version and `until` the first that it
+    does not hold for.
     """
 
     sign: str
@@ -70,11 +71,12 @@ class Habit(NamedTuple):
     note: str = ""
     file: str = ""
     own: bool = False
+    provider: str = "anthropic"
 
     @property
     def key(self) -> tuple[object, ...]:
         """What tells a row from every other of its file."""
-        return self.sign, self.moment, self.model, self.first, self.since, self.until
+        return self.provider, self.sign, self.moment, self.model, self.first, self.since, self.until
 
 
 class Tally(NamedTuple):
@@ -100,9 +102,9 @@ class Habits:
 
     def __init__(self, rows: Iterable[Habit] = ()) -> None:
         self.rows = tuple(rows)
-        self._by_sign: dict[str, list[Habit]] = {}
+        self._by_sign: dict[tuple[str, str], list[Habit]] = {}
         for row in sorted(self.rows, key=_rank, reverse=True):
-            self._by_sign.setdefault(row.sign, []).append(row)
+            self._by_sign.setdefault((row.provider, row.sign), []).append(row)
         self._found = lru_cache(4096)(self._find)
 
     def find(
@@ -114,15 +116,18 @@ class Habits:
         version: str = "",
         model: str = "",
         waited: bool = False,
+        provider: str = "anthropic",
     ) -> Habit | None:
         """Return the row that holds; `prompted`: at a new prompt of the user, `first`: the chain's first occurrence.
 
         `model` is spelled as `rules.normal` spells it; what `waited` for the prompt was shown by an earlier request.
         """
         moments = ("prompt",) if waited else MOMENTS if prompted else ("request",)
-        return self._found(sign, moments, first, version, model)
+        return self._found((provider, sign), moments, first, version, model)
 
-    def _find(self, sign: str, moments: tuple[Moment, ...], first: bool, version: str, model: str) -> Habit | None:  # noqa: FBT001
+    def _find(
+        self, sign: tuple[str, str], moments: tuple[Moment, ...], first: bool, version: str, model: str
+    ) -> Habit | None:  # noqa: FBT001
         number = version_of(version)
         return next(
             (

@@ -212,9 +212,9 @@ def _bound(rules: Rules, provider: str, platform: str) -> Look:
     """Return the rules of one provider on one platform, as models look them up; chances of habits by their sign."""
 
     def look(rule: str, model: str | None, at: float | None) -> float | None:
-        if rule.startswith("habit:"):  # counted of Anthropic's caches
+        if rule.startswith("habit:"):
             sign = rule.removeprefix("habit:")
-            habit = rules.habits.find(sign, prompted=False, model=normal(model)) if provider == "anthropic" else None
+            habit = rules.habits.find(sign, prompted=False, model=normal(model), provider=provider)
             return None if habit is None else chance(habit, Tally())
         row = rules.find(rule, provider, model, platform, at)
         return None if row is None or row.value is None or isinstance(row.value, str) else float(row.value)

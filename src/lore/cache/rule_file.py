@@ -10,6 +10,7 @@
 always, `unit` that of the rule. Beside rules stand habits (`habits`), what was counted of clients:
 
     [[habits]]
+    provider = "anthropic"            # whose caches; this one where it is not given
     source = "measured"
     sessions = 769                    # over which it was counted, on the day `counted`
     counted = 2026-11-22
@@ -144,7 +145,18 @@ def _row(place: _Place, table: dict[str, Any]) -> DatedRule:
     )  # fmt: skip
 
 
-_HABIT_TEXTS = ("sign", "moment", "moves", "model", "from_version", "before_version", "source", "evidence", "note")
+_HABIT_TEXTS = (
+    "provider",
+    "sign",
+    "moment",
+    "moves",
+    "model",
+    "from_version",
+    "before_version",
+    "source",
+    "evidence",
+    "note",
+)
 _COUNTS = ("fell", "seen", "sessions")
 _FLAGS = ("first", "derived")
 _HABIT_KEYS = (*_HABIT_TEXTS, *_COUNTS, *_FLAGS, "counted")
@@ -171,6 +183,7 @@ def _habit(place: _Place, table: dict[str, Any]) -> Habit:
         model=_pattern(place, table.get("model", "*")), first=table.get("first"),
         since=_version(place, table, "from_version"), until=_version(place, table, "before_version"),
         derived=table.get("derived", False), note=table.get("note", ""), file=place.file,
+        provider=_filled(place, table.get("provider", "anthropic"), "provider"),
     )  # fmt: skip
 
 

@@ -209,10 +209,12 @@ class RuleResult(Struct, frozen=True, kw_only=True):
 class HabitResult(Struct, frozen=True, kw_only=True):
     """How often a read fell where something was seen: `fell` of `seen`, over so many `sessions`.
 
-    `chance` is what that comes to before a session showed anything itself. `first` is null where it holds for any
-    occurrence in a chain; versions are the client's, empty where any holds. `derived`: made from a share, not counted.
+    `provider` is whose caches it was counted of. `chance` is what that comes to before a session showed anything
+    itself. `first` is null where it holds for any occurrence in a chain; versions are the client's, empty where any
+    holds. `derived`: made from a share, not counted.
     """
 
+    provider: str
     sign: str
     moment: str
     moves: str

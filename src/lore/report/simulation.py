@@ -265,7 +265,7 @@ def _habit(habit: HabitResult) -> tuple[str, ...]:
     counted = f"{habit.fell:,} of {habit.seen:,}{' (derived)' if habit.derived else ''}"
     where = "at a prompt" if habit.moment == "prompt" else "at any request"
     rests = f"{habit.sessions:,} sessions, {habit.counted}"
-    return (f"{order}{habit.sign}", where, habit.model, versions, f"moves {habit.moves}", counted,
+    return (habit.provider, f"{order}{habit.sign}", where, habit.model, versions, f"moves {habit.moves}", counted,
             f"{habit.chance:.0%}", rests, habit.evidence, habit.note)  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def listed(rules: Rules, *, provider: str | None = None, model: str | None = Non
     habits = [
         _habit(habit)
         for habit in rules.habits.rows
-        if provider in (None, "anthropic") and (name is None or fnmatchcase(name, habit.model))
+        if provider in (None, habit.provider) and (name is None or fnmatchcase(name, habit.model))
     ]
     return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=rows, habits=habits)
 
@@ -116,7 +116,7 @@ def _habit(habit: Habit) -> HabitResult:
         from_version=first, before_version=latest, fell=habit.fell, seen=habit.seen,
         chance=round(chance(habit, Tally()), 3), sessions=habit.sessions, counted=habit.counted.isoformat(),
         source=habit.source, evidence=habit.evidence, derived=habit.derived, note=habit.note, file=habit.file,
-        own=habit.own,
+        own=habit.own, provider=habit.provider,
     )  # fmt: skip
 
 
