@@ -39,12 +39,13 @@ def test_a_row_a_line_then_the_sources_and_how_many():
 
 
 def test_a_habit_is_a_line_with_its_counts_and_what_they_come_to():
-    (skill,) = [one for one in shown(listed(packaged())) if one.startswith("skill") and "at a prompt" in one]
+    (skill,) = [one for one in shown(listed(packaged())) if one.startswith("anthropic  skill") and "at a prompt" in one]
     for text in ("before 2.1.59", "moves text", "31 of 42", "73%", "769 sessions", "2026-11-22"):
         assert text in skill
-    (delta,) = [one for one in shown(listed(packaged())) if one.startswith("tools-delta")]
+    (delta,) = [one for one in shown(listed(packaged())) if one.startswith("anthropic  tools-delta")]
     assert "10 of 67 (derived)" in delta
-    assert not [one for one in shown(listed(packaged(), provider="openai")) if "at a prompt" in one]
+    openai = [one for one in shown(listed(packaged(), provider="openai")) if "at a prompt" in one]
+    assert [one.split()[:2] for one in openai] == [["openai", "reasoning"]]
 
 
 def test_values_are_words_that_a_person_reads():

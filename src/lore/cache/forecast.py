@@ -45,7 +45,7 @@ class Level(NamedTuple):
 class Seen(NamedTuple):
     """A sign that a request shows, or that `waited` for this prompt; `left` is what is read where its text is moved.
 
-    None: all history is.
+    None: all history is. `size` is the number of entries before that text.
     """
 
     sign: str
@@ -53,6 +53,7 @@ class Seen(NamedTuple):
     version: str
     left: int | None = None
     waited: bool = False
+    size: int = 0
 
 
 class Situation(NamedTuple):
@@ -181,17 +182,18 @@ def whole_of(chain: ChainLevels, lane: Lane, situation: Situation) -> int:
 
 
 class Odds(NamedTuple):
-    """Habits, and what this session showed of them."""
+    """Habits of a provider's caches and of clients, and what this session showed of them."""
 
     habits: Habits
     tallies: Tallies
+    provider: str = "anthropic"
 
     def weighed(self, seen: Seen, situation: Situation) -> tuple[Habit, float] | None:
         """Return the row that holds for a sign, and how likely a fall is; None where no row holds."""
         prompted = situation.grown.prompted
         habit = self.habits.find(
             seen.sign, prompted=prompted, first=seen.first, version=seen.version, model=normal(situation.model),
-            waited=seen.waited,
+            waited=seen.waited, provider=self.provider,
         )  # fmt: skip
         if habit is None:
             return None
@@ -217,9 +219,9 @@ def _outcomes(odds: Odds, lane: Lane, situation: Situation) -> tuple[Outcome, ..
     if level.sign:
         falls.append(Fall(read, odds.of(level.sign, situation), why))
         read, why = min(level.otherwise, whole), "goes-on"
-    elif why == "goes-on" and situation.grown.prompted and not situation.other_model:
+    elif why == "goes-on" and not situation.other_model and (rises := odds.of("hidden-request", situation)):
         risen = min(read + lane.answer_tokens(situation.grown, situation.output), whole)
-        falls.append(Fall(read, 1.0 - odds.of("hidden-request", situation), why))
+        falls.append(Fall(read, 1.0 - rises, why))
         if risen > read:
             read, why = risen, "hidden-request"
     return outcomes(read, why, falls)
@@ -235,9 +237,10 @@ def _falls(odds: Odds, lane: Lane, situation: Situation) -> Iterator[Fall]:
             yield Fall(min(_left(weighed[0], seen, lane), whole), weighed[1], seen.sign)
     if level.why != "goes-on":
         return
-    if situation.soon and situation.earlier is not None:
+    older = odds.of("older-entry", situation) if situation.soon and situation.earlier is not None else 0.0
+    if older and situation.earlier is not None:
         alone = False
-        yield Fall(min(situation.earlier, whole), odds.of("older-entry", situation), "older-entry")
+        yield Fall(min(situation.earlier, whole), older, "older-entry")
     if situation.far:
         alone = False
         yield Fall(min(lane.head, whole), odds.of("lookback", situation), "lookback")
@@ -256,11 +259,16 @@ def _left(habit: Habit, seen: Seen, lane: Lane) -> int:
 
 
 def prediction_of(odds: Odds, chain: ChainLevels, lane: Lane, situation: Situation) -> Prediction:
-    """Return what is predicted: the likeliest outcome, and what is then written and left uncached."""
+    """Return what is predicted: the likeliest outcome, and what is then written and left uncached.
+
+    Where a cache reads whole blocks, of the beginning of the prompt, outcomes are rounded down to them.
+    """
     level, whole = situation.level, situation.whole
     if level.tokens is None:
         return UNKNOWN._replace(reason=level.why)
     found = _outcomes(odds, lane, situation)
+    if chain.block > 1:
+        found = tuple([outcome._replace(read=outcome.read // chain.block * chain.block) for outcome in found])
     read, _, why = found[0]
     uncached = min(chain.uncached, whole - read)
     write = whole - read - uncached

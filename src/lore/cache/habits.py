@@ -40,6 +40,7 @@ UNSIGNED: dict[str, str] = {
     "lookback": "more new positions than a breakpoint looks back",
     "cleared": "a micro-compaction that names the results that it cleared",
     "hidden-request": "a turn of the user ended, and a request that is not recorded may have followed",
+    "reasoning": "the answers since the prompt before hold reasoning, which a provider leaves out from the next one on",
     "no-sign": "nothing was seen",
 }
 

@@ -55,7 +55,8 @@ _FAR = 200  # entries behind a position that are surely more than `POSITIONS`
 class Growth(NamedTuple):
     """What stands behind an earlier prompt: `spoken` and `given` in bytes (by the model, to it), `images`, `positions`.
 
-    `prompted` says that a user's message is among it, `thought` how much of what was spoken is thinking.
+    `prompted` says that a user's message is among it, `thought` how much of what was spoken is thinking, `thinking`
+    whether any of it is, though nothing of it was recorded.
     """
 
     spoken: int = 0
@@ -64,13 +65,14 @@ class Growth(NamedTuple):
     positions: int = 0
     prompted: bool = False
     thought: int = 0
+    thinking: bool = False
 
 
 def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     """Measure what stands behind the first `start` entries; `at` is when it was asked."""
     runs = lookback(at).runs
     spoken = thought = given = images = positions = 0
-    prompted, group = False, -1
+    prompted, thinks, group = False, False, -1
     for entry in islice(entries.since(start), MOST_ENTRIES):
         item = entry.item
         if isinstance(item, ToolCall):
@@ -91,6 +93,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
                 thinking = [block for block in blocks if isinstance(block, ThinkingBlock)]
                 size = _bytes(blocks)
                 spoken += size
+                thinks = thinks or bool(thinking)
                 thought += _bytes(thinking) if len(thinking) < len(blocks) else size
                 positions += len(blocks) - len(thinking)
             case UserMessage():
@@ -104,7 +107,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
                 positions += 1
             case OpaqueItem():
                 given += max(0, _size(item.record) - _ENVELOPE)
-    return Growth(spoken, given, images, positions, prompted, thought)
+    return Growth(spoken, given, images, positions, prompted, thought, thinks)
 
 
 def _bytes(blocks: Iterable[Block]) -> int:
@@ -190,10 +193,12 @@ class Lane:
 
     `fresh`: its first turn held no answer yet, so that what it read was the head; `least` is then the least that any
     turn since then, or since a compaction that left something, read, those after an expiry aside: no change of history
-    alone reads less.
+    alone reads less. `breakpoints`: entries stand at some, a look-up goes back so many positions from one, and a read
+    shows up to where they are kept; elsewhere every beginning of what was sent can be read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, breakpoints: bool = True) -> None:
+        self.breakpoints = breakpoints
         self.anchors: list[Anchor] = []
         self.entries: Vector[Entry] = Vector()
         self.rest: tuple[object, ...] = ()
@@ -249,7 +254,12 @@ class Lane:
         return self.top
 
     def positions(self, anchor: Anchor, at: float | None) -> int:
-        """Count the positions behind one that is known; where they are surely too many, no more exactly than that."""
+        """Count the positions behind one that is known; where they are surely too many, no more exactly than that.
+
+        0 where none are looked back.
+        """
+        if not self.breakpoints:
+            return 0
         far = len(self.entries) - anchor.size
         return far if far > _FAR else growth(self.entries, anchor.size, at).positions
 
@@ -277,8 +287,8 @@ class Lane:
         self.anchors.append(anchor)
 
     def shown(self, read: int) -> None:
-        """Take that no more than this was read: what stands behind it is not there."""
-        while self.anchors and self.anchors[-1].tokens > read:
+        """Take that no more than this was read: what stands behind it is not there, unless it was sent again now."""
+        while self.breakpoints and self.anchors and self.anchors[-1].tokens > read:
             self.anchors.pop()
 
 
@@ -296,6 +306,7 @@ class Waiting(NamedTuple):
 class ChainLevels:
     """What is remembered of one chain.
 
+    `block` is how many tokens are read at a time, `lives` how many seconds what was written lives (None: not known).
     `shown` are the signs that it showed so far, `waiting` the text that waits for the next prompt, by its sign.
     """
 
@@ -308,5 +319,6 @@ class ChainLevels:
         self.uncached = 0
         self.output: int | None = None
         self.lives: float | None = None
+        self.block = 1
         self.shown: set[str] = set()
         self.waiting: dict[str, Waiting] = {}

@@ -28,14 +28,16 @@ from lore.cache.forecast import (
 )
 from lore.cache.habits import Tally
 from lore.cache.lanes import Anchor, ChainLevels, Growth, Lane, Waiting, growth
-from lore.cache.rules import Rules, Served, cache_of, is_transcript, served_by
+from lore.cache.rules import ANTHROPIC, Rules, Served, cache_of, is_transcript, served_by
 from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.state import Sign
 from lore.model.turn import Turn
 
-BY_LEVEL = frozenset(("anthropic", "bedrock"))  # caches whose transcripts are predicted by levels
-_HOOK = "hook-context"
+WITH_BREAKPOINTS = frozenset(("anthropic", "bedrock"))  # entries stand at breakpoints, and writes are billed
+# caches whose transcripts are predicted by levels
+BY_LEVEL = WITH_BREAKPOINTS | {"openai", "openai-breakpoint", "gemini", "deepseek", "kimi", "xai", "qwen-implicit"}
+_HOOK, _REASONING = "hook-context", "reasoning"
 _WAITING = (_HOOK, "skill")  # signs of text that may be moved at the next prompt of the user
 _BESIDE_RESULTS = "PostToolUse"  # hooks whose text stands beside results
 
@@ -56,11 +58,17 @@ class Levels:
     """A model of prompt caches that knows levels, not prompts.
 
     `rules` gives the dated rules, of which habits are asked. `tallies` are another model's, which counts for both.
+    `where` says whose cache it is, and `breakpoints` whether entries stand at some.
     """
 
-    def __init__(self, rules: Callable[[], Rules], tallies: Tallies | None = None) -> None:
+    def __init__(
+        self, rules: Callable[[], Rules], tallies: Tallies | None = None, where: Served = ANTHROPIC, *,
+        breakpoints: bool = True,
+    ) -> None:  # fmt: skip
         self._chains: dict[str, ChainLevels] = {}
         self._rules = rules
+        self._where = where
+        self._breakpoints = breakpoints
         self._counts = tallies is None
         self.tallies: Tallies = {} if tallies is None else tallies
         self._now: tuple[ChainLevels, Lane, Situation] | None = None
@@ -68,14 +76,20 @@ class Levels:
     def predict(self, turn: Turn) -> Prediction:
         """Say what the cache would do with a turn."""
         chain, lane, situation = self._look(turn)
-        return prediction_of(Odds(self._rules().habits, self.tallies), chain, lane, situation)
+        return prediction_of(Odds(self._rules().habits, self.tallies, self._where.provider), chain, lane, situation)
 
     def _look(self, turn: Turn) -> tuple[ChainLevels, Lane, Situation]:
         chain = self._chains.get(turn.chain)
         if chain is None:
             chain = self._chains[turn.chain] = ChainLevels()
-        self._now = chain, *_situation(chain, turn)
+        if not self._breakpoints:
+            chain.lives, chain.block = self._number("lifetime", turn), int(self._number("block_tokens", turn) or 1)
+        self._now = chain, *_situation(chain, turn, breakpoints=self._breakpoints)
         return self._now
+
+    def _number(self, rule: str, turn: Turn) -> float | None:
+        found = self._rules().number(rule, self._where.provider, turn.model, self._where.platform, turn.at)
+        return None if found is None else float(found)
 
     @property
     def situation(self) -> Situation:
@@ -91,13 +105,17 @@ class Levels:
         odd = "" if usage is None else unbelievable(usage)
         lane.used = _used(lane, turn)
         chain.begun, chain.model = True, turn.model
+        dropped = next((seen.size for seen in situation.seen if seen.sign == _REASONING), None)
+        if dropped is not None:
+            lane.at(dropped)  # what stood behind it is shorter from now on
         if usage is None or odd or usage.read_tokens is None:
             _go_on_blind(chain, lane, situation)
             return odd
         if self._counts:
             _count_habits(self.tallies, situation, usage.met.read_tokens or 0)
         _learn(chain, lane, situation, usage)
-        chain.lives = lifetime(turn, chain.lives)
+        if self._breakpoints:
+            chain.lives = lifetime(turn, chain.lives)
         _anchor(chain, lane, situation.same, usage)
         return ""
 
@@ -139,20 +157,20 @@ class Transcripts:
             return name, None
         levels = self._levels.get(where)
         if levels is None:
-            levels = self._levels[where] = Levels(self._rules)
+            levels = self._levels[where] = Levels(self._rules, where=where, breakpoints=name in WITH_BREAKPOINTS)
         return name, levels
 
 
 # the situation
 
 
-def _situation(chain: ChainLevels, turn: Turn) -> tuple[Lane, Situation]:
+def _situation(chain: ChainLevels, turn: Turn, *, breakpoints: bool) -> tuple[Lane, Situation]:
     model, at, basis = turn.model, turn.at, turn.basis
     assert basis is not None, "levels are asked about transcripts"
     lane = chain.lanes.get(model)
     new = lane is None
     if lane is None:
-        lane = chain.lanes[model] = Lane()
+        lane = chain.lanes[model] = Lane(breakpoints=breakpoints)
     before, entries, rest = lane.entries, basis.entries, basis.rest[1:]
     size, same = len(before), len(before) if entries.begins_with(before) else before.common(entries)
     moved_head = not new and rest != lane.rest
@@ -163,6 +181,8 @@ def _situation(chain: ChainLevels, turn: Turn) -> tuple[Lane, Situation]:
     grown = growth(entries, base, at)
     lane.entries, lane.rest = entries, rest
     other_model = chain.begun and chain.model != model
+    if not breakpoints and grown.thinking:
+        chain.waiting.setdefault(_REASONING, Waiting(base, (), ""))
     hooks = chain.waiting.get(_HOOK)
     seen = _seen(chain, lane, turn, grown)
     put_back = next((sign.left for sign in seen if sign.sign == _HOOK), None) if grown.prompted else None
@@ -194,7 +214,7 @@ def _seen(chain: ChainLevels, lane: Lane, turn: Turn, grown: Growth) -> tuple[Se
     if grown.prompted:
         for sign, waiting in chain.waiting.items():
             left = lane.left(waiting.size, turn.at)
-            found.append(Seen(sign, first=False, version=waiting.version, left=left, waited=True))
+            found.append(Seen(sign, first=False, version=waiting.version, left=left, waited=True, size=waiting.size))
     for sign in turn.signs:
         if not (grown.prompted and sign.name in _WAITING):
             found.append(Seen(sign.name, sign.name not in chain.shown, sign.version, None))
@@ -219,7 +239,7 @@ def _stands_beside_results(sign: Sign) -> bool:
 
 def _reach(lane: Lane, top: Anchor | None, base: int, grown: Growth, at: float | None) -> int:
     """Count the positions between the last known position that still holds and the end; measured once with `grown`."""
-    if top is None:
+    if top is None or not lane.breakpoints:
         return 0
     return grown.positions if top.size == base else lane.positions(top, at)
 
@@ -284,16 +304,19 @@ def _follow(tallies: Tallies, chain: ChainLevels, turn: Turn) -> bool:
         return False
     if turn.changes or turn.signs or chain.waiting or usage is None or basis is None:
         return False
+    slack = 0 if lane.breakpoints else DROP  # elsewhere the last block of what stands is not read
     met = usage.met
     read, at, before = met.read_tokens, turn.at, lane.entries
-    if read is None or read < stood or unbelievable(usage) or basis.rest[1:] != lane.rest:
+    if read is None or read < stood - slack or unbelievable(usage) or basis.rest[1:] != lane.rest:
         return False
     pause = None if at is None or lane.used is None else at - lane.used
     top = lane.anchors[-1]
     if (pause is not None and top.died(pause)) or top.size != len(before) or not basis.entries.begins_with(before):
         return False
     grown = growth(basis.entries, len(before), at)
-    if grown.positions > POSITIONS and not lookback(at).runs:
+    if lane.breakpoints and grown.positions > POSITIONS and not lookback(at).runs:
+        return False
+    if grown.thinking and not lane.breakpoints:
         return False
     if pause is not None and 0 <= pause <= SOON:
         _count(tallies, ("older-entry", grown.prompted, False), fell=False)
@@ -303,7 +326,7 @@ def _follow(tallies: Tallies, chain: ChainLevels, turn: Turn) -> bool:
         _count(tallies, ("hidden-request", True, False), fell=read > stood)
     _learn_rate(lane, grown, chain.output, total(met), read - stood)
     lane.entries, lane.used = basis.entries, _used(lane, turn)
-    chain.lives = lifetime(turn, chain.lives)
+    chain.lives = lifetime(turn, chain.lives) if lane.breakpoints else chain.lives
     _anchor(chain, lane, len(before), usage)
     return True
 

@@ -17,9 +17,9 @@ from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, unbelievable
 from lore.cache.breakpoints import Breakpoints
 from lore.cache.forecast import Situation
 from lore.cache.habits import Tally, chance
-from lore.cache.levels import BY_LEVEL, Levels, Predicted
+from lore.cache.levels import BY_LEVEL, WITH_BREAKPOINTS, Levels, Predicted
 from lore.cache.registry import Option, cache_named, make
-from lore.cache.rules import Rules, cache_of, is_transcript, normal, served_by
+from lore.cache.rules import Rules, Served, cache_of, is_transcript, normal, served_by
 from lore.cache.views import PLAIN, VIEWS, Count, Views, automatic
 from lore.model.events import Billed
 from lore.model.turn import Section, Turn
@@ -112,9 +112,13 @@ class _LivingLevels(Levels):
     they count of habits holds for both, so that a habit makes no difference between them.
     """
 
-    def __init__(self, rules: Rules, lives: float | None, touched: Touched) -> None:
-        self._recorded = Levels(lambda: rules)
-        super().__init__(lambda: rules, None if lives is None else self._recorded.tallies)
+    def __init__(
+        self, rules: Rules, lives: float | None, touched: Touched, where: Served, *, breakpoints: bool
+    ) -> None:
+        lives = lives if breakpoints else None  # nobody else offers the choice
+        self._recorded = Levels(lambda: rules, None, where, breakpoints=breakpoints)
+        tallies = None if lives is None else self._recorded.tallies
+        super().__init__(lambda: rules, tallies, where, breakpoints=breakpoints)
         self._lives = lives
         self._touched = touched
         self._why = ""
@@ -182,16 +186,19 @@ class Predictor:
             self.touched.take(changed=normal(turn.model) != normal(self.model))
         key = (name, name if name in _ENGINES else where.provider, where.platform)
         if name in BY_LEVEL and is_transcript(turn):
-            key = ("levels", *key[1:])
+            key = ("levels", where.provider, where.platform)
         turns = self._turns.get(key)
         if turns is None:
-            lives = self._change.lifetime
-            levels = key[0] != name
-            turns = _LivingLevels(self.rules, lives, self.touched) if levels else self._requests(key, turn)
+            levels = key[0] == "levels"
+            turns = self._levels(name, where) if levels else self._requests(key, turn)
             self._turns[key] = turns
         prediction = turns.predict(turn).fitted()
         situation = turns.situation if isinstance(turns, _LivingLevels) else None
         return Predicted(name, prediction, turns.learn(turn), situation)
+
+    def _levels(self, name: str, where: Served) -> _LivingLevels:
+        found = name in WITH_BREAKPOINTS
+        return _LivingLevels(self.rules, self._change.lifetime, self.touched, where, breakpoints=found)
 
     def _requests(self, key: tuple[str, str, str], turn: Turn) -> _Requests:
         """Return the turns of a cache: it looks at requests as its rules say, where they say it."""
