@@ -83,6 +83,7 @@ def test_every_packaged_row_holds_somewhere():
     for habit in HABITS.rows:
         version = ".".join(map(str, habit.since)) or ("1.0" if habit.until else "")
         asked = {"first": bool(habit.first), "version": version, "model": habit.model.strip("*")}
+        asked["provider"] = habit.provider
         assert HABITS.find(habit.sign, prompted=habit.moment == "prompt", **asked) is habit
         assert (habit.sign in SIGNS) != (habit.sign in UNSIGNED)
         assert habit.sessions > 0

@@ -67,7 +67,7 @@ class Situation(NamedTuple):
     names of those hooks. `seen` are the signs that are weighed, `whole` how long the request is, estimated.
     `floor` is what is read where the head changed, `least` what is read at least where history alone did; None where
     the first turn was none of a new conversation. `behind` is the first known position behind the head, `gone` the
-    first that was too old to be read.
+    first that was too old to be read. `implicit`: the cache has no breakpoints, and requests reach several machines.
     """
 
     at: float | None
@@ -95,6 +95,7 @@ class Situation(NamedTuple):
     least: int | None = None
     behind: int | None = None
     gone: int | None = None
+    implicit: bool = False
 
     @property
     def soon(self) -> bool:

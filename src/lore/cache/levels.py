@@ -196,7 +196,7 @@ def _situation(chain: ChainLevels, turn: Turn, *, breakpoints: bool) -> tuple[La
         waiting=None if hooks is None else hooks.size, put_back=put_back, hooks=() if hooks is None else hooks.names,
         seen=seen, output=chain.output if base == size and not other_model else None,
         level=Level(None, "first"), whole=0, floor=lane.floor if lane.fresh else None, least=lane.least,
-        behind=lane.behind(same), gone=lane.gone(same, pause),
+        behind=lane.behind(same), gone=lane.gone(same, pause), implicit=not breakpoints,
     )  # fmt: skip
     if grown.prompted:
         chain.waiting.clear()

@@ -28,7 +28,7 @@ def run(
     The list has a code, its kind, who can act and its name on each line.
     """
     from lore.errors import LoreError
-    from lore.model.codes import CODES, NOT_SHOWN
+    from lore.model.codes import CODES
 
     if reader is not None and reader not in _PARTS:
         raise LoreError(f"unknown reader {reader!r}", hint=f"readers: {', '.join(_PARTS)}")
@@ -38,7 +38,7 @@ def run(
         for known, row in CODES.items():
             sys.stdout.write(f"{known}  {row.kind:<14}  {row.actor:<8}  {row.name}\n")
         return 0
-    names = {known: row.name for known, row in CODES.items()} | NOT_SHOWN
+    names = {known: row.name for known, row in CODES.items()}
     wanted = code.upper()
     found = wanted if wanted in names else next((known for known, name in names.items() if name == code.lower()), None)
     if found is None:

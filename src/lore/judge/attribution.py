@@ -5,8 +5,8 @@ what else was seen. Rules: strong evidence comes before the provider's verdict, 
 causes that are as strong, the first in `_LOOKS` leads; a verdict says that the client changed something in a section,
 and not what: no cause of another section leads beside it, which is shown as contradicted; what the read itself
 contradicts is ruled out; a cause that was found by counting needs a second kind of evidence (the exact level, a
-verdict, earlier bills) to be strong; one with weak evidence is never waste; what nothing explains is LORE301
-(`unexplained`).
+verdict, earlier bills) to be strong; one with weak evidence is never waste; what nothing explains is LORE301, or
+LORE130 where a cache has no breakpoints (`unexplained`).
 
 Sources: what explained 958 drops of 38,782 billed transitions, and how likely a drop is where the evidence is there
 (`cache.lanes`); verdicts are about the section that they name, in 175 of them.
@@ -22,7 +22,17 @@ from msgspec.structs import replace
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, TOLERANCE_TOKENS, gap, lookback, met_read, prompt_tokens
 from lore.judge.rewrites import sealed
 from lore.judge.routing import rerouted, routed
-from lore.judge.signs import BY_COUNT, COUNTED, STRONG, WEAK, confirmed, hook_text, restarted, taken_out
+from lore.judge.signs import (
+    BY_COUNT,
+    COUNTED,
+    STRONG,
+    WEAK,
+    confirmed,
+    hook_text,
+    reasoning_dropped,
+    restarted,
+    taken_out,
+)
 from lore.judge.unexplained import head_was_read, unexplained
 from lore.judge.witnesses import CLIENTS, PairContext, expired, older_entry, parallel, verdict_evidence
 from lore.model.cause import Cause
@@ -280,6 +290,7 @@ _LOOKS: tuple[_Look, ...] = (
     _session,
     *STRONG,
     hook_text,
+    reasoning_dropped,
     _shrunk,
     restarted,
     taken_out,

@@ -20,10 +20,9 @@ from lore.judge.attribution import fits
 from lore.judge.base import Verdict
 from lore.judge.losses import Pair, is_remark, lost_tokens
 from lore.model.cause import Cause, Strength
-from lore.model.codes import CauseKind, Code
+from lore.model.codes import UNEXPLAINED, CauseKind, Code
 from lore.model.events import Billed, Counts
 
-UNEXPLAINED = Code.BILLED_READ_FELL  # nothing was found: it has no fix
 BY_VERDICT = Code.CLIENT_CAUSE_UNKNOWN  # the provider's word that something changed, not what: a witness, no fix
 _TAIL = Code.TAIL_WITHOUT_BREAKPOINT  # names its own text in `also`: one fault
 
@@ -107,7 +106,7 @@ def _break(cause: Cause, loses: int, *, leads: bool = False) -> Break:
 def remaining(breaks: Iterable[Break], without: Callable[[Break], bool]) -> int | None:
     """Return the tokens that are lost all the same without some causes; None where none of them is there."""
     every = list(breaks)
-    gone = [cause for cause in every if without(cause) and cause.code != UNEXPLAINED]
+    gone = [cause for cause in every if without(cause) and cause.code not in UNEXPLAINED]
     if not gone:
         return None
     left = [

@@ -25,6 +25,8 @@ BY_BILL = frozenset(
         Code.ENDPOINT_CHANGED,
         Code.OLDER_ENTRY_SERVED,
         Code.BILLED_READ_FELL,
+        Code.SERVER_SIDE_MISS,
+        Code.REASONING_DROPPED_BY_TEMPLATE,
         *(f"LORE{n}" for n in range(157, 169)),
         Code.ROUTED_ELSEWHERE,
         Code.COLD_COMPACTION,

@@ -38,7 +38,7 @@ from lore.judge.base import Place, finding
 from lore.judge.losses import Pair, is_remark
 from lore.judge.unexplained import same_parameters
 from lore.judge.witnesses import since
-from lore.model.codes import Code
+from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import ReadBelowForecast, WritesUnread
 from lore.model.providers import place_in
 from lore.model.results import Finding
@@ -333,7 +333,7 @@ class Unread:
         pause = since(left, turn)
         if not wrote or pause is None or not SOON < pause <= (lifetime(left, None) or FIVE_MINUTES):
             return
-        if any(cause.code != Code.BILLED_READ_FELL and not is_remark(cause) for cause in pair.causes):
+        if any(cause.code not in UNEXPLAINED and not is_remark(cause) for cause in pair.causes):
             return
         self._first = self._first or left
         self._tokens += wrote

@@ -19,9 +19,9 @@ from lore.cache.prices import Price
 from lore.cache.registry import Option
 from lore.errors import LoreError
 from lore.judge.base import CURRENCY, summed
-from lore.judge.counterfactual import BY_VERDICT, UNEXPLAINED, Break, Played, otherwise
+from lore.judge.counterfactual import BY_VERDICT, Break, Played, otherwise
 from lore.judge.policy import Policy, Ruling
-from lore.model.codes import CODES, Code, Reader, fix_of
+from lore.model.codes import CODES, UNEXPLAINED, Code, Reader, fix_of
 from lore.model.results_simulate import Saving, Simulated, SimulatedTurn
 
 TTL, AUTO = "ttl=1h", "breakpoints=auto"
@@ -30,7 +30,7 @@ _TTL = {"5m": 300.0, "1h": 3600.0}
 _TOGETHER = 8  # sets of causes that are tried together: those that lost most
 _LIVING = {"anthropic", "bedrock"}  # caches at which a client can ask for a longer life
 _NO_FIX = {
-    UNEXPLAINED: "that nothing explains",
+    **dict.fromkeys(UNEXPLAINED, "that nothing explains"),
     BY_VERDICT: "of which only the provider says that the client changed something",
 }
 _ALREADY = {
@@ -219,13 +219,13 @@ def _notes_of_cause(base: Run, without: _Match, saving: Saving) -> Iterator[str]
     found = [cause for cause in base.breaks if without(cause)]
     if not found:
         yield f"{saving.change}: no turn has it"
-    elif all(cause.code == UNEXPLAINED for cause in found):
+    elif all(cause.code in UNEXPLAINED for cause in found):
         yield f"{saving.change} cannot be taken away: it says that nothing explains what was lost"
     elif not saving.turns:
         broken = [turn.played.breaks for turn in base.turns if any(without(cause) for cause in turn.played.breaks)]
         beside = {
             cause.code for causes in broken for cause in causes
-            if not without(cause) and (cause.leads or cause.strength != "weak") and cause.code != UNEXPLAINED
+            if not without(cause) and (cause.leads or cause.strength != "weak") and cause.code not in UNEXPLAINED
         }  # fmt: skip
         why = f"what else broke the same prefixes still breaks them ({', '.join(sorted(beside))})"
         yield f"{saving.change} alone saves nothing: {why if beside else 'nothing was paid again for it'}"
@@ -277,7 +277,7 @@ def left_out(base: Run) -> Iterator[str]:
         bare = [turn.unexplained_tokens for turn, cause in lost if turn.unexplained_tokens and cause.code == code]
         if bare:
             yield f"not simulated: {sum(bare):,} tokens in {_turns(len(bare))} {why} ({code})"
-    weak = {cause.code for _, cause in lost if cause.strength == "weak" and cause.code != UNEXPLAINED}
+    weak = {cause.code for _, cause in lost if cause.strength == "weak" and cause.code not in UNEXPLAINED}
     if weak:
         yield f"not simulated: {', '.join(sorted(weak))}, for which the evidence is weak"
     unpriced = sum(turn.played.paid is not None and turn.price is None for turn in base.turns)

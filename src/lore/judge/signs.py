@@ -17,12 +17,12 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache.bills import cached, met_read, total
+from lore.cache.bills import DROP, cached, met_read, total
 from lore.cache.rules import normal
 from lore.judge.witnesses import PairContext
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
-from lore.model.evidence import HookText, SignSeen, ToolsAnnounced, TotalShrank
+from lore.model.evidence import HookText, ReasoningDropped, SignSeen, ToolsAnnounced, TotalShrank
 from lore.model.items import ToolCall
 from lore.model.state import Sign
 
@@ -173,6 +173,17 @@ def hook_text(context: PairContext) -> Cause | None:
     return confirmed(found) if exact else found
 
 
+def reasoning_dropped(context: PairContext) -> Cause | None:
+    """Return that a provider left out what the model thought before this prompt of the user, and the read shows it."""
+    seen, read = context.situation, _read(context)
+    dropped = None if seen is None else next((sign for sign in seen.seen if sign.sign == "reasoning"), None)
+    if dropped is None or dropped.left is None or read is None or read < dropped.left - DROP:
+        return None
+    evidence = ReasoningDropped(dropped.size, dropped.left, exact=read <= dropped.left + DROP)
+    strength = "strong" if evidence.exact else "weak"
+    return Cause(Code.REASONING_DROPPED_BY_TEMPLATE, "messages", evidence, strength=strength)
+
+
 def taken_out(context: PairContext) -> Cause | None:
     """Return that the client took something out: the prompt shrank, or the log says so and not which results.
 
@@ -183,6 +194,8 @@ def taken_out(context: PairContext) -> Cause | None:
     if right.basis is None or right.changes or left.model != right.model or left.usage is None or right.usage is None:
         return None
     if seen is not None and (seen.same < seen.size or seen.moved_head):
+        return None
+    if reasoning_dropped(context) is not None:
         return None
     boundary = _found(context, "micro-compaction")
     before, after = total(left.usage), total(right.usage.met)

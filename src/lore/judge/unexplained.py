@@ -1,6 +1,7 @@
 """What nothing explains: a bill that fell, with every reason that was looked at and is not so.
 
-In: a pair for which no cause was found. Out: LORE301. Rules: each reason has its figure, or is said not to be recorded;
+In: a pair for which no cause was found. Out: LORE301, or LORE130 for a cache without breakpoints, of which reads fall
+though nothing changed: requests reach other machines. Rules: each reason has its figure, or is said not to be recorded;
 a prompt built from a transcript has no breakpoints, parameters or endpoint to rule out; a verdict of the provider that
 names no change of the client's is quoted.
 """
@@ -28,7 +29,11 @@ def unexplained(context: PairContext) -> Cause:
     """Return the cause of a fall that nothing explains, with what was ruled out."""
     there, read = cached(context.left.usage) or 0, met_read(context.right.usage) or 0
     fell = ReadFell(context.fell or 0, there, read)
-    return Cause(Code.BILLED_READ_FELL, None, fell, strength="weak", ruled_out=tuple(_reasons(context)))
+    reasons = tuple(_reasons(context))
+    implicit = context.situation is not None and context.situation.implicit
+    routed = implicit and all(reason.out is not False for reason in reasons)
+    code = Code.SERVER_SIDE_MISS if routed else Code.BILLED_READ_FELL
+    return Cause(code, None, fell, strength="weak", ruled_out=reasons)
 
 
 def _reasons(context: PairContext) -> Iterator[RuledOut]:
@@ -45,7 +50,8 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
     if situation is not None:
         grew = situation.same == situation.size and not shrank
         yield RuledOut("compaction, cleared results, rewind", grew or None)
-        yield RuledOut("lookback", situation.reach <= POSITIONS, count=situation.reach, limit=POSITIONS)
+        if not situation.implicit:
+            yield RuledOut("lookback", situation.reach <= POSITIONS, count=situation.reach, limit=POSITIONS)
         yield from _signs(context)
     verdict = verdict_evidence(right.verdict)
     if verdict is not None and verdict.reason not in CLIENTS:

@@ -23,7 +23,7 @@ from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
 from lore.judge.rewrites import rewritten, sealed
 from lore.model.cause import Cause
-from lore.model.codes import Code
+from lore.model.codes import UNEXPLAINED, Code
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import (
     ChainRestarted,
@@ -242,7 +242,7 @@ def verdict_evidence(verdict: Verdict | None) -> ProviderSaid | None:
 
 def _unexplained(context: PairContext, causes: tuple[Cause, ...]) -> Disputed | None:
     """Return that bytes and bill contradict where nothing that was recorded explains it."""
-    if not any(cause.code == Code.BILLED_READ_FELL for cause in causes):
+    if not any(cause.code in UNEXPLAINED for cause in causes):
         return None
     return Disputed("unexplained", tokens=context.fell)
 

@@ -126,6 +126,9 @@ class Code(StrEnum):
     THINKING_CHANGED = _row("LORE115", "waste",
         "Send thinking back as it came, and drop it only when you compact.",
         "Keep thinking on or off for a whole session, and report it to the agent's author if it goes on.", "messages")
+    REASONING_DROPPED_BY_TEMPLATE = _row("LORE116", "expected",
+        "Nothing to do where a provider does it; a model that you serve needs a template that keeps reasoning.",
+        "Nothing to do: the provider leaves reasoning of earlier turns out of the prompt.", "messages", "provider")
     TOOL_RESULT_REWRITTEN = _row("LORE117", "waste",
         "Shorten tool results when they are created; clear old ones seldom, and many at once.",
         "Make tools print less (quieter commands, smaller reads), so that the agent has less to clear.", "messages")
@@ -168,6 +171,10 @@ class Code(StrEnum):
     PARALLEL_START = _row("LORE129", "expected",
         "Send one request first and the others once its response has begun.",
         "Start one agent first and the others once it answers.", "time")
+    SERVER_SIDE_MISS = _row("LORE130", "unattributable",
+        "Give requests of one conversation one cache key, so that they reach one machine, and send fewer at once.",
+        "Nothing to do for one; where it is common, keep to one provider and region, and report times and request ids.",
+        None, "provider")
     ENDPOINT_CHANGED = _row("LORE131", "unattributable",
         "Keep a conversation at one host, region and key.",
         "Pin a session to one provider, region and key in the settings of the router or gateway.", "outside", "user")
@@ -372,14 +379,10 @@ class Code(StrEnum):
     # fmt: on
 
 
+# A bill fell and nothing was found: there is no fix.
+UNEXPLAINED = (Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS)
+
 CODES: dict[str, About] = {code: code.about for code in Code}
-
-# Rows of the catalogue that bytes cannot show: each has a page that says why, and which code stands for it.
-NOT_SHOWN: dict[str, str] = {
-    "LORE116": "reasoning-dropped-by-template",
-    "LORE130": "server-side-miss",
-}
-
 
 # What is left to do where a recording does already what the code's fix recommends.
 DONE: dict[str, str] = {

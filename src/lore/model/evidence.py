@@ -78,6 +78,17 @@ class HookText(EvidenceFact, frozen=True):
     exact: bool = False
 
 
+class ReasoningDropped(EvidenceFact, frozen=True):
+    """Reasoning behind so many entries of the history is left out of the prompt from the next one on.
+
+    `tokens` stand in front of it. `exact`: the bill read no more and no less than these, to within one drop.
+    """
+
+    entries: int
+    tokens: int
+    exact: bool = False
+
+
 class HistoryShrank(EvidenceFact, frozen=True):
     """The timeline is the same in its first `same` entries only, of `entries` that stood there."""
 
@@ -391,8 +402,8 @@ class Unneeded(EvidenceFact, frozen=True):
 
 
 Evidence: TypeAlias = (
-    Told | Damage | Recorded | ModelChanged | SignSeen | ToolsAnnounced | HookText | HistoryShrank | TotalShrank
-    | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack | SummaryFound
+    Told | Damage | Recorded | ModelChanged | SignSeen | ToolsAnnounced | HookText | ReasoningDropped | HistoryShrank
+    | TotalShrank | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack | SummaryFound
     | ColdCompaction
     | EditedByProvider | TailReplaced | Rerouted
     | RoutedElsewhere

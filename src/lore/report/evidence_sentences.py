@@ -84,6 +84,14 @@ def _hook(fact: e.HookText) -> str:
     return f"text of {which} stood behind entry {fact.entries:,} of the history until the user spoke again{exact}"
 
 
+def _reasoning(fact: e.ReasoningDropped) -> str:
+    exact = ", as the bill shows" if fact.exact else ""
+    return (
+        f"the provider leaves the reasoning behind entry {fact.entries:,} of the history out from the next prompt of "
+        f"the user on: about {fact.tokens:,} tokens in front of it can be read{exact}"
+    )
+
+
 # what clocks, shapes and bills show
 
 
@@ -306,6 +314,7 @@ SENTENCES: dict[type[EvidenceFact], Callable[[Any], str]] = DIFFERENCES | {
     e.SignSeen: _sign,
     e.ToolsAnnounced: _announced,
     e.HookText: _hook,
+    e.ReasoningDropped: _reasoning,
     e.TotalShrank: _total_shrank,
     e.HistoryShrank: "history is the same in its first {0.same:,} of {0.entries:,} entries only".format,
     e.Paused: _paused,

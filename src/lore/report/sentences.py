@@ -57,6 +57,7 @@ _LEADS: dict[str, str] = {
     Code.TAIL_REPLACED: "the end of the prompt was replaced, as expected",
     Code.CLIENT_CAUSE_UNKNOWN: "the billed read fell, and the recording does not show what changed",
     Code.BILLED_READ_FELL: "the billed read fell",
+    Code.SERVER_SIDE_MISS: "the billed read fell though the conversation went on",
     Code.VERDICT_DISAGREES: "bytes, bill or verdict contradict one another",
     Code.BILL_CONTRADICTS_BODY: "the bill does not belong to the recorded body",
     Code.WRITES_NEVER_READ: "writes are paid for and never read",

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console
 
 from lore.cache.habits import SURE
-from lore.judge.counterfactual import UNEXPLAINED
-from lore.model.codes import CODES
+from lore.model.codes import CODES, UNEXPLAINED
 from lore.model.results import BilledResult
 from lore.model.results_simulate import (
     AgreementResult,
@@ -85,7 +84,7 @@ def _row(turn: SimulatedTurn, room: int) -> Iterator[str | tuple[str, str]]:
     cause = turn.cause
     if cause is not None:
         lost = f" {turn.lost_tokens:,} tokens" if turn.lost_tokens else ""
-        strength = "" if cause.code == UNEXPLAINED else f" ({cause.strength})"
+        strength = "" if cause.code in UNEXPLAINED else f" ({cause.strength})"
         yield f"{cause.code} {cause.name}{lost}", _STYLES[cause.kind]
         yield _shortened(f"{strength} {grounds(cause)}")
     elif predicted is not None and billed is not None and billed > predicted + _WARM:

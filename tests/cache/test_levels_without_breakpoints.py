@@ -1,0 +1,100 @@
+"""Transcripts of caches that take no breakpoints: any beginning is read, in whole blocks, and reasoning is dropped."""
+
+from __future__ import annotations
+
+from msgspec import Raw
+
+from cache.talk import Talk
+from lore.cache.levels import Levels
+from lore.cache.rules import Served
+from lore.model.events import Billed
+from lore.model.items import AssistantMessage, ThinkingBlock
+from lore.run.rules import packaged
+
+
+def talk(provider="openai", model="gpt-5.4"):
+    made = Talk()
+    made.model = model
+    made.levels = Levels(packaged, where=Served(provider, ""), breakpoints=False)
+    return made
+
+
+def bill(whole, read, output=50):
+    return Billed(whole - read, read, None, output)
+
+
+def think(made):
+    made.add(AssistantMessage(f"t{made.number}", blocks=(ThinkingBlock(Raw(b'""'), "s" * 40),)))
+
+
+def test_all_that_was_asked_before_is_read_in_whole_blocks():
+    made = talk()
+    made.ask()
+    assert made.turn(bill(20_000, 9_600)).read is None
+    made.use()
+    assert made.turn(bill(21_000, 19_968)).read == 19_968
+    made.use()
+    prediction = made.turn(bill(22_000, 20_992))
+    assert (prediction.read, prediction.reason) == (20_992, "goes-on")
+
+
+def test_what_was_thought_since_the_last_prompt_is_left_out_from_the_next_one_on():
+    made = talk()
+    made.ask()
+    made.turn(bill(20_000, 9_600))
+    for whole in (22_000, 24_000, 26_000):
+        think(made)
+        made.use()
+        assert made.turn(bill(whole, whole - 2_032)).reason == "goes-on"
+    think(made)
+    made.ask()
+    prediction = made.turn(bill(23_000, 19_968))
+    assert (prediction.read, prediction.reason) == (19_968, "reasoning")
+    assert 0.5 < prediction.outcomes[0].probability < 0.7  # 352 of 573 new prompts fell
+    made.use()
+    assert made.turn(bill(23_600, 22_912)).read == 22_912  # nothing behind the dropped reasoning is believed
+
+
+def test_a_prompt_after_answers_without_reasoning_goes_on():
+    made = talk()
+    made.ask()
+    made.turn(bill(20_000, 9_600))
+    made.use()
+    made.turn(bill(22_000, 19_968))
+    made.ask()
+    assert made.turn(bill(23_000, 21_888)).reason == "goes-on"
+
+
+def test_a_session_that_keeps_its_reads_at_new_prompts_is_believed_after_a_few():
+    made = talk()
+    made.ask()
+    made.turn(bill(20_000, 9_600))
+    whole, reasons = 20_000, []
+    for _ in range(6):
+        for go_on in (made.use, made.ask):
+            think(made)
+            go_on()
+            whole += 2_000
+            prediction = made.turn(bill(whole, (whole - 2_000) // 128 * 128))
+        reasons.append(prediction.reason)
+    assert reasons[0] == "reasoning"
+    assert reasons[-1] == "goes-on"
+
+
+def test_geminis_implicit_cache_is_nearly_random_and_said_to_be():
+    made = talk("gemini", "gemini-3-pro")
+    made.ask()
+    made.turn(bill(20_000, 5_000))
+    made.use()
+    prediction = made.turn(bill(21_000, 19_000))
+    assert 0.4 < max(outcome.probability for outcome in prediction.outcomes) < 0.6
+    assert prediction.confidence == "ceiling"
+
+
+def test_no_more_positions_are_too_many_and_a_second_lifetime_is_not_assumed():
+    made = talk()
+    made.ask()
+    made.turn(bill(20_000, 9_600))
+    for _ in range(40):
+        made.use(40)
+    assert made.turn(bill(24_000, 19_968)).read == 19_968
