@@ -52,7 +52,28 @@ def test_a_cassette_that_wastes_its_cache_fails_the_run(suite, folder) -> None:
     assert "all below folders named cassettes" in said(result)
     assert "LORE101 date-in-prefix  cassettes/bad.jsonl:2" in said(result)
     assert "fix: Freeze the date" in said(result)
-    assert "lore: cassettes waste their prompt cache" in said(result)
+    assert result.outlines[-2] == (
+        "lore: 1 of 2 cassettes waste their prompt cache: 1x LORE101 date-in-prefix, in cassettes/bad.jsonl; "
+        "type: lore explain LORE101"
+    )
+
+
+def test_the_last_line_stands_behind_the_short_summary(suite, folder) -> None:
+    folder(cassettes__odd=STABLE + '{"request": {"model": "x", "prompt": "an old shape"}}\n')
+    result = suite("def test_it():\n    assert 0\n", "--lore-cassettes")
+    at = next(number for number, line in enumerate(result.outlines) if "short test summary" in line)
+    assert result.outlines[-2] == (
+        "lore: not every cassette could be judged: cassettes/odd.jsonl; type: lore check cassettes/odd.jsonl"
+    )
+    assert at < len(result.outlines) - 2
+
+
+def test_the_last_line_lists_three_cassettes_and_counts_the_rest(suite, folder) -> None:
+    folder(**{f"cassettes__bad{number}": MOVED for number in range(5)})
+    result = suite(PASSES, "--lore-cassettes")
+    last = result.outlines[-2]
+    assert "5 of 5 cassettes waste their prompt cache: 5x LORE101 date-in-prefix, in" in last
+    assert "cassettes/bad2.jsonl and 2 more; type: lore explain LORE101" in last
 
 
 def test_stable_cassettes_pass_and_are_counted(suite, folder) -> None:

@@ -1,16 +1,19 @@
 """`--lore-cassettes`: judge the recordings of a suite when its tests have run.
 
 In: the cassettes that VCR opened in this run, with the tests that did; else all below folders named
-`cassettes`; or all below a folder that was given. Out: a section at the end, and exit status 1 where
-`lore check` would not answer 0. Rules: whatever lore recognises counts, the rest is passed over; what only
-marked tests use is reported and fails nothing; under xdist workers say what they used and the controller judges. What
-fails: a finding of severity error, a cassette that cannot be judged whole, nothing at all to judge.
+`cassettes`; or all below a folder that was given. Out: a section at the end, exit status 1 where `lore check` would
+not answer 0, and then a last line that says what failed and what to type next. Rules: whatever lore recognises counts,
+the rest is passed over; what only marked tests use is reported and fails nothing; under xdist workers say what they
+used and the controller judges. What fails: a finding of severity error, a cassette that cannot be judged whole, nothing
+at all to judge.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+import shlex
+from collections import Counter
+from collections.abc import Collection, Generator, Mapping
 from fnmatch import fnmatch
 from functools import wraps
 from importlib import import_module
@@ -33,6 +36,7 @@ from lore.run.check import CheckContext, CheckOutcome, check
 
 FOLDER = "cassettes"
 _SENT = "lore_cassettes"
+_SHOWN = 3  # codes and paths in the last line
 _OVER = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 
 Used = dict[str, dict[str, str]]  # file -> test -> its reason to move the prefix, or nothing
@@ -144,8 +148,26 @@ class Cassettes:
         terminalreporter.section(f"lore: cassettes, {verdict.what}")
         for line in verdict.lines:
             terminalreporter.write_line(line)
-        if verdict.failed:
-            terminalreporter.write_line(verdict.reason, red=True, bold=True)
+
+    def ending(self) -> str:
+        """Say why the run fails by its cassettes; empty where it does not."""
+        return self._verdict.reason if self._verdict is not None else ""
+
+
+class Ending:
+    """Writes why cassettes fail as the last line, behind pytest's own short summary."""
+
+    def __init__(self, cassettes: Cassettes) -> None:
+        self._cassettes = cassettes
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, Any, Any]:
+        """Let all others write, and write last."""
+        result = yield
+        if line := self._cassettes.ending():
+            terminalreporter.ensure_newline()
+            terminalreporter.write_line(line, red=True, bold=True)
+        return result
 
 
 def _path_shown(path: str) -> str:
@@ -202,13 +224,27 @@ def _shown(error: LoreError) -> str:
 
 
 def _reason(outcome: CheckOutcome | None, *, any_path: bool) -> str:
+    """Return the last line: what failed, how many, where, and what to type next."""
     if not any_path:
-        return "lore: there is no cassette to judge"
-    if outcome is not None and outcome.failed:
-        return "lore: cassettes waste their prompt cache"
-    if outcome is not None and outcome.incomplete:
-        return "lore: not every cassette could be judged"
-    return ""
+        return "lore: there is no cassette to judge: name their folder, --lore-cassettes=DIR"
+    if outcome is None or not (outcome.failed or outcome.incomplete):
+        return ""
+    result = outcome.result
+    wrong = [finding for finding in result.findings if finding.severity == "error"]
+    if outcome.failed and wrong:
+        codes = Counter(f"{finding.code} {finding.name}" for finding in wrong).most_common()
+        paths = list(dict.fromkeys(finding.path for finding in wrong))
+        what = f"{len(paths)} of {result.summary.files} cassettes waste their prompt cache"
+        found = _listed([f"{times}x {code}" for code, times in codes])
+        return visible(f"lore: {what}: {found}, in {_listed(paths)}; type: lore explain {wrong[0].code}")
+    paths = list(dict.fromkeys(problem.file for problem in result.problems if problem.file))
+    where = f": {_listed(paths)}; type: lore check {shlex.quote(paths[0])}" if paths else ""
+    return visible(f"lore: not every cassette could be judged{where}")
+
+
+def _listed(words: list[str]) -> str:
+    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return ", ".join(words[:_SHOWN]) + more
 
 
 def _lines(outcome: CheckOutcome | None, users: Mapping[str, Mapping[str, str]]) -> list[str]:

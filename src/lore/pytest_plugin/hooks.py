@@ -1,20 +1,40 @@
 """The plugin that pytest loads: the fixture, the mark, the option. Standard library only until one is used.
 
 Rules: a mark needs a reason; a test that has one and moves nothing is warned of; what a marked test moves
-is reported with it (its sections, `lore_moved` among its properties, a section at the end of the run).
+is reported with it (its sections, `lore_moved` among its properties, a section at the end of the run). Where recorders
+heard no prompt in a whole run and an SDK was imported, a section at the end says which seam is missing; under xdist the
+controller says it, of all workers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from lore.pytest_plugin.recorder import Recorder, recording
-from lore.pytest_plugin.running import MOVED, RUNNING, LoreWarning, Test
+from lore.pytest_plugin.running import MOVED, RECORDINGS, RUNNING, LoreWarning, Test
 
 MARK = "moves_cache_prefix"
+_SENT = "lore_recordings"
+
+
+class Heard(NamedTuple):
+    """What recorders heard: how many listened, how many prompts came, and a line for each SDK that was imported."""
+
+    recorders: int
+    prompts: int
+    missing: list[str]
+
+    def join(self, other: Heard) -> Heard:
+        """Add what another process heard."""
+        lines = dict.fromkeys((*self.missing, *other.missing))
+        return Heard(self.recorders + other.recorders, self.prompts + other.prompts, list(lines))
+
+
+_BEFORE = pytest.StashKey[tuple[int, int]]()
+_HEARD = pytest.StashKey[Heard]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,16 +50,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Make the mark known; load what judges cassettes where that is asked for."""
     config.addinivalue_line("markers", f'{MARK}(reason="…"): this test may move the prefix of its prompts.')
+    config.stash[_BEFORE] = RECORDINGS.begun, RECORDINGS.prompts
+    config.stash[_HEARD] = Heard(0, 0, [])
     given: str | None = config.getoption("lore_cassettes")
     if given is not None:
-        from lore.pytest_plugin.cassettes import Cassettes  # noqa: PLC0415 - it needs all that judges
+        from lore.pytest_plugin.cassettes import Cassettes, Ending  # noqa: PLC0415 - it needs all that judges
 
-        config.pluginmanager.register(Cassettes(config, given), "lore-cassettes")
+        cassettes = Cassettes(config, given)
+        config.pluginmanager.register(cassettes, "lore-cassettes")
+        config.pluginmanager.register(Ending(cassettes), "lore-cassettes-ending")
 
 
 @pytest.fixture
 def lore_recorder() -> Generator[Recorder]:
-    """Record what `httpx` and `requests` clients send during this test."""
+    """Record what HTTP clients of this process send during this test, prompts and the rest, sync and async.
+
+    Seen are `httpx`, `httpx2`, `requests`, `aiohttp`, `botocore` and `urllib3`, and so the `anthropic`, `openai`,
+    `google-genai` and `boto3` packages. Give it to `assert_prefix_stable`, or `save` it for `lore check`.
+    """
     with recording() as recorder:
         yield recorder
 
@@ -102,8 +130,31 @@ def pytest_runtest_makereport(
     return report
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """List what marked tests moved."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Count what recorders of this process heard; a worker sends it to its controller."""
+    config = session.config
+    begun, prompts = config.stash[_BEFORE]
+    heard = Heard(RECORDINGS.begun - begun, RECORDINGS.prompts - prompts, [])
+    if heard.recorders and not heard.prompts:
+        from lore.pytest_plugin.unrecorded import missing  # noqa: PLC0415 - most runs do not need it
+
+        heard.missing.extend(sdk.line for sdk in missing())
+    config.stash[_HEARD] = config.stash[_HEARD].join(heard)
+    if hasattr(config, "workerinput"):
+        cast("Any", config).workeroutput[_SENT] = tuple(heard)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a worker heard."""
+    sent = getattr(node, "workeroutput", {}).get(_SENT)
+    if sent is not None:
+        node.config.stash[_HEARD] = node.config.stash[_HEARD].join(Heard(*sent))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """List what marked tests moved, and what seam is missing where nothing was recorded."""
     reports = (
         report for every in terminalreporter.stats.values() for report in every if hasattr(report, "user_properties")
     )
@@ -113,4 +164,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if lines:
         terminalreporter.section("lore: prefixes moved, as marked")
         for line in lines:
+            terminalreporter.write_line(line)
+    heard = config.stash[_HEARD]
+    if heard.missing and not heard.prompts:
+        from lore.pytest_plugin.unrecorded import HINT  # noqa: PLC0415 - as above
+
+        terminalreporter.section("lore: no prompt was recorded")
+        for line in (*heard.missing, HINT):
             terminalreporter.write_line(line)

@@ -1,44 +1,36 @@
-"""Record what HTTP clients send: `httpx` (sync and async) and `requests`, whichever is installed.
+"""Record what HTTP clients send: `httpx`, `httpx2`, `requests`, `aiohttp`, `botocore` and `urllib3`, sync and async.
 
-Seam: `send` of the client classes, the lowest documented method that every request of every client passes,
-whatever its transport and whenever it was made; what clients, transports and other tools put below it stays
-in force. Rules: a request is recorded before it goes on, and changed by nothing; a stream is never read;
-no key is kept: of headers those in `HEADERS`, of the URL neither query nor user. Bodies are kept verbatim.
+Rules: a request is recorded before it goes on, once, and changed by nothing; of a response is kept what its client
+reads, when it reads it; no key is kept: of headers those in `listening.HEADERS`, of the URL neither query nor user, nor
+what looks like a key. Bodies are kept verbatim. Where requests pass is in `seams.py`, how they are heard in
+`listening.py`: both are imported by the first recording, and not by each run of pytest.
 """
 
 from __future__ import annotations
 
 import json
-import threading
-import time
-import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+import warnings
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import wraps
 from importlib import import_module
+from importlib.util import find_spec
 from os import PathLike
-from typing import Any, NamedTuple, cast
-from urllib.parse import urlsplit, urlunsplit
+from time import time
+from typing import Any, cast
 
-HEADERS = (
-    "content-type", "content-encoding", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta",
-    # what names the conversation, so that requests find the one that they continue
-    "x-claude-code-session-id", "x-claude-code-agent-id", "session_id", "session-id", "x-session-id",
-    "x-session-affinity", "thread-id", "x-openai-subagent",
-)  # fmt: skip
+from lore.pytest_plugin.running import LoreWarning
 
-
-UNPACKED = 64 * 1024 * 1024  # bytes of a body that was packed: no request is longer
+_PACKED = ("gzip", "x-gzip", "deflate", "br", "zstd")
 
 
 @dataclass(slots=True)
 class Recorded:
     """One request; `body` are its bytes on the wire (None: a stream), times are seconds since the epoch.
 
-    `status` is None where no response came. `response` is the body of the response where the client read
-    it, None else.
+    `status` is None where no response came. `response` is what the client has read of the response's body, unpacked;
+    None where it has read nothing of it.
     """
 
     method: str
@@ -48,49 +40,48 @@ class Recorded:
     at: float
     answered: float | None = None
     status: int | None = None
-    _response: Any = field(default=None, repr=False)
+    _encoding: str = field(default="", repr=False)
+    _pieces: list[bytes] = field(default_factory=list[bytes], repr=False)
+
+    @property
+    def may_be_prompt(self) -> bool:
+        """Whether it is worth to keep its response: a POST of a JSON object, or of what cannot be seen."""
+        if self.method != "POST":
+            return False
+        packed = self.headers.get("content-encoding", "").lower() in _PACKED
+        return self.body is None or packed or self.body[:64].lstrip()[:1] == b"{"
 
     @property
     def response(self) -> bytes | None:
-        """The response's body, if it was read."""
-        if self._response is None:
-            return None
-        read = getattr(self._response, "_content", None)  # both clients keep it there; asking otherwise would read it
-        return read if isinstance(read, bytes) else None
+        """What the client has read of the response's body so far."""
+        return _unpacked(b"".join(self._pieces), self._encoding) if self._pieces else None
 
-    def take(self, response: object) -> None:
-        """Take the response."""
-        self.answered = time.time()
-        self.status = getattr(response, "status_code", None)
-        self._response = response
-
-    def _unpacked(self) -> bytes:
-        """Return the body as it was before the client packed it; one that is packed otherwise, or broken, as it is."""
-        body = self.body or b""
-        if self.headers.get("content-encoding", "").lower() not in ("gzip", "x-gzip"):
-            return body
-        unpacking = zlib.decompressobj(31)  # with the header of gzip
-        try:
-            unpacked = unpacking.decompress(body, UNPACKED)
-        except zlib.error:
-            return body
-        return unpacked if unpacking.eof else body
+    def take(self, status: int | None, encoding: str, pieces: list[bytes]) -> None:
+        """Take the response; `pieces` grows while the client reads it."""
+        self.answered = time()
+        self.status, self._encoding, self._pieces = status, encoding, pieces
 
     def record(self) -> dict[str, Any]:
         """Return it as a record that lore reads: `{request, response, timestamp, …}`."""
+        body = None if self.body is None else _unpacked(self.body, self.headers.get("content-encoding", ""))
         return {
             "timestamp": self.at, "method": self.method, "url": self.url, "headers": self.headers,
-            "request": None if self.body is None else self._unpacked().decode("utf-8", "backslashreplace"),
+            "request": None if body is None else body.decode("utf-8", "backslashreplace"),
             "status": self.status, "answered": self.answered, "response": _json(self.response),
         }  # fmt: skip
 
 
 class Recorder:
-    """What was sent, in order. `watched` names the client libraries that are recorded."""
+    """What was sent, in order. `watched` names the client libraries that are recorded and installed.
+
+    `faults` counts what went wrong inside lore while it listened. Clients may send from any thread and task; read it
+    when they have sent.
+    """
 
     def __init__(self, watched: tuple[str, ...] = ()) -> None:
         self.watched = watched
         self.requests: list[Recorded] = []
+        self.faults: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[Recorded]:
         return iter(self.requests)
@@ -103,7 +94,7 @@ class Recorder:
         self.requests.clear()
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the prompts among them as JSON Lines that `lore check` reads, verbatim, with secrets in them."""
+        """Write the prompts among them as JSON Lines that `lore check` reads; bodies verbatim, with what they hold."""
         lines = (json.dumps(request.record()).encode() + b"\n" for request in self.requests)
         with open(path, "wb") as file:
             file.writelines(filter(_is_prompt, lines))
@@ -111,168 +102,30 @@ class Recorder:
 
 @contextmanager
 def recording() -> Generator[Recorder]:
-    """Record what this process sends until the block ends; then everything is as it was before."""
-    found = [(seam, owner) for seam in SEAMS if (owner := _owner(seam)) is not None]
-    recorder = Recorder(tuple(dict.fromkeys(seam.library for seam, _ in found)))
-    _LISTENING.begin(recorder, found)
+    """Record what this process sends until the block ends; then everything is as it was before.
+
+    Recordings may stand in one another, and run in several threads: each records all that the process sends. What goes
+    wrong inside lore changes nothing for the client: a LoreWarning says so at the end.
+    """
+    from lore.pytest_plugin.listening import LISTENING  # noqa: PLC0415
+    from lore.pytest_plugin.seams import LIBRARIES  # noqa: PLC0415
+
+    recorder = Recorder(tuple(library for library in LIBRARIES if is_installed(library)))
+    LISTENING.begin(recorder)
     try:
         yield recorder
     finally:
-        _LISTENING.end(recorder)
+        LISTENING.end(recorder)
+    for fault, times in recorder.faults.items():
+        warnings.warn(LoreWarning(f"lore failed to record, {times} times: {fault}; report it"), stacklevel=3)
 
 
-class _Listening:
-    """Recorders that listen now. The first puts wrappers in, the last takes them out, in whatever order they end.
-
-    Recorders that each put back what they had found left the first one's wrapper in for ever where it ended first.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._wrapped: list[tuple[Any, Any, Any]] = []  # owner, its own `send`, what stands there instead
-        self.recorders: list[Recorder] = []
-
-    def begin(self, recorder: Recorder, found: Iterable[tuple[Seam, Any]]) -> None:
-        """Let a recorder listen."""
-        with self._lock:
-            if not self.recorders:
-                for seam, owner in found:
-                    original = owner.__dict__["send"]
-                    wrapper = original if hasattr(original, _OURS) else seam.wrap(original, _listener(seam))
-                    setattr(wrapper, _OURS, True)
-                    owner.send = wrapper
-                    self._wrapped.append((owner, original, wrapper))
-            self.recorders = [*self.recorders, recorder]
-
-    def end(self, recorder: Recorder) -> None:
-        """Let it listen no more; what another tool has put over a wrapper meanwhile stays, and passes through it."""
-        with self._lock:
-            self.recorders = [other for other in self.recorders if other is not recorder]
-            if not self.recorders:
-                for owner, original, wrapper in self._wrapped:
-                    if owner.__dict__["send"] is wrapper:
-                        owner.send = original
-                self._wrapped.clear()
-
-
-_OURS = "__lore__"
-_LISTENING = _Listening()
-
-
-class Seam(NamedTuple):
-    """Where requests of a library pass: the class that sends, how to wrap its `send`, where the body is."""
-
-    library: str
-    owner: str
-    wrap: Callable[[Any, Callable[[Any], Recorded | None]], Any]
-    body: Callable[[Any], bytes | None]
-
-
-def _owner(seam: Seam) -> type | None:
+def is_installed(library: str) -> bool:
+    """Tell whether a library can be imported, without importing it."""
     try:
-        return getattr(import_module(seam.library), seam.owner)
-    except ImportError:
-        return None
-
-
-def _listener(seam: Seam) -> Callable[[Any], Recorded | None]:
-    def listen(request: Any) -> Recorded | None:
-        recorders = _LISTENING.recorders
-        if not recorders:
-            return None
-        headers = {name: str(request.headers[name]) for name in HEADERS if name in request.headers}
-        recorded = Recorded(request.method, _public(str(request.url)), headers, seam.body(request), time.time())
-        for recorder in recorders:
-            recorder.requests.append(recorded)
-        return recorded
-
-    return listen
-
-
-_SENDING: ContextVar[object] = ContextVar("lore_sending", default=None)
-
-
-@contextmanager
-def _once(request: object, listen: Callable[[Any], Recorded | None]) -> Generator[Recorded | None]:
-    """Record a request on its way down; where another tool stands between two wrappers, by the first alone."""
-    if _SENDING.get() is request:
-        yield None
-        return
-    before = _SENDING.set(request)
-    try:
-        yield listen(request)
-    finally:
-        _SENDING.reset(before)
-
-
-def _sending(original: Any, listen: Callable[[Any], Recorded | None]) -> Any:
-    @wraps(original)
-    def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        with _once(request, listen) as recorded:
-            response = original(self, request, *args, **kwargs)
-            if recorded is not None:
-                recorded.take(response)
-            return response
-
-    return send
-
-
-def _redirecting(original: Any, listen: Callable[[Any], Recorded | None]) -> Any:
-    """Wrap a `send` that calls itself for redirects: these are the same request, those of another client are not."""
-    inside = threading.local()
-    once = _sending(original, listen)
-
-    @wraps(original)
-    def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        outer = getattr(inside, "session", None)
-        if outer is self:
-            return original(self, request, *args, **kwargs)
-        inside.session = self
-        try:
-            return once(self, request, *args, **kwargs)
-        finally:
-            inside.session = outer
-
-    return send
-
-
-def _awaiting(original: Any, listen: Callable[[Any], Recorded | None]) -> Any:
-    @wraps(original)
-    async def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        with _once(request, listen) as recorded:
-            response = await original(self, request, *args, **kwargs)
-            if recorded is not None:
-                recorded.take(response)
-            return response
-
-    return send
-
-
-def _kept(request: Any) -> bytes | None:
-    """Return the body of an httpx request, unless it is a stream."""
-    body = getattr(request, "_content", None)
-    return body if isinstance(body, bytes) else None
-
-
-def _prepared(request: Any) -> bytes | None:
-    """Return the body of a request of `requests`, unless it is a stream."""
-    body = request.body
-    if isinstance(body, str):
-        return body.encode("utf-8")
-    return body if isinstance(body, bytes) else None
-
-
-SEAMS = (
-    Seam("httpx", "Client", _sending, _kept),
-    Seam("httpx", "AsyncClient", _awaiting, _kept),
-    Seam("requests", "Session", _redirecting, _prepared),
-)
-
-
-def _public(url: str) -> str:
-    """Return a URL without user, query and fragment: keys stand there."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        return find_spec(library) is not None
+    except ValueError:  # it is imported already, from nowhere
+        return True
 
 
 def _is_prompt(line: bytes) -> bool:
@@ -283,10 +136,39 @@ def _is_prompt(line: bytes) -> bool:
     return any(isinstance(read.value, Exchange) for read in (*reader.feed(line), *reader.finish()))
 
 
+def _unpacked(data: bytes, encoding: str) -> bytes:
+    """Return a body as it was before it was packed; one that cannot be unpacked, or is damaged, as it is."""
+    from lore.formats.contents import ContentError, unpacked  # noqa: PLC0415 - only what is read needs it
+
+    try:
+        return unpacked(data, encoding)
+    except ContentError:
+        return _unpacked_by_library(data, encoding)
+
+
+# A client asks for these where one of the libraries is installed; each has a class that takes a body that was cut.
+_UNPACKERS = {
+    "br": (("brotli", "Decompressor", "process"), ("brotlicffi", "Decompressor", "process")),
+    "zstd": (("backports.zstd", "ZstdDecompressor", "decompress"), ("zstandard", "ZstdDecompressor", "stream_reader")),
+}
+
+
+def _unpacked_by_library(data: bytes, encoding: str) -> bytes:
+    for module, unpacker, method in _UNPACKERS.get(encoding.lower(), ()):
+        with suppress(Exception):  # not installed, or damaged: each library has errors of its own
+            found: Any = getattr(getattr(import_module(module), unpacker)(), method)(data)
+            return found if isinstance(found, bytes) else bytes(found.read())
+    return data
+
+
 def _json(body: bytes | None) -> object:
-    """Return a response as JSON where it is an object, else as text."""
+    """Return a response as JSON where it is an object, the events of a binary stream as a list, else text."""
+    from lore.formats.contents import framed_events, is_framed  # noqa: PLC0415
+
     if body is None:
         return None
+    if is_framed(body):
+        return [_json(event) for event in framed_events(body)]
     text = body.decode("utf-8", "backslashreplace")
     try:
         value = json.loads(text)

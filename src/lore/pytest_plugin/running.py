@@ -12,7 +12,7 @@ MOVED = "lore_moved"  # the property of a test's report that says what it moved
 
 
 class LoreWarning(UserWarning):
-    """Something that was allowed did not happen."""
+    """Something that was allowed did not happen, or lore could not do its part; no test fails by it."""
 
 
 @dataclass(slots=True)
@@ -37,4 +37,16 @@ class Running:
     test: Test | None = None
 
 
+class Recordings:
+    """What recorders did in this process: how many began, how many prompts they heard, who stood before which library.
+
+    `prompts` counts requests that may be prompts. Counts only grow: a run compares them with those at its begin.
+    """
+
+    def __init__(self) -> None:
+        self.begun = self.prompts = 0
+        self.replaced: dict[str, str] = {}  # library -> the module of what took the place of lore's wrapper
+
+
 RUNNING = Running()
+RECORDINGS = Recordings()

@@ -43,7 +43,7 @@ def _judged(requests: Iterable[object], allow: str | Iterable[str]) -> str:
     given = entries(requests)
     judged = judge(given)
     if not judged.pairs:
-        return nothing_compared(len(given), judged, _watched(requests), _streams(requests))
+        return nothing_compared(len(given), judged, "" if given else _watched(requests), _streams(requests))
     kept = [pair._replace(findings=tuple(f for f in pair.findings if f.code not in allowed)) for pair in judged.moved]
     moved = [pair for pair in kept if pair.findings]
     unused = [word for code, word in allowed.items() if code not in judged.codes]
@@ -67,9 +67,14 @@ def _streams(requests: object) -> int:
 
 
 def _watched(requests: object) -> str:
-    """Say what a recorder listened to, where it heard nothing."""
+    """Say what a recorder listened to, where it heard nothing, and through which seams SDKs may have sent."""
     if not isinstance(requests, Recorder):
         return ""
-    return f"; recorded from {' and '.join(requests.watched)}" if requests.watched else (
-        "; neither httpx nor requests is installed"
-    )  # fmt: skip
+    from lore.pytest_plugin.unrecorded import missing  # noqa: PLC0415 - only where nothing was recorded
+
+    known = (
+        f"recorded from {', '.join(requests.watched)}"
+        if requests.watched
+        else "no library that lore records is installed"
+    )
+    return "; ".join(("", known, *(sdk.line for sdk in missing())))

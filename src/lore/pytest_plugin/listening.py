@@ -1,0 +1,232 @@
+"""Wrap the seams of HTTP libraries while recorders listen, and take the wrappers away again.
+
+Rules: the first recorder puts wrappers in, the last takes them out, in whatever order they end; a library that nobody
+imported is not imported, and is wrapped when it comes. A request is recorded once: what passes a lower seam while it is
+on its way is the same, and tells its bytes where the upper one had a stream. An error in here never reaches a client:
+recorders count it. All of it may be used from any thread and task.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar, Token
+from functools import wraps
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit, urlunsplit
+
+from lore.model.mask import mask
+from lore.pytest_plugin.recorder import Recorded, Recorder
+from lore.pytest_plugin.running import RECORDINGS
+from lore.pytest_plugin.seams import SEAMS, Seam, Sent
+
+HEADERS = (
+    "content-type", "content-encoding", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta",
+    # what names the conversation, so that requests find the one that they continue
+    "x-claude-code-session-id", "x-claude-code-agent-id", "session_id", "session-id", "x-session-id",
+    "x-session-affinity", "thread-id", "x-openai-subagent",
+)  # fmt: skip
+_OURS = "__lore__"
+
+
+class _Wrapped(NamedTuple):
+    """A seam's class, its own method, and what stands there instead."""
+
+    seam: Seam
+    owner: Any
+    original: Any
+    wrapper: Any
+
+
+class _Listening:
+    """Recorders that listen now, and what is wrapped for them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wrapped: list[_Wrapped] = []
+        self._arrivals = _Arrivals(self.arrived)
+        self.recorders: tuple[Recorder, ...] = ()
+
+    def begin(self, recorder: Recorder) -> None:
+        """Let a recorder listen."""
+        with self._lock:
+            if not self.recorders:
+                for seam in SEAMS:
+                    self._wrap(seam, sys.modules.get(seam.module))
+                sys.meta_path.insert(0, self._arrivals)
+            self.recorders = (*self.recorders, recorder)
+            RECORDINGS.begun += 1
+
+    def arrived(self, name: str, module: ModuleType) -> None:
+        """Wrap the seams of a module that was imported while recorders listen."""
+        with self._lock:
+            for seam in SEAMS:
+                if self.recorders and seam.module == name:
+                    self._wrap(seam, module)
+
+    def _wrap(self, seam: Seam, module: ModuleType | None) -> None:
+        owner: Any = getattr(module, seam.owner, None)
+        original: Any = None if owner is None else owner.__dict__.get(seam.method)
+        if original is None or owner in [wrapped.owner for wrapped in self._wrapped]:  # a module may have two names
+            return
+        wrapper = original
+        if not hasattr(original, _OURS):  # a wrapper that another tool put back still works
+            wrapper = (_awaiting if seam.awaits else _sending)(seam, original)
+            setattr(wrapper, _OURS, True)
+            setattr(owner, seam.method, wrapper)
+        self._wrapped.append(_Wrapped(seam, owner, original, wrapper))
+
+    def end(self, recorder: Recorder) -> None:
+        """Let it listen no more; what another tool has put over a wrapper meanwhile stays, and passes through it."""
+        with self._lock:
+            self.recorders = tuple(other for other in self.recorders if other is not recorder)
+            if self.recorders:
+                return
+            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self._arrivals]
+            for seam, owner, original, wrapper in self._wrapped:
+                found = owner.__dict__.get(seam.method)
+                if found is wrapper:
+                    setattr(owner, seam.method, original)
+                elif found is not None:
+                    RECORDINGS.replaced[seam.library] = str(getattr(found, "__module__", "another tool"))
+            self._wrapped.clear()
+
+    def failed(self, seam: Seam, error: Exception) -> None:
+        """Count an error of lore's own, without its text: that may hold a key."""
+        for recorder in self.recorders:
+            recorder.faults[f"{type(error).__name__} at {seam.library}'s {seam.owner}.{seam.method}"] += 1
+
+
+class _Arrivals:
+    """A finder of modules that finds what the others do, and says when a module of a seam was executed."""
+
+    _MODULES = frozenset(seam.module for seam in SEAMS)
+
+    def __init__(self, arrived: Callable[[str, ModuleType], None]) -> None:
+        self._arrived = arrived
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in self._MODULES:
+            return None
+        finders = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+        spec = next((spec for finder in finders if (spec := finder.find_spec(name, path, target)) is not None), None)
+        loader: Any = None if spec is None else spec.loader
+        execute = getattr(loader, "exec_module", None)
+        if execute is not None:
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                self._arrived(name, module)
+
+            try:
+                loader.exec_module = exec_module
+            except AttributeError:
+                return spec  # a loader that takes no attributes: its module is wrapped by the next recording
+        return spec
+
+
+LISTENING = _Listening()
+
+
+class _Passing(NamedTuple):
+    """A request on its way, and where it passed first."""
+
+    recorded: Recorded
+    seam: Seam
+    owner: object
+
+
+_PASSING: ContextVar[_Passing | None] = ContextVar("lore_passing", default=None)
+
+
+class _Passage:
+    """One call of a seam: records its request before it goes on, unless it is on its way already."""
+
+    __slots__ = ("_recorded", "_seam", "_token")
+
+    def __init__(self, seam: Seam, owner: Any, call: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self._seam = seam
+        self._recorded: Recorded | None = None
+        self._token: Token[_Passing | None] | None = None
+        if not LISTENING.recorders:
+            return
+        try:
+            self._take(owner, seam.sent(owner, call, named))
+        except Exception as error:  # noqa: BLE001 - the client's request goes on, whatever happens in here
+            LISTENING.failed(seam, error)
+
+    def _take(self, owner: Any, sent: Sent) -> None:
+        above = _PASSING.get()
+        if above is not None and _is_same(above, self._seam, owner, sent):
+            if above.recorded.body is None:
+                above.recorded.body = sent.body
+            return
+        headers = {name: str(sent.headers[name]) for name in HEADERS if name in sent.headers}
+        recorded = Recorded(sent.method.upper(), _public(sent.url), headers, sent.body, time.time())
+        for recorder in LISTENING.recorders:
+            recorder.requests.append(recorded)
+        RECORDINGS.prompts += recorded.may_be_prompt
+        self._recorded = recorded
+        self._token = _PASSING.set(_Passing(recorded, self._seam, owner))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def answered(self, response: object) -> None:
+        """Take the response; its body is kept as the client reads it."""
+        recorded = self._recorded
+        if recorded is None:
+            return
+        try:
+            recorded.take(*self._seam.answered(response, recorded.may_be_prompt))
+        except Exception as error:  # noqa: BLE001 - as above
+            LISTENING.failed(self._seam, error)
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            try:
+                _PASSING.reset(self._token)
+            except ValueError:
+                return  # a coroutine that was thrown away is ended in another context than its own
+
+
+def _is_same(above: _Passing, seam: Seam, owner: object, sent: Sent) -> bool:
+    """Tell whether a request is the one that is on its way: below it, a redirect or retry of it, or with its bytes."""
+    if above.seam.library in seam.over or (seam.recurs and above.owner is owner):
+        return True
+    known = above.recorded.body
+    return above.recorded.method == sent.method.upper() and (known is None or sent.body is None or known == sent.body)
+
+
+def _sending(seam: Seam, original: Any) -> Any:
+    @wraps(original)
+    def send(self: Any, *call: Any, **named: Any) -> Any:
+        with _Passage(seam, self, call, named) as passage:
+            response = original(self, *call, **named)
+            passage.answered(response)
+            return response
+
+    return send
+
+
+def _awaiting(seam: Seam, original: Any) -> Any:
+    @wraps(original)
+    async def send(self: Any, *call: Any, **named: Any) -> Any:
+        with _Passage(seam, self, call, named) as passage:
+            response = await original(self, *call, **named)
+            passage.answered(response)
+            return response
+
+    return send
+
+
+def _public(url: str) -> str:
+    """Return a URL without user, query and fragment, and with stars for what looks like a key: none is kept."""
+    parts = urlsplit(url)
+    return mask(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))

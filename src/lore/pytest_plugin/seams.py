@@ -1,0 +1,219 @@
+"""Where requests pass in each HTTP library: how to read one there, and how to keep what its client reads of the answer.
+
+In: a call of a seam as its client makes it, and the response that it gave. Out: method, URL, headers and body; pieces
+of the response. Rules: a seam is the lowest method that each request of a library passes, whatever its transport;
+nothing is read that the client does not read itself, nothing is held back, no type changes but to a subclass of itself.
+No library is imported. Sources: httpx 0.28, httpx2 2.16, requests 2.34, aiohttp 3.14, botocore 1.44,
+urllib3 2.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from io import BytesIO
+from typing import Any, NamedTuple, TypeAlias, cast
+
+Pieces: TypeAlias = list[bytes]
+Call: TypeAlias = tuple[Any, ...]
+
+
+class Sent(NamedTuple):
+    """A request as its client sends it; `body` are its bytes (None: a stream, which only its reader gets)."""
+
+    method: str
+    url: str
+    headers: Mapping[str, Any]
+    body: bytes | None
+
+
+class Answered(NamedTuple):
+    """A response: its status, the encoding that its headers name, and its body as far as the client reads it."""
+
+    status: int | None
+    encoding: str
+    pieces: Pieces
+
+
+class Seam(NamedTuple):
+    """A method `owner.method` of a library; `awaits` says that it is a coroutine.
+
+    `sent` reads the call of it, `answered` the response. `over` names the libraries that send over this one: what
+    passes below them is their request. `recurs`: it calls itself for redirects and retries of one request.
+    """
+
+    library: str
+    module: str
+    owner: str
+    method: str
+    sent: Callable[[Any, Call, dict[str, Any]], Sent]
+    answered: Callable[[Any, bool], Answered]
+    awaits: bool = False
+    recurs: bool = False
+    over: frozenset[str] = frozenset()
+
+
+def _bytes(body: object) -> bytes | None:
+    """Return a body as bytes, unless it is a stream; a body that is no text (a form) is empty: it is no prompt."""
+    match body:
+        case bytes():
+            return body
+        case None | Mapping():
+            return b""
+        case str():
+            return body.encode("utf-8", "surrogatepass")
+        case bytearray() | memoryview():
+            return bytes(cast("bytearray", body))
+        case BytesIO():
+            return body.getvalue()[body.tell() :]
+        case _:
+            return None
+
+
+def _first(call: Call, named: Mapping[str, Any], name: str, place: int = 0) -> Any:
+    return call[place] if len(call) > place else named.get(name)
+
+
+def _lowered(headers: Any) -> dict[str, Any]:
+    """Return headers, given as a mapping or as pairs, by their names in lower case."""
+    pairs: Any = cast("Any", headers).items() if isinstance(headers, Mapping) else headers or ()
+    return {str(name).lower(): value for name, value in pairs}
+
+
+def _httpx_sent(_: Any, call: Call, named: dict[str, Any]) -> Sent:
+    request = _first(call, named, "request")
+    body = getattr(request, "_content", None)  # what is not read yet is a stream
+    return Sent(request.method, str(request.url), request.headers, body if isinstance(body, bytes) else None)
+
+
+def _prepared_sent(_: Any, call: Call, named: dict[str, Any]) -> Sent:
+    """Read a prepared request, of `requests` or of botocore."""
+    request = _first(call, named, "request")
+    return Sent(request.method, str(request.url), request.headers, _bytes(request.body))
+
+
+def _aiohttp_sent(session: Any, call: Call, named: dict[str, Any]) -> Sent:
+    method, url = str(_first(call, named, "method")).upper(), _first(call, named, "str_or_url", 1)
+    headers = {**_lowered(session.headers), **_lowered(named.get("headers"))}
+    data, json = named.get("data"), named.get("json")
+    if json is not None and method == "POST":  # written once more, as the session itself will write it
+        data = (getattr(session, "_json_serialize_bytes", None) or session.json_serialize)(json)
+    return Sent(method, str(session._build_url(url)), headers, _bytes(getattr(data, "_value", data)))
+
+
+def _urllib3_sent(owner: Any, call: Call, named: dict[str, Any]) -> Sent:
+    method, url = str(_first(call, named, "method")), str(_first(call, named, "url", 1))
+    body, headers = named.get("body"), named.get("headers")
+    if hasattr(owner, "scheme"):  # a pool of one host; a manager of pools takes these two by name alone
+        body, headers = _first(call, named, "body", 2), _first(call, named, "headers", 3)
+        url = url if "://" in url else f"{owner.scheme}://{owner.host}{f':{owner.port}' if owner.port else ''}{url}"
+    return Sent(method, url, _lowered(headers or owner.headers), _bytes(body))
+
+
+def _httpx_answered(response: Any, prompt: bool) -> Answered:
+    content: object = getattr(response, "_content", None)
+    if isinstance(content, bytes):
+        return Answered(response.status_code, "", [content])
+    pieces: Pieces = []
+    if prompt:
+        _listen(response.stream, pieces, __iter__=_iterating, __aiter__=_awaiting)
+    return Answered(response.status_code, response.headers.get("content-encoding", ""), pieces)
+
+
+def _raw_answered(response: Any, prompt: bool) -> Answered:
+    """Take a response that stands over one of urllib3, as `raw`: of `requests` or of botocore."""
+    content: object = getattr(response, "_content", None)
+    if isinstance(content, bytes):
+        return Answered(response.status_code, response.headers.get("content-encoding", ""), [content])
+    return _urllib3_answered(response.raw, prompt)._replace(status=response.status_code)
+
+
+def _urllib3_answered(response: Any, prompt: bool) -> Answered:
+    body: object = getattr(response, "_body", None)
+    if isinstance(body, bytes):
+        return Answered(response.status, "", [body])
+    pieces: Pieces = []
+    if prompt and response is not None:
+        _listen(response, pieces, read=_reading, read1=_reading, read_chunked=_iterating)
+    headers: Any = getattr(response, "headers", None) or {}
+    return Answered(getattr(response, "status", None), headers.get("content-encoding", ""), pieces)
+
+
+def _aiohttp_answered(response: Any, prompt: bool) -> Answered:
+    pieces: Pieces = []
+    if prompt:
+        _listen(response.content, pieces, _read_nowait_chunk=_reading)
+    return Answered(response.status, response.headers.get("content-encoding", ""), pieces)
+
+
+def _listen(stream: Any, pieces: Pieces, **methods: Callable[[Any, Pieces], Any]) -> None:
+    """Let a stream note what its methods give: by a subclass of its class, so that nothing else of it changes.
+
+    Wrappers set on the stream itself would refer to it, and a stream that its client drops would be closed late.
+    """
+    kind = cast("Any", type(stream))
+    own: dict[str, Any] = {
+        name: note(getattr(kind, name), pieces) for name, note in methods.items() if hasattr(kind, name)
+    }
+    names: dict[str, Any] = {
+        "__slots__": (),
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+    }
+    try:
+        stream.__class__ = type(kind.__name__, (kind,), {**names, **own})
+    except TypeError:
+        return  # a stand-in that is written in C, as io.BytesIO: its answer is not kept
+
+
+def _reading(original: Any, pieces: Pieces) -> Any:
+    def read(self: Any, *call: Any, **named: Any) -> bytes:
+        piece = original(self, *call, **named)
+        pieces.append(piece)
+        return piece
+
+    return read
+
+
+def _iterating(original: Any, pieces: Pieces) -> Any:
+    def pieces_of(self: Any, *call: Any, **named: Any) -> Iterator[bytes]:
+        for piece in original(self, *call, **named):
+            pieces.append(piece)
+            yield piece
+
+    return pieces_of
+
+
+def _awaiting(original: Any, pieces: Pieces) -> Any:
+    async def pieces_of(self: Any) -> AsyncIterator[bytes]:
+        source = original(self)
+        try:
+            async for piece in source:
+                pieces.append(piece)
+                yield piece
+        finally:
+            if isinstance(source, AsyncGenerator):
+                await cast("AsyncGenerator[bytes]", source).aclose()
+
+    return pieces_of
+
+
+_OVER_URLLIB3 = frozenset(("requests", "botocore", "urllib3"))
+SEAMS = (
+    Seam("httpx", "httpx", "Client", "send", _httpx_sent, _httpx_answered),
+    Seam("httpx", "httpx", "AsyncClient", "send", _httpx_sent, _httpx_answered, awaits=True),
+    Seam("httpx2", "httpx2", "Client", "send", _httpx_sent, _httpx_answered),
+    Seam("httpx2", "httpx2", "AsyncClient", "send", _httpx_sent, _httpx_answered, awaits=True),
+    Seam("requests", "requests.sessions", "Session", "send", _prepared_sent, _raw_answered, recurs=True),
+    Seam("aiohttp", "aiohttp.client", "ClientSession", "_request", _aiohttp_sent, _aiohttp_answered, awaits=True),
+    Seam("botocore", "botocore.httpsession", "URLLib3Session", "send", _prepared_sent, _raw_answered),
+    Seam(
+        "urllib3", "urllib3.poolmanager", "PoolManager", "urlopen", _urllib3_sent, _urllib3_answered,
+        recurs=True, over=_OVER_URLLIB3,
+    ),
+    Seam(
+        "urllib3", "urllib3.connectionpool", "HTTPConnectionPool", "urlopen", _urllib3_sent, _urllib3_answered,
+        recurs=True, over=_OVER_URLLIB3,
+    ),
+)  # fmt: skip
+LIBRARIES = tuple(dict.fromkeys(seam.library for seam in SEAMS))

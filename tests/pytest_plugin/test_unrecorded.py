@@ -1,0 +1,99 @@
+"""A run in which an SDK was imported and nothing was recorded says which seam is missing."""
+
+import sys
+from types import ModuleType
+
+import httpx
+import pytest
+
+from lore.pytest_plugin import recording
+from lore.pytest_plugin.running import RECORDINGS
+from lore.pytest_plugin.unrecorded import HINT, SDKS, missing
+
+FAKE = """
+import sys, types
+{library} = types.ModuleType("{library}")
+ollama = types.ModuleType("ollama")
+ollama.sends = {library}
+sys.modules["ollama"] = ollama
+"""
+TEST = "def test_agent(lore_recorder):\n    pass\n"
+SECTION = "lore: no prompt was recorded"
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Let no SDK be loaded but those that a test loads."""
+    for name in SDKS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(RECORDINGS, "replaced", {})
+
+
+@pytest.mark.parametrize(
+    ("library", "fate"),
+    [
+        ("httpx", "it sends over httpx, which lore records, and no prompt passed there"),
+        ("grpc", "it sends over grpc, which lore does not record"),
+        ("nothing", "it sends over no HTTP library that lore knows"),
+    ],
+)
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_run_that_recorded_nothing_names_the_sdk_and_its_library(suite, library, fate, workers) -> None:
+    result = suite(FAKE.format(library=library) + TEST + TEST.replace("agent", "other"), workers, apart=True)
+    result.assert_outcomes(passed=2)
+    text = str(result.stdout)
+    assert text.count(SECTION) == 1
+    assert text.count(f"ollama was imported: {fate}") == 1
+    assert HINT in text
+
+
+SENDS = """
+def test_sends(lore_recorder):
+    transport = httpx.MockTransport(lambda _: httpx.Response(200))
+    httpx.Client(transport=transport).post("https://api.example/v1/messages", json={})
+"""
+
+
+def test_a_run_that_recorded_a_prompt_says_nothing(suite) -> None:
+    result = suite(FAKE.format(library="grpc") + TEST + SENDS, apart=True)
+    result.assert_outcomes(passed=2)
+    assert SECTION not in str(result.stdout)
+
+
+def test_a_run_without_an_sdk_or_without_a_recorder_says_nothing(suite) -> None:
+    assert SECTION not in str(suite(TEST, apart=True).stdout)
+    assert SECTION not in str(suite(FAKE.format(library="grpc") + "def test_agent():\n    pass\n", apart=True).stdout)
+
+
+def test_an_assertion_on_a_recorder_that_heard_nothing_names_the_seam(suite) -> None:
+    test = TEST.replace("pass", "assert_prefix_stable(lore_recorder)")
+    result = suite(FAKE.format(library="grpc") + test, apart=True)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["E*nothing was compared: there are no requests; recorded from *; ollama was imported*"]
+    )
+
+
+def test_what_took_the_place_of_a_wrapper_is_named(alone, monkeypatch) -> None:
+    sdk = ModuleType("ollama")
+    sdk.Client = httpx.Client
+    monkeypatch.setitem(sys.modules, "ollama", sdk)
+    with recording():
+        monkeypatch.setattr(httpx.Client, "send", test_what_took_the_place_of_a_wrapper_is_named)
+    (found,) = missing()
+    assert found.line == f"ollama was imported: {__name__} took the place of what records httpx"
+
+
+def test_looking_for_libraries_loads_nothing(alone, monkeypatch) -> None:
+    class Lazy:
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+        @property
+        def __class__(self):
+            raise AssertionError
+
+    sdk = ModuleType("ollama")
+    sdk.chat, sdk.Client = Lazy(), httpx.Client
+    monkeypatch.setitem(sys.modules, "ollama", sdk)
+    assert [found.libraries for found in missing()] == [("httpx",)]
