@@ -234,7 +234,11 @@ class Knowledge(Envelope, frozen=True, kw_only=True, tag="knowledge"):
 
 
 class PromptDelta(Envelope, frozen=True, kw_only=True, tag="prompt_delta"):
-    """A durable prompt delta; selector and content are JSON, kept to the byte. `turn` is the first that sent it."""
+    """A durable prompt delta; selector and content are JSON, kept to the byte. `turn` is the first that sent it.
+
+    Content is a list of `{"role", "text"}` or of a provider's own messages, `{"role", "content"}` with a text or
+    blocks: in a prompt of that provider's API these stand as they were written; one object alone is read as well.
+    """
 
     seq: int
     selector: Raw

@@ -1,9 +1,10 @@
 """Texts that stand between the items of a timeline: durable prompt deltas and persisted context.
 
-Shape of their `content`: a list of `{"role", "text"}` (one such object and a plain text are read as
-well). Rule: what cannot be read is None, never a guess. A delta names what it brings up to date by signatures: two
-wordings say the same where case, quotes, mark-up, punctuation and white space differ; operators
-(`= < > & | + / ^ % - ! ?`) carry meaning, the category is not part of it.
+Shape of their `content`: a list of `{"role", "text"}`, or of a provider's own messages, `{"role", "content"}` with a
+text or blocks, which are kept to the byte (one such object and a plain text are read as well). Rule: what cannot be
+read is None, never a guess. A delta names what it brings up to date by signatures: two wordings say the same where
+case, quotes, mark-up, punctuation and white space differ; operators (`= < > & | + / ^ % - ! ?`) carry meaning, the
+category is not part of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, text_of
-from lore.model.items import NULL, is_absent
+from lore.model.items import NULL, Block, RawBlock, TextBlock, is_absent
 from lore.model.jsonslice import array, table
 
 Speaker: TypeAlias = Literal["user", "assistant"]
@@ -53,10 +54,22 @@ class Insert(Struct, frozen=True, gc=False):
 
 
 class InsertText(NamedTuple):
-    """One text of an insert, as a JSON string, and whose turn it takes."""
+    """One text of an insert, as a JSON string, and whose turn it takes; or a provider's `message`, as it was recorded.
+
+    Of a message whose content is blocks, `text` is that of its text blocks, with blank lines between; `""` for none.
+    """
 
     role: Speaker
     text: bytes
+    message: bytes = b""
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """What it says: its text, or the blocks of the provider's message as they stand."""
+        content = (table(self.message) or {}).get("content", b"")
+        if content[:1] == b"[":
+            return tuple([RawBlock(Raw(raw)) for raw in array(content)])
+        return (TextBlock(Raw(self.text)),) if self.text != b'""' else ()
 
 
 def insert_texts(content: Raw) -> tuple[InsertText, ...] | None:
@@ -69,12 +82,26 @@ def insert_texts(content: Raw) -> tuple[InsertText, ...] | None:
     for raw_text in listed:
         own = table(raw_text) or {}
         role = _SPEAKERS.get(own.get("role", b'"user"'))
-        text = own.get("text", b"")
-        if role is None or text[:1] != b'"':
+        made = None if role is None else _said(role, own, raw_text)
+        if made is None:
             return None
-        if text != b'""':
-            found.append(InsertText(role, text))
+        if made.blocks:
+            found.append(made)
     return tuple(found) or None
+
+
+def _said(role: Speaker, own: dict[str, bytes], raw: bytes) -> InsertText | None:
+    """Read one element of an insert's content; None where it is neither a text nor a provider's message."""
+    text, content = own.get("text", own.get("content", b"")), own.get("content", b"")
+    if text[:1] == b'"':
+        return InsertText(role, text, b"" if "text" in own else raw)
+    if content[:1] != b"[":
+        return None
+    blocks = [table(block) for block in array(content)]
+    if any(block is None for block in blocks):
+        return None
+    texts = [text_of(block["text"]) for block in blocks if block and block.get("text", b"")[:1] == b'"']
+    return InsertText(role, encode("\n\n".join(texts)), raw)
 
 
 def place_in(selector: Raw) -> int | None:

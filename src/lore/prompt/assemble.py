@@ -29,7 +29,7 @@ from lore.model.state import Chain, Entry, Session
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt import layout
-from lore.prompt.base import Dialect, Finishing, Place, Rendered, Rules, Unit
+from lore.prompt.base import Dialect, Finishing, Place, Rendered, Rules, Unit, Verbatim
 from lore.prompt.layout import is_from_user, is_real, tail_of
 from lore.prompt.system_messages import placement, takes_one_system_message
 
@@ -69,6 +69,7 @@ class Assembler:
     def __init__(self, dialect: Dialect, rules: Rules | None = None) -> None:
         self.dialect = dialect
         self._finishing = dialect if isinstance(dialect, Finishing) else None
+        self._verbatim = dialect if isinstance(dialect, Verbatim) else None
         self.rules = rules or Rules()
         self._entries: Vector[Entry] = Vector()
         self._inserts: list[Insert] = []
@@ -216,7 +217,8 @@ class Assembler:
         return due
 
     def _rendered(self, unit: Unit, place: Place) -> Rendered:
-        rendered = self.dialect.render(unit, place)
+        own = self._verbatim.verbatim(unit.message, place) if unit.message and self._verbatim is not None else None
+        rendered = own or self.dialect.render(unit, place)
         for segment in rendered.segments:
             segment.origin = unit.origin
         return rendered

@@ -29,7 +29,7 @@ class Unit(Struct, frozen=True, gc=False):
     """Something said: by the user, by the model (with the calls it makes), or by its tools (`results`).
 
     With `joins` it extends the last message where that is not the model's, instead of opening one;
-    `origin` says where it came from.
+    `origin` says where it came from; `message` is the provider's own message that was recorded of it, if there is one.
     """
 
     role: Role
@@ -37,6 +37,7 @@ class Unit(Struct, frozen=True, gc=False):
     calls: tuple[ToolCall, ...] = ()
     joins: bool = False
     origin: str = ""
+    message: bytes = b""
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -149,6 +150,15 @@ class Dialect(Protocol):
 
     def write(self, prompt: Prompt) -> bytes:
         """Write the request body, with the prompt's breakpoints."""
+        ...
+
+
+@runtime_checkable
+class Verbatim(Protocol):
+    """A dialect that takes messages of its own API as they were recorded."""
+
+    def verbatim(self, message: bytes, place: Place) -> Rendered | None:
+        """Render a message at a place, to the byte; None where it is not this API's."""
         ...
 
 

@@ -165,7 +165,10 @@ def inserted(insert: Insert) -> tuple[Unit, ...]:
     what = "delta" if insert.is_delta else "outside context of turn" if insert.outside else "context of turn"
     origin = f"{INJECTED}: {what} {insert.number}"
     return tuple(
-        [Unit(role, (TextBlock(Raw(text)),), origin=origin) for role, text in insert_texts(insert.content) or ()]
+        [
+            Unit(told.role, told.blocks, origin=origin, message=told.message)
+            for told in insert_texts(insert.content) or ()
+        ]
     )
 
 

@@ -45,6 +45,9 @@ class Anthropic(Body):
     own = ("model", "tools", "system", "messages")
     lists = {"content": b"[]"}
     keys = (CACHE_CONTROL,)
+    said = frozenset((
+        "text", "image", "document", "search_result", "thinking", "redacted_thinking", "tool_use", "tool_result",
+    ))  # fmt: skip
     words = Words(lambda text: b'{"type":"text","text":' + text + b"}", own=None, image=_image, thinking=_thinking)
 
     def recognises(self, body: dict[str, bytes]) -> bool:
@@ -98,7 +101,7 @@ class Anthropic(Body):
         data = segment.data
         if segment.kind == "tool":
             return b'"defer_loading"' not in data or (table(data) or {}).get("defer_loading") != b"true"
-        if segment.kind == "envelope" or data[:1] != b"{":
+        if segment.kind in ("envelope", "opaque") or data[:1] != b"{":
             return False
         own = table(data) if b'thinking"' in data or b'""' in data else None
         return own is None or (own.get("type") not in _THINKING and own.get("text") != b'""')

@@ -19,7 +19,7 @@ from lore.model.jsonslice import array, element_ranges, spans, table, without_me
 from lore.model.turn import Fidelity, Kind, Memo, Prompt, Section, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import USUAL, Breakpoint, Capability, Place, Rendered
-from lore.prompt.dialects.content import Words, apart
+from lore.prompt.dialects.content import Words, apart, kind_of
 
 CACHE_CONTROL = "cache_control"
 BREAKPOINT = "prompt_cache_breakpoint"  # OpenAI's, on content parts
@@ -36,6 +36,7 @@ class Body:
     `own` are the members that are no parameters, the model first; `root` is the one that holds the messages, `lists`
     their members that are segments, `keys` those that are breakpoints; messages of the `system_roles` that lead are the
     system part: a message for each text, which opens with `system_envelope`, or where that is None the member `system`.
+    `said` are the kinds of block that a message as it was recorded may have; without any none is taken.
     """
 
     name: ClassVar[str]
@@ -44,6 +45,7 @@ class Body:
     root: ClassVar[str] = "messages"
     lists: ClassVar[Lists] = {"content": None}
     keys: ClassVar[tuple[str, ...]] = ()
+    said: ClassVar[frozenset[str]] = frozenset()
     words: ClassVar[Words]
     system_roles: ClassVar[tuple[str, ...]] = ()
     system_envelope: ClassVar[bytes | None] = None
@@ -114,6 +116,18 @@ class Body:
     def first(self, head: tuple[Segment, ...]) -> Place:
         leading = sum(1 for segment in head if segment.section == "system" and segment.kind == "envelope")
         return Place(leading, "system") if self.system_envelope is not None and leading else Place()
+
+    def verbatim(self, message: bytes, place: Place) -> Rendered | None:
+        """Render a message as it was recorded: sliced where it would be written so again, else as one piece."""
+        content = (table(message) or {}).get("content", b"")
+        kinds = [kind_of(table(block) or {}) for block in array(content)] if content[:1] == b"[" else []
+        if not self.said or not (kinds or content[:1] == b'"') or not self.said.issuperset(kinds):
+            return None
+        path = f"{self.root}[{place.messages}]"
+        segments = self.message(message, path, "messages")
+        if write_object(list(segments), self.lists) != message:
+            segments = (Segment("messages", path, message, kind="opaque"),)
+        return Rendered(segments, Place(place.messages + 1))  # without a role: nothing is joined to it
 
     def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
         return None

@@ -68,6 +68,7 @@ class OpenAIChat(_OpenAI):
     })  # fmt: skip
     own = ("model", "tools", "messages")
     lists = {"content": b"null", "tool_calls": b""}
+    said = frozenset(("text", "image_url", "input_audio", "file", "refusal"))
     system_envelope = b'"role":"system"'
     words = Words(
         text=_text,
@@ -133,6 +134,7 @@ class OpenAIResponses(_OpenAI):
     own = ("model", "tools", "instructions", "input")
     root = "input"
     lists = {"content": None, "output": None, "arguments": None, "input": None}
+    said = frozenset(("input_text", "output_text", "input_image", "input_file", "refusal"))
     system_envelope = b'"type":"message","role":"system"'
     words = Words(
         text=partial(_part, b"input_text"),
