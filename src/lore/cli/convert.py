@@ -1,21 +1,54 @@
-"""`lore convert`: a session as lore's own log."""
+"""`lore convert`: a session as lore's own log; recorded requests as lines of bodies."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
-from lore.cli.common import Force, Format, Output, System, Tools, Verbose, completion, log, quiet_pipe, say_problems
+from lore.cli.common import (
+    Force,
+    Format,
+    Output,
+    System,
+    Tools,
+    Verbose,
+    completion,
+    log,
+    quiet_pipe,
+    say_problems,
+    tell,
+)
 
-FORMATS = ("lore",)
+FORMATS = ("lore", "bodies")
 
 
 @quiet_pipe
 def run(
-    session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")],
-    to: Annotated[str, typer.Option("--to", help="The format to write: lore.")] = "lore",
+    session: Annotated[
+        str, typer.Argument(help="A session log, a stored session (URL#ID), recorded requests, or `-`.")
+    ],
+    to: Annotated[
+        str | None, typer.Option("--to", help="What to write: lore (a session's log), bodies (requests, one a line).")
+    ] = None,
+    deltas: Annotated[
+        str | None,
+        typer.Option(
+            "--deltas",
+            metavar="ROWS",
+            help="Rows of a gateway's session_prompt_deltas to replay in the requests: JSON,"
+            " JSON Lines, or the SQLite file; ROWS#SESSION: those of one session.",
+        ),
+    ] = None,
+    save_deltas: Annotated[
+        str | None,
+        typer.Option(
+            "--save-deltas", metavar="FILE", help="Write the rows as they stand then, those that had to move."
+        ),
+    ] = None,
     output: Output = None,
     force: Force = False,
     system: System = None,
@@ -23,28 +56,52 @@ def run(
     format: Format = None,
     verbose: Verbose = False,
 ) -> int:
-    """Write a session as lore's own log.
+    """Write a session as lore's own log, or recorded requests as lines of bodies.
 
     Subagents that lie in files of their own become chains of the one log. Content is written as it was
-    recorded: credentials are not masked.
+    recorded: credentials are not masked. With --deltas, requests that a gateway received are written as it
+    sent them on: each row stands where it stood, to the byte.
     """
     from lore.errors import LoreError
     from lore.recording import corpus
     from lore.recording.base import Problems
     from lore.recording.converting import convert
     from lore.recording.opening import Options
-    from lore.recording.writing import written
+    from lore.recording.replaying import Replay, converted_requests, read_rows
 
+    to = to or ("lore" if deltas is None else "bodies")
     if to not in FORMATS:
         raise LoreError(f"lore does not write {to!r}", hint="formats: " + ", ".join(FORMATS))
+    if to == "lore" and (deltas is not None or save_deltas is not None):
+        raise LoreError("--deltas are replayed in recorded requests", hint="leave --to out, or give --to bodies")
+    if save_deltas is not None and deltas is None:
+        raise LoreError("--save-deltas writes the rows of --deltas", hint="give --deltas ROWS")
     problems = Problems()
     options = Options(format=format, completion=completion(system, tools), log=log(verbose))
-    made = convert(corpus.parse_name(session), options, problems)
-    if output in (None, corpus.STDIN):
-        for line in made.lines:
-            sys.stdout.buffer.write(line)
+    replay = Replay(read_rows(deltas, problems) if deltas is not None else [])
+    if to == "lore":
+        made = convert(corpus.parse_name(session), options, problems)
     else:
-        with written(output, force=force, inputs=made.inputs) as file:
-            file.writelines(made.lines)
+        made = converted_requests(corpus.parse_name(session), options, problems, replay)
+    _write(made.lines, output, force=force, inputs=made.inputs)
+    for row in replay.unused():
+        tell(
+            f"note: row {row.seq} of session {row.session!r} is in no request: none has more than {row.place} messages"
+        )
+    if save_deltas is not None:
+        _write((row.line() for row in replay.rows), save_deltas, force=force, inputs=made.inputs)
     say_problems(problems)
     return 0
+
+
+def _write(lines: Iterable[bytes], output: str | None, *, force: bool, inputs: tuple[str, ...]) -> None:
+    from lore.recording.corpus import STDIN
+    from lore.recording.writing import written
+
+    if output in (None, STDIN):
+        target = nullcontext(sys.stdout.buffer)
+    else:
+        target = written(output, force=force, inputs=inputs)
+    with target as file:
+        for line in lines:
+            file.write(line)

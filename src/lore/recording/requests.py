@@ -88,13 +88,15 @@ class RequestRecording(Recording):
 
     def turns(self) -> Iterator[Turn]:
         """Yield recorded requests; a file that is whole JSON and holds none was no recording after all."""
+        return (turn for _, turn in self.exchanges() if turn is not None)
+
+    def exchanges(self) -> Iterator[tuple[Exchange, Turn | None]]:
+        """Yield requests as they were recorded, each with its turn; None where it cannot be judged."""
         requests = 0
         for read in in_time(self.reads()) if self._sorted else self.reads():
             if isinstance(read.value, Exchange):
                 requests += 1
-                turn = self._turn(read, read.value)
-                if turn is not None:
-                    yield turn
+                yield read.value, self._turn(read, read.value)
         unreadable = any(self.problems.counts[code, self.shown] for code in UNREADABLE)
         if not requests and not unreadable and not self._forced:
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)

@@ -1,0 +1,132 @@
+"""Replay durable deltas that a gateway keeps in a table, in the messages of a request that it received.
+
+In: rows of `session_prompt_deltas` (session_id, seq, project_id, selector, content) and the `messages` of a request
+body. Out: the body with each row's messages put in to the byte, and nothing else of it changed.
+
+Rules: a row's place counts messages of the request as it came, never of one that other rows were put into already; a
+place behind the end is the end; a row never stands last, behind a call, or between calls and their results; rows of
+one place stand in the order of their seq. A row that had to move keeps its new place from then on, with all else that
+its selector says. What a row says is joined to no message of the request. Source: the Lore gateway's table and replay,
+2026-06 to 2026-08.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from lore.model.canonical import encode, text_of
+from lore.model.inserts import insert_texts, place_in, with_place
+from lore.model.jsonslice import array, element_ranges, is_json, members, parts, table
+
+
+class DeltaRow(NamedTuple):
+    """A row: whose it is, its number, where it stands, what it says; `rest` are all members as they were given."""
+
+    session: str
+    seq: int
+    selector: Raw
+    messages: tuple[bytes, ...]
+    rest: dict[str, bytes]
+
+    @property
+    def place(self) -> int:
+        """Before which message it stands."""
+        return place_in(self.selector) or 0
+
+    def moved(self, place: int) -> DeltaRow:
+        """Return the row at another place; what else its selector says stays."""
+        return self._replace(selector=with_place(self.selector, place))
+
+    def line(self) -> bytes:
+        """Write the row as one line of JSON, selector and content as texts, as the table holds them."""
+        own = {**self.rest, "selector": encode(bytes(self.selector).decode("utf-8", "replace"))}
+        return b"{" + b",".join([encode(key) + b":" + value for key, value in own.items()]) + b"}\n"
+
+
+def row_of(raw: bytes) -> DeltaRow | None:
+    """Read a row, JSON columns as texts or as they stand; None where it is corrupt."""
+    own = table(raw) or {}
+    seq, session = own.get("seq", b""), own.get("session_id", b"")
+    selector, content = (_column(own.get(key, b"")) for key in ("selector", "content"))
+    if not seq.isdigit() or len(seq) > 15 or session[:1] != b'"' or place_in(Raw(selector)) is None:
+        return None
+    told = insert_texts(Raw(content)) if content else None
+    if told is None or not all(text.message for text in told):
+        return None
+    messages = array(content) if content[:1] == b"[" else [content]
+    rest = {**own, "content": encode(content.decode("utf-8", "replace"))}
+    return DeltaRow(text_of(session), int(seq), Raw(selector), tuple(messages), rest)
+
+
+def _column(raw: bytes) -> bytes:
+    """Return the JSON that a column holds; nothing where it holds none."""
+    held = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+    return held.strip() if held and is_json(held) else b""
+
+
+def safe_place(messages: Sequence[bytes], desired: int) -> int:
+    """Return the last place up to `desired` where messages may be put in. Costs O(messages it goes back)."""
+    place = max(0, min(desired, len(messages) - 1))
+    while place > 0 and (_calls(messages[place - 1]) or _is_result(messages[place])):
+        place -= 1
+    return place
+
+
+def _calls(raw: bytes) -> bool:
+    """Tell whether a message of the model's calls tools."""
+    own = parts(raw)
+    if own.get("role") != b'"assistant"':
+        return False
+    if own.get("tool_calls", b"null").strip(b"[] \t\r\nnul"):
+        return True
+    content = own.get("content", b"")
+    return b"tool_use" in content and _holds(content, b'"tool_use"')
+
+
+def _is_result(raw: bytes) -> bool:
+    """Tell whether a message holds results of calls: nothing may come between it and the calls."""
+    own = parts(raw)
+    content = own.get("content", b"")
+    return own.get("role") == b'"tool"' or (b"tool_result" in content and _holds(content, b'"tool_result"'))
+
+
+def _holds(content: bytes, kind: bytes) -> bool:
+    return content[:1] == b"[" and any(parts(block).get("type") == kind for block in array(content))
+
+
+class Replayed(NamedTuple):
+    """A body with deltas put in, and the rows as they stand from now on."""
+
+    body: bytes
+    rows: tuple[DeltaRow, ...]
+
+
+def replay(body: bytes, rows: Iterable[DeltaRow]) -> Replayed:
+    """Put rows into a request body; one without messages stays as it is."""
+    listed = tuple(rows)
+    at = next(((m.value, m.end) for m in reversed(members(body)) if m.key == "messages"), (0, 0))
+    raw = body[at[0] : at[1]]
+    ranges = element_ranges(raw) if raw[:1] == b"[" else []
+    if not ranges or not listed:
+        return Replayed(body, listed)
+    given = [raw[begin:end] for begin, end in ranges]
+    placed: list[tuple[int, DeltaRow]] = []
+    for row in listed:
+        wanted = min(row.place, len(given))
+        place = safe_place(given, wanted)
+        placed.append((place, row if place == wanted else row.moved(place)))
+    pieces, end = [body[: at[0]]], 0
+    for place, row in sorted(placed, key=lambda found: (found[0], found[1].seq)):
+        begin = ranges[place][0]
+        pieces += [raw[end:begin], *(message + b"," for message in row.messages)]
+        end = begin
+    return Replayed(b"".join([*pieces, raw[end:], body[at[1] :]]), tuple([row for _, row in placed]))
+
+
+def messages_of(body: bytes) -> list[bytes]:
+    """Return the messages of a request body; none where it has no list of them."""
+    raw = parts(body).get("messages", b"")
+    return array(raw) if raw[:1] == b"[" else []
