@@ -117,7 +117,7 @@ def test_users_whose_names_look_alike_are_printed_apart():
         assert memory("extract", f"s{number}", url=url).code == 0
     printed = {one.partition("  ")[0] for one in memory("users", url=url).out.splitlines()[:-1]}
     assert printed == {"ann", '"ann "', '"a\\u0301nn"', "ánn"}
-    assert memory("wipe", "--user", "ann ", url=url).out.startswith('wiped user "ann ": 1 fact')
+    assert memory("wipe", "--yes", "--user", "ann ", url=url).out.startswith('wiped user "ann ": 4 entries of 1 ')
     assert len(answered("users", url=url, schema="memory-users")["users"]) == 3
 
 
@@ -138,11 +138,13 @@ def test_a_text_is_deleted_and_stays_nowhere_but_in_topics_that_are_named(url):
 @each_store
 def test_a_wipe_prints_counts_by_kind_and_a_second_one_zeros(url):
     filled(url)
-    assert answered("wipe", "--user", "ann", "--agent", "x", url=url, schema="memory-wiped")["agents"] == {}
-    found = answered("wipe", "--user", "ann", url=url, schema="memory-wiped")
+    assert answered("wipe", "--yes", "--user", "ann", "--agent", "x", url=url, schema="memory-wiped")["agents"] == {}
+    found = answered("wipe", "--yes", "--user", "ann", url=url, schema="memory-wiped")
     assert found["counts"] == {**ONE, "topics": 4}
-    assert memory("wipe", "--user", "ann", url=url).out == (
-        "wiped user ann: 0 facts, 0 preferences, 0 decisions, 0 tasks, 0 open items, 0 topics\n"
+    assert (found["entries"], found["sessions"]) == (8, 1)
+    assert memory("wipe", "--yes", "--user", "ann", url=url).out == (
+        "wiped user ann: 0 entries of 0 sessions "
+        "(0 facts, 0 preferences, 0 decisions, 0 tasks, 0 open items, 0 topics)\n"
     )
     assert answered("users", url=url, schema="memory-users")["users"] == []
     assert [one["op"] for one in answered("audit", "--user", "ann", url=url, schema="memory-audit")["entries"]] == [
@@ -250,7 +252,7 @@ def test_a_read_only_store_is_one_line_and_nothing_is_changed():
     filled("jsonl:s")
     for one in (*Path("s").iterdir(), Path("s")):
         one.chmod(0o555 if one.is_dir() else 0o444)
-    for args in (("wipe", "--user", "ann"), ("delete", "known_facts", "--user", "ann")):
+    for args in (("wipe", "--yes", "--user", "ann"), ("delete", "known_facts", "--user", "ann")):
         ran = memory(*args, url="jsonl:s")
         assert (ran.code, ran.out, ran.err.count("error: ")) == (2, "", 1)
     Path("s").chmod(0o755)
@@ -269,7 +271,7 @@ def test_a_store_that_takes_no_writes_is_one_line_and_nothing_is_changed(monkeyp
     with monkeypatch.context() as patch:
         for name in ("create", "save", "save_delta", "delete"):
             patch.setattr(Sqlite, name, refused)
-        for args in (("wipe", "--user", "ann"), ("delete", "known_facts", "--user", "ann")):
+        for args in (("wipe", "--yes", "--user", "ann"), ("delete", "known_facts", "--user", "ann")):
             ran = memory(*args, url="sqlite:s.db")
             assert (ran.code, ran.out) == (2, "")
             assert ran.err == "error: sqlite:s.db cannot be written: attempt to write a readonly database\n"
@@ -317,7 +319,7 @@ def test_nobody_makes_or_writes_a_session_under_such_an_id(name):
 
 def test_a_wipe_takes_no_session_of_a_user_along():
     filled("sqlite:s.db")
-    memory("wipe", "--user", "ann", url="sqlite:s.db")
+    memory("wipe", "--yes", "--user", "ann", url="sqlite:s.db")
     with closing(open_store("sqlite:s.db")) as kept:
         assert [one.session_id for one in kept.list()] == ["lore.memory.audit/ann", "s1"]
 
@@ -328,5 +330,5 @@ def test_every_command_says_what_it_does_and_answers_in_json(command):
 
 
 def test_a_store_that_is_not_there_is_not_made():
-    assert memory("wipe", url="sqlite:none.db").code == 2
+    assert memory("wipe", "--yes", url="sqlite:none.db").code == 2
     assert not Path("none.db").exists()

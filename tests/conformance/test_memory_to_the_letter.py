@@ -6,10 +6,15 @@ the rooms.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from contextlib import closing
+
 import pytest
 
 from cli.compacting import compact, dry, talk
-from cli.running import put
+from cli.running import lore, process, put
 from compaction.remembering import ANN, AT, SAID, Model, entries, memory, topics
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import SourceText, SummaryAnswer, SummaryError
@@ -29,7 +34,7 @@ from lore.run.rules import packaged
 from lore.session import event
 from lore.store.session import StoredSession
 from lore.store.sqlite import Memory
-from model.making import Fold, append, call, said, started, user
+from model.making import Fold, append, call, header, log, record, said, started, user
 from waiting import Script
 
 KEY = b"a key of the store"
@@ -282,3 +287,55 @@ def test_topics_that_a_dream_drops_are_listed_in_the_audit(tmp_path):
         remembers.learn(entries(words), again=True)
         remembers.consolidate()
     assert [one.dropped for one in audited(store, "ann").entries if one.op == "dream"] == [[], ["old"]]
+
+
+# 004: `memory wipe` asks for confirmation on a terminal (`--yes`), and says how many entries of how many sessions go
+
+
+def stored_words():
+    """A store with two sessions that were learnt from; returns the arguments of a wipe."""
+    put("lore.toml", b'[memory]\nsystem = "structured"\n')
+    for number, words in enumerate(("I prefer tabs over spaces.", "My name is Ann.")):
+        put("s.jsonl", log(header(session_id=f"s{number}", user_id="ann"), record("append", item=user("u", words))))
+        assert lore("store", "import", "s.jsonl", "--store", "sqlite:s.db").code == 0
+        assert lore("memory", "extract", f"s{number}", "--store", "sqlite:s.db").code == 0
+    return ("memory", "wipe", "--user", "ann", "--store", "sqlite:s.db")
+
+
+def remembered():
+    return lore("memory", "users", "--store", "sqlite:s.db", "--json").json["users"]
+
+
+@pytest.mark.usefixtures("desk")
+def test_a_wipe_without_a_terminal_needs_yes():
+    """004: … not on a terminal without --yes: exit 2 with the hint, nothing wiped."""
+    wipe = stored_words()
+    ran = process(*wipe, stdin=b"y\n")
+    assert (ran.code, ran.out) == (2, "")
+    assert "hint: --yes wipes without a question" in ran.err
+    assert len(remembered()) == 1
+    ran = process(*wipe, "--yes")
+    assert (ran.code, remembered()) == (0, [])
+    assert ran.out.startswith("wiped user ann: 2 entries of 2 sessions (1 fact, 1 preference, ")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize(("said_", "code"), [("n\n", 2), ("\n", 2), ("\x04", 2), ("y\n", 0)])
+def test_a_wipe_on_a_terminal_asks_first(said_, code):
+    """004: … asks for confirmation on a terminal, and says how much goes before asking, and after."""
+    wipe = stored_words()
+    ours, theirs = os.openpty()
+    with closing(os.fdopen(ours, "r+b", buffering=0)) as terminal:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "lore", *wipe], stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, text=True
+        )
+        os.close(theirs)
+        shown = b""
+        while b"[y/N] " not in shown:
+            shown += terminal.read(1_000)
+        terminal.write(said_.encode())
+        out, _ = running.communicate(timeout=60)
+    assert b"wipe user ann: 2 entries of 2 sessions (1 fact, 1 preference, " in shown
+    assert (running.returncode, len(remembered())) == (code, int(code > 0))
+    assert out.startswith("wiped user ann: 2 entries of 2 sessions") is (code == 0)

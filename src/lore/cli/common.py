@@ -216,6 +216,19 @@ def tell(text: str) -> None:
     print(f"./{text}" if text.startswith("::") else text, file=sys.stderr, flush=True)  # no workflow command
 
 
+def can_ask() -> bool:
+    """Tell whether there is a terminal to ask a person on; either stream may be closed."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def confirmed(question: str) -> bool:
+    """Ask on standard error, and tell whether standard input says yes; its end is a no."""
+    from lore.report.plain import visible
+
+    print(visible(question), end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def reader_named(name: str | None) -> Reader | None:
     """Return whom fixes speak to; raises LoreError for another word."""
     from lore.errors import LoreError

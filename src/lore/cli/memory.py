@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Config, Force, Output, quiet_pipe, settings, tell
+from lore.cli.common import AsJson, Colour, Config, Force, Output, can_ask, confirmed, quiet_pipe, settings, tell
 from lore.cli.store import SessionId, Url, answer, opened
 
 app = typer.Typer(
@@ -107,20 +107,32 @@ def delete(
 @app.command("wipe")
 @quiet_pipe
 def wipe(
-    store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
+    store: Url, user: User = None, agent: Agent = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; needed where nobody can be asked.")] = False,
+    as_json: AsJson = False, color: Colour = None,
 ) -> int:  # fmt: skip
     """Take away all of a user's, or by one agent, at once.
 
-    How much it was is printed, by kind.
+    How many entries of how many sessions go is said before, with a question, and after; where no terminal can be asked
+    --yes is needed, or nothing is done (exit 2).
     The sessions themselves stay: extracting from one by hand learns it again, and so does a watch where somebody goes
     on with it; those in which nobody speaks any more it leaves alone. The audit log stays, too: of what was remembered
     it holds the names of topics that dreams dropped, nothing else.
     """
-    from lore.compaction.memory.views import wiped
-    from lore.report.remembered import write_wiped
+    from lore.compaction.memory.views import wiped, wiping
+    from lore.errors import LoreError
+    from lore.report.remembered import wipe_question, write_wiped
     from lore.store.sync import now
 
+    if not yes and not can_ask():
+        raise LoreError(
+            "nothing was wiped: there is no terminal to ask whether to", hint="--yes wipes without a question"
+        )
     with opened(store) as memories:
+        if not yes:
+            going = wiping(memories, user, agent)
+            if going.entries and not confirmed(wipe_question(going)):
+                raise LoreError("nothing was wiped: it was not confirmed", hint="answer y, or give --yes")
         found = wiped(memories, user, agent, now=now(), tell=_note)
     answer(found, write_wiped, as_json=as_json, color=color)
     return 0

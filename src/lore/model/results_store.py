@@ -302,9 +302,14 @@ class MemoryDeleted(MemoryResult, frozen=True, kw_only=True):
 
 
 class MemoryWiped(MemoryResult, frozen=True, kw_only=True):
-    """`lore memory wipe --json`: what was taken away, in all and by agent; the audit log stays."""
+    """`lore memory wipe --json`: what was taken away, in all and by agent; the audit log stays.
+
+    `entries` counts texts and topics, `sessions` those that the texts were learnt from.
+    """
 
     agent: str | None
+    entries: int
+    sessions: int
     counts: dict[str, int]
     agents: dict[str, dict[str, int]]
 

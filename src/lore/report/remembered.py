@@ -99,9 +99,19 @@ def write_deleted(result: MemoryDeleted, out: Console) -> None:
 
 
 def write_wiped(result: MemoryWiped, out: Console) -> None:
-    """Write how much was taken away, by kind."""
+    """Write how much was taken away, and from how many sessions; by kind."""
+    out.print(line(("wiped ", "bold"), _extent(result)))
+
+
+def wipe_question(result: MemoryWiped) -> str:
+    """Return what a person is asked before it is taken away."""
+    return f"wipe {_extent(result)}, in {result.store}? It cannot be restored. [y/N] "
+
+
+def _extent(result: MemoryWiped) -> str:
     whose = f"user {named(result.user)}" + (f", agent {named(result.agent)}" if result.agent is not None else "")
-    out.print(line(("wiped ", "bold"), f"{whose}: {_sums(result.counts, zeros=True)}"))
+    entries = f"{result.entries:,} {'entry' if result.entries == 1 else 'entries'}"
+    return f"{whose}: {entries} of {counted(result.sessions, 'session')} ({_sums(result.counts, zeros=True)})"
 
 
 def write_audit(result: MemoryAudit, out: Console) -> None:

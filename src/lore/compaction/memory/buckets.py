@@ -214,9 +214,10 @@ def _delete(store: Store, session_id: str) -> tuple[str, ...]:
 
 
 class Wiped(NamedTuple):
-    """What a wipe took away, by agent and kind."""
+    """What a wipe takes away, by agent and kind, and the sessions that it was learnt from."""
 
     agents: dict[str, dict[str, int]]
+    sessions: frozenset[str] = frozenset()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -240,20 +241,27 @@ def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
             break
     else:
         raise StoreError(BUSY, hint=HINT_WIPE)
-    counts: dict[str, dict[str, int]] = {}
+    found = to_wipe(store, user, agent)
+    _delete(store, anchor)
+    for summary in store.list():
+        if summary.session_id.startswith(f"{anchor}/"):
+            _delete(store, summary.session_id)
+    return found
+
+
+def to_wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
+    """Return what a wipe would take away by now; memory that cannot be read is counted as none. Changes nothing."""
+    counts, sessions = dict[str, dict[str, int]](), set[str]()
     for name in owners(store).get(user, ()):
         if agent in (None, name):
             try:
                 place = _place(store, Bucket(user, name))
             except StoreError:
                 place = None
-            lines = () if place is None or place.data is None else place.data.events[1:]
-            counts[name] = known_of(lines).counts()
-    _delete(store, anchor)
-    for summary in store.list():
-        if summary.session_id.startswith(f"{anchor}/"):
-            _delete(store, summary.session_id)
-    return Wiped(counts)
+            known = known_of(() if place is None or place.data is None else place.data.events[1:])
+            counts[name] = known.counts()
+            sessions.update(entry.session_id for entry in known.entries.values() if entry.session_id is not None)
+    return Wiped(counts, frozenset(sessions))
 
 
 def owners(store: Store) -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,18 @@ from msgspec.structs import replace
 
 from lore.compaction.commands import NESTED, is_nested
 from lore.compaction.memory.agent_memory import LEARNT, WINDOW, AgentMemory
-from lore.compaction.memory.buckets import AuditRecord, audit_log, change, last_failure, note_audit, owners, read, wipe
+from lore.compaction.memory.buckets import (
+    AuditRecord,
+    Wiped,
+    audit_log,
+    change,
+    last_failure,
+    note_audit,
+    owners,
+    read,
+    to_wipe,
+    wipe,
+)
 from lore.compaction.memory.extraction import asking
 from lore.compaction.memory.identities import Bucket, bucket, good_agent, good_user, is_reserved, refusal
 from lore.compaction.memory.records import (
@@ -198,7 +209,21 @@ def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: 
     found = wipe(store, named, scope)
     if any(found.counts.values()):
         note_audit(store, named, AuditRecord(at=now, op="wipe", agent=scope, removed=found.counts), tell)
-    return MemoryWiped(store=store.url, user=named, agent=scope, counts=found.counts, agents=found.agents)
+    return _wiped(store, named, scope, found)
+
+
+def wiping(store: Store, user: str | None, agent: str | None) -> MemoryWiped:
+    """Return what `wiped` would take away by now; changes nothing."""
+    named = good_user(user)
+    scope = None if agent is None else good_agent(agent)
+    return _wiped(store, named, scope, to_wipe(store, named, scope))
+
+
+def _wiped(store: Store, user: str, agent: str | None, found: Wiped) -> MemoryWiped:
+    return MemoryWiped(
+        store=store.url, user=user, agent=agent, entries=sum(found.counts.values()), sessions=len(found.sessions),
+        counts=found.counts, agents=found.agents,
+    )  # fmt: skip
 
 
 NO_MODEL = (
