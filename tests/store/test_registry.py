@@ -18,7 +18,7 @@ def test_a_scheme_is_known_in_any_case():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "session.jsonl", "C:\\logs\\a.jsonl", "http://x/y", "s3://b/k", ":memory:", "a:b"]
+    "text", ["", "session.jsonl", "C:\\logs\\a.jsonl", "http://x/y", "gs://b/k", ":memory:", "a:b"]
 )
 def test_what_names_no_store_is_none(text):
     assert scheme_of(text) is None

@@ -7,6 +7,7 @@ that is one, and from there forwards; what `settle` asks of earlier events is re
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
@@ -45,24 +46,17 @@ class LogState(Summary, frozen=True, kw_only=True):
 Notes: TypeAlias = SessionData | LogState  # which have what a record says of its session beside the events
 
 
-class Log:
-    """A session's log that is open and locked, as it was when it was opened; what `settle` looks at."""
-
-    def __init__(self, descriptor: int, path: str, known: tuple[tuple[int, ...], LogState] | None = None) -> None:
-        """Take an open file, and the state that it had at a stamp."""
-        self.descriptor = descriptor
-        self.path = path
-        self.stamp = stamp_of(os.fstat(descriptor))
-        self.size = self.stamp[0]
-        self._part: Part | None = None
-        self._known = known[1] if known is not None and known[0] == self.stamp else None
+class LogView(ABC):
+    """A session as `settle` looks at it, by its state and the part of its log that is asked for."""
 
     @property
+    @abstractmethod
     def state(self) -> LogState:
         """The session's state; raises DamagedError."""
-        if self._known is None:
-            self._known = self._state(self._tail())
-        return self._known
+
+    @abstractmethod
+    def part(self, after: int) -> Part:
+        """Return the events that came after a number, perhaps with some before; raises DamagedError."""
 
     @property
     def head(self) -> Head:
@@ -90,8 +84,26 @@ class Log:
         start = after + 1 - part.first
         return part.lines[start : start + count]
 
+
+class Log(LogView):
+    """A session's log that is open and locked, as it was when it was opened."""
+
+    def __init__(self, descriptor: int, path: str, known: tuple[tuple[int, ...], LogState] | None = None) -> None:
+        """Take an open file, and the state that it had at a stamp."""
+        self.descriptor = descriptor
+        self.path = path
+        self.stamp = stamp_of(os.fstat(descriptor))
+        self.size = self.stamp[0]
+        self._part: Part | None = None
+        self._known = known[1] if known is not None and known[0] == self.stamp else None
+
+    @property
+    def state(self) -> LogState:
+        if self._known is None:
+            self._known = self._state(self._tail())
+        return self._known
+
     def part(self, after: int) -> Part:
-        """Return the events that came after a number, perhaps with some before; raises DamagedError."""
         if self._part is None or self._part.first > after + 1:
             record = next((record for record in self._records() if record.after <= after), None) if after else None
             self._part = self._checked(self.read(record))
@@ -221,7 +233,7 @@ def whole_bytes(events: Sequence[bytes], digests: Sequence[bytes], notes: Notes)
     byte = log = len(events[0]) + 1
     at: int | None = None
     used = activity(events[:1])
-    for start, end in _groups(events):
+    for start, end in groups(events):
         lines = events[start:end]
         used = activity(lines, used)
         base = digests[start - 1].hex()
@@ -232,8 +244,8 @@ def whole_bytes(events: Sequence[bytes], digests: Sequence[bytes], notes: Notes)
         log += sum(map(len, lines)) + len(lines)
 
 
-def _groups(events: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of events behind one record each, at least one."""
+def groups(events: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of events, the first one apart, behind one record each: at least one range."""
     start, held = 1, 0
     for place in range(1, len(events)):
         held += len(events[place])

@@ -28,11 +28,12 @@ _PLACES = {
     "sqlite": ("lore.store.sqlite", "Sqlite"),
     "postgresql": ("lore.store.postgres", "Postgres"),
     "postgres": ("lore.store.postgres", "Postgres"),
+    "s3": ("lore.store.objects", "Objects"),
 }
 GROUP = "lore.stores"
 STORES: dict[str, Callable[[str, Tell], Store]] = {}  # what other packages publish
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
-HINT = "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE"
+HINT = "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, s3://BUCKET/PREFIX"
 
 
 def scheme_of(url: str) -> str | None:

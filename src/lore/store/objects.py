@@ -1,0 +1,368 @@
+"""`s3://BUCKET/PREFIX?endpoint=…`: sessions as objects of a bucket, for machines that share no server but it.
+
+Any service that speaks S3's protocol and honours conditional writes (`If-None-Match: *`, `If-Match`), which a new store
+tries out before anything is kept in it. Below the prefix:
+
+    lore-store.json                 says that it is lore's, and of which version
+    heads/NAME                      a session: how far it is stored, and the latest bytes of its log (`objects_log`)
+    parts/NAME/BORN/…               what of its log came before, written once, never changed
+    checkpoints/NAME/BORN           a folded state
+    clients/KEY                     which session a client means
+
+What is promised, where the service keeps what S3 does (what it acknowledged is durable, a read sees the last write):
+- a delta is one write of the session's object, on the condition that it is what was read: whole or not at all, and
+  durable when the call returns. Of two writers on one base one wins, the other gets ConflictError, as everywhere;
+  writers of different sessions never meet. A write whose answer was lost is looked at, and not done twice;
+- a reader sees a session as it was at one moment, the newest that was acknowledged before its call began.
+
+What is not: `delete` takes forks one by one, each at once, so that one who looks meanwhile may find some of them gone;
+a fork that is made meanwhile stays. `list` and `verify` see each session at a moment of its own. Whoever may read the
+bucket reads every session, and may see in the keys what they are called.
+
+Costs in requests: a save that goes on from this object's last look 1, after somebody else's 3, and 1 more for each
+part; the first of a store 7 more, of an open one none. An object of a session holds 128 KiB of its log at most, which
+each save sends again, and 110 bytes for each part of 128 KiB and more; no part is larger than 4 MiB and one event.
+Loading: 1, and the parts, 16 at a time. Listing: 1 for each thousand sessions, and 1 for each that changed since this
+object listed it. What is deleted leaves some 200 bytes, without which a writer that does not know could go on with it.
+
+Threads: any method from any of them; no call waits for another. Fork: open a store behind it, not before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from secrets import token_hex
+
+import msgspec
+from msgspec.structs import replace
+
+from lore.store.base import (
+    Checkpoint,
+    ConflictError,
+    Damage,
+    DamagedError,
+    DeltaRow,
+    Head,
+    Salvaged,
+    SessionData,
+    SessionDelta,
+    Summary,
+    Tell,
+    UnknownSessionError,
+    Verified,
+)  # fmt: skip
+from lore.store.deltas import checked, digests_of, same_header, settle, with_forks
+from lore.store.jsonl_folder import name_of
+from lore.store.jsonl_log import LogState
+from lore.store.jsonl_records import checkpoint_bytes, is_sealed, on_one_line, read_checkpoint, sealed
+from lore.store.lines import (
+    NOTHING,
+    activity,
+    good_id,
+    is_id,
+    note,
+    put_together,
+    read_header,
+    rows_of,
+)  # fmt: skip
+from lore.store.objects_client import Client, Object, TakenError, UnansweredError, connected, is_stamped
+from lore.store.objects_log import FRONT, ObjectLog, Stored, front_of, packed, stored_of
+from lore.store.objects_sessions import Change, SessionObjects, Tries, folder_of, key_of
+
+GRACE = 24 * 3600.0  # seconds after which a part that no session names was left by a writer that died
+
+
+class _Bound(msgspec.Struct):
+    client_key: str
+    session_id: str
+    born: str
+    check: str = ""
+
+
+class Objects:
+    """A store of objects below a prefix."""
+
+    def __init__(self, client: Client, tell: Tell) -> None:
+        """Look at the store's stamp; raises FormatError where it is a newer lore's, StoreError."""
+        self.url = client.url
+        self._client = client
+        self._tell = tell
+        self._fronts: dict[str, tuple[str, Summary | None]] = {}
+        self._sessions = SessionObjects(client, tell)
+
+    @classmethod
+    def open(cls, url: str, tell: Tell) -> Objects:
+        """Open `s3://BUCKET/PREFIX?endpoint=…&region=…`; raises StoreError, FormatError."""
+        return cls(connected(url), tell)
+
+    # sessions
+
+    def create(self, header: bytes) -> Head:
+        found = read_header(header)
+        data = SessionData(session_id=found.session_id, head=NOTHING, events=(found.line,), project_id=found.project_id,
+                           created_at=found.at)  # fmt: skip
+
+        def begin(stored: Stored | None) -> tuple[Head, Change | None]:
+            if stored is not None and stored.state is not None:
+                log = self._sessions.log(stored, stored.state)
+                return same_header(log.header(), found, log.head), None
+            return self._saved(data, stored)
+
+        return self._sessions.write(found.session_id, begin)
+
+    def load(self, session_id: str, *, after: int = 0) -> SessionData:
+        after = max(0, after)
+
+        def ask(log: ObjectLog) -> SessionData:
+            part = log.part(after) if after < log.head.number else None
+            events = () if part is None else tuple(part.lines[max(0, after + 1 - part.first) :])
+            return log.state.data(events, after + 1, log.metadata)
+
+        return self._sessions.read(session_id, ask)
+
+    def save(self, data: SessionData) -> Head:
+        return self._sessions.write(data.session_id, lambda stored: self._saved(data, stored))
+
+    def _saved(self, data: SessionData, stored: Stored | None) -> tuple[Head, Change | None]:
+        """Decide what a session that is saved in full adds to what is stored."""
+        state = None if stored is None else stored.state
+        digests = digests_of(data.events)
+        header = checked(data, None if state is None else state.head, digests)
+        number = 0 if state is None else state.head.number
+        head = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
+        fresh = LogState(
+            session_id=header.session_id, head=NOTHING, size=0, end=0, torn=0, is_ended=True, metadata=b"{}",
+            metadata_at=None, parent_session_id=header.parent_session_id, user_id=header.user_id,
+            agent_id=header.agent_id,
+        )  # fmt: skip
+        notes = replace(
+            state or fresh, project_id=data.project_id, leaf_id=data.leaf_id, metadata=on_one_line(data.metadata),
+            created_at=data.created_at, updated_at=data.updated_at,
+        )  # fmt: skip
+        if notes == state and number == head.number:
+            return head, None
+        if stored is None or state is None:  # the header stands before every record
+            first, used = header.line + b"\n", activity((header.line,))
+            begun = replace(
+                fresh, head=Head(1, digests[0].hex(), NOTHING.note), size=len(first), end=len(first), **used._asdict()
+            )
+            before = Stored("", token_hex(8), begun, (), first)
+            number = 1
+        else:
+            before = stored
+        return head, self._changed(before, notes, data.events[number:], digests[number:])
+
+    def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
+        def add(stored: Stored | None) -> tuple[Head, Change | None]:
+            if stored is None or stored.state is None:
+                raise UnknownSessionError(session_id, self.url)
+            settled = settle(delta, self._sessions.log(stored, stored.state))
+            if settled.is_empty:
+                return settled.head, None
+            notes = replace(
+                stored.state, leaf_id=settled.leaf_id, metadata=on_one_line(settled.metadata),
+                created_at=delta.created_at or stored.state.created_at,
+                updated_at=delta.updated_at or stored.state.updated_at,
+            )  # fmt: skip
+            return settled.head, self._changed(stored, notes, settled.lines, settled.digests)
+
+        return self._sessions.write(session_id, add)
+
+    def _changed(
+        self, stored: Stored, notes: LogState, lines: Sequence[bytes], digests: Sequence[bytes]
+    ) -> Change:  # fmt: skip
+        """Put events and notes behind what is stored."""
+        state, pieces = stored.extended(notes, lines, digests)
+        then, parts = packed(stored, pieces, lambda: token_hex(16))
+        folder = folder_of("parts", state.session_id, stored.born)
+        return Change(
+            then._replace(state=state, write=token_hex(8)), {f"{folder}/{name}": data for name, data in parts.items()}
+        )
+
+    def delete(self, session_id: str) -> tuple[str, ...]:
+        if not self._exists(session_id):
+            raise UnknownSessionError(session_id, self.url)
+        gone = with_forks(session_id, {found.session_id: found.parent_session_id for found in self.list()})
+        for name in gone:
+            self._sessions.bury(name)
+        return gone
+
+    def _exists(self, session_id: str) -> bool:
+        """Tell whether a session is there, be it damaged."""
+        try:
+            found = self._sessions.look(session_id)
+        except DamagedError:
+            return True
+        return found is not None and found.stored.state is not None
+
+    def list(self, project_id: str | None = None) -> Sequence[Summary]:
+        """List the sessions; one that is damaged is told, and left out. See above for what it costs."""
+        self._sessions.ready()
+        if not self._sessions.is_stamped and not is_stamped(self._client):
+            self._tell(f"{self.url} holds no store yet")
+        found = [summary for summary in self._summaries() if summary is not None]
+        found.sort(key=lambda summary: summary.session_id)
+        return [summary for summary in found if project_id is None or summary.project_id == project_id]
+
+    def _summaries(self) -> Iterator[Summary | None]:
+        """Yield what each session's object says; None where it was deleted. Damaged ones are told and left out."""
+        listed = list(self._client.listed("heads/"))
+        new = [each.key for each in listed if self._fronts.get(each.key, ("", None))[0] != (each.e_tag or "-")]
+        fetched = dict(zip(new, self._client.get_each(new, most=FRONT), strict=True))
+        for each in listed:
+            if each.key not in fetched:
+                yield self._fronts[each.key][1]
+            elif (found := fetched[each.key]) is not None:
+                try:
+                    summary = self._summary(each.key, found)
+                except DamagedError as error:
+                    self._tell(f"{error.where}: {error.message}; it is not listed")
+                    continue
+                self._fronts[each.key] = found.e_tag, summary
+                yield summary
+
+    def _summary(self, key: str, found: Object) -> Summary | None:
+        front = front_of(found.data, f"{self.url} {key}")
+        if front is None and (whole := self._client.get(key)) is not None:
+            state = stored_of(whole.data, f"{self.url} {key}").state
+            return None if state is None else state.summary
+        return None if front is None else front.summary
+
+    def move(self, session_id: str, project_id: str) -> None:
+        good_id(project_id, "project id")
+
+        def change(stored: Stored | None) -> tuple[None, Change | None]:
+            if stored is None or stored.state is None:
+                raise UnknownSessionError(session_id, self.url)
+            if stored.state.project_id == project_id:
+                return None, None
+            return None, self._changed(stored, replace(stored.state, project_id=project_id), (), ())
+
+        self._sessions.write(session_id, change)
+
+    def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
+        data = self.load(session_id)
+        return put_together(session_id, data.project_id, rows_of(data.events))
+
+    # clients, checkpoints
+
+    def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
+        good_id(client_key, "client key")
+        born = self._sessions.named(session_id).stored.born
+        text = msgspec.json.encode(_Bound(client_key, session_id, born)).removesuffix(b',"check":""}')
+        key, data = f"clients/{name_of(client_key)}", sealed(text)
+        tries = Tries()
+        while True:
+            found = self._client.get(key)
+            other = None if found is None else self._meant(found, client_key)
+            if other == session_id:
+                return
+            if other is not None and not replace:
+                raise ConflictError(f"the client is bound to session {other!r}", hint="replace it if that is meant")
+            try:
+                if found is None:
+                    self._client.create(key, data)
+                else:
+                    self._client.replace(key, data, found.e_tag)
+            except (TakenError, UnansweredError) as error:
+                tries.again(error)
+            else:
+                return
+
+    def resolve(self, client_key: str) -> str | None:
+        """Return the session that a client means, and that is there; see `Store`. Costs two requests."""
+        self._sessions.ready()
+        found = self._client.get(f"clients/{name_of(client_key)}") if is_id(client_key) else None
+        return None if found is None else self._meant(found, client_key)
+
+    def _meant(self, found: Object, client_key: str) -> str | None:
+        """Return the session of a binding, None where it was deleted since."""
+        try:
+            bound = msgspec.json.decode(found.data if is_sealed(found.data) else b"", type=_Bound)
+        except ValueError:
+            raise DamagedError(
+                f"what says which session client {client_key!r} means is damaged",
+                hint="bind the client anew, with replace",
+            ) from None
+        there = self._sessions.look(bound.session_id)
+        lives = there is not None and there.stored.state is not None and there.stored.born == bound.born
+        return bound.session_id if lives else None
+
+    def checkpoint(self, session_id: str) -> Checkpoint | None:
+        born = self._sessions.named(session_id).stored.born
+        found = self._client.get(folder_of("checkpoints", session_id, born))
+        return read_checkpoint(None if found is None else found.data)
+
+    def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
+        born = self._sessions.named(session_id).stored.born
+        self._client.put(folder_of("checkpoints", session_id, born), checkpoint_bytes(checkpoint))
+
+    # the store
+
+    def verify(self, session_id: str | None = None) -> Verified:
+        self._sessions.ready()
+        if session_id is not None:
+            if not self._exists(session_id):
+                raise UnknownSessionError(session_id, self.url)
+            keys = [key_of(session_id)]
+        else:
+            keys = [each.key for each in self._client.listed("heads/")]
+        results = [found for key in keys if (found := self._verified(key)) is not None]
+        return Verified(
+            len(results), sum(found.events for found in results), tuple(each for one in results for each in one.damage)
+        )
+
+    def _verified(self, key: str) -> Verified | None:
+        """Recompute every digest of a session; None where it was deleted."""
+        place = f"{self.url} {key}"
+        try:
+            found = self._client.get(key)
+            stored = None if found is None else stored_of(found.data, place)
+            if stored is None or stored.state is None:
+                return None
+            if key_of(stored.state.session_id) != key:
+                message = f"the object says it is session {stored.state.session_id!r}"
+                return Verified(1, 0, (Damage(None, None, place, message, "all events"),))
+            events, damage = self._sessions.log(stored, stored.state).damage()
+        except DamagedError as error:
+            return Verified(1, 0, (Damage(None, None, place, error.message, "the events in its parts"),))
+        return Verified(1, events, tuple(damage))
+
+    def salvage(self, session_id: str) -> Salvaged:
+        return self._sessions.read(session_id, ObjectLog.salvaged)
+
+    def vacuum(self) -> int:
+        """Remove parts and checkpoints that no session names, a day after they were written."""
+        self._sessions.ready()
+        old = time.time() - GRACE
+        left = [each for kind in ("parts/", "checkpoints/") for each in self._client.listed(kind)
+                if each.modified.timestamp() < old]  # fmt: skip
+        named: dict[str, frozenset[str] | None] = {}
+        gone = list[str]()
+        size = 0
+        for each in left:
+            name = each.key.split("/")[1]
+            if name not in named:
+                named[name] = self._named_parts(name)
+            keys = named[name]
+            if keys is not None and each.key not in keys:
+                gone.append(each.key)
+                size += each.size
+        self._client.delete(gone)
+        return size
+
+    def _named_parts(self, name: str) -> frozenset[str] | None:
+        """Return the keys that a session's object stands for; None where that cannot be known."""
+        found = self._client.get(f"heads/{name}")
+        try:
+            stored = None if found is None else stored_of(found.data, f"{self.url} heads/{name}")
+        except DamagedError:
+            return None
+        if stored is None or stored.state is None:
+            return frozenset()
+        folder = f"parts/{name}/{stored.born}"
+        return frozenset((*(f"{folder}/{part.name}" for part in stored.parts), f"checkpoints/{name}/{stored.born}"))
+
+    def close(self) -> None:
+        self._sessions.is_closed = True

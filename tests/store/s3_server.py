@@ -1,0 +1,219 @@
+"""A service of objects for tests, in this process: what S3 does with conditions, and what goes wrong on the way to it.
+
+    with ObjectServer() as server:
+        url = server.url("bucket/prefix")        # of a store; a bucket is there once a URL names it
+        server.requests                          # (method, key) of each request, in order
+        server.fail = lambda request: "lost"     # what happens to requests from here on; None: nothing
+
+It speaks as much of S3's protocol as lore's client uses: PUT with `If-None-Match: *` and `If-Match`, GET with ranges
+and `If-None-Match`, DELETE of one and of several, listing in pages. Signatures are not checked, only that there is one.
+Each object is kept in memory, under one lock: what S3 promises of reads and writes holds. Failures:
+
+- `refused`: 503 before anything is done;   `lost`: done, and the connection closed without an answer
+- `error`: done, then 500;                  `torn`: the answer breaks off in its middle
+- `denied`: 403;                            a number: done after so many seconds
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from hashlib import md5
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "a secret for tests"}
+PAGE = 20  # keys of a page, where S3 has a thousand
+
+
+class Request(NamedTuple):
+    """One request, as failures are chosen by it."""
+
+    method: str
+    key: str
+    headers: dict[str, str]
+
+
+class Kept(NamedTuple):
+    """An object."""
+
+    data: bytes
+    e_tag: str
+    modified: float
+
+
+Fail = Callable[[Request], "str | float | None"]
+
+
+class ObjectServer:
+    """Buckets in memory behind a socket of this machine."""
+
+    def __init__(self, *, conditions: bool = True) -> None:
+        self.objects: dict[str, dict[str, Kept]] = {}
+        self.requests: list[tuple[str, str]] = []
+        self.fail: Fail = lambda _: None
+        self.conditions = conditions
+        self.lock = threading.Lock()
+        handler = type("Handler", (_Handler,), {"service": self})
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+    @property
+    def endpoint(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def url(self, place: str) -> str:
+        """Return the URL of a store; its bucket is there from here on."""
+        self.objects.setdefault(place.partition("/")[0], {})
+        return f"s3://{place}?endpoint={self.endpoint}&region=us-east-1"
+
+    @contextmanager
+    def counted(self) -> Iterator[list[tuple[str, str]]]:
+        """Collect the requests made meanwhile."""
+        start, found = len(self.requests), list[tuple[str, str]]()
+        yield found
+        found += self.requests[start:]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    service: ObjectServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+    def _handle(self) -> None:
+        parts = urlsplit(self.path)
+        bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
+        query = parse_qs(parts.query, keep_blank_values=True)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.service.requests.append((self.command, key or "?" + parts.query.partition("&")[0]))
+        failure = self.service.fail(Request(self.command, key, headers))
+        if failure == "refused":
+            return self._answer(503, _error("SlowDown"))
+        if failure == "denied" or "authorization" not in headers:
+            return self._answer(403, _error("AccessDenied"))
+        if isinstance(failure, float):
+            time.sleep(failure)
+        with self.service.lock:
+            answer = self._done(bucket, key, query, headers, body)
+        if failure == "lost":
+            self.close_connection = True
+            return None
+        return (
+            self._answer(500, _error("InternalError"))
+            if failure == "error"
+            else self._answer(*answer, torn=failure == "torn")
+        )
+
+    do_GET = do_PUT = do_DELETE = do_POST = do_HEAD = _handle  # noqa: N815 - names of the library
+
+    def _answer(
+        self, status: int, body: bytes = b"", headers: dict[str, str] | None = None, *, torn: bool = False
+    ) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2] if torn else body)
+        if torn:
+            self.close_connection = True
+
+    def _done(
+        self, bucket: str, key: str, query: dict[str, list[str]], headers: dict[str, str], body: bytes
+    ) -> tuple[int, bytes, dict[str, str]]:
+        objects = self.service.objects.get(bucket)
+        if objects is None:
+            return 404, _error("NoSuchBucket"), {}
+        if self.command == "GET" and not key:
+            return 200, _list(objects, query), {}
+        if self.command == "POST":
+            names = [_unescaped(name) for name in re.findall(r"<Key>(.*?)</Key>", body.decode())]
+            for name in names:
+                objects.pop(name, None)
+            gone = "".join(f"<Deleted><Key>{escape(name)}</Key></Deleted>" for name in names)
+            return 200, f'<?xml version="1.0"?><DeleteResult>{gone}</DeleteResult>'.encode(), {}
+        if self.command == "DELETE":
+            objects.pop(key, None)
+            return 204, b"", {}
+        if self.command == "PUT":
+            return self._put(objects, key, headers, body)
+        return self._get(objects.get(key), headers)
+
+    def _put(
+        self, objects: dict[str, Kept], key: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, bytes, dict[str, str]]:
+        known = objects.get(key)
+        if self.service.conditions:
+            if headers.get("if-none-match") == "*" and known is not None:
+                return 412, _error("PreconditionFailed"), {}
+            if "if-match" in headers and known is None:
+                return 404, _error("NoSuchKey"), {}
+            if "if-match" in headers and known is not None and headers["if-match"] != known.e_tag:
+                return 412, _error("PreconditionFailed"), {}
+        e_tag = f'"{md5(body).hexdigest()}"'  # noqa: S324 - as S3 makes one
+        objects[key] = Kept(body, e_tag, time.time())
+        return 200, b"", {"ETag": e_tag}
+
+    def _get(self, found: Kept | None, headers: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
+        if found is None:
+            return 404, _error("NoSuchKey"), {}
+        modified = datetime.fromtimestamp(found.modified, UTC)
+        told = {"ETag": found.e_tag, "Last-Modified": modified.strftime("%a, %d %b %Y %H:%M:%S GMT")}
+        if headers.get("if-none-match") == found.e_tag:
+            return 304, b"", told
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", headers.get("range", ""))
+        if wanted is None:
+            return 200, found.data, told
+        start, end = int(wanted[1]), min(int(wanted[2]) + 1, len(found.data))
+        if start >= len(found.data):
+            return 416, _error("InvalidRange"), {}
+        told["Content-Range"] = f"bytes {start}-{end - 1}/{len(found.data)}"
+        return 206, found.data[start:end], told
+
+
+def _list(objects: dict[str, Kept], query: dict[str, list[str]]) -> bytes:
+    prefix, token = query.get("prefix", [""])[0], query.get("continuation-token", [""])[0]
+    keys = sorted(key for key in objects if key.startswith(prefix) and key > token)
+    page, rest = keys[:PAGE], keys[PAGE:]
+    text = "".join(
+        f"<Contents><Key>{escape(key)}</Key><Size>{len(objects[key].data)}</Size>"
+        f"<ETag>{escape(objects[key].e_tag)}</ETag>"
+        f"<LastModified>{datetime.fromtimestamp(objects[key].modified, UTC):%Y-%m-%dT%H:%M:%S.000Z}</LastModified>"
+        "</Contents>"
+        for key in page
+    )
+    more = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if rest else ""
+    return (
+        f"<ListBucketResult><KeyCount>{len(page)}</KeyCount><IsTruncated>{str(bool(rest)).lower()}</IsTruncated>"
+        f"{text}{more}</ListBucketResult>"
+    ).encode()
+
+
+def _unescaped(text: str) -> str:
+    for name, char in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&")):
+        text = text.replace(name, char)
+    return text
+
+
+def _error(code: str) -> bytes:
+    return f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>{code}</Message></Error>'.encode()
