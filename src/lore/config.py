@@ -25,15 +25,20 @@ from lore.model.codes import Reader
 from lore.prompt.base import Rules
 
 MOST_BYTES = 1024 * 1024  # of a settings file: a device has no end
+LABEL = 100  # characters of a label
 
 
 class Check(Policy, frozen=True):
-    """`[check]`: the budgets of a run, what findings count as, and whom they speak to (`reader`; None: by format)."""
+    """`[check]`: the budgets of a run, what findings count as, and whom they speak to (`reader`; None: by format).
+
+    `tail_labels` are labels that a program's own text opens with, beside those that lore knows (LORE149, LORE151).
+    """
 
     min_reuse: float | None = None
     max_breaks: int | None = None
     max_lost_tokens: int | None = None
     reader: Reader | None = None
+    tail_labels: tuple[str, ...] = ()
 
     @property
     def budgets(self) -> Budgets:
@@ -47,7 +52,14 @@ class Check(Policy, frozen=True):
 
     def fault(self) -> str:
         """Say what is wrong with these settings; empty where nothing is."""
+        odd = next((label for label in self.tail_labels if not _is_label(label)), None)
+        if odd is not None:
+            return f"tail_labels: {odd!r} is no label: one line, 2 to {LABEL} characters without white space around"
         return self.budgets.fault() or super().fault()
+
+
+def _is_label(text: str) -> bool:
+    return 2 <= len(text) <= LABEL and text == text.strip() and len(text.splitlines()) == 1
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -129,7 +129,8 @@ def dated_rules(loaded: Loaded) -> Dated:
 
     simulate, file = loaded.settings.simulate, loaded.file
     rules = Path(simulate.rules or "")
-    return Dated(str(rules if file is None else file.parent / rules) if simulate.rules else "", simulate.tolerance)
+    path = str(rules if file is None else file.parent / rules) if simulate.rules else ""
+    return Dated(path, simulate.tolerance, loaded.settings.check.tail_labels)
 
 
 def tail_policy(given: str | None, configured: Policy) -> Policy:

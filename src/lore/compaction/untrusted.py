@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 from lore.compaction.base import BYTES_PER_TOKEN, SourceText
 from lore.errors import LoreError
+from lore.model.labels import CONTEXT_REFRESH
 
 TRUNCATED = "…[truncated]"
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
@@ -68,7 +69,7 @@ def truncated(text: str, cap_tokens: int) -> str:
 
 def heading(at: float) -> str:
     """Return the first line of outside context; `at` in seconds since 1970."""
-    return f"[Context refresh — {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC]"
+    return f"{CONTEXT_REFRESH} — {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC]"
 
 
 def context_refresh(answers: Iterable[SourceText], *, session_id: str, key: bytes, at: float) -> str:

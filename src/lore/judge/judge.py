@@ -111,12 +111,15 @@ class Judge:
     """Judge the turns of one recording.
 
     `rules` gives the rules in force, `tolerance` the share of a prompt by which a billed read may fall short of its
-    prediction. With `quick` a pair without a cause is not made: for those who ask nothing of it.
+    prediction, `labels` what opens a program's own text besides what lore knows. With `quick` a pair without a cause is
+    not made: for those who ask nothing of it.
     """
 
-    def __init__(self, rules: Callable[[], Rules], *, tolerance: float = 0.02, quick: bool = False) -> None:
+    def __init__(
+        self, rules: Callable[[], Rules], *, tolerance: float = 0.02, quick: bool = False, labels: tuple[str, ...] = ()
+    ) -> None:
         self._chained = Chained(lambda: rules().habits)
-        self._rules = ChainRules(rules, tolerance)
+        self._rules = ChainRules(rules, tolerance, labels)
         self._levels: _DeferredLevels | None = None  # of transcripts alone
         self._quick = quick
         self._dated = rules
@@ -223,17 +226,17 @@ def _by_levels(foreseen: Predicted, turn: Turn) -> bool:
 class ChainRules:
     """Ask the rules that follow whole chains; those of a chain are made when its first turn comes."""
 
-    def __init__(self, rules: Callable[[], Rules], tolerance: float) -> None:
+    def __init__(self, rules: Callable[[], Rules], tolerance: float, labels: tuple[str, ...] = ()) -> None:
         self._rules: dict[str, list[TurnRule]] = {}
         self._dated = rules
-        self._tolerance = tolerance
+        self._tolerance, self._labels = tolerance, labels
         self._between: tuple[Beside, Reads] | None = None  # what the chains of a recording know of one another
         self._heads: dict[int, int] = {}
 
     def _made(self) -> list[TurnRule]:
         beside, reads = self._between = self._between or (Beside(), Reads())
         own: list[TurnRule] = [
-            Laws(self._dated), ReadShort(self._dated, self._tolerance, beside), Unread(reads),
+            Laws(self._dated, self._labels), ReadShort(self._dated, self._tolerance, beside), Unread(reads),
             UnderMinimum(self._dated, self._heads),
         ]  # fmt: skip
         return [*own, *(make() for make in TURN_RULES.values())]

@@ -36,7 +36,7 @@ from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of
-from lore.prefix.volatile import LONGEST, is_reminder, surely_varies
+from lore.prefix.volatile import LONGEST, made_by_program, volatile_before_history
 
 MOST_BREAKPOINTS = 4
 _VOLATILE: dict[str, str] = {
@@ -71,10 +71,13 @@ class _Call(NamedTuple):
 
 
 class Laws:
-    """Follow the turns of one chain and remember where they break a law; `rules` gives the dated rules in force."""
+    """Follow the turns of one chain and remember where they break a law; `rules` gives the dated rules in force.
 
-    def __init__(self, rules: Callable[[], Rules]) -> None:
-        self._rules = rules
+    `labels` are those of the settings, by which a program's own text is known besides those of `model/labels.py`.
+    """
+
+    def __init__(self, rules: Callable[[], Rules], labels: tuple[str, ...] = ()) -> None:
+        self._rules, self._labels = rules, labels
         self._held: dict[str, _BrokenLaw] = {}
         self._calls: list[_Call] = []
         self._head: tuple[Segment, ...] = ()
@@ -142,7 +145,7 @@ class Laws:
                 continue
             if len(segment.data) > _LARGE:
                 continue
-            found = surely_varies(block_of(segment, b"").text or "")
+            found = volatile_before_history(block_of(segment, b"").text or "", self._labels)
             if found is None:
                 continue
             shown = VolatileText(found.what, printable(mask(found.text)[:80]))
@@ -175,7 +178,7 @@ class Laws:
         if block.kind != "text" or block.text is None:
             return
         text = block.text[:LONGEST]
-        if is_reminder(text) or surely_varies(text) is not None:
+        if made_by_program(text, self._labels):
             self._say(
                 Code.TEXT_AFTER_TOOL_RESULT, turn, "messages", segment.path, ProgramText(printable(mask(text)[:60]))
             )

@@ -28,6 +28,7 @@ from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.evidence import EditedByProvider, MessagesTakenBack, SummaryFound, TailReplaced
 from lore.model.jsonslice import table
+from lore.model.labels import labelled
 from lore.model.turn import Prompt, Segment
 from lore.prefix.blocks import block_of
 from lore.prefix.likeness import is_models, keeps_system, nearly_same, same_head
@@ -377,7 +378,7 @@ def evidence_of(tail: Tail, per_token: float, billed: int = 0) -> TailReplaced:
 
 
 def _volatile(segments: Sequence[Segment]) -> list[str]:
-    """Name what makes a tail another one each turn: a clock, an id, a token count, recalled memory."""
+    """Name what makes a tail another one each turn: what its labels say, a clock, an id, a token count, a topic."""
     found: list[str] = []
     for segment in segments:
         if segment.kind == "envelope" or len(segment.data) > _LARGE:
@@ -385,8 +386,10 @@ def _volatile(segments: Sequence[Segment]) -> list[str]:
         text = block_of(segment, b"").text or ""
         varies = surely_varies(text)
         clock = varies is None and _CLOCK.search(text) is not None  # it need not vary surely: it was replaced
-        about = topic("", text[:16_384], "")
+        labels = labelled(text)
+        about = None if labels else topic("", text[:16_384], "")
         found += [
+            *[label.holds for label in labels],
             *([varies.what] if varies is not None else ["a clock"] if clock else ()),
             *([about] if about is not None else ()),
         ]

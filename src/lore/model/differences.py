@@ -107,6 +107,14 @@ class BlockMoved(EvidenceFact, frozen=True):
     topic: Varies = ""
 
 
+class WrapperGone(EvidenceFact, frozen=True):
+    """What a program put around a user's text is gone; the text is there. `holds` says what it was, by its labels."""
+
+    path: JsonPath
+    excerpt: Content
+    holds: tuple[Own, ...] = ()
+
+
 class MessagesGone(EvidenceFact, frozen=True):
     """So many messages side by side are gone, from `first` to `last`; the excerpt is of the first."""
 
@@ -195,6 +203,6 @@ class BetasChanged(EvidenceFact, frozen=True):
 
 Difference: TypeAlias = (
     PartialPrompt | BehindBreakpoint | TailWithoutBreakpoint | PromptParted | HeaderChanged | ToolsChanged | TextChanged
-    | BlockChanged | BlockMoved | MessagesGone | Respelled | EmptyMember | IdChanged | ThinkingChanged | ImageChanged
-    | ResultRewritten | ResultSentEarly | ParameterChanged | BetasChanged
+    | BlockChanged | BlockMoved | WrapperGone | MessagesGone | Respelled | EmptyMember | IdChanged | ThinkingChanged
+    | ImageChanged | ResultRewritten | ResultSentEarly | ParameterChanged | BetasChanged
 )  # fmt: skip

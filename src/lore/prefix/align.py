@@ -167,6 +167,9 @@ def _paired(left: Sequence[Group], right: Sequence[Group], *, grows: bool) -> li
     for gap in gaps([message.bytes for message in left], [message.bytes for message in right], grows=grows):
         old, new = left[gap.left.start : gap.left.stop], right[gap.right.start : gap.right.stop]
         end = left[gap.left.start].position if gap.left.start < len(left) else left[-1].end if left else 0
+        if grows and gap.open and len(old) == 1 and new and _alike(old[0], new[0], {}):
+            found.append((old[0], new[0]))  # the last one of the left, in its place: what is new came behind it
+            continue
         i = j = 0
         contents = [[message.content for message in messages] for messages in (old, new)]
         inner = gaps(*contents, grows=grows and gap.open)
@@ -184,7 +187,7 @@ def _paired(left: Sequence[Group], right: Sequence[Group], *, grows: bool) -> li
 
 def _guessed(left: Sequence[Group], right: Sequence[Group], end: int, *, grows: bool) -> list[_Pair]:
     """Pair messages of which none is equal: by their calls, else by their place and role."""
-    if len(left) == len(right) or (grows and len(left) == 1 and right and _alike(left[0], right[0], {})):
+    if len(left) == len(right):
         return list(zip(left, right, strict=False))
     found: list[_Pair] = []
     calls, others = [message.calls for message in left], [message.calls for message in right]

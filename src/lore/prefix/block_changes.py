@@ -36,7 +36,7 @@ from lore.prefix.blocks import (
 )
 from lore.prefix.overlap import excerpt, same_content
 from lore.prefix.texts import LARGEST, TOPICS, Reason, Room, Spelled, of_segments, of_values, reasons
-from lore.prefix.volatile import is_reminder, surely_varies, topic
+from lore.prefix.volatile import is_reminder, surely_varies, topic, wrapping
 
 _HARNESS = frozenset(code for code, _ in TOPICS.values())  # what a program puts in
 # What names an item of the Responses API and is no part of what it says; how a call is named in any API.
@@ -280,6 +280,10 @@ class BlockChanges:
         return [*found, *(codes.values() or [rewritten])]
 
     def _text(self, mismatch: Mismatch, pair: BlockPair, before: str, after: str) -> list[Cause]:
+        wrapper = None if by_model(mismatch.envelope) or self._section != "messages" else wrapping(before, after)
+        if wrapper is not None:
+            shown = excerpt(Segment("messages", "", wrapper.text.encode("utf-8", "replace")), 0, 0, 60)
+            return [self._cause(mismatch, Code.REMINDER_MOVED, d.WrapperGone(pair.left.path, shown, wrapper.holds))]
         why = reasons(before, after, self._room) if pair.fits else [Reason(None)]
         found = [self._reason(mismatch, pair, reason) for reason in why]
         if (pair.left.data[:1] == b'"') != (pair.right.data[:1] == b'"') and (

@@ -39,6 +39,7 @@ from lore.prefix.likeness import (
     is_models,
     keeps_system,
     latest_answer,
+    loses_wrapper,
     resembles,
     same_head,
     same_system,
@@ -234,6 +235,7 @@ class Chains:
             or self._shortened(request)
             or self._replied(request)
             or next((chain for chain in self._recent(request) if resembles(chain.prompt, request.prompt)), None)
+            or self._unwrapped(request)
         )
 
     def _begin_alike(self, request: _Request) -> Iterator[_Chain]:
@@ -333,6 +335,23 @@ class Chains:
             return None
         alike = (chain for chain in self._recent(request) if same_system(chain.prompt, request.prompt))
         return next((chain for chain in alike if keys & self._replies.of(chain.name)), None)
+
+    def _unwrapped(self, request: _Request) -> _Chain | None:
+        """Return the conversation whose first message lost what a program had put around it, if its reply is unknown.
+
+        A reply that is known and stands not in the request shows another conversation.
+        """
+        if request.beside:
+            return None
+        alike = (chain for chain in self._recent(request) if same_system(chain.prompt, request.prompt))
+        return next(
+            (
+                chain
+                for chain in alike
+                if loses_wrapper(chain.prompt, request.prompt) and not self._replies.of(chain.name)
+            ),
+            None,
+        )
 
     def _restarted(self, request: _Request) -> str:
         """Name the chain that a request restarts without tools; empty where it restarts none."""

@@ -30,9 +30,10 @@ from lore.model.jsonslice import table
 from lore.model.providers import place_in, provider_of
 from lore.model.turn import Exchange, Output, Prompt, Segment, Streamed
 from lore.model.vector import common_prefix, common_suffix
-from lore.prefix.blocks import HEADER, is_header
+from lore.prefix.blocks import HEADER, block_of, is_header
 from lore.prefix.overlap import same_content
 from lore.prefix.tools import is_deferred, name_of
+from lore.prefix.volatile import wrapping
 
 ROOM = 8 * 1024 * 1024  # bytes of replies that are not read
 ANSWERS_WITHIN = 128  # segments in which answers are sought, from a request's beginning or its end
@@ -168,6 +169,18 @@ def resembles(left: Prompt, right: Prompt) -> bool:
     if all(_alike_words(*pair) and same_content(*pair) for pair in pairs[:_LOOKED_AT]):
         return True  # another serialiser wrote it
     return len(pairs) == 1 and nearly_same(*pairs[0])
+
+
+def loses_wrapper(left: Prompt, right: Prompt) -> bool:
+    """Tell whether the right goes on from the left's only text, without what a program had put around it."""
+    pairs = [pair for pair in zip(left.messages, right.messages, strict=False) if pair[0].kind != "envelope"]
+    if len(right.messages) <= len(left.messages) or len(pairs) != 1:
+        return False
+    old, new = pairs[0]
+    if not DISTINCT <= len(new.data) < len(old.data):
+        return False
+    before, after = (block_of(side, b"").text for side in (old, new))
+    return before is not None and after is not None and wrapping(before, after) is not None
 
 
 def _alike_words(left: Segment, right: Segment) -> bool:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from lore.model.codes import Code
 from lore.model.differences import Varies
+from lore.model.labels import MEMORY_RECALL, Holds, labelled
 from lore.model.vector import common_prefix, common_suffix
 
 LONGEST = 65_536  # characters; a difference that is larger is no clock
@@ -180,11 +181,21 @@ _BEFORE, _AFTER = 96, 160  # characters around a sign that belong to what it is 
 # Signs begin with a letter that stands for itself, so that they are found at the speed of a search for it.
 _MINUTES, _EPOCH = re.compile(r":[0-9][0-9]"), re.compile(r"1[5-9][0-9]{8}")
 _NOW = re.compile(
-    r"\b(?:(?:current|present|local|server|request|system) (?:date and |date/|date & )?time|time now|time of day"
-    r"|time is|right now|now is|timestamp|generated at|as of now|clock)\b[^\n]{0,40}?(?<!\d)"
+    r"\b(?:(?:current|present|local|server|request|system)[ _-](?:date and |date/|date & |date[_-]?)?(?:time|utc)"
+    r"|time now|time of day|time is|right now|now is|(?:now|utc)[_-](?:utc|now)|timestamp|generated at|as of now"
+    r"|clock)\b[^\n]{0,40}?(?<!\d)"
     r"(?:\d{1,2}:\d{2}(?::\d{2})?|1[5-9]\d{8}(?:\d{3})?\b)",
     re.IGNORECASE,
 )
+# A date with a time of day that fills a line, alone or behind what it is the time of.
+_ISO = re.compile(
+    r"^[ \t>*#(\[-]{0,8}(?:<[\w-]{1,40}>|(?:now|utc|today|date|time|datetime|date and time|it is)[ \t]*[:=]?[ \t]*)?"
+    r"\d{4}-\d{2}-\d{2}[t ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:[ ]?(?:z|utc|gmt)|[+-]\d{2}:?\d{2})?"
+    r"(?:</[\w-]{1,40}>)?[)\].,;]{0,2}[ \t\r]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_TAGGED = re.compile(r"<([A-Za-z][\w:.-]{0,60})\b[^>\n]{0,200}>.*</\1>", re.DOTALL)
+_STAMPED = re.compile(r"[\s(\[]{0,4}\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2})?")
 _EXAMPLE = re.compile(r"\b(?:e\.g\.|for example|example|such as|format|like)", re.IGNORECASE)
 _ID_SIGNS = (re.compile(r"id"), re.compile(r"token"), re.compile(r"nonce"))
 _DIGIT = re.compile(r"\d")
@@ -212,7 +223,7 @@ def surely_varies(text: str) -> VolatileWord | None:
     low = text[:LONGEST].lower()
     for what, signs, pattern in _SURE:
         for at in islice(signs(low), _PLACES):
-            match = pattern.search(text[max(0, at - _BEFORE) : at + _AFTER])
+            match = pattern.search(text, max(0, at - _BEFORE), at + _AFTER)
             if match is not None and not (pattern is _NOW and _EXAMPLE.search(match.group())):
                 return VolatileWord(what, match.group())
     return None
@@ -239,6 +250,7 @@ def _tokens(low: str) -> Iterator[int]:
 
 _SURE: tuple[tuple[str, Callable[[str], Iterator[int]], re.Pattern[str]], ...] = (
     ("a clock", _clocks, _NOW),
+    ("a clock", _clocks, _ISO),
     ("the id of one request", _ids, _REQUEST_ID),
     ("a count of tokens left", _tokens, _LEFT),
 )
@@ -261,7 +273,7 @@ _GIT_HEAD = re.compile(
 )
 _MEMORY_HEAD = re.compile(
     r"(?i)\bmemor(?:y|ies)\b|\bknowledge(?: base)?\b|\bretriev(?:ed|al)\b|\brecall(?:ed)?\b|\bremembered\b|\brag\b"
-    r"|\b(?:relevant|additional|provided|reference|background|project|user|search|session|loaded)[ _-]"
+    r"|\b(?:relevant|additional|provided|reference|background|project|user|search|session|loaded|working)[ _-]"
     r"(?:context|documents?|snippets?|notes|results|passages|facts|preferences)\b|^<?/?(?:context|documents?|facts|notes)\b"
     r"|\bclaude\.?md\b|\bagents\.md\b|\b(?:context|documents|passages) *$"
 )
@@ -280,8 +292,11 @@ _REMINDER = re.compile(
 def topic(before: str, left: str, right: str) -> str | None:
     """Name what a difference is about: `git`, `memory`, or nothing that is known.
 
-    It stands under the text `before`; its own first line may be a heading, too.
+    It stands under the text `before`; its own first line may be a heading, too. What a program recalled says so,
+    whatever lines it has.
     """
+    if any(_recalls(text[:_LOOK_BACK]) for text in (left, right)):
+        return "memory"
     for text in (left, right):
         if _GIT_LINE.search(text, 0, _LOOK_BACK) or _TREE_LINE.search(text, 0, _LOOK_BACK):
             return "git"
@@ -315,6 +330,57 @@ def _headings(before: str) -> list[str]:
     return [text for text in (label, title, *(text for _, text in reversed(tags))) if text]
 
 
+class Wrapped(NamedTuple):
+    """What a program put around a user's text: the text itself, and what it holds, as far as its labels say."""
+
+    text: str
+    holds: tuple[Holds, ...] = ()
+
+
+def wrapping(left: str, right: str) -> Wrapped | None:
+    """Return what a program put before or behind a text that stands alone on the right; None where there is no such.
+
+    It is known by a tag around it, or by labels: a user's own words that are gone show neither.
+    """
+    own = right.strip()
+    if not own or len(right) >= len(left) or len(left) > LONGEST:
+        return None
+    whole = left.strip()
+    if whole.endswith(own):
+        rest = whole[: -len(own)].strip()
+    elif whole.startswith(own):
+        rest = whole[len(own) :].strip()
+    else:
+        return None
+    holds = tuple([label.holds for label in labelled(rest)])
+    return Wrapped(rest, holds) if holds or is_reminder(rest) or _TAGGED.fullmatch(rest) else None
+
+
+def _recalls(text: str) -> bool:
+    return MEMORY_RECALL in text and any(label.holds == "recalled memory" for label in labelled(text))
+
+
 def is_reminder(text: str) -> bool:
     """Tell whether a text says that no user wrote it: a reminder, the state of an environment, a hook's output."""
     return _REMINDER.search(text.lstrip()[:300]) is not None
+
+
+def made_by_program(text: str, more: tuple[str, ...] = ()) -> bool:
+    """Tell whether a text in the user's role shows that no user wrote it: a reminder, a label, a clock.
+
+    A time that it opens with is one, too, as programs stamp what they say. `more` are labels of the settings.
+    """
+    return (
+        is_reminder(text)
+        or bool(labelled(text, more))
+        or _STAMPED.match(text) is not None
+        or surely_varies(text) is not None
+    )
+
+
+def volatile_before_history(text: str, more: tuple[str, ...] = ()) -> VolatileWord | None:
+    """Find what a system prompt holds that belongs behind the history: what surely varies, else what a tail says."""
+    found = surely_varies(text)
+    if found is None and (label := next(iter(labelled(text, more)), None)) is not None:
+        found = VolatileWord(label.holds, label.line)
+    return found

@@ -21,14 +21,15 @@ from typing import NamedTuple
 
 from lore.model.canonical import text_of
 from lore.model.events import Layer
+from lore.model.labels import KNOWLEDGE_UPDATE
 from lore.model.shortened import cut, token
 from lore.model.state import Fact
 
 LISTED, LISTED_CHARS, NAMED = 3, 500, 12
 FIRST_CHARS = 900
 _WHOSE = "is put in by this system, not by the user; it is later than what {} says, and needs no answer of its own"
-ANNOUNCED = f"knowledge updates: text that opens with [knowledge update {{}}] {_WHOSE.format('this prompt')}"
-UNANNOUNCED = f"[knowledge update] This text {_WHOSE.format('the text before it')}."
+ANNOUNCED = f"knowledge updates: text that opens with {KNOWLEDGE_UPDATE} {{}}] {_WHOSE.format('this prompt')}"
+UNANNOUNCED = f"{KNOWLEDGE_UPDATE}] This text {_WHOSE.format('the text before it')}."
 HEADING = "## Long-term Knowledge"
 _PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+| ?[0-9]{1,3}| +|[^\S\n]|\n|[^\s]")
 _VOWELS = re.compile("[aeiouyAEIOUY]")
@@ -62,7 +63,7 @@ def pinned_text(
 def delta_text(session_id: str | None, news: News, ids: Mapping[str, str], budget: int) -> str:
     """Render a durable delta; `ids` are the ids as they are shown, None stands for a token that was not announced."""
     kept, rest = _packed(_in_order(news.changed), ids, budget)
-    opening = UNANNOUNCED if session_id is None else f"[knowledge update {token(session_id)}]"
+    opening = UNANNOUNCED if session_id is None else f"{KNOWLEDGE_UPDATE} {token(session_id)}]"
     parts = [opening, *map(_news_of, news.layers)]
     if kept:
         parts.append("\n".join([HEADING, *_lines(kept, ids)]))

@@ -108,6 +108,13 @@ def _moved(change: d.BlockMoved) -> str:
     return f"{topic}{change.path}: {_BLOCK[change.block]} {_MOVED[change.change]}: …{change.excerpt}…"
 
 
+def _unwrapped(change: d.WrapperGone) -> str:
+    holds = f" ({', '.join(change.holds)})" if change.holds else ""
+    return (
+        f"{change.path}: what was put around the user's text{holds} is gone, the text stands alone: {change.excerpt}…"
+    )
+
+
 def _gone(change: d.MessagesGone) -> str:
     return f"{change.count:,} messages are gone, {change.first} to {change.last}: …{change.excerpt}…"
 
@@ -183,6 +190,7 @@ DIFFERENCES: dict[type[EvidenceFact], Callable[[Any], str]] = {
     d.TextChanged: _text,
     d.BlockChanged: _block,
     d.BlockMoved: _moved,
+    d.WrapperGone: _unwrapped,
     d.MessagesGone: _gone,
     d.Respelled: _respelled,
     d.EmptyMember: _empty,

@@ -32,11 +32,13 @@ from lore.recording.opening import Options
 class Dated(NamedTuple):
     """Which dated rules verdicts are made by; small enough to travel. `path`: a user's file; empty: the packaged ones.
 
-    `tolerance` is the share of a prompt by which a billed read may fall short of its prediction.
+    `tolerance` is the share of a prompt by which a billed read may fall short of its prediction; `labels` are those of
+    a program's own text that the settings add (`check.tail_labels`).
     """
 
     path: str = ""
     tolerance: float = Simulate().tolerance
+    labels: tuple[str, ...] = ()
 
     def known(self) -> None:
         """Raise LoreError for a user's file that cannot be read; where there is none, nothing is read."""
@@ -49,7 +51,7 @@ class Dated(NamedTuple):
 
     def judge(self, *, quick: bool = False) -> Judge:
         """Make a judge of one recording; rules are read when they are first asked for."""
-        return Judge(self.rules, tolerance=self.tolerance, quick=quick)
+        return Judge(self.rules, tolerance=self.tolerance, quick=quick, labels=self.labels)
 
 
 PACKAGED = Dated()
