@@ -172,7 +172,7 @@ def patch_tool_call(chain: Chain, event: PatchToolCall) -> Problems:
         item.output if is_absent(event.output) else event.output,
         item.error if is_absent(event.error) else event.error,
         item.detail if is_absent(event.detail) else event.detail,
-        item.response_id,
+        item.response_id, item.raw,
     )  # fmt: skip
     _put(chain, index, place, changed)
     return ()

@@ -25,10 +25,18 @@ class _Shape(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_fiel
     """What items and blocks have in common: told apart by `type`, and strict about their fields."""
 
 
-class TextBlock(_Shape, frozen=True, tag="text"):
-    """Text; `text` is a JSON string."""
+class RawBlock(_Shape, frozen=True, omit_defaults=True, tag="raw"):
+    """A block of a provider's own shape, verbatim; `dialect` is whose, None: its shape tells."""
+
+    json: Raw
+    dialect: str | None = None
+
+
+class TextBlock(_Shape, frozen=True, omit_defaults=True, tag="text"):
+    """Text; `text` is a JSON string. `raw` is the block as its provider gave it, where that says more."""
 
     text: Raw
+    raw: RawBlock | None = None
 
 
 class ThinkingBlock(_Shape, frozen=True, omit_defaults=True, tag="thinking"):
@@ -43,12 +51,6 @@ class ImageBlock(_Shape, frozen=True, tag="image"):
 
     media_type: str
     data: Raw
-
-
-class RawBlock(_Shape, frozen=True, tag="raw"):
-    """A block of a provider's own shape, verbatim."""
-
-    json: Raw
 
 
 Block: TypeAlias = TextBlock | ThinkingBlock | ImageBlock | RawBlock
@@ -75,7 +77,10 @@ class AssistantMessage(_Shape, frozen=True, omit_defaults=True, tag="assistant_m
 
 
 class ToolCall(_Shape, frozen=True, omit_defaults=True, tag="tool_call"):
-    """A tool call together with its result; `output` is a JSON string or an array of blocks, `error` a string."""
+    """A tool call together with its result; `output` is a JSON string or an array of blocks, `error` a string.
+
+    `raw` is the call as its provider gave it, where that says more than name and input.
+    """
 
     uuid: str
     call_id: str
@@ -86,6 +91,7 @@ class ToolCall(_Shape, frozen=True, omit_defaults=True, tag="tool_call"):
     error: Raw = NULL
     detail: Raw = NULL
     response_id: str | None = None
+    raw: RawBlock | None = None
 
 
 class CompactDivider(_Shape, frozen=True, omit_defaults=True, tag="compact_divider"):

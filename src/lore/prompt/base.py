@@ -13,7 +13,7 @@ How to add one: write a class with the members of `Dialect` in `dialects/`, add 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Raw, Struct
@@ -29,7 +29,8 @@ class Unit(Struct, frozen=True, gc=False):
     """Something said: by the user, by the model (with the calls it makes), or by its tools (`results`).
 
     With `joins` it extends the last message where that is not the model's, instead of opening one;
-    `origin` says where it came from; `message` is the provider's own message that was recorded of it, if there is one.
+    `origin` says where it came from; `message` is the provider's own message that was recorded of it, if there is one;
+    `before` has for each call how many of the blocks stand before it, where it is not all of them.
     """
 
     role: Role
@@ -38,6 +39,17 @@ class Unit(Struct, frozen=True, gc=False):
     joins: bool = False
     origin: str = ""
     message: bytes = b""
+    before: tuple[int, ...] = ()
+
+    @property
+    def parts(self) -> Iterator[Block | ToolCall]:
+        """Blocks and calls in the order in which they were said."""
+        at = 0
+        for call, count in zip(self.calls, self.before or (len(self.blocks),) * len(self.calls), strict=True):
+            yield from self.blocks[at:count]
+            at = count
+            yield call
+        yield from self.blocks[at:]
 
 
 class Place(Struct, frozen=True, gc=False):

@@ -141,24 +141,30 @@ def _units_of(group: list[Item]) -> tuple[Unit, ...]:
 
 
 def _said(role: Role, blocks: tuple[Block, ...], origin: str) -> tuple[Unit, ...]:
-    kept = tuple([block for block in blocks if type(block) is not TextBlock or not is_blank(block.text)])
+    kept = tuple(_kept(blocks))
     return (Unit(role, kept, origin=origin),) if kept else ()
+
+
+def _kept(blocks: tuple[Block, ...]) -> list[Block]:
+    return [block for block in blocks if type(block) is not TextBlock or not is_blank(block.text)]
 
 
 def _response(group: list[Item]) -> tuple[Unit, ...]:
     blocks: list[Block] = []
     calls: list[ToolCall] = []
+    before: list[int] = []
     for item in group:
         if type(item) is ToolCall:
             calls.append(item)
+            before.append(len(blocks))
         elif type(item) is AssistantMessage:
-            blocks.extend((TextBlock(item.text),) if not is_absent(item.text) else item.blocks or ())
-    message = _said("assistant", tuple(blocks), "assistant") if blocks else ()
-    if not calls:
-        return message
-    made = tuple(calls)
-    spoken = message[0].blocks if message else ()
-    return (Unit("assistant", spoken, made, origin="assistant"), Unit("results", (), made, origin="tool"))
+            blocks.extend(_kept((TextBlock(item.text),) if not is_absent(item.text) else item.blocks or ()))
+    spoken, made = tuple(blocks), tuple(calls)
+    if not made:
+        return (Unit("assistant", spoken, origin="assistant"),) if spoken else ()
+    places = tuple(before) if before[0] < len(spoken) else ()
+    answer = Unit("assistant", spoken, made, origin="assistant", before=places)
+    return answer, Unit("results", (), made, origin="tool")
 
 
 def inserted(insert: Insert) -> tuple[Unit, ...]:
@@ -349,3 +355,4 @@ _PARTS: dict[str, tuple[Callable[[Any], str], bool]] = {
     "restart_notice": (_labelled(labels.RESTART_NOTICE), False),
     "extra": (_texts, True),
 }
+CONTEXT = tuple(_PARTS)

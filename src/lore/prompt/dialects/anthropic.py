@@ -48,7 +48,9 @@ class Anthropic(Body):
     said = frozenset((
         "text", "image", "document", "search_result", "thinking", "redacted_thinking", "tool_use", "tool_result",
     ))  # fmt: skip
-    words = Words(lambda text: b'{"type":"text","text":' + text + b"}", own=None, image=_image, thinking=_thinking)
+    words = Words(
+        lambda text: b'{"type":"text","text":' + text + b"}", own=None, image=_image, thinking=_thinking, name=name
+    )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
         if "messages" not in body:
@@ -74,21 +76,26 @@ class Anthropic(Body):
         return b"{" + made + (b"" if breakpoint is None else b',"cache_control":' + breakpoint) + b"}"
 
     def render(self, unit: Unit, place: Place) -> Rendered:
-        parts = self.words.all(unit.blocks, [])
-        if unit.calls:
-            parts += map(self._result if unit.role == "results" else _call, unit.calls)
+        omitted: list[str] = []
+        if unit.role == "results":
+            results = [self._result(call, omitted) for call in unit.calls]
+            parts = [*self.words.all(unit.blocks, omitted), *results]
+        else:
+            parts = self.words.answer(unit, _call, omitted)
+        if not parts:
+            return Rendered((), place, tuple(omitted))
         role = "user" if unit.role == "results" else unit.role
         joins = unit.joins and place.role == role
         number, first = (place.messages - 1, place.blocks) if joins else (place.messages, 0)
         segments = segments_of(parts, f"messages[{number}].content", "messages", "block", self.keys, first)
         if not joins:
             segments.insert(0, Segment("messages", f"messages[{number}]", f'"role":"{role}"'.encode(), "envelope"))
-        return Rendered(tuple(segments), Place(number + 1, role, first + len(parts)))
+        return Rendered(tuple(segments), Place(number + 1, role, first + len(parts)), tuple(omitted))
 
-    def _result(self, call: ToolCall) -> bytes:
+    def _result(self, call: ToolCall, omitted: list[str]) -> bytes:
         output, failed = outcome(call)
         if output[:1] == b"[":
-            output = b"[" + b",".join(self.words.all(blocks_of(output), [])) + b"]"
+            output = b"[" + b",".join(self.words.all(blocks_of(output), omitted)) + b"]"
         end = b',"is_error":true}' if failed else b"}"
         return b'{"type":"tool_result","tool_use_id":' + encode(call.call_id) + b',"content":' + output + end
 

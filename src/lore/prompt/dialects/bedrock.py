@@ -29,6 +29,7 @@ from lore.prompt.dialects.content import (
     function_of,
     outcome,
     output_blocks,
+    own_bytes,
 )  # fmt: skip
 from lore.prompt.dialects.messages import Body, Writing, joined, listed, segments_of, write_body
 
@@ -81,6 +82,7 @@ class Bedrock(Body):
         own=lambda own: _is_block(own) and [*own] != [_POINT],  # a point is a breakpoint, not content
         image=_image,
         thinking=_thinking,
+        name=name,
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
@@ -112,8 +114,7 @@ class Bedrock(Body):
     def render(self, unit: Unit, place: Place) -> Rendered:
         writing = Writing(self.root, place)
         parts = [self._result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
-        breakpoints = self._say(unit.blocks, parts, writing.omitted)
-        parts += map(_call, unit.calls if unit.role != "results" else ())
+        breakpoints = self._say(unit.blocks if unit.role == "results" else unit.parts, parts, writing.omitted)
         writing.merge("assistant" if unit.role == "assistant" else "user", parts)
         for segment, breakpoint in zip(writing.segments[-len(parts) :], breakpoints, strict=False):
             segment.breakpoint = breakpoint or segment.breakpoint
@@ -131,13 +132,17 @@ class Bedrock(Body):
         own = table(segment.data) or {}
         return "reasoningContent" not in own and own.get("text") != b'""'
 
-    def _say(self, blocks: tuple[Block, ...], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
-        """Write blocks behind the parts before them; returns the cache points behind each part.
+    def _say(self, said: Iterable[Block | ToolCall], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
+        """Write blocks and calls behind the parts before them; returns the cache points behind each part.
 
         A point with nothing before it, or with another one behind it, holds for nothing and is named.
         """
         breakpoints: list[bytes | None] = [None] * len(parts)
-        for block in blocks:
+        for block in said:
+            if isinstance(block, ToolCall):
+                parts.append(own_bytes(block.raw, self.name) or _call(block))
+                breakpoints.append(None)
+                continue
             point = _point_in(bytes(block.json)) if isinstance(block, RawBlock) else None
             if point is not None and breakpoints:
                 if breakpoints[-1] is not None:

@@ -6,7 +6,7 @@ parts as they were spelled. What a dialect has no words for is named, never drop
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from lore.model.canonical import encode, text_of
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
 from lore.model.jsonslice import array, table
 from lore.model.turn import NO_RESULT
+from lore.prompt.base import Unit
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Words:
     """How a dialect writes blocks: a text (a JSON string), an image (media type, JSON string), thinking.
 
     None: it has no words; so does an image that comes back as None. `own` tells by its members whether a provider's
-    block is one of the dialect's, None takes them all. `unsaid` names images where none can be said.
+    block is one of the dialect's, None takes them all; a block that says whose it is, is one of the dialect of that
+    `name`. `unsaid` names images where none can be said.
     """
 
     text: Callable[[bytes], bytes]
@@ -31,31 +33,48 @@ class Words:
     image: Callable[[str, bytes], bytes | None] | None = None
     thinking: Callable[[ThinkingBlock], bytes] | None = None
     unsaid: str = "image"
+    name: str = ""
 
     def say(self, block: Block, omitted: list[str]) -> bytes | None:
         """Write a block, or name what is left out: a raw block as it stands, or its text alone."""
         made: bytes | None = None
         match block:
-            case TextBlock(text=text):
-                return self.text(bytes(text))
+            case TextBlock(text=text, raw=raw):
+                return own_bytes(raw, self.name) or self.text(bytes(text))
             case ImageBlock(media_type=media, data=data):
                 made = self.image and self.image(media, bytes(data))
                 what = f"{media} image" if self.image else self.unsaid
             case ThinkingBlock():
                 made, what = self.thinking and self.thinking(block), "thinking"
-            case RawBlock(json=raw):
-                if self.own is None:
+            case RawBlock(json=raw, dialect=dialect):
+                if dialect == self.name or (dialect is None and self.own is None):
                     return bytes(raw)
                 own = table(bytes(raw)) or {}
                 text = text_in(own)
-                made, what = bytes(raw) if self.own(own) else text and self.text(text), kind_of(own)
+                is_own = dialect is None and self.own is not None and self.own(own)
+                made, what = bytes(raw) if is_own else text and self.text(text), kind_of(own)
         if made is None:
             omitted.append(what)
         return made
 
-    def all(self, blocks: tuple[Block, ...], omitted: list[str]) -> list[bytes]:
+    def all(self, blocks: Iterable[Block], omitted: list[str]) -> list[bytes]:
         """Write all blocks that there are words for."""
         return [made for block in blocks if (made := self.say(block, omitted)) is not None]
+
+    def answer(self, unit: Unit, call: Callable[[ToolCall], bytes], omitted: list[str]) -> list[bytes]:
+        """Write what a unit says and calls, in order; a call as its provider gave it, else as `call` writes it."""
+        found: list[bytes] = []
+        for part in unit.parts:
+            if isinstance(part, ToolCall):
+                found.append(own_bytes(part.raw, self.name) or call(part))
+            elif (made := self.say(part, omitted)) is not None:
+                found.append(made)
+        return found
+
+
+def own_bytes(raw: RawBlock | None, dialect: str) -> bytes | None:
+    """Return what a provider gave, as it gave it, where it is of this dialect."""
+    return None if raw is None or raw.dialect != dialect else bytes(raw.json)
 
 
 _SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema", "inputSchema")

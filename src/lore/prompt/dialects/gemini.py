@@ -19,7 +19,7 @@ from lore.model.items import ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.prompt.base import IN_CONVERSATION, Place, Rendered, Unit, answers, can, cannot
-from lore.prompt.dialects.content import Words, arguments, described, function_of, outcome, output_blocks
+from lore.prompt.dialects.content import Words, arguments, described, function_of, outcome, output_blocks, own_bytes
 from lore.prompt.dialects.messages import Body, Lists, Writing, object_segments, write_body, write_object
 
 _SYSTEM = ("systemInstruction", "system_instruction")
@@ -30,6 +30,7 @@ _PART = frozenset((
     "functionResponse", "function_response", "executableCode", "executable_code", "codeExecutionResult",
     "code_execution_result",
 ))  # fmt: skip
+_CALLS = ("functionCall", "function_call")
 _RESULT = Words(text=lambda text: text, own=lambda _: False, unsaid="image in a tool result")
 
 
@@ -52,6 +53,7 @@ class Gemini(Body):
         text=lambda text: b'{"text":' + text + b"}",
         own=lambda own: "type" not in own and not _PART.isdisjoint(own),
         image=lambda media, data: b'{"inlineData":{"mimeType":' + encode(media) + b',"data":' + data + b"}}",
+        name=name,
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
@@ -81,9 +83,11 @@ class Gemini(Body):
 
     def render(self, unit: Unit, place: Place) -> Rendered:
         writing = Writing(self.root, place)
-        parts = [_result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
-        parts += self.words.all(unit.blocks, writing.omitted)
-        parts += map(_call, unit.calls if unit.role != "results" else ())
+        if unit.role == "results":
+            parts = [_result(call, writing.omitted) for call in unit.calls]
+            parts += self.words.all(unit.blocks, writing.omitted)
+        else:
+            parts = self.words.answer(unit, _call, writing.omitted)
         writing.merge("model" if unit.role == "assistant" else "user", parts, "parts")
         return writing.done()
 
@@ -154,5 +158,8 @@ def _result(call: ToolCall, omitted: list[str]) -> bytes:
 
 
 def _identity(call: ToolCall) -> bytes:
+    """Write a call's name, and its id: some servers give none, and then a result has none either."""
     named = b'"name":' + encode(call.name)
-    return b'"id":' + encode(call.call_id) + b"," + named if call.call_id else named
+    given = table(own_bytes(call.raw, Gemini.name) or b"") or {}
+    unnamed = bool(given) and all("id" not in (table(given[key]) or {}) for key in _CALLS if key in given)
+    return named if unnamed or not call.call_id else b'"id":' + encode(call.call_id) + b"," + named

@@ -12,10 +12,10 @@ message instead. A model's reasoning goes only as the item that the API itself g
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 from lore.model.canonical import encode
-from lore.model.items import Block, RawBlock, ToolCall
+from lore.model.items import Block, RawBlock, TextBlock, ToolCall
 from lore.model.jsonslice import table
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Segment
@@ -30,6 +30,7 @@ from lore.prompt.dialects.content import (
     kind_of,
     outcome,
     output_blocks,
+    own_bytes,
 )  # fmt: skip
 from lore.prompt.dialects.messages import BREAKPOINT, CACHE_CONTROL, Body, Writing, strip_breakpoints
 
@@ -40,7 +41,8 @@ def _part(kind: bytes, text: bytes) -> bytes:
 
 _text = partial(_part, b"text")
 _RESULT = Words(text=_text, own=lambda _: False, unsaid="image in a tool result")
-_OUTPUT = Words(text=partial(_part, b"output_text"), own=lambda own: kind_of(own) == "refusal")
+_CHAT, _RESPONSES = "openai-chat", "openai-responses"
+_OUTPUT = Words(text=partial(_part, b"output_text"), own=lambda own: kind_of(own) == "refusal", name=_RESPONSES)
 
 
 _EACH = can("each in order; one where the model's chat template takes no more, or one_system_message names it")
@@ -59,7 +61,7 @@ class _OpenAI(Body):
 class OpenAIChat(_OpenAI):
     """Dialect of the Chat Completions API."""
 
-    name: ClassVar = "openai-chat"
+    name: ClassVar = _CHAT
     capabilities: ClassVar = answers({
         SEVERAL_LEADING: _EACH,
         "thinking": cannot("left out: the API has no place for it"),
@@ -74,6 +76,7 @@ class OpenAIChat(_OpenAI):
         text=_text,
         own=lambda own: kind_of(own) in ("image_url", "input_audio", "file", "refusal"),
         image=lambda media, data: b'{"type":"image_url","image_url":{"url":' + data_url(media, data) + b"}}",
+        name=name,
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
@@ -93,12 +96,14 @@ class OpenAIChat(_OpenAI):
             envelope = b'"role":"tool","tool_call_id":' + encode(call.call_id)
             parts = _RESULT.all(output_blocks(outcome(call).output), writing.omitted)
             writing.open("tool", envelope, parts or [_text(b'""')])
-        blocks = self.words.all(unit.blocks, writing.omitted)
+        members = [made for block in unit.blocks if (made := _own_members(block)) is not None]
+        said = (block for block in unit.blocks if _own_members(block) is None) if members else unit.blocks
+        blocks = self.words.all(said, writing.omitted)
         if blocks and (unit.joins or results) and writing.place.role in ("user", "tool"):
             writing.extend(blocks)
-        elif blocks or (unit.calls and not results):
+        elif blocks or members or (unit.calls and not results):
             role = "user" if results else unit.role
-            writing.open(role, f'"role":"{role}"'.encode(), blocks)
+            writing.open(role, b",".join((f'"role":"{role}"'.encode(), *members)), blocks)
         if not results:
             path = f"messages[{place.messages}].tool_calls"
             writing.segments += [
@@ -112,7 +117,22 @@ class OpenAIChat(_OpenAI):
         return segment.origin not in ("assistant", "tool")
 
 
+def _own_members(block: Block) -> bytes | None:
+    """Return what an answer of the API's own said beside content and calls, as members of its message.
+
+    It is recorded as a block that has the message's role and these members; None for any other block.
+    """
+    if not isinstance(block, RawBlock) or block.dialect != _CHAT:
+        return None
+    own = table(bytes(block.json)) or {}
+    own.pop("role", None) if "type" not in own else own.clear()
+    return b",".join([encode(key) + b":" + value for key, value in own.items()]) or None
+
+
 def _tool_call(call: ToolCall) -> bytes:
+    own = own_bytes(call.raw, _CHAT)
+    if own is not None:
+        return own
     function = b'{"name":' + encode(call.name) + b',"arguments":' + _arguments(call) + b"}"
     return b'{"id":' + encode(call.call_id) + b',"type":"function","function":' + function + b"}"
 
@@ -124,7 +144,7 @@ def _arguments(call: ToolCall) -> bytes:
 class OpenAIResponses(_OpenAI):
     """Dialect of the Responses API."""
 
-    name: ClassVar = "openai-responses"
+    name: ClassVar = _RESPONSES
     capabilities: ClassVar = answers({
         SEVERAL_LEADING: _EACH,
         "thinking": cannot("left out, but for the API's own reasoning items, which are written as recorded"),
@@ -140,6 +160,7 @@ class OpenAIResponses(_OpenAI):
         text=partial(_part, b"input_text"),
         own=lambda own: kind_of(own).startswith("input_"),
         image=lambda media, data: b'{"type":"input_image","image_url":' + data_url(media, data) + b"}",
+        name=name,
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
@@ -162,10 +183,14 @@ class OpenAIResponses(_OpenAI):
             self._answer(unit, writing)
             return writing.done()
         for call in unit.calls if unit.role == "results" else ():
-            envelope = b'"type":"function_call_output","call_id":' + encode(call.call_id)
+            custom = kind_of(table(own_bytes(call.raw, self.name) or b"") or {}) == "custom_tool_call"
+            kind = b'"custom_tool_call_output"' if custom else b'"function_call_output"'
+            envelope = b'"type":' + kind + b',"call_id":' + encode(call.call_id)
             parts = self.words.all(output_blocks(outcome(call).output), writing.omitted)
             writing.open("tool", envelope, parts or [self.words.text(b'""')], "output")
-        blocks = self.words.all(unit.blocks, writing.omitted)
+        for block in filter(_is_item, unit.blocks):
+            self._write_item(bytes(block.json), writing)
+        blocks = self.words.all((block for block in unit.blocks if not _is_item(block)), writing.omitted)
         joins = unit.joins or unit.role == "results"  # in the list of the last item, if it is not the model's
         key = {"user": "content", "tool": "output"}.get(writing.place.role) if joins else None
         if blocks and key is not None:
@@ -178,9 +203,12 @@ class OpenAIResponses(_OpenAI):
     def _answer(self, unit: Unit, writing: Writing) -> None:
         """Write what the model said, then its calls; an item of the API's own ends the message before it."""
         in_message = False
-        for block in unit.blocks:
-            item = _own_item(block)
-            part = None if item is not None else _OUTPUT.say(block, writing.omitted)
+        for said in unit.parts:
+            if isinstance(said, ToolCall):
+                item = own_bytes(said.raw, self.name) or _call_item(said)
+            else:
+                item = _own_item(said)
+            part = _OUTPUT.say(said, writing.omitted) if item is None and not isinstance(said, ToolCall) else None
             if item is not None:
                 self._write_item(item, writing)
                 in_message = False
@@ -189,8 +217,6 @@ class OpenAIResponses(_OpenAI):
             elif part is not None:
                 writing.open("assistant", b'"type":"message","role":"assistant"', [part])
                 in_message = True
-        for call in unit.calls:
-            self._write_item(_call_item(call), writing)
 
     def _write_item(self, raw: bytes, writing: Writing) -> None:
         count = writing.place.messages
@@ -202,11 +228,22 @@ class OpenAIResponses(_OpenAI):
         return own.get("type", b"").startswith(b'"input_') and own.get("text") != b'""'
 
 
+def _is_item(block: Block) -> TypeGuard[RawBlock]:
+    """Tell whether a block that is not the model's is an item of its own: the output of a computer's call, for one."""
+    if not isinstance(block, RawBlock) or block.dialect != _RESPONSES:
+        return False
+    return not kind_of(table(bytes(block.json)) or {}).startswith("input_")
+
+
 def _own_item(block: Block) -> bytes | None:
     """Return the item of the API's own that was recorded as a block; None where it is none."""
-    if not isinstance(block, RawBlock):
+    if isinstance(block, TextBlock):
+        return own_bytes(block.raw, _RESPONSES)
+    if not isinstance(block, RawBlock) or block.dialect not in (None, _RESPONSES):
         return None
     raw = bytes(block.json)
+    if block.dialect is not None:
+        return raw
     own = table(raw) or {}
     kind = kind_of(own)
     reasoning = kind == "reasoning" and ("summary" in own or "encrypted_content" in own)
