@@ -1,10 +1,11 @@
-"""The one error that lore raises on purpose.
+"""The one error that lore raises on purpose, and what it says of misspelled names.
 
 Everything else that escapes is a bug and ends in exit code 70. Standard library only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -35,3 +36,18 @@ class LoreError(Exception):
         self.message = message
         self.hint = hint
         self.where = where
+
+
+class MisuseError(LoreError, TypeError):
+    """A program gave what a function of the library cannot take: an unknown field, or an object of the wrong type."""
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "known") -> str:
+    """Return a hint that names what was most likely meant, else all that is known."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for an error
+
+    names = list(known)
+    if not names:
+        return "there are none"
+    near = get_close_matches(str(name)[:80], names, 1, 0.5)
+    return f"did you mean {near[0]!r}?" if near else f"{otherwise}: {', '.join(names)}"

@@ -132,3 +132,37 @@ def place_in(endpoint: str) -> str:
         if endpoint.endswith(stream):
             return endpoint.removesuffix(stream) + whole
     return endpoint
+
+
+class SpokenTo(NamedTuple):
+    """A model pattern (shell style), the dialects in which a provider takes requests for it, since when."""
+
+    model: str
+    dialects: tuple[str, ...]
+    since: str
+    source: str
+
+
+_BOTH = ("openai-responses", "openai-chat")
+SPOKEN_TO: tuple[SpokenTo, ...] = (
+    SpokenTo("claude-*", ("anthropic",), "2026-11", "Anthropic API reference: Messages"),
+    SpokenTo("gemini-*", ("gemini",), "2026-11", "Gemini API reference: generateContent"),
+    *(
+        SpokenTo(f"{region}{owner}.*", ("bedrock",), "2026-11", "Bedrock user guide: models of Converse")
+        for owner in ("amazon", "meta", "cohere", "mistral", "ai21", "deepseek", "qwen", "openai", "writer")
+        for region in ("", "*.")
+    ),
+    SpokenTo("anthropic.*", ("bedrock", "anthropic"), "2026-11", "Bedrock: Converse, and Anthropic's own Messages"),
+    SpokenTo("*.anthropic.*", ("bedrock", "anthropic"), "2026-11", "Bedrock: Converse, and Anthropic's own Messages"),
+    *(
+        SpokenTo(name, _BOTH, "2026-11", "OpenAI API reference: Responses and Chat Completions")
+        for name in ("gpt-*", "o1*", "o3*", "o4*", "chatgpt-*")
+    ),
+    SpokenTo("mistral-*", ("openai-chat",), "2026-11", "Mistral API reference: chat completions"),
+)
+
+
+def dialects_for(model: str) -> tuple[str, ...]:
+    """Return the dialects in which a provider takes requests for a model: one, several, or none that is known."""
+    name = model.rsplit("/", 1)[-1]
+    return next((row.dialects for row in SPOKEN_TO if fnmatchcase(name, row.model)), ())

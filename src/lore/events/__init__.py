@@ -1,0 +1,44 @@
+"""Events, items and blocks of a session log as a program writes them: a typed function for each kind.
+
+    from lore import events
+
+    session.apply(events.append(events.user_message("u1", "What is new?"), at="2026-11-20T10:00:00Z"))
+    session.apply(events.knowledge("add", "release-1", title="Release", content="1.0 is out."))
+
+What a log held before is read with all that it holds (`lore.formats`); what a program writes is strict: a field that
+is unknown or misspelled raises `lore.errors.MisuseError` (a `TypeError` and a `LoreError`) and names the nearest, and
+so does a mapping where an item or a block is due. `event(kind, **fields)` does the same from plain values, for
+programs that have kinds as data. The kind `saved` is a store's own: no program writes it.
+
+Pure, and safe between threads: values are immutable.
+"""
+
+from lore.events.items import assistant_message as assistant_message
+from lore.events.items import image as image
+from lore.events.items import raw as raw
+from lore.events.items import text as text
+from lore.events.items import thinking as thinking
+from lore.events.items import tool_call as tool_call
+from lore.events.items import user_message as user_message
+from lore.events.kinds import append as append
+from lore.events.kinds import cache_reset as cache_reset
+from lore.events.kinds import compact_applied as compact_applied
+from lore.events.kinds import compact_started as compact_started
+from lore.events.kinds import context_persisted as context_persisted
+from lore.events.kinds import knowledge as knowledge
+from lore.events.kinds import layer as layer
+from lore.events.kinds import observed as observed
+from lore.events.kinds import opaque as opaque
+from lore.events.kinds import patch_text as patch_text
+from lore.events.kinds import patch_tool_call as patch_tool_call
+from lore.events.kinds import prompt_delta as prompt_delta
+from lore.events.kinds import remove as remove
+from lore.events.kinds import session_changed as session_changed
+from lore.events.kinds import session_started as session_started
+from lore.events.kinds import tool_result_cleared as tool_result_cleared
+from lore.events.kinds import turn_canceled as turn_canceled
+from lore.events.kinds import turn_completed as turn_completed
+from lore.events.kinds import turn_failed as turn_failed
+from lore.events.kinds import turn_started as turn_started
+from lore.events.kinds import usage as usage
+from lore.events.plain import event as event

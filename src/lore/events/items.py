@@ -1,0 +1,172 @@
+"""Blocks and items of a timeline, a typed function for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias, cast
+
+import msgspec
+from msgspec import Raw
+
+from lore.errors import MisuseError, did_you_mean
+from lore.events.strict import JSON, STATUSES, due, json_of, optional_json, strict, text_json, unknown, word
+from lore.model import items as i
+from lore.model.canonical import encode
+from lore.sdk.objects import plain
+
+Content: TypeAlias = str | Sequence[i.Block]
+SOURCES = ("user", "context_injection", "tick")
+
+
+def block_list(blocks: Iterable[i.Block], field: str) -> tuple[i.Block, ...]:
+    """Return blocks, each looked at."""
+    found = tuple(blocks)
+    for at, block in enumerate(found):
+        due(block, BLOCKS, f"{field}[{at}]", "lore.events.text, thinking, image or raw")
+    return found
+
+
+BLOCKS = (i.TextBlock, i.ThinkingBlock, i.ImageBlock, i.RawBlock)
+ITEMS = (i.UserMessage, i.AssistantMessage, i.ToolCall, i.CompactDivider, i.OpaqueItem)
+
+
+def output_json(value: Content | None, field: str) -> Raw:
+    """Encode a call's output: a text or blocks."""
+    if value is None:
+        return i.NULL
+    if isinstance(value, str):
+        return Raw(encode(value))
+    return Raw(msgspec.json.encode(block_list(value, field)))
+
+
+@strict
+def text(value: str) -> i.TextBlock:
+    """Return a block of text.
+
+    >>> bytes(text("hello").text)
+    b'"hello"'
+    """
+    return i.TextBlock(text_json(value, "text"))
+
+
+@strict
+def thinking(value: str, *, signature: str | None = None) -> i.ThinkingBlock:
+    """Return a block of a model's reasoning, with the provider's signature.
+
+    >>> thinking("so…", signature="c2ln").signature
+    'c2ln'
+    """
+    return i.ThinkingBlock(text_json(value, "thinking"), signature)
+
+
+@strict
+def image(media_type: str, data: str) -> i.ImageBlock:
+    """Return an image; `data` is base64.
+
+    >>> image("image/png", "iVBORw0=").media_type
+    'image/png'
+    """
+    return i.ImageBlock(media_type, text_json(data, "data"))
+
+
+@strict
+def raw(json: JSON, *, dialect: str | None = None) -> i.RawBlock:
+    """Return a block in a provider's own shape, sent as it is while the session keeps that dialect.
+
+    >>> raw({"type": "document", "title": "Report"}, dialect="anthropic").dialect
+    'anthropic'
+    """
+    return i.RawBlock(json_of(json, "json"), dialect)
+
+
+def source_word(source: str, field: str) -> str:
+    """Return a source, if it is no misspelling: there are others than lore's own, and none of them is a person."""
+    if source not in SOURCES and "did you mean" in did_you_mean(source, SOURCES):
+        word(source, SOURCES, field)
+    return source
+
+
+@strict
+def user_message(uuid: str, content: Content, *, source: str = "user") -> i.UserMessage:
+    """Return a message of the user's, or of a harness in the user's place (`context_injection`, `tick`).
+
+    >>> user_message("u1", "What is new?").source
+    'user'
+    """
+    source_word(source, "source")
+    if isinstance(content, str):
+        return i.UserMessage(uuid, text_json(content, "content"), source=source)
+    return i.UserMessage(uuid, blocks=block_list(content, "content"), source=source)
+
+
+@strict
+def assistant_message(
+    uuid: str, content: Content, *, stop_reason: str | None = None, response_id: str | None = None
+) -> i.AssistantMessage:
+    """Return what the model said. Items of one `response_id` are one response.
+
+    >>> assistant_message("a1", [thinking("hm"), text("Nothing.")], response_id="msg_1").response_id
+    'msg_1'
+    """
+    if isinstance(content, str):
+        return i.AssistantMessage(uuid, text_json(content, "content"), None, stop_reason, response_id)
+    return i.AssistantMessage(uuid, i.NULL, block_list(content, "content"), stop_reason, response_id)
+
+
+@strict
+def tool_call(
+    uuid: str, call_id: str, name: str, input: JSON = None, *, status: i.Status = "running",
+    output: Content | None = None, error: str | None = None, detail: JSON = None, response_id: str | None = None,
+    raw: i.RawBlock | None = None,
+) -> i.ToolCall:  # fmt: skip
+    """Return a call that the model made; `patch_tool_call` brings its result.
+
+    >>> tool_call("t1", "toolu_1", "read_file", {"path": "a.py"}).status
+    'running'
+    """
+    word(status, STATUSES, "status")
+    given = json_of({} if input is None else input, "input")
+    said = optional_json(error, "error")
+    return i.ToolCall(
+        uuid, call_id, name, given, status, output_json(output, "output"), said, optional_json(detail, "detail"),
+        response_id, raw,
+    )  # fmt: skip
+
+
+_EXTRAS = ("cache_control", "citations", "prompt_cache_breakpoint")
+_OWN = {"text": ("type", "text"), "raw": ("type", "json", "dialect"), "image": ("type", "media_type", "data"),
+        "thinking": ("type", "text", "signature")}  # fmt: skip
+_THEIRS = {"text": _EXTRAS, "image": ("source",), "thinking": ("thinking",)}  # members of a provider's own shape
+
+
+def block_of(value: object, dialect: str) -> i.Block:
+    """Return the block that a value is: one of lore's, a text, or a mapping in lore's shape or the dialect's own.
+
+    Raises MisuseError for a mapping in lore's shape with a member that it does not have, and names the nearest.
+    """
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, BLOCKS):
+        return value
+    if not isinstance(value, Mapping):
+        value = plain(value)
+    due(value, Mapping, "a block", "lore.events.text, image or raw")
+    own = cast("Mapping[str, JSON]", value)
+    kind = str(own.get("type", ""))
+    if kind not in _OWN or any(name in own for name in _THEIRS.get(kind, ())):
+        return i.RawBlock(json_of(plain(own), "a block"), dialect)
+    for name in own:
+        if name not in _OWN[kind]:
+            raise unknown(f"a block of type {kind!r}", name, _OWN[kind])
+    try:
+        return msgspec.json.decode(bytes(json_of(own, "a block")), type=i.Block)
+    except ValueError as error:
+        raise MisuseError(f"a block of type {kind!r}: {error}") from None
+
+
+def blocks_from(content: object, dialect: str, field: str) -> tuple[i.Block, ...]:
+    """Return the blocks of a list, each as `block_of` has it."""
+    if isinstance(content, Mapping) or not isinstance(content, Iterable):
+        hint = "give a text, or a list of blocks"
+        raise MisuseError(f"{field} is a {type(content).__name__}: {hint}", hint=hint)
+    return tuple([block_of(value, dialect) for value in cast("Iterable[object]", content)])

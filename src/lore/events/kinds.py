@@ -1,0 +1,301 @@
+"""Events of a session log, a typed function for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias, Unpack
+
+from lore.events.items import ITEMS, Content, output_json
+from lore.events.strict import (
+    JSON,
+    STATUSES,
+    Common,
+    context_json,
+    due,
+    id_list,
+    json_of,
+    optional_json,
+    strict,
+    system_json,
+    text_json,
+    tools_json,
+    word,
+)
+from lore.model import events as e
+from lore.model import items as i
+from lore.model.state import SIGNS
+
+Trigger: TypeAlias = Literal["overflow", "manual", "cadence", "gap", "auto"]
+OPS = ("add", "create", "update", "remove")
+WHENS = ("once_at_start", "every_turn")
+TRIGGERS = ("overflow", "manual", "cadence", "gap", "auto")
+
+
+@strict
+def session_started(
+    session_id: str, *, model: str | None = None, dialect: str | None = None, system: str | Sequence[str] | None = None,
+    tools: Sequence[JSON] | Mapping[str, JSON] | None = None, attachments: Sequence[str] = (),
+    params: Mapping[str, JSON] | None = None, user_id: str | None = None, project_id: str | None = None,
+    parent_session_id: str | None = None, **common: Unpack[Common],
+) -> e.SessionStarted:  # fmt: skip
+    """Return the header of a log. Tools without an order, as a mapping by name, are ordered by name.
+
+    >>> session_started("s1", model="claude-opus-5", system="Be brief.").session_id
+    's1'
+    """
+    return e.SessionStarted(
+        session_id=session_id, model=model, dialect=dialect, system=system_json(system), tools=tools_json(tools),
+        attachments=tuple(attachments), params=optional_json(params, "params"), user_id=user_id, project_id=project_id,
+        parent_session_id=parent_session_id, **common,
+    )  # fmt: skip
+
+
+@strict
+def session_changed(
+    *, model: str | None = None, system: str | Sequence[str] | None = None,
+    tools: Sequence[JSON] | Mapping[str, JSON] | None = None, params: Mapping[str, JSON] | None = None,
+    **common: Unpack[Common],
+) -> e.SessionChanged:  # fmt: skip
+    """Return a change of the model, the system prompt, the tools or the parameters, in mid-session.
+
+    >>> session_changed(model="claude-sonnet-5").model
+    'claude-sonnet-5'
+    """
+    return e.SessionChanged(
+        model=model, system=system_json(system), tools=tools_json(tools), params=optional_json(params, "params"),
+        **common,
+    )  # fmt: skip
+
+
+@strict
+def layer(name: str, when: Literal["once_at_start", "every_turn"], text: str, **common: Unpack[Common]) -> e.Layer:
+    """Return a named piece of context: in the system prompt, or in the tail of every turn.
+
+    >>> layer("project", "once_at_start", "The project is a parser.").when
+    'once_at_start'
+    """
+    return e.Layer(name=name, when=word(when, WHENS, "when"), text=text_json(text, "text"), **common)
+
+
+@strict
+def append(item: i.Item, **common: Unpack[Common]) -> e.Append:
+    """Return an item at the end of the timeline.
+
+    >>> append(user_message("u1", "hi")).item.uuid
+    'u1'
+    """
+    due(item, ITEMS, "item", "lore.events.user_message, assistant_message or tool_call")
+    return e.Append(item=item, **common)
+
+
+@strict
+def patch_text(uuid: str, delta_text: str, **common: Unpack[Common]) -> e.PatchText:
+    """Return more text for an assistant's message.
+
+    >>> patch_text("a1", " and more").uuid
+    'a1'
+    """
+    return e.PatchText(uuid=uuid, delta_text=text_json(delta_text, "delta_text"), **common)
+
+
+@strict
+def patch_tool_call(
+    call_id: str, status: i.Status = "completed", *, output: Content | None = None, error: str | None = None,
+    detail: JSON = None, **common: Unpack[Common],
+) -> e.PatchToolCall:  # fmt: skip
+    """Return the result of a call: text or blocks, and what went wrong.
+
+    >>> patch_tool_call("toolu_1", output="60 lines").status
+    'completed'
+    """
+    word(status, STATUSES, "status")
+    return e.PatchToolCall(
+        call_id=call_id, status=status, output=output_json(output, "output"), error=optional_json(error, "error"),
+        detail=optional_json(detail, "detail"), **common,
+    )  # fmt: skip
+
+
+@strict
+def tool_result_cleared(
+    call_ids: Sequence[str], *, placeholder: str | None = None, **common: Unpack[Common]
+) -> e.ToolResultCleared:
+    """Return that old results are replaced by a placeholder.
+
+    >>> tool_result_cleared(["toolu_1"]).call_ids
+    ('toolu_1',)
+    """
+    return e.ToolResultCleared(
+        call_ids=id_list(call_ids, "call_ids"), placeholder=optional_json(placeholder, "placeholder"), **common
+    )
+
+
+@strict
+def remove(uuids: Sequence[str], **common: Unpack[Common]) -> e.Remove:
+    """Return that items are taken back: a rewind, an overflow recovery.
+
+    >>> remove(["u2", "a2"]).uuids
+    ('u2', 'a2')
+    """
+    return e.Remove(uuids=id_list(uuids, "uuids"), **common)
+
+
+@strict
+def compact_started(trigger: Trigger, *, pre_tokens: int | None = None, **common: Unpack[Common]) -> e.CompactStarted:
+    """Return that a compaction began.
+
+    >>> compact_started("manual", pre_tokens=120_000).trigger
+    'manual'
+    """
+    return e.CompactStarted(trigger=word(trigger, TRIGGERS, "trigger"), pre_tokens=pre_tokens, **common)
+
+
+@strict
+def compact_applied(
+    uuid: str, trigger: Trigger, *, summary: str | None = None, preserved_uuids: Sequence[str] | None = None,
+    pre_tokens: int | None = None, post_tokens: int | None = None, **common: Unpack[Common],
+) -> e.CompactApplied:  # fmt: skip
+    """Return a compaction: what it keeps, and the summary of the rest.
+
+    >>> compact_applied("d1", "manual", summary="So far: …", preserved_uuids=["u9"]).preserved_uuids
+    ('u9',)
+    """
+    return e.CompactApplied(
+        uuid=uuid, trigger=word(trigger, TRIGGERS, "trigger"), pre_tokens=pre_tokens, post_tokens=post_tokens,
+        preserved_uuids=None if preserved_uuids is None else id_list(preserved_uuids, "preserved_uuids"),
+        summary=optional_json(summary, "summary"), **common,
+    )  # fmt: skip
+
+
+@strict
+def turn_started(turn: int, *, context: Mapping[str, JSON] | None = None, **common: Unpack[Common]) -> e.TurnStarted:
+    """Return that a model request goes out; `Session.begin_turn` makes this event itself.
+
+    >>> turn_started(1, context={"current_time": "10:00"}).turn
+    1
+    """
+    return e.TurnStarted(turn=turn, context=context_json(context), **common)
+
+
+@strict
+def turn_completed(
+    turn: int, *, usage: e.Billed | None = None, verdict: e.Verdict | None = None, response_id: str | None = None,
+    **common: Unpack[Common],
+) -> e.TurnCompleted:  # fmt: skip
+    """Return that a response is whole, with what was billed.
+
+    >>> turn_completed(1, usage=usage(uncached_tokens=12, read_tokens=900)).usage.read_tokens
+    900
+    """
+    if usage is not None:
+        due(usage, e.Billed, "usage", "lore.events.usage")
+    return e.TurnCompleted(turn=turn, usage=usage, verdict=verdict, response_id=response_id, **common)
+
+
+@strict
+def usage(
+    *, uncached_tokens: int | None = None, read_tokens: int | None = None, write_tokens: int | None = None,
+    output_tokens: int | None = None, write_5m_tokens: int | None = None, write_1h_tokens: int | None = None,
+) -> e.Billed:  # fmt: skip
+    """Return what a response was billed, in lore's counts: uncached means not read from a cache.
+
+    >>> usage(uncached_tokens=12, read_tokens=900, write_tokens=80).write_tokens
+    80
+    """
+    return e.Billed(uncached_tokens, read_tokens, write_tokens, output_tokens, write_5m_tokens, write_1h_tokens)
+
+
+@strict
+def turn_failed(
+    turn: int, *, error: str | None = None, usage: e.Billed | None = None, **common: Unpack[Common]
+) -> e.TurnFailed:
+    """Return that a request failed.
+
+    >>> turn_failed(3, error="overloaded").error
+    'overloaded'
+    """
+    return e.TurnFailed(turn=turn, usage=usage, error=error, **common)
+
+
+@strict
+def turn_canceled(
+    turn: int, *, error: str | None = None, usage: e.Billed | None = None, **common: Unpack[Common]
+) -> e.TurnCanceled:
+    """Return that a request was given up.
+
+    >>> turn_canceled(3).turn
+    3
+    """
+    return e.TurnCanceled(turn=turn, usage=usage, error=error, **common)
+
+
+@strict
+def knowledge(
+    op: Literal["add", "create", "update", "remove"], id: str, *, category: str | None = None,
+    title: str | None = None, content: str | None = None, at: str | None = None,
+) -> e.Knowledge:  # fmt: skip
+    """Return that what a session knows changed. Every chain hears of it.
+
+    >>> knowledge("add", "release-1", title="Release", content="1.0 is out.").id
+    'release-1'
+    """
+    return e.Knowledge(op=word(op, OPS, "op"), id=id, category=category, title=title, content=content, at=at)
+
+
+@strict
+def prompt_delta(
+    seq: int, selector: Mapping[str, JSON], content: JSON = None, *, turn: int | None = None, **common: Unpack[Common]
+) -> e.PromptDelta:
+    """Return a durable prompt delta; `Session.begin_turn` derives those of knowledge itself.
+
+    >>> prompt_delta(0, {"target": "messages", "insert_at": 2}, [{"role": "user", "text": "1.0 is out."}]).seq
+    0
+    """
+    return e.PromptDelta(
+        seq=seq, selector=json_of(selector, "selector"), content=optional_json(content, "content"), turn=turn, **common
+    )
+
+
+@strict
+def context_persisted(turn: int, insert_at: int, content: JSON, **common: Unpack[Common]) -> e.ContextPersisted:
+    """Return a tail that was written into history; `Session.begin_turn` makes this event itself.
+
+    >>> context_persisted(1, 0, [{"role": "user", "text": "[current-time] 10:00"}]).insert_at
+    0
+    """
+    return e.ContextPersisted(turn=turn, insert_at=insert_at, content=json_of(content, "content"), **common)
+
+
+@strict
+def cache_reset(reason: str, **common: Unpack[Common]) -> e.CacheReset:
+    """Return that the prefix is given up on purpose: what is known is pinned anew.
+
+    >>> cache_reset("the cache has expired").reason
+    'the cache has expired'
+    """
+    return e.CacheReset(reason=reason, **common)
+
+
+@strict
+def observed(
+    name: str, *, names: Sequence[str] = (), removed: Sequence[str] = (), before: str = "", after: str = "",
+    version: str = "", **common: Unpack[Common],
+) -> e.Observed:  # fmt: skip
+    """Return a sign of what may have moved the prefix (`lore.model.state.SIGNS` has the names).
+
+    >>> observed("resume").name
+    'resume'
+    """
+    return e.Observed(
+        name=word(name, tuple(SIGNS), "name"), names=tuple(names), removed=tuple(removed), before=before, after=after,
+        version=version, **common,
+    )  # fmt: skip
+
+
+@strict
+def opaque(record: JSON, **common: Unpack[Common]) -> e.OpaqueEvent:
+    """Return a record that is kept verbatim, and says nothing.
+
+    >>> bytes(opaque({"kind": "vendor_note", "n": 1}).record)
+    b'{"kind":"vendor_note","n":1}'
+    """
+    return e.OpaqueEvent(record=json_of(record, "record"), **common)

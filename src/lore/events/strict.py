@@ -1,0 +1,171 @@
+"""What a program writes is strict: names, words and objects are checked, and a misspelling names what was meant.
+
+In: what a caller gave. Out: content as JSON text, or `MisuseError`. Every check costs O(what was given).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import ParamSpec, TypeAlias, TypedDict, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from lore.errors import MisuseError, did_you_mean
+from lore.formats.lines import LONGEST, fault, is_crowded, too_long, too_many
+from lore.model import events as e
+from lore.model import items as i
+from lore.model.canonical import encode
+from lore.prompt.layout import CONTEXT
+
+P = ParamSpec("P")
+R = TypeVar("R")
+JSON: TypeAlias = "None | bool | int | float | str | Sequence[JSON] | Mapping[str, JSON]"
+STATUSES = ("running", "completed", "failed")
+
+
+class Common(TypedDict, total=False):
+    """What every event may carry: when (RFC 3339), in which chain, of which agent."""
+
+    at: str | None
+    chain: str
+    agent_id: str | None
+
+
+_TAKES_MORE = 0x08  # of a function's flags: it has a `**`, here `Common`
+
+
+def named(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function with an answer to a misspelled name: the nearest that it has."""
+    code = function.__code__
+    names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    names += Common.__annotations__ if code.co_flags & _TAKES_MORE else ()
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs:
+            if name not in names:
+                raise unknown(f"{function.__name__}()", name, names)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def strict(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function, `named`, with an answer to a value of a wrong type."""
+    function = named(function)
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        made = function(*args, **kwargs)
+        try:
+            line = msgspec.json.encode(made)
+            msgspec.json.decode(line, type=type(made))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise MisuseError(f"{function.__name__}(): {error}", hint=f"see lore.events.{function.__name__}") from None
+        good_line(line, function.__name__)
+        return made
+
+    return checked
+
+
+def good_line(line: bytes, name: str) -> None:
+    """Raise MisuseError for an event that no reader would take: it is too long, holds too much, or is no text."""
+    reason = too_long() if len(line) > LONGEST else too_many() if is_crowded(line) else fault(line)
+    if reason:
+        raise MisuseError(f"{name} is no line of a log: {reason}", hint="write less content in one event")
+
+
+def unknown(where: str, name: str, names: Iterable[str]) -> MisuseError:
+    """Return the error for a name that is no field, with the nearest that is one."""
+    hint = did_you_mean(name, names)
+    return MisuseError(f"{where} has no field {name!r}: {hint}", hint=hint)
+
+
+def word(value: str, known: Sequence[str], field: str) -> str:
+    """Return a word if it is one of those that mean something."""
+    if value not in known:
+        hint = did_you_mean(value, known) if isinstance(value, str) else f"known: {', '.join(known)}"
+        raise MisuseError(f"{field} {value!r} is none of {', '.join(known)}", hint=hint)
+    return value
+
+
+def due(value: object, kinds: type | tuple[type, ...], field: str, make: str) -> None:
+    """Raise MisuseError where a value is no object of these types; `make` says how one is made."""
+    if not isinstance(value, kinds):
+        hint = f"make one with {make}"
+        raise MisuseError(f"{field} is a {type(value).__name__}, where an object is due: {hint}", hint=hint)
+
+
+def json_of(value: object, field: str) -> Raw:
+    """Encode what a program gave; MisuseError where JSON has no place for it."""
+    try:
+        return Raw(encode(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        hint = "give text, numbers, lists and mappings"
+        raise MisuseError(f"{field} is no JSON: {error}", hint=hint) from None
+
+
+def text_json(value: str, field: str) -> Raw:
+    """Encode a text."""
+    if not isinstance(value, str):
+        raise MisuseError(f"{field} is a {type(value).__name__}: it is a text")
+    return Raw(encode(value))
+
+
+def optional_json(value: JSON, field: str) -> Raw:
+    """Encode a value; None is content that is absent."""
+    return i.NULL if value is None else json_of(value, field)
+
+
+def id_list(ids: Sequence[str], field: str) -> tuple[str, ...]:
+    """Return ids; a text would be a list of its characters."""
+    if isinstance(ids, str):
+        raise MisuseError(f"{field} is a text, where a list of ids is due", hint="put it in a list")
+    return tuple(ids)
+
+
+def system_json(system: str | Sequence[str] | None) -> Raw:
+    """Encode a system prompt: a text or a list of texts."""
+    if system is None or isinstance(system, str):
+        return optional_json(system, "system")
+    if isinstance(system, Mapping) or not all(isinstance(text, str) for text in system):
+        raise MisuseError("system is a text, or a list of texts", hint="blocks and cache breakpoints are lore's to set")
+    return json_of(list(system), "system")
+
+
+def tools_json(tools: Sequence[JSON] | Mapping[str, JSON] | None) -> tuple[Raw, ...] | None:
+    """Encode tools, each in any provider's shape; those without an order by their names."""
+    if tools is None:
+        return None
+    if isinstance(tools, Mapping):
+        if "name" in tools or "type" in tools or "function" in tools:
+            raise MisuseError("tools is one tool, where a list of them is due", hint="put it in a list")
+        tools = [tools[name] for name in sorted(tools)]
+    if isinstance(tools, str) or not all(isinstance(tool, Mapping) for tool in tools):
+        raise MisuseError("tools are mappings, each in the shape of a provider's API")
+    return tuple([json_of(tool, "tools") for tool in tools])
+
+
+def context_json(context: Mapping[str, JSON] | None) -> Raw:
+    """Encode a turn's volatile context; raises MisuseError for a part that has no name there, and names the nearest."""
+    if not context:
+        return i.NULL
+    due(context, Mapping, "context", "a mapping: text by name")
+    for name in context:
+        if not isinstance(name, str):
+            raise MisuseError(f"context is no JSON: {name!r} is no name", hint=f"known: {', '.join(CONTEXT)}")
+        if name not in CONTEXT:
+            hint = did_you_mean(name, CONTEXT)
+            if "did you mean" not in hint:
+                hint += "; a parameter of the request goes into params"
+            raise MisuseError(f"{name!r} is no part of a turn's context: {hint}", hint=hint)
+    return json_of(dict(context), "context")
+
+
+def check(event: object) -> None:
+    """Raise MisuseError for what is no event."""
+    if not isinstance(event, e.Envelope):
+        hint = "make one with lore.events, or lore.event(kind, …)"
+        raise MisuseError(f"this is a {type(event).__name__}, where an event is due: {hint}", hint=hint)

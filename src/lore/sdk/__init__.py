@@ -1,0 +1,1 @@
+"""What the SDKs of providers take and give: bodies to arguments, responses to replies. None is ever imported."""

@@ -1,0 +1,372 @@
+"""What a model answered, out of a response of any SDK: blocks and calls in lore's words, usage, why it stopped.
+
+In: a response object, a mapping, a stream's chunks, in the shape of a known dialect. Out: a `Reply`. Rules: what lore's
+words say in full becomes text, thinking and calls; what says more (a signature, citations, a caller, a block that lore
+does not know) is kept as the provider gave it, beside the words or instead of them, and is sent back so while the
+dialect stays. Members that are null, and what the SDKs add to what was sent (`parsed_output`), say nothing.
+
+What an answer bills, and how a stream is put together, is read where recordings are (`formats.answers`,
+`formats.outputs`). Sources: the references of the five APIs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+from msgspec import Raw, Struct
+
+from lore.errors import LoreError
+from lore.formats.answers import Answer, answer_of, answer_of_events
+from lore.formats.outputs import items_of_events
+from lore.model.canonical import decode, encode, text_of
+from lore.model.events import Billed, Verdict
+from lore.model.items import Block, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_blank
+from lore.model.jsonslice import array, is_json, table, without_member
+from lore.sdk.objects import chunks_of, final, plain
+
+Part: TypeAlias = Block | ToolCall
+NAMES = {
+    "anthropic": "Anthropic's Messages",
+    "openai-chat": "OpenAI's Chat Completions",
+    "openai-responses": "OpenAI's Responses",
+    "gemini": "Gemini's generateContent",
+    "bedrock": "Bedrock's Converse",
+}
+_NOTHING = (b"null", b"[]", b"{}", b'""')
+_ADDED = ("parsed_output", "parsed", "parsed_arguments")  # by helpers of SDKs: no server sent them
+
+
+class ToolUse(Struct, frozen=True):
+    """A call that the model asks for: its id, the tool's name, and its input as Python values."""
+
+    call_id: str
+    name: str
+    input: Any
+
+
+class Reply(Struct, frozen=True):
+    """An answer: its parts in order, what was billed, why it stopped in the provider's own word.
+
+    `text` is what the model said, `calls` what it asks to be run; `usage` is None where the response has none.
+    """
+
+    parts: tuple[Part, ...] = ()
+    usage: Billed | None = None
+    verdict: Verdict | None = None
+    response_id: str = ""
+    stop_reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of all parts, joined as it stands."""
+        return "".join(text_of(bytes(part.text)) for part in self.parts if isinstance(part, TextBlock))
+
+    @property
+    def calls(self) -> tuple[ToolUse, ...]:
+        """The calls, in order; an input that is no JSON is the text that the model wrote."""
+        return tuple(
+            ToolUse(part.call_id, part.name, decode(bytes(part.input)))
+            for part in self.parts
+            if isinstance(part, ToolCall)
+        )
+
+
+def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
+    """Read a response in the shape of a dialect; text alone is an answer, too. Reads a stream to its end.
+
+    `prefix` is what the ids of calls begin with that the server gave none. Raises LoreError where the response is of
+    another dialect, an error, or none at all. Costs O(the response).
+    """
+    if isinstance(response, str):
+        return Reply((TextBlock(Raw(encode(response))),) if response.strip() else ())
+    if dialect not in _READERS:
+        raise LoreError(f"the dialect {dialect} has no responses of an SDK", hint="give the text that the model wrote")
+    response = final(response)
+    chunks = chunks_of(response)
+    if chunks is not None:
+        events = [_unwrapped(encode(plain(chunk))) for chunk in chunks]
+        if not events:
+            raise LoreError("the stream has no chunks", hint="it was read before: give the list of its chunks")
+        found = next(filter(None, (_shape_of(table(event) or {}) for event in events)), "")
+        _check(found, dialect, response, table(events[0]) or {})
+        stopped = next(filter(None, (_stop_in(dialect, table(event) or {}) for event in reversed(events))), None)
+        return _made(dialect, items_of_events(events), answer_of_events(events), stopped, prefix)
+    raw = encode(plain(response))
+    members = table(raw) or {}
+    _check(_shape_of(members), dialect, response, members)
+    if _is_message(members):
+        return _made(dialect, b"[" + raw + b"]", Answer(), None, prefix)
+    answer = answer_of(raw)
+    output = answer.output if isinstance(answer.output, bytes) else b""
+    return _made(dialect, output, answer, _stop_in(dialect, members), prefix)
+
+
+def _made(dialect: str, items: bytes, answer: Answer, stopped: str | None, prefix: str) -> Reply:
+    reader = _READERS[dialect](dialect, prefix)
+    parts = tuple(part for item in array(items or b"[]") if (own := table(item)) for part in reader.parts(item, own))
+    return Reply(parts, answer.usage, answer.verdict, answer.response_id, stopped)
+
+
+def _check(found: str, dialect: str, response: object, members: dict[str, bytes]) -> None:
+    """Raise LoreError for what is no answer in this dialect."""
+    if found == "error" or (not found and "error" in members):
+        told = table(members.get("error", b"")) or members
+        raise LoreError(f"the provider answered with an error: {text_of(told.get('message', b'null'))[:200]}",
+                        hint="`session.failed(error)` ends the turn, `session.request()` asks again")  # fmt: skip
+    if found == dialect:
+        return
+    if found:
+        raise LoreError(
+            f"this is a response of {NAMES[found]}; the session's dialect is {dialect}",
+            hint=f"call the SDK that the session's requests are for, or begin with dialect={found!r}",
+        )
+    named = f"a {type(response).__name__}" + (f" with {', '.join(list(members)[:6])}" if members else "")
+    raise LoreError(f"this is no response of {NAMES[dialect]}: {named}", hint="give what the SDK's call returned")
+
+
+_CONVERSE = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata")
+
+
+def _unwrapped(event: bytes) -> bytes:
+    """Return an event of ConverseStream that stands under its name where its usage is looked for."""
+    own = table(event) or {}
+    return own["metadata"] if [*own] == ["metadata"] else event
+
+
+def _shape_of(members: dict[str, bytes]) -> str:
+    """Tell whose a response, a message of one, or an event of a stream is; empty where nothing tells."""
+    return next((name for name, knows in _SHAPES if knows(members)), "")
+
+
+def _type(members: dict[str, bytes], *begins: bytes) -> bool:
+    return members.get("type", b"").startswith(begins)
+
+
+_SHAPES: tuple[tuple[str, Callable[[dict[str, bytes]], bool]], ...] = (
+    ("error", lambda own: _type(own, b'"error"')),
+    ("openai-responses", lambda own: _type(own, b'"response.') or own.get("output", b"")[:1] == b"["),
+    ("bedrock", lambda own: own.get("output", b"")[:1] == b"{" or any(name in own for name in _CONVERSE)
+     or ("usage" in own and b'"inputTokens"' in own["usage"])),
+    ("gemini", lambda own: any(key in own for key in ("candidates", "usageMetadata", "usage_metadata", "promptFeedback",
+                                                      "prompt_feedback", "parts"))),
+    ("openai-chat", lambda own: "choices" in own or own.get("object", b"").startswith(b'"chat.')
+     or (_is_message(own) and own.get("content", b"")[:1] != b"[")),
+    ("anthropic", lambda own: _type(own, b'"message"', b'"message_', b'"content_block_', b'"ping"')
+     or _is_message(own)),
+)  # fmt: skip
+
+
+def _is_message(members: dict[str, bytes]) -> bool:
+    """Tell whether this is a message alone: the model's, without what a response has around it."""
+    if members.get("role") not in (b'"assistant"', b'"model"'):
+        return False
+    return "usage" not in members and "stop_reason" not in members and "choices" not in members
+
+
+_STOPS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "anthropic": (("stop_reason",), ("delta", "stop_reason"), ("message", "stop_reason")),
+    "openai-chat": (("choices", "finish_reason"),),
+    "openai-responses": (("incomplete_details", "reason"), ("status",), ("response", "incomplete_details", "reason"),
+                         ("response", "status")),
+    "gemini": (("candidates", "finishReason"), ("candidates", "finish_reason")),
+    "bedrock": (("stopReason",), ("messageStop", "stopReason")),
+}  # fmt: skip
+
+
+def _stop_in(dialect: str, members: dict[str, bytes]) -> str | None:
+    """Return why an answer stopped, of the first of several."""
+    for path in _STOPS[dialect]:
+        value, own = b"", members
+        for key in path:
+            value = own.get(key, b"")
+            value = next(iter(array(value)), b"") if value[:1] == b"[" else value
+            own = table(value) or {}
+        if value[:1] == b'"':
+            return text_of(value)
+    return None
+
+
+class _Call(NamedTuple):
+    """The members of a call that lore has words for."""
+
+    call_id: str
+    name: str
+    input: bytes
+
+
+class _Reader:
+    """Reads items of one dialect; `said` are the members that a block's text says in full."""
+
+    def __init__(self, dialect: str, prefix: str) -> None:
+        self._dialect, self._prefix, self._unnamed = dialect, prefix, 0
+
+    def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
+        """Yield what a message says; here: a part for each block of its content."""
+        for block in array(own.get("content", b"")):
+            yield self.block(block, table(block) or {})
+
+    def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
+        raise NotImplementedError
+
+    def raw(self, raw: bytes) -> RawBlock:
+        """Keep a block as it was given."""
+        for key in _ADDED:
+            raw = without_member(raw, key) if f'"{key}"'.encode() in raw else raw
+        return RawBlock(Raw(raw), self._dialect)
+
+    def text(self, raw: bytes, own: dict[str, bytes], *said: str) -> Part:
+        """Read a text; beside it, what its block says more. A signature may stand on an empty one."""
+        text, more = own["text"], _more(own, "text", *said)
+        if text[:1] != b'"' or (more and is_blank(text)):
+            return self.raw(raw)
+        return TextBlock(Raw(text), self.raw(raw) if more else None)
+
+    def call(self, call: _Call, raw: bytes | None) -> ToolCall:
+        """Make a call; `raw` is what says more than its words do."""
+        self._unnamed += not call.call_id
+        call_id = call.call_id or f"{self._prefix}-{self._unnamed}"
+        return ToolCall("", call_id, call.name, Raw(call.input), raw=None if raw is None else self.raw(raw))
+
+
+def _more(own: dict[str, bytes], *said: str) -> bool:
+    """Tell whether a block has a member that lore's words do not say."""
+    return any(key not in said and key not in _ADDED and value not in _NOTHING for key, value in own.items())
+
+
+class _Anthropic(_Reader):
+    def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
+        match own.get("type"):
+            case b'"text"' if "text" in own:
+                return self.text(raw, own, "type")
+            case b'"thinking"' if "thinking" in own and not _more(own, "type", "thinking", "signature"):
+                signature = own.get("signature", b"null")
+                return ThinkingBlock(Raw(own["thinking"]), None if signature == b"null" else text_of(signature))
+            case b'"tool_use"' if "id" in own and "name" in own:
+                more = _more(own, "type", "id", "name", "input")
+                given = own.get("input", b"{}")
+                return self.call(_Call(text_of(own["id"]), text_of(own["name"]), given), raw if more else None)
+            case _:
+                return self.raw(raw)
+
+
+def _input_of(text: bytes) -> tuple[bytes, bool]:
+    """Return arguments that came as a text, as JSON on one line, and whether that says them as they were spelled."""
+    spelled = text_of(text).encode("utf-8", "backslashreplace")
+    if not is_json(spelled) or spelled[:1] != b"{":
+        return (text if spelled.strip() else b"{}"), False
+    exact = b"\n" not in spelled and b"\r" not in spelled
+    return (spelled if exact else encode(decode(spelled))), exact
+
+
+class _Chat(_Reader):
+    _SAID = ("role", "content", "tool_calls", "refusal")
+
+    def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
+        more = {key: value for key, value in own.items() if key not in (*self._SAID, *_ADDED) and value not in _NOTHING}
+        if more:
+            kept = b",".join([b'"role":"assistant"', *(encode(key) + b":" + value for key, value in more.items())])
+            yield RawBlock(Raw(b"{" + kept + b"}"), self._dialect)
+        content = own.get("content", b"null")
+        if content[:1] == b'"' and not is_blank(content):
+            yield TextBlock(Raw(content))
+        yield from super().parts(item, own)
+        if own.get("refusal", b"null") not in _NOTHING:
+            yield RawBlock(Raw(b'{"type":"refusal","refusal":' + own["refusal"] + b"}"), self._dialect)
+        for call in array(own.get("tool_calls", b"")):
+            yield self._called(call, table(call) or {})
+
+    def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
+        return self.text(raw, own, "type") if own.get("type") == b'"text"' and "text" in own else self.raw(raw)
+
+    def _called(self, raw: bytes, own: dict[str, bytes]) -> ToolCall:
+        raw = without_member(raw, "index") if "index" in own else raw
+        called = table(own.get("function", own.get("custom", b""))) or {}
+        given, exact = _input_of(called.get("arguments", called.get("input", b'""')))
+        exact = exact and "function" in own and not _more(own, "id", "type", "function", "index")
+        if "function" in own and any(f'"{key}"'.encode() in own["function"] for key in _ADDED):
+            raw, exact = raw.replace(own["function"], bytes(self.raw(own["function"]).json)), exact
+        exact = exact and not _more(called, "name", "arguments")
+        call_id = text_of(own["id"]) if own.get("id", b"")[:1] == b'"' else ""
+        return self.call(_Call(call_id, text_of(called.get("name", b'""')), given), None if exact and call_id else raw)
+
+
+class _Responses(_Reader):
+    _PART = ("type", "text", "annotations", "logprobs")
+
+    def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
+        if own.get("type") == b'"message"' or ("type" not in own and "role" in own):
+            yield from self._message(item, own)
+        else:
+            yield self.block(item, own)
+
+    def _message(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
+        """Yield a message's texts; where one of them, or the message, says more it is one part, as it was given."""
+        parts = [table(part) or {} for part in array(own.get("content", b""))]
+        texts = [part["text"] for part in parts if part.get("type") == b'"output_text"' and "text" in part]
+        more = _more(own, "type", "role", "content", "id", "status") or any(_more(part, *self._PART) for part in parts)
+        cited = any(part.get("annotations", b"[]") not in _NOTHING for part in parts)
+        if not more and not cited and len(texts) == len(parts):
+            yield from (TextBlock(Raw(text)) for text in texts if not is_blank(text))
+        elif texts and not all(map(is_blank, texts)):
+            joined = Raw(b'"' + b"".join([text[1:-1] for text in texts]) + b'"')
+            yield TextBlock(joined, self._item(item, own))
+        else:
+            yield self._item(item, own)
+
+    def _item(self, item: bytes, own: dict[str, bytes]) -> RawBlock:
+        if any(f'"{key}"'.encode() in item for key in _ADDED) and own.get("content", b"")[:1] == b"[":
+            parts = b"[" + b",".join([bytes(self.raw(part).json) for part in array(own["content"])]) + b"]"
+            item = item.replace(own["content"], parts)
+        return self.raw(item)
+
+    def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
+        kind, call_id = own.get("type"), own.get("call_id", b"")
+        if call_id[:1] != b'"' or kind not in (b'"function_call"', b'"custom_tool_call"'):
+            return self.raw(raw)
+        custom = kind != b'"function_call"'
+        given, exact = (own.get("input", b'""'), False) if custom else _input_of(own.get("arguments", b'""'))
+        exact = exact and not _more(own, "type", "call_id", "name", "arguments")
+        name = text_of(own.get("name", b'""'))
+        return self.call(_Call(text_of(call_id), name, given), None if exact else raw)
+
+
+class _Gemini(_Reader):
+    def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
+        for part in array(own.get("parts", b"")):
+            own = {key: value for key, value in (table(part) or {}).items() if value != b"null"}
+            yield self.block(b"{" + b",".join([encode(key) + b":" + value for key, value in own.items()]) + b"}", own)
+
+    def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
+        called = next((own[key] for key in ("functionCall", "function_call") if key in own), None)
+        if "text" in own and own.get("thought", b"false") == b"false":
+            return self.text(raw, own, "thought")
+        if called is None:
+            return self.raw(raw)
+        call = {key: value for key, value in (table(called) or {}).items() if value != b"null"}
+        call_id = text_of(call["id"]) if call.get("id", b'""') != b'""' else ""
+        exact = call_id and not _more(own, "functionCall", "function_call") and not _more(call, "id", "name", "args")
+        found = _Call(call_id, text_of(call.get("name", b'""')), call.get("args", b"{}"))
+        return self.call(found, None if exact else raw)
+
+
+class _Converse(_Reader):
+    def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
+        call, thought = table(own.get("toolUse", b"")), table(own.get("reasoningContent", b"")) or {}
+        reasoning = table(thought.get("reasoningText", b"")) or {}
+        if "text" in own:
+            return self.text(raw, own)
+        if call is not None and "toolUseId" in call and len(own) == 1:
+            more = _more(call, "toolUseId", "name", "input")
+            found = _Call(text_of(call["toolUseId"]), text_of(call.get("name", b'""')), call.get("input", b"{}"))
+            return self.call(found, raw if more else None)
+        if "text" in reasoning and len(thought) == len(own) == 1 and not _more(reasoning, "text", "signature"):
+            signature = reasoning.get("signature", b"null")
+            return ThinkingBlock(Raw(reasoning["text"]), None if signature == b"null" else text_of(signature))
+        return self.raw(raw)
+
+
+_READERS: dict[str, type[_Reader]] = {
+    "anthropic": _Anthropic, "openai-chat": _Chat, "openai-responses": _Responses, "gemini": _Gemini,
+    "bedrock": _Converse,
+}  # fmt: skip
