@@ -1,7 +1,15 @@
 """lore: an offline judge of prompt caches and an assembler of cache-stable prompts.
 
-The package is imported lazily, room by room: `import lore` costs nothing but this file. `lore.Session` and
-`lore.event` are the library (`lore.session`), `lore.StoredSession` and `lore.open_store` keep a session in a store.
+    session = lore.Session("claude-opus-5", system=SYSTEM, tools=TOOLS)            a session in memory
+    session = lore.open("sqlite:agent.db", "demo", model="claude-opus-5")          a session in a store
+
+    session.user("What is new?")
+    answer = client.messages.create(**session.request(current_time=now()))
+    for call in session.assistant(answer).calls:
+        session.result(call.call_id, run(call.name, call.input))
+
+The names here are the library (`dir(lore)`); what lies below them may change. The package is imported lazily, room by
+room: `import lore` costs nothing but this file.
 
 For pytest, which loads lore's plugin: PYTEST_DONT_REWRITE this file, so that it may be imported before pytest is.
 """
@@ -9,20 +17,74 @@ For pytest, which loads lore's plugin: PYTEST_DONT_REWRITE this file, so that it
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lore import events as events
+    from lore.conversation import Begun as Begun
+    from lore.conversation import Context as Context
+    from lore.errors import LoreError as LoreError
+    from lore.errors import MisuseError as MisuseError
+    from lore.events.plain import event as event
+    from lore.prompt.base import Rules as Rules
+    from lore.sdk.replies import Reply as Reply
+    from lore.sdk.replies import ToolUse as ToolUse
     from lore.session import Session as Session
-    from lore.session import event as event
+    from lore.store.base import ConflictError as ConflictError
+    from lore.store.base import Head as Head
+    from lore.store.base import SessionData as SessionData
+    from lore.store.base import SessionDelta as SessionDelta
+    from lore.store.base import Store as Store
+    from lore.store.base import StoreError as StoreError
+    from lore.store.opening import open_session as open  # noqa: A004 - as in `lore.open`, never alone
     from lore.store.registry import open_store as open_store
+    from lore.store.session import StoredSession as Kept
     from lore.store.session import StoredSession as StoredSession
 
 __version__ = "0.1.0"
 
-
+# Where each name is, and what it is called there.
 _PLACES = {
-    "Session": "lore.session",
-    "event": "lore.session",
-    "StoredSession": "lore.store.session",
-    "open_store": "lore.store.registry",
+    "Begun": ("lore.conversation", "Begun"),
+    "ConflictError": ("lore.store.base", "ConflictError"),
+    "Context": ("lore.conversation", "Context"),
+    "Head": ("lore.store.base", "Head"),
+    "Kept": ("lore.store.session", "StoredSession"),
+    "LoreError": ("lore.errors", "LoreError"),
+    "MisuseError": ("lore.errors", "MisuseError"),
+    "Reply": ("lore.sdk.replies", "Reply"),
+    "Rules": ("lore.prompt.base", "Rules"),
+    "Session": ("lore.session", "Session"),
+    "SessionData": ("lore.store.base", "SessionData"),
+    "SessionDelta": ("lore.store.base", "SessionDelta"),
+    "Store": ("lore.store.base", "Store"),
+    "StoreError": ("lore.store.base", "StoreError"),
+    "StoredSession": ("lore.store.session", "StoredSession"),
+    "ToolUse": ("lore.sdk.replies", "ToolUse"),
+    "event": ("lore.events.plain", "event"),
+    "events": ("lore.events", ""),
+    "open": ("lore.store.opening", "open_session"),
+    "open_store": ("lore.store.registry", "open_store"),
 }
+__all__ = [
+    "Begun",
+    "ConflictError",
+    "Context",
+    "Head",
+    "Kept",
+    "LoreError",
+    "MisuseError",
+    "Reply",
+    "Rules",
+    "Session",
+    "SessionData",
+    "SessionDelta",
+    "Store",
+    "StoreError",
+    "StoredSession",
+    "ToolUse",
+    "event",
+    "events",
+    "open",
+    "open_store",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -30,4 +92,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'lore' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_PLACES[name]), name)
+    module, inside = _PLACES[name]
+    found = import_module(module)
+    return getattr(found, inside) if inside else found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,33 +1,42 @@
-"""The library: a session that an agent keeps, and the prompt of each of its turns.
+"""The library: a session that an agent keeps in memory, and the prompt of each of its turns.
 
-    session = Session.restore(events)              the events of its log, in order; none for a new one
-    session.apply(event)                           what happened since: a message, a result, knowledge
-    prompt, events = session.begin_turn(context)   the next request, and what to append to the log first
+    session = lore.Session("claude-opus-5", system=SYSTEM, tools=TOOLS)
+    session.user("What is new?")
+    answer = client.messages.create(**session.request(current_time=now()))
+    session.assistant(answer)
+    Path("agent.jsonl").write_bytes(session.log())         for `lore check`, and to go on: `Session.read`
+
+What an agent says is in `lore.conversation`; beneath it are events, for what has no method of its own (knowledge,
+layers, compactions, rewinds):
+
+    session.apply(lore.events.knowledge("add", "release-1", title="Release", content="1.0 is out."))
+    prompt, events = session.begin_turn({"current_time": "10:00"})    what the log holds for the turn, applied already
     body = session.write(prompt)
 
-Rules: pure, no clock and no disk: times are arguments, persisting is the caller's. The events that
-`begin_turn` returns (deltas, persisted context, resets, the turn itself) are applied already; a session
-that is restored from a log which holds them, or which lost them, assembles the same bytes. Values that
-come out are never changed later. Not safe between threads, and bound to no event loop: one session, one
-user at a time.
+Rules: pure, no clock and no disk: times are arguments, or a `clock`'s; persisting is the caller's (`lore.open` keeps
+a session in a store). A session that is restored from a log assembles the same bytes, also from one which lost what
+`begin_turn` derived (deltas, persisted context, resets). Values that come out are never changed later. Not safe
+between threads, and bound to no event loop: one session, one user at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-import msgspec
-from msgspec import Raw
-
-from lore.errors import LoreError
+from lore.conversation import Begun as Begun
+from lore.conversation import Conversation
+from lore.errors import LoreError, MisuseError
+from lore.events.kinds import session_started
+from lore.events.plain import event as event
+from lore.events.strict import JSON, check, context_json, named
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model import checkpoint
-from lore.model.canonical import encode
 from lore.model.codes import Problem
-from lore.model.events import MAIN, Event, OpaqueEvent, TurnStarted
-from lore.model.items import NULL
+from lore.model.events import MAIN, Envelope, Event, TurnStarted, encode
+from lore.model.providers import SPOKEN_TO, dialects_for
 from lore.model.state import Session as State
 from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
@@ -35,59 +44,95 @@ from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.layout import tail_of
 from lore.prompt.planning import Planner, SavedEvents
+from lore.sdk.requests import params_of
 
 CONTEXT = "a context is text by name: memory_recall, current_time, …"
-KINDS = "the kinds and their fields: lore.model.events"
-
-
-class Begun(NamedTuple):
-    """The prompt of a turn, and the events to append to the log before it is sent, in order."""
-
-    prompt: Prompt
-    events: tuple[Event, ...]
-
-
 KEPT = 1_000  # problems: of a log that has more, the first ones say what is wrong
 
 
-class Session:
-    """A session in memory. `rules` say how prompts are assembled; `dialect` overrides the session's own.
+class Session(Conversation):
+    """A session in memory, and its log.
 
-    `problems` are those of all events and prompts so far, the first 1,000 of them.
+    With a `model` the session begins; `Session()` is an empty one, to which a log's events are applied. `params` are
+    the parameters of the API (`max_tokens`, `temperature`, `thinking`, …; Anthropic's `max_tokens` is 8192 where it is
+    not given, Gemini's are those of google-genai's `config`). The `dialect` follows from the model's name where its
+    provider takes one alone (`lore.model.providers`), else it must be given: anthropic, openai-chat, openai-responses,
+    gemini, bedrock. `rules` say how prompts are assembled. `session_id` is, where it is not given, a digest of what the
+    session begins with. `clock` gives the time as RFC 3339, which events then carry: without times nobody can say
+    whether a cache had expired.
+
+    `problems` are those of all events and prompts so far, the first 1,000 of them. Raises LoreError for a model whose
+    dialect is not known, MisuseError for an object of the wrong type.
+
+    >>> session = Session("claude-opus-5", system="Be brief.")
+    >>> session.dialect.name
+    'anthropic'
     """
 
-    def __init__(self, *, dialect: Dialect | str | None = None, rules: Rules | None = None) -> None:
+    @named
+    def __init__(
+        self, model: str | None = None, *, system: str | Sequence[str] | None = None,
+        tools: Sequence[JSON] | Mapping[str, JSON] | None = None, params: Mapping[str, JSON] | None = None,
+        dialect: Dialect | str | None = None, rules: Rules | None = None, session_id: str | None = None,
+        attachments: Sequence[str] = (), user_id: str | None = None, project_id: str | None = None,
+        clock: Callable[[], str] | None = None,
+    ) -> None:  # fmt: skip
+        if rules is not None and not isinstance(rules, Rules):
+            raise MisuseError(f"rules is a {type(rules).__name__}: give lore.Rules(tail=…)", hint="lore.Rules(tail=…)")
         self.rules = rules or Rules()
         fault = self.rules.fault()
         if fault:
             raise LoreError(fault)
-        self._dialect = _named(dialect) if isinstance(dialect, str) else dialect
+        self._dialect = dialect_from(dialect)
+        self._clock = clock
+        self._log: list[Event] = []
         self._folding = Folding(State(divider=self.rules.divider))
         self.problems: list[Problem] = []
         self._saved = SavedEvents()
         self._planners: dict[str, Planner] = {}
         self._assemblers: dict[str, Assembler] = {}
+        if model is not None:
+            self.apply(
+                header_of(
+                    model, system=system, tools=tools, params=params, dialect=self._dialect, session_id=session_id,
+                    attachments=attachments, user_id=user_id, project_id=project_id, at=self._time(),
+                )
+            )  # fmt: skip
+        elif (system, tools, params, session_id, user_id, project_id) != (None,) * 6 or attachments:
+            raise MisuseError("a session that begins has a model", hint='Session("claude-opus-5", system=…)')
 
     @classmethod
     def restore(
-        cls, events: Iterable[Event], *, dialect: Dialect | str | None = None, rules: Rules | None = None
-    ) -> Session:
+        cls, events: Iterable[Event], *, dialect: Dialect | str | None = None, rules: Rules | None = None,
+        clock: Callable[[], str] | None = None,
+    ) -> Session:  # fmt: skip
         """Return the session that these events make; what was saved late is known before. Costs O(events)."""
-        session = cls(dialect=dialect, rules=rules)
+        session = cls(dialect=dialect, rules=rules, clock=clock)
+        if isinstance(events, bytes | str | Mapping):
+            raise MisuseError("events are a list of objects", hint="the bytes of a log are read by Session.read")
         every = list(events)
+        for given in every:
+            check(given)
         session._saved = SavedEvents(every)
-        for event in every:
-            session.apply(event)
+        session.apply(*every)
         return session
 
     @classmethod
-    def read(cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None) -> Session:
-        """Return the session of a log, given as bytes; unreadable lines are among its `problems`."""
+    def read(
+        cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
+        clock: Callable[[], str] | None = None,
+    ) -> Session:  # fmt: skip
+        """Return the session of a log, given as bytes; unreadable lines are among its `problems`.
+
+        >>> session = Session("claude-opus-5", system="Be brief.")
+        >>> Session.read(session.log()).state == session.state
+        True
+        """
         reader = LoreLog()
         values = [read.value for read in (*reader.feed(data), *reader.finish())]
         odd = tuple([value for value in values if isinstance(value, Problem)])
         events = [value for value in values if not isinstance(value, Problem)]
-        session = cls.restore(events, dialect=dialect, rules=rules)  # pyright: ignore[reportArgumentType]
+        session = cls.restore(events, dialect=dialect, rules=rules, clock=clock)  # pyright: ignore[reportArgumentType]
         session._noted(odd)
         return session
 
@@ -99,9 +144,15 @@ class Session:
         return [read.value for read in reads if not isinstance(read.value, Problem)]  # pyright: ignore[reportReturnType]
 
     @classmethod
-    def load(cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None) -> Session:
-        """Return the session that `dump` gave; raises LoreError for anything else, and for another `rules.divider`."""
-        session = cls(dialect=dialect, rules=rules)
+    def load(
+        cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
+        clock: Callable[[], str] | None = None,
+    ) -> Session:  # fmt: skip
+        """Return the session that `dump` gave, with nothing in its `log` yet.
+
+        Raises LoreError for anything else, and for another `rules.divider`.
+        """
+        session = cls(dialect=dialect, rules=rules, clock=clock)
         session._folding = Folding(checkpoint.load(data, session.rules.divider))
         return session
 
@@ -119,11 +170,40 @@ class Session:
         """The dialect in which prompts are made."""
         return self._dialect or dialect_named(self._folding.session.dialect or "") or DIALECTS["anthropic"]
 
-    def apply(self, event: Event) -> tuple[Problem, ...]:
-        """Apply one event of the log; returns what was wrong with it. An event that cannot be is a no-op."""
-        planned = self._plan(event) if isinstance(event, TurnStarted) else []
-        odd = [problem for derived in planned for problem in self._folding.derive(derived)]
-        return self._noted((*odd, *self._folding.apply(event)))
+    def log(self, after: int = 0) -> bytes:
+        """Return the session's log, a JSON line an event; with `after` without as many lines at its beginning.
+
+        Append `session.log(written)` to a file after each step, and count its lines: what was written never changes.
+        Costs O(the lines returned). A session that was made by `load` has those of what came since.
+
+        >>> Session("claude-opus-5", session_id="s1").log()
+        b'{"kind":"session_started","session_id":"s1","model":"claude-opus-5","dialect":"anthropic","params":{"max_tokens":8192}}\\n'
+        """
+        return b"".join([encode(event) + b"\n" for event in self._log[after:]])
+
+    def forget_log(self) -> None:
+        """Let go of the log so far, which is kept elsewhere: the session goes on, and its memory stays small."""
+        self._log.clear()
+
+    def apply(self, *events: Event) -> tuple[Problem, ...]:
+        """Apply events of the log; returns what was wrong with them. An event that cannot be is a no-op.
+
+        Raises MisuseError for what is no event.
+
+        >>> session = Session("claude-opus-5")
+        >>> session.apply(event("knowledge", op="add", id="release-1", title="Release", content="1.0 is out."))
+        ()
+        """
+        found: list[Problem] = []
+        for given in events:
+            if not isinstance(given, Envelope):
+                check(given)
+            planned = self._plan(given) if isinstance(given, TurnStarted) else ()
+            for derived in planned:
+                found += self._folding.derive(derived)
+            found += self._folding.apply(given)
+            self._log.append(given)
+        return self._noted(tuple(found))
 
     def _noted(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         self.problems += problems[: KEPT - len(self.problems)]
@@ -132,15 +212,21 @@ class Session:
     def begin_turn(
         self, context: Mapping[str, Any] | None = None, *, chain: str = MAIN, at: str | None = None
     ) -> Begun:
-        """Begin the next turn of a chain: make its prompt, and the events that the log must hold for it.
+        """Begin the next turn of a chain: make its prompt, and the events that the log holds for it.
 
         `context` is this turn's volatile context (`memory_recall`, `current_time`, …). Raises LoreError for
         a context that cannot be, and where a chat template refuses the prompt; then nothing changes. Costs
         O(what is new since the turn before).
+
+        >>> session = Session("claude-opus-5")
+        >>> uuid = session.user("What is new?")
+        >>> prompt, events = session.begin_turn({"current_time": "09:00"})
+        >>> [type(event).__name__ for event in events]
+        ['TurnStarted']
         """
         opened = self._folding.chain(chain).turn
         number = 1 if opened is None else opened.turn + 1
-        volatile = _context(context) if context else NULL
+        volatile = context_json(context)
         problems = tail_of(self._folding.session, volatile, authority=False).problems
         if problems:
             raise LoreError(problems[0].message, hint=CONTEXT)
@@ -156,7 +242,20 @@ class Session:
             raise
         self._noted(tuple(odd))
         self._noted(made.problems)
+        self._log += (*late, *planned, event)
         return Begun(made.prompt, (*late, *planned, event))
+
+    def unanswered(self, chain: str = MAIN) -> Prompt | None:
+        """Return the prompt of a turn that has begun and not ended: now, or before the program was killed.
+
+        It has the bytes that were sent then, as long as nothing was applied since.
+        """
+        state = self._folding.chain(chain)
+        ended = 0 if state.last is None else state.last.turn
+        return None if state.turn is None or state.turn.turn == ended else self.assembled(chain).prompt
+
+    def _time(self) -> str | None:
+        return None if self._clock is None else self._clock()
 
     def assembled(self, chain: str = MAIN) -> Assembled:
         """Return a chain's prompt as it stands, what is wrong with it, and what the dialect could not express.
@@ -169,10 +268,6 @@ class Session:
             assembler = self._assemblers[chain] = Assembler(dialect, rules=self.rules)
         return assembler.assemble(self._folding.session, self._folding.chain(chain))
 
-    def write(self, prompt: Prompt) -> bytes:
-        """Return a prompt's request body. Costs O(its bytes)."""
-        return self.dialect.write(prompt)
-
     def _plan(self, event: TurnStarted) -> list[Event]:
         planner = self._planners.get(event.chain)
         if planner is None:
@@ -180,43 +275,50 @@ class Session:
         return planner.plan(self._folding.session, self._folding.chain(event.chain), event)
 
 
-def event(kind: str, **fields: Any) -> Event:
-    """Return an event of a log, checked as a log's line is; raises LoreError where no reader would take it.
+def header_of(
+    model: str, *, system: str | Sequence[str] | None = None, tools: Sequence[JSON] | Mapping[str, JSON] | None = None,
+    params: Mapping[str, JSON] | None = None, dialect: Dialect | None = None, session_id: str | None = None,
+    attachments: Sequence[str] = (), user_id: str | None = None, project_id: str | None = None, at: str | None = None,
+) -> Event:  # fmt: skip
+    """Return the header of a session that begins; raises LoreError where nothing tells its dialect."""
+    name = dialect_name(model) if dialect is None else dialect.name
+    fields: dict[str, Any] = {
+        "model": model, "dialect": name, "system": system, "tools": tools,
+        "params": params_of(params or {}, name) or None, "attachments": attachments, "user_id": user_id,
+        "project_id": project_id, "at": at,
+    }  # fmt: skip
+    if session_id is None:
+        digest = hashlib.sha256(encode(session_started("", **fields))).hexdigest()
+        session_id = f"session-{digest[:12]}"
+    return session_started(session_id, **fields)
 
-    `tools` may be given without an order, as a mapping by name: they are then ordered by name.
-    """
-    if isinstance(fields.get("tools"), Mapping):
-        fields["tools"] = _by_name(fields["tools"])
-    line = _encoded({"kind": kind, **fields}, f"a field of {kind} is no JSON", KINDS)
-    read = [result.value for result in LoreLog().feed(line + b"\n")]
-    made = read[-1] if read else None
-    if isinstance(made, Problem) or (isinstance(made, OpaqueEvent) and kind != "opaque"):
-        message = next(
-            (value.message for value in read if isinstance(value, Problem) and value.code != "LORE212"), kind
+
+def dialect_name(model: str) -> str:
+    """Return the dialect that a model's name stands for; raises LoreError where there are several, or none is known."""
+    if not isinstance(model, str):
+        raise MisuseError(f"model is a {type(model).__name__}: it is a name")
+    names = dialects_for(model)
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise LoreError(
+            f"requests for {model} are taken in several dialects: {', '.join(names)}",
+            hint=f"say which SDK is called: Session({model!r}, dialect={names[0]!r})",
         )
-        raise LoreError(message.removesuffix("; kept as opaque"), hint=KINDS)
-    assert isinstance(made, msgspec.Struct)
-    return made  # pyright: ignore[reportReturnType]
+    known = sorted({row.model for row in SPOKEN_TO})
+    raise LoreError(
+        f"the dialect of {model!r} is not known (models that are: {', '.join(known[:8])}, …)",
+        hint="give one: " + ", ".join(DIALECTS),
+    )
 
 
-def _by_name(tools: Mapping[str, Any]) -> list[Any]:
-    return [tools[name] for name in sorted(tools)]
-
-
-def _context(context: Mapping[str, Any]) -> Raw:
-    return Raw(_encoded(context, "context is no JSON object", CONTEXT))
-
-
-def _encoded(fields: Mapping[str, Any], otherwise: str, hint: str) -> bytes:
-    """Encode what a caller gave; LoreError where JSON has no place for it."""
-    try:
-        return encode(dict(fields))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise LoreError(f"{otherwise}: {error}", hint=hint) from None
-
-
-def _named(name: str) -> Dialect:
-    dialect = dialect_named(name)
+def dialect_from(given: Dialect | str | None) -> Dialect | None:
+    """Return a dialect that was given, by its name or as an object."""
+    if given is None or (not isinstance(given, str) and hasattr(given, "render")):
+        return given
+    if not isinstance(given, str):
+        raise MisuseError(f"dialect is a {type(given).__name__}: give a name", hint=", ".join(dialect_names()))
+    dialect = dialect_named(given)
     if dialect is None:
-        raise LoreError(f"unknown dialect {name!r}", hint="dialects: " + ", ".join(dialect_names()))
+        raise LoreError(f"unknown dialect {given!r}", hint="dialects: " + ", ".join(dialect_names()))
     return dialect

@@ -115,7 +115,7 @@ def test_outside_context_is_there_for_the_first_answer(kept):
     assert done.context_tokens > 0
     assert asked[0].end == NOW + 500
     kept.apply(event("append", item=user("u9")))
-    assert b"it rained" in kept.session.write(kept.begin_turn())
+    assert b"it rained" in kept.write(kept.begin_turn().prompt)
 
 
 @pytest.mark.parametrize("news", ["it rained", ""])
@@ -130,7 +130,7 @@ def test_who_comes_back_to_a_short_session_is_told_what_happened_too(kept, news)
     assert (done.trigger, done.pruned, bool(done.events)) == ("gap", 0, bool(news))
     assert (kept.head == before) is (news == "")
     kept.apply(event("append", item=user("u9")))
-    assert (b"it rained" in kept.session.write(kept.begin_turn())) is (news != "")
+    assert (b"it rained" in kept.write(kept.begin_turn().prompt)) is (news != "")
     assert dividers(kept) == []
 
 

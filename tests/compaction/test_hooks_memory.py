@@ -49,7 +49,7 @@ def kept(store):
 def spoken(kept, number, at, text="hi", *, calls=0, source="user"):
     """An exchange; returns the bytes of its prompt up to the tail."""
     kept.apply(event("append", item=user(f"u{number}", text, source=source), at=stamp(at)))
-    prompt = kept.begin_turn(at=stamp(at))
+    prompt = kept.begin_turn(at=stamp(at)).prompt
     made = [call(f"c{number}.{one}", call_id=f"t{number}.{one}") for one in range(calls)] or [
         said(f"a{number}", ANSWER)
     ]

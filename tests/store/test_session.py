@@ -176,7 +176,7 @@ def test_what_a_turn_needs_in_its_log_is_saved_before_it_is_sent():
     kept.save()
     kept.apply(answered("a1"), event("turn_completed", turn=1))
     kept.apply(event("knowledge", op="add", id="k2", title="Town", content="Bern"), said("u2"))
-    prompt = kept.begin_turn({"current_time": "10:05"})
+    prompt = kept.begin_turn({"current_time": "10:05"}).prompt
     kept.save()
     assert len(kept.store.prompt_deltas("s1")) == 1
     again = StoredSession.open(kept.store, "s1")

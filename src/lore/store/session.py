@@ -1,57 +1,94 @@
 """A session that a harness keeps in a store: folded in memory, paid for by what is new.
 
-    stored = StoredSession.begin(store, event("session_started", session_id="s1", system="…"))     new, or resumed
-    stored.apply(event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}))
-    prompt = stored.begin_turn({"current_time": "…"})
-    stored.save()                                                          durable: then the request may be sent
+    session = lore.open("sqlite:agent.db", "demo", model="claude-opus-5", system=SYSTEM, tools=TOOLS)   new, or resumed
+    session.user("What is new?")
+    answer = client.messages.create(**session.request(current_time=now()))      saved, then it may be sent
+    session.assistant(answer)                                                   saved
 
-Rules: the delta is what is held behind the head, which advances only when the store has said so; what failed, or was
-never answered, is sent again with the next delta (a store takes what it has already for what it is). What is taken
-back while nothing waits goes as `removed_ids`, else as a `remove` event at its place, so that folding what is stored
-gives this session's state at any moment.
+Rules: `request` and `assistant` save before they return; what `user`, `result`, `apply` and `begin_turn` take is held
+until then, or until `save`: they touch no store. The delta is what is held behind the head, which advances only when
+the store has said so; what failed, or was never answered, is sent again with the next delta (a store takes what it has
+already for what it is). What is taken back while nothing waits goes as `removed_ids`, else as a `remove` event at its
+place, so that folding what is stored gives this session's state at any moment. A stored session has a `created_at`, an
+`updated_at` and a `leaf_id`: times by its clock, and the uuid of the main chain's last item (before there is one, the
+session's own id).
 
-Not safe between threads: one harness, one `StoredSession`. For asyncio there is `save_async`; events may be applied
-while it waits, and are saved with the next call.
+Not safe between threads: one harness, one `StoredSession`. For asyncio there are `request_async`, `assistant_async` and
+`save_async`; events may be applied while they wait, and are saved with the next call.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from types import TracebackType
+from typing import Any, Self, Unpack, cast
+
+import msgspec
 
 from lore import __version__
-from lore.errors import LoreError
+from lore.conversation import Begun, Context, Conversation
+from lore.errors import LoreError, MisuseError
+from lore.events.strict import check
 from lore.model.canonical import encode as encode_json
+from lore.model.codes import Problem
 from lore.model.events import MAIN, Event, Remove, SessionStarted, encode
+from lore.model.state import Session as State
 from lore.model.turn import Prompt
 from lore.prompt.base import Dialect, Rules
+from lore.sdk.objects import awaited
+from lore.sdk.replies import Reply
 from lore.session import Session
-from lore.store.base import EMPTY, Checkpoint, Head, SessionData, SessionDelta, Store, Tell
+from lore.store.base import (
+    EMPTY,
+    Checkpoint,
+    ConflictError,
+    Head,
+    SessionData,
+    SessionDelta,
+    Store,
+    Tell,
+)
 from lore.store.deltas import is_same, lines_of, merged, save_delta
-from lore.store.lines import follow, good_line, good_notes
+from lore.store.lines import follow, good_line, good_notes, is_id
 from lore.store.registry import silent
+from lore.store.sync import Clock, now
 
+_UNSURE = 8  # deltas: of more failures in a row the last ones are known
 FOLDED = f"lore {__version__} session"  # of a checkpoint's data: another version folds anew
 
 
-class StoredSession:
-    """A session of a store, as a harness goes on with it."""
+class StoredSession(Conversation):
+    """A session of a store, as a harness goes on with it; `session` is what is folded of it.
 
-    def __init__(self, store: Store, data: SessionData, session: Session) -> None:
+    >>> with lore.open("memory:", "demo", model="claude-opus-5") as session:
+    ...     uuid = session.user("What is new?")
+    ...     arguments = session.request(current_time="09:00")
+    ...     session.assistant("Nothing.").text
+    'Nothing.'
+    """
+
+    def __init__(self, store: Store, data: SessionData, session: Session, *, clock: Clock = now) -> None:
         self.store = store
         self.session_id = data.session_id
+        self._clock = clock
+        self.owns_store = False  # whether closing the session closes its store
         self._lock = asyncio.Lock()
         self._take(data, session)
 
     def _take(self, data: SessionData, session: Session) -> None:
         """Begin where the store is."""
         self.session = session
+        session.forget_log()  # the store has it
+        self.created_at, self.updated_at = data.created_at, data.updated_at
         self.head = data.head
         self.metadata = data.metadata
         self.leaf_id = data.leaf_id
         self._held: list[bytes] = []
+        self._unsure: deque[SessionDelta] = deque(maxlen=_UNSURE)  # sent, and never answered
+        self._followed = None if data.leaf_id is None else self._last()  # the item that the stored leaf goes with
         self._removed: tuple[str, ...] = ()  # before what is held
         self._leaf: str | None = None
         self._metadata = EMPTY
@@ -59,83 +96,123 @@ class StoredSession:
     @classmethod
     def begin(
         cls, store: Store, header: Event, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
-        tell: Tell = silent,
+        clock: Clock = now, tell: Tell = silent,
     ) -> StoredSession:  # fmt: skip
         """Create a session, or go on with the one that has this very header; ConflictError for another header."""
+        check_store(store)
         if not isinstance(header, SessionStarted):
-            raise LoreError("a session begins with session_started", hint='event("session_started", session_id=…)')
+            hint = "lore.events.session_started(session_id, …)"
+            raise MisuseError(f"a session begins with session_started, not with a {type(header).__name__}", hint=hint)
         store.create(encode(header))
-        return cls.open(store, header.session_id, dialect=dialect, rules=rules, tell=tell)
+        return cls.open(store, header.session_id, dialect=dialect, rules=rules, clock=clock, tell=tell)
 
     @classmethod
     def open(
         cls, store: Store, session_id: str, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
-        tell: Tell = silent,
+        clock: Clock = now, tell: Tell = silent,
     ) -> StoredSession:  # fmt: skip
         """Go on with a stored session; raises UnknownSessionError, DamagedError.
 
         Costs O(its events), with a checkpoint O(its items) and what came after it. A checkpoint that does not fit
         is passed over, and `tell` hears why.
         """
+        check_store(store)
         checkpoint = store.checkpoint(session_id)
         if checkpoint is not None:
             try:
-                return cls._resumed(store, session_id, checkpoint, dialect, rules)
+                return cls._resumed(store, session_id, checkpoint, dialect, rules, clock)
             except LoreError as error:
                 tell(f"the checkpoint of session {session_id} is not used: {error.message}; all events are folded")
         data = store.load(session_id)
-        return cls(store, data, Session.read(data.log, dialect=dialect, rules=rules))
+        return cls(store, data, Session.read(data.log, dialect=dialect, rules=rules, clock=clock), clock=clock)
 
     @classmethod
     def _resumed(
-        cls, store: Store, session_id: str, known: Checkpoint, dialect: Dialect | str | None, rules: Rules | None
-    ) -> StoredSession:
+        cls, store: Store, session_id: str, known: Checkpoint, dialect: Dialect | str | None, rules: Rules | None,
+        clock: Clock,
+    ) -> StoredSession:  # fmt: skip
         if known.format != FOLDED:
             raise LoreError(f"it is of {known.format}, this is {FOLDED}")
         data = store.load(session_id, after=known.number)
         if not _leads(known, data):
             raise LoreError("it is of other events than those that are stored")
-        session = Session.load(known.data, dialect=dialect, rules=rules)
-        for event in Session.events_of(data.log):
-            session.apply(event)
-        return cls(store, data, session)
+        session = Session.load(known.data, dialect=dialect, rules=rules, clock=clock)
+        session.apply(*Session.events_of(data.log))
+        return cls(store, data, session, clock=clock)
 
-    def apply(self, *events: Event) -> None:
-        """Apply events to the session, and hold them for the next save; those that cannot be are among its problems.
+    @property
+    def state(self) -> State:
+        return self.session.state
 
-        Raises StoreError for one that no store takes (it is too long): held, it would fail every save from here on.
+    @property
+    def dialect(self) -> Dialect:
+        return self.session.dialect
+
+    def _time(self) -> str:
+        return self._clock()
+
+    def apply(self, *events: Event) -> tuple[Problem, ...]:
+        """Apply events to the session, and hold them for the next save; returns what was wrong with them.
+
+        Raises MisuseError for what is no event, and StoreError for one that no store takes (it is too long): held, it
+        would fail every save from here on.
         """
+        found: list[Problem] = []
         for event in events:
+            check(event)
             line = good_line(encode(event))
-            self.session.apply(event)
+            found += self.session.apply(event)
             self._held.append(line)
+        return tuple(found)
 
     def begin_turn(
         self, context: Mapping[str, Any] | None = None, *, chain: str = MAIN, at: str | None = None
-    ) -> Prompt:
-        """Begin the next turn and return its prompt; what the log must hold for it waits for `save`."""
-        prompt, events = self.session.begin_turn(context, chain=chain, at=at)
-        self._held += map(encode, events)
-        return prompt
+    ) -> Begun:
+        """Begin the next turn, as `Session.begin_turn` does; its events are held until they are saved."""
+        begun = self.session.begin_turn(context, chain=chain, at=at)
+        self._held += map(encode, begun.events)
+        return begun
+
+    def request(self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]) -> dict[str, Any]:
+        """Begin the next turn and save it, as `Session.request` does otherwise: what it returns may be sent.
+
+        A turn that was saved and never answered, because the program was killed, is asked again with the bytes of the
+        first time. Raises what `save` raises, too; then the turn waits, and the next request is the same.
+        """
+        prompt = self._requested(chain, at, cast("Mapping[str, Any]", context))
+        self.save()
+        return self._arguments(prompt)
+
+    async def request_async(
+        self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]
+    ) -> dict[str, Any]:
+        """Do the same without holding up the event loop while the store works."""
+        prompt = self._requested(chain, at, cast("Mapping[str, Any]", context))
+        arguments = self._arguments(prompt)
+        await self.save_async()
+        return arguments
+
+    def assistant(self, response: object, *, chain: str = MAIN) -> Reply:
+        """Take the model's answer and save it, as `Session.assistant` does otherwise."""
+        reply = super().assistant(response, chain=chain)
+        self.save()
+        return reply
+
+    async def assistant_async(self, response: object, *, chain: str = MAIN) -> Reply:
+        """Take what an asynchronous client gives, and save it without holding up the event loop."""
+        events, reply = self._answered(await awaited(response), chain)
+        self.apply(*events)
+        await self.save_async()
+        return reply
 
     @property
     def saved(self) -> set[int]:
         """The numbers of the events that the store has said it holds."""
         return set(range(1, self.head.number + 1))
 
-    @property
-    def turns(self) -> int:
-        """How many turns of the main chain have begun."""
-        return self.session.state.main().turns
-
     def unanswered(self, chain: str = MAIN) -> Prompt | None:
-        """Return the prompt of a turn that has begun and not ended: now, or before the harness was killed.
-
-        It has the bytes that were sent then, as long as nothing was applied since.
-        """
-        state = self.session.state.chain(chain)
-        ended = 0 if state.last is None else state.last.turn
-        return None if state.turn is None or state.turn.turn == ended else self.session.assembled(chain).prompt
+        """Return the prompt of a turn that has begun and not ended, as `Session.unanswered` does."""
+        return self.session.unanswered(chain)
 
     def remove(self, *uuids: str) -> None:
         """Take items back: an overflow recovery, a rewind. Their events stay in the log."""
@@ -155,11 +232,27 @@ class StoredSession:
         self._leaf = self._leaf if leaf_id is None else leaf_id
 
     def delta(self, *, at: str | None = None) -> SessionDelta:
-        """Return what is not known to be saved; `at` is the time of saving. Costs O(what is new)."""
+        """Return what is not known to be saved; `at` is the time of saving, the clock's where it is not given.
+
+        Costs O(what is new).
+        """
+        at = at or self._clock()
         return SessionDelta(
-            base=self.head, new_events=tuple(self._held), removed_ids=self._removed, leaf_id=self._leaf,
-            metadata=self._metadata, updated_at=at,
+            base=self.head, new_events=tuple(self._held), removed_ids=self._removed, metadata=self._metadata,
+            leaf_id=self._leaf or self._moved(), created_at=None if self.created_at else at, updated_at=at,
         )  # fmt: skip
+
+    def _moved(self) -> str | None:
+        """Return the last item's uuid where it is another than that of the last save, if a store takes it."""
+        leaf = self._last()
+        return None if leaf in (None, self._followed) or not is_id(leaf) else leaf
+
+    def _last(self) -> str | None:
+        """Return the last item's uuid; where there is none, the session's own id; None where only the header is."""
+        last = self.session.state.main().entries.last()
+        if last is not None:
+            return last.item.uuid
+        return self.session_id if self._held or self.head.number > 1 else None
 
     def save(self, *, at: str | None = None) -> Head:
         """Save what is new, durably. Raises ConflictError where another writer was faster: then `reload`.
@@ -169,7 +262,8 @@ class StoredSession:
         self._refuse_meanwhile()
         delta = self.delta(at=at)
         if not _is_empty(delta):
-            self._saved(delta, save_delta(self.store, self.session_id, delta))
+            self._unsure.append(delta)
+            self._saved(self._delivered(delta))
         return self.head
 
     async def save_async(self, *, at: str | None = None) -> Head:
@@ -180,16 +274,46 @@ class StoredSession:
         async with self._lock:
             delta = self.delta(at=at)
             if not _is_empty(delta):
-                self._saved(delta, await asyncio.to_thread(save_delta, self.store, self.session_id, delta))
+                self._unsure.append(delta)
+                self._saved(await asyncio.to_thread(self._delivered, delta))
             return self.head
 
-    def _saved(self, delta: SessionDelta, head: Head) -> None:
-        """Go on behind a delta that the store has taken; more may be held by now."""
+    def _delivered(self, delta: SessionDelta) -> list[tuple[SessionDelta, Head]]:
+        """Give a delta to the store; returns what it has taken, and the head behind each.
+
+        Where one before it was taken and the answer lost, the stored notes are that one's: it is sent as it was, which
+        changes nothing, and then what has come since.
+        """
+        try:
+            return [(delta, save_delta(self.store, self.session_id, delta))]
+        except ConflictError:
+            for before in list(self._unsure)[-2::-1]:
+                try:
+                    head = save_delta(self.store, self.session_id, before)
+                except ConflictError:
+                    continue
+                rest = msgspec.structs.replace(
+                    delta, base=head, new_events=delta.new_events[len(before.new_events) :],
+                    removed_ids=delta.removed_ids[len(before.removed_ids) :],
+                )  # fmt: skip
+                return [(before, head), (rest, save_delta(self.store, self.session_id, rest))]
+            raise
+
+    def _saved(self, taken: list[tuple[SessionDelta, Head]]) -> None:
+        """Go on behind deltas that the store has taken; more may be held by now."""
+        for delta, head in taken:
+            self._follow(delta, head)
+        self._unsure.clear()
+
+    def _follow(self, delta: SessionDelta, head: Head) -> None:
         self._held = self._held[len(delta.new_events) :]
         self.head = head
         self._removed = self._removed[len(delta.removed_ids) :]
         self.metadata = merged(self.metadata, delta.metadata)
-        self.leaf_id = self.leaf_id if delta.leaf_id is None else delta.leaf_id
+        if delta.leaf_id is not None:
+            self.leaf_id, self._followed = delta.leaf_id, self._last()
+        self.created_at, self.updated_at = delta.created_at or self.created_at, delta.updated_at
+        self.session.forget_log()
         self._leaf = None if self._leaf == delta.leaf_id else self._leaf
         self._metadata = EMPTY if self._metadata == delta.metadata else self._metadata
 
@@ -208,7 +332,8 @@ class StoredSession:
         data = self.store.load(self.session_id)
         remote = data.events[self.head.number :]
         known = sum(1 for _ in takewhile(lambda pair: is_same(*pair), zip(remote, waiting, strict=False)))
-        self._take(data, Session.read(data.log, dialect=self.session.dialect, rules=self.session.rules))
+        session = self.session
+        self._take(data, Session.read(data.log, dialect=session.dialect, rules=session.rules, clock=self._clock))
         self._metadata, self._leaf = noted
         self.apply(*Session.events_of(_log(waiting[known:])))
         return tuple(Session.events_of(_log(remote[known:])))
@@ -224,6 +349,29 @@ class StoredSession:
         self.store.save_checkpoint(
             self.session_id, Checkpoint(self.head.number, self.head.digest, FOLDED, self.session.dump())
         )
+
+    def close(self) -> None:
+        """Save what is held, and close the store where `lore.open` opened it."""
+        try:
+            self.save()
+        finally:
+            if self.owns_store:
+                self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def check_store(store: object) -> None:
+    """Raise MisuseError for what is no store: a URL, most often."""
+    if not callable(getattr(store, "load", None)):
+        hint = "lore.open_store(url), or lore.open(url, session_id, …)"
+        raise MisuseError(f"store is a {type(store).__name__}, where a store is due: {hint}", hint=hint)
 
 
 def _leads(known: Checkpoint, data: SessionData) -> bool:
