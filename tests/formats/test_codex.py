@@ -5,9 +5,12 @@ from __future__ import annotations
 from formats.codex import BASE, Rollout, plain
 from lore.formats.codex import Codex
 from lore.formats.registry import reader_of, recognise
+from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
+from lore.recording.opening import Options
+from lore.run.check import check
 from lore.testing import ReaderContract
 
 
@@ -150,3 +153,57 @@ def test_a_bill_with_more_cached_than_all_is_odd_and_never_negative():
     usage = plain().user("x").message("assistant", "y").count(10, 128).read()[-1].usage
     assert isinstance(usage, e.OddBill)
     assert (usage.uncached_tokens, usage.read_tokens) == (None, 128)
+
+
+def signs(*contexts):
+    """The signs that a second context shows."""
+    made = Rollout().meta()
+    for context in contexts:
+        made.context(**context)
+    found = [value for value in made.read() if isinstance(value, e.Observed)]
+    return [(sign.name, sign.names, sign.before, sign.after) for sign in found]
+
+
+def test_a_context_that_says_another_thing_is_a_sign():
+    mode = {"mode": "default", "settings": {"model": "a", "reasoning_effort": "high", "developer_instructions": "x"}}
+    assert signs({}, {}) == []
+    assert signs({}, {"effort": "low"}) == [("effort", ("effort",), "high", "low")]
+    assert signs({}, {"current_date": "2026-04-09", "timezone": "Asia/Tokyo"}) == [
+        ("date", ("current_date", "timezone"), "2026-04-08, UTC", "2026-04-09, Asia/Tokyo")
+    ]
+    assert signs({}, {"sandbox_policy": {"type": "danger-full-access"}, "approval_policy": "on-request"}) == [
+        ("permission-mode", ("approval_policy", "sandbox_policy"), "never, read-only", "on-request, danger-full-access")
+    ]
+    long = {"user_instructions": "be kind\n" * 900}
+    assert signs(long, {"user_instructions": "be quick\n" * 900}) == [("memory", ("user_instructions",), "", "")]
+    assert (
+        signs(
+            {"collaboration_mode": mode},
+            {"collaboration_mode": {**mode, "settings": {**mode["settings"], "model": "b"}}},
+        )
+        == []
+    )
+    assert signs({"collaboration_mode": mode}, {"collaboration_mode": {**mode, "mode": "plan"}}) == [
+        ("instructions", ("collaboration_mode",), "default", "plan")
+    ]
+
+
+def test_a_session_that_goes_on_is_a_sign_of_a_resume_and_of_another_version():
+    made = plain().meta(cli_version="0.141.0").user("hi").message("assistant", "yo").count(10_400, 128)
+    turn = made.folded().state.main().turn
+    assert [(sign.name, sign.before, sign.after) for sign in turn.signs] == [
+        ("resume", "", ""), ("client-version", "0.140.0", "0.141.0"),
+    ]  # fmt: skip
+
+
+def test_a_change_of_the_date_is_shown_where_the_read_fell(tmp_path):
+    made = (
+        plain()
+        .context(current_date="2026-04-09")
+        .message("user", "<environment_context>2026-04-09</environment_context>")
+    )
+    made.user("go on").message("assistant", "ok").count(12_000, 2_432)
+    (tmp_path / "rollout.jsonl").write_bytes(made.data())
+    (finding,) = check([str(tmp_path)], Budgets(), Options()).result.findings
+    assert (finding.code, finding.kind) == ("LORE101", "unattributable")
+    assert "from 2026-04-08 to 2026-04-09" in finding.message

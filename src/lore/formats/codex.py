@@ -26,7 +26,7 @@ from msgspec import Raw, Struct, field
 from lore.formats import codex_items as made
 from lore.formats import codex_records as records
 from lore.formats.base import Clock, Read
-from lore.formats.codex_context import signs_of_context
+from lore.formats.codex_context import Noted, signs_of_context
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e
@@ -97,7 +97,7 @@ class CodexMemory(TranscriptMemory):
     tokens: int | None = None
     billed: bool = False
     recorded: str | None = None
-    context: dict[str, Raw] = {}
+    context: dict[str, Noted] = {}
     items: int = 0
     live: list[tuple[int, int]] = []
     boundaries: list[Boundary] = []

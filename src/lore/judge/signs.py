@@ -39,6 +39,9 @@ SIGN_CODES: dict[str, Code] = {
     "slash-command": Code.SLASH_COMMAND,
     "micro-compaction": Code.TOOL_RESULT_REWRITTEN,
     "permission-mode": Code.PERMISSION_MODE_CHANGED,
+    "date": Code.DATE_IN_PREFIX,
+    "instructions": Code.SESSION_CHANGED,
+    "memory": Code.MEMORY_IN_PREFIX,
     "interrupt": Code.INTERRUPTED,
     "instructions-delta": Code.SERVER_INSTRUCTIONS_CHANGED,
     "skill": Code.SKILL_LOADED,
@@ -80,7 +83,7 @@ def _weak(name: str) -> _Look:
 def _cause(sign: Sign, *, weak: bool = True) -> Cause:
     code = SIGN_CODES[sign.name]
     about = CODES[code]
-    kind = _OPEN if weak and about.kind == "waste" else None
+    kind = _OPEN if weak and about.kind != _OPEN else None
     return Cause(code, about.section, _seen(sign), override=kind, strength="weak" if weak else "strong")
 
 
@@ -234,5 +237,19 @@ COUNTED: tuple[_Look, ...] = (
     _tools_announced,
 )
 WEAK: tuple[_Look, ...] = tuple(
-    map(_weak, ("resume", "api-error", "slash-command", "permission-mode", "interrupt", "instructions-delta", "skill"))
+    map(
+        _weak,
+        (
+            "resume",
+            "api-error",
+            "slash-command",
+            "date",
+            "memory",
+            "instructions",
+            "permission-mode",
+            "interrupt",
+            "instructions-delta",
+            "skill",
+        ),
+    )  # fmt: skip
 )

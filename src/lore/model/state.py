@@ -41,6 +41,9 @@ SIGNS: dict[str, str] = {
     "interrupt": "the request was interrupted",
     "api-error": "the provider answered with an error",
     "permission-mode": "the permission mode changed",
+    "date": "the date or time zone that the prompt says changed",
+    "instructions": "the client's instructions changed",
+    "memory": "the memory files that the prompt holds changed",
     "image": "an image came in",
 }
 
