@@ -174,3 +174,48 @@ def test_a_policy_that_is_not_there_says_what_was_asked(tmp_path):
     with pytest.raises(LoreError, match="cannot read") as caught:
         policy(str(tmp_path / "none.toml"))
     assert "--policy" in caught.value.hint
+
+
+# policies as openfang writes them
+
+HANDS = """
+[compaction]
+continuous_interval = 5
+keep_recent = 6
+gap_secs = 900
+gap_max_lookback_secs = 86400
+context_token_cap = 2000
+[[compaction.context_sources]]
+hand = "calendar-hand"
+prompt = "What comes next?"
+"""
+
+
+def test_a_hand_is_the_name_of_a_source(tmp_path):
+    (source,) = policy(str(write(tmp_path / "p.toml", HANDS + 'command = ["cal"]\n'))).context_sources
+    assert (source.name, source.command, source.prompt) == ("calendar-hand", ("cal",), "What comes next?")
+
+
+def test_summaries_alone_remember_nothing(tmp_path):
+    write(tmp_path / "lore.toml", '[memory]\nsystem = "summarization"\n')
+    assert load(None, tmp_path).memory.system != "structured"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "hint"),
+    [
+        (HANDS, "entry 1: the hand 'calendar-hand' has no command", "add command = "),
+        (HANDS + 'name = "x"\n', "entry 1 has a hand and a name", "write name alone"),
+        ("[compaction]\nthreshold = 30\n", "unknown key compaction.threshold", "continuous_interval"),
+        ("[compaction]\ncontext_window_tokens = 1\n", "compaction.context_window_tokens", "write window"),
+        ("[compaction]\nmax_summary_tokens = 1\n", "compaction.max_summary_tokens", "write summary_tokens"),
+        ("[compaction]\nmax_retries = 3\n", "compaction.max_retries", "asked once more"),
+        ("[compaction]\ncontext_sources = 3\n", "context_sources is a whole number", ""),
+        ("[compaction]\n[[compaction.context_sources]]\nhand = 3\ncommand = ['x']\n", "context_sources", ""),
+    ],
+)
+def test_what_openfang_calls_otherwise_is_named_with_what_to_write(tmp_path, text, said, hint):
+    with pytest.raises(LoreError) as caught:
+        policy(str(write(tmp_path / "p.toml", text)))
+    assert said in caught.value.message
+    assert hint in caught.value.hint

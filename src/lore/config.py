@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.base import Simulate
-from lore.compaction.settings import Compaction, MemorySettings, Sessions
+from lore.compaction.settings import OTHER_NAMES, Compaction, MemorySettings, Sessions
 from lore.errors import LoreError, Where
 from lore.judge.policy import Budgets, Policy
 from lore.model.codes import Reader
@@ -170,6 +170,7 @@ def _from_here(path: Path) -> str:
 
 
 def _settings(table: dict[str, Any], path: str) -> Settings:
+    _name_hands(table, path)
     _check_keys(table, Settings, path, "")
     try:
         settings = msgspec.convert(table, Settings)
@@ -182,6 +183,26 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
         if fault:
             raise LoreError(f"{path}: {name}.{fault}", where=Where(path))
     return settings
+
+
+def _name_hands(table: dict[str, Any], path: str) -> None:
+    """Take openfang's `hand` of a source for its name; raises LoreError where nothing says how lore may ask it."""
+    compaction: object = table.get("compaction")
+    listed: object = cast("dict[str, Any]", compaction).get("context_sources") if isinstance(compaction, dict) else None
+    for number, entry in enumerate(cast("list[object]", listed) if isinstance(listed, list) else [], 1):
+        source = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        if "hand" not in source:
+            continue
+        place = f"{path}: compaction.context_sources, entry {number}"
+        if "name" in source:
+            raise LoreError(f"{place} has a hand and a name", hint="write name alone", where=Where(path))
+        source["name"] = hand = source.pop("hand")
+        if "command" not in source:
+            raise LoreError(
+                f"{place}: the hand {hand!r} has no command", where=Where(path),
+                hint='lore asks programs, not agents: add command = ["PROGRAM", "ARGUMENT"], which is given the prompt '
+                "on standard input and prints what the hand would answer",
+            )  # fmt: skip
 
 
 _WRONG = re.compile(r"(?P<message>.*) - at `\$\.?(?P<place>.*)`", re.DOTALL)
@@ -238,6 +259,7 @@ def _check_keys(table: dict[str, Any], kind: type[Struct], path: str, prefix: st
         if key not in fields:
             near = difflib.get_close_matches(key, fields, 1)
             hint = f"did you mean {prefix}{near[0]}?" if near else "known keys: " + ", ".join(fields)
+            hint = OTHER_NAMES.get(f"{prefix}{key}", hint)
             raise LoreError(f"{path}: unknown key {prefix}{key}", hint=hint, where=Where(path))
         below = _struct_of(fields[key].type)
         if below is not None:

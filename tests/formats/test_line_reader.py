@@ -12,13 +12,27 @@ from lore.formats.flue import Flue
 from lore.formats.lines import LineReader, Lines
 from lore.formats.litellm import LiteLLM
 from lore.formats.lore_log import AssembledLog, LoreLog
+from lore.formats.openfang import OpenFang
 from lore.formats.registry import READERS
 from lore.formats.sidecode import Sidecode
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.model.codes import Problem
 from lore.testing import everything
 
-BY_LINES = (AssembledLog, Bodies, ClaudeCode, ClaudeEvents, Codex, Flue, GenAI, LiteLLM, LoreLog, Proxy, Sidecode)
+BY_LINES = (
+    AssembledLog,
+    Bodies,
+    ClaudeCode,
+    ClaudeEvents,
+    Codex,
+    Flue,
+    GenAI,
+    LiteLLM,
+    LoreLog,
+    OpenFang,
+    Proxy,
+    Sidecode,
+)
 LADDER = (
     (b'{"a":\n{}\n', "LORE201", 1),
     (b'{}\n{"a":', "LORE202", 2),

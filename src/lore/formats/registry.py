@@ -15,6 +15,7 @@ from lore.formats.inspect_log import InspectArchive, InspectLog
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
 from lore.formats.litellm import ANSWERED, PAYLOAD, Completions, LiteLLM
 from lore.formats.lore_log import AssembledLog, LoreLog
+from lore.formats.openfang import OpenFang
 from lore.formats.sidecode import Sidecode
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.formats.vcr import Vcr
@@ -27,6 +28,7 @@ READERS: dict[str, type[Reader]] = {
     "codex": Codex,
     "assembled": AssembledLog,
     "flue": Flue,
+    "openfang": OpenFang,
     "har": Har,
     "vcr": Vcr,
     "claude-tap": ClaudeTap,
@@ -50,6 +52,7 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "claude-code": MARKERS,
     "flue": (b'"parentId"', b'"leafId"', b'"newEntries"', b'"removedEntryIds"'),
     "codex": (b'"payload"',),
+    "openfang": (b'"role"',),
     "har": (b'"entries"',),
     "vcr": (b"interactions",),
     "claude-tap": (b'"packets"',),

@@ -1,0 +1,169 @@
+"""openfang's message lines: whose a message is, calls and results, what a mirror's times say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from formats import openfang
+from lore.fold.step import Folding
+from lore.formats.openfang import OpenFang
+from lore.formats.registry import recognise
+from lore.model.codes import Problem
+from lore.model.events import Append, SessionStarted, TurnStarted
+from lore.model.items import AssistantMessage, ImageBlock, ThinkingBlock, ToolCall, UserMessage
+from lore.model.state import Session
+from lore.testing import ReaderContract, everything
+from model.making import dumps
+
+BLOCKS = [
+    openfang.line("user", [
+        {"type": "text", "text": "see"}, {"type": "image", "media_type": "image/png", "data": "aGk="},
+    ]),
+    openfang.line("assistant", [
+        {"type": "thinking", "thinking": "hm", "signature": "sig"}, {"type": "text", "text": "I look"},
+        openfang.call("c1"), openfang.call("c2"),
+    ]),
+    openfang.line("user", [openfang.result("c1", "one"), openfang.result("c2", "no", is_error=True)]),
+]  # fmt: skip
+AS_BLOCKS = b"".join(dumps(one) + b"\n" for one in BLOCKS)
+
+
+class TestContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = OpenFang
+    samples = (openfang.LINES, AS_BLOCKS)
+
+
+def lines(*messages) -> bytes:
+    """Message lines."""
+    return b"".join(dumps(one) + b"\n" for one in messages)
+
+
+def folded(data: bytes) -> Session:
+    """The state at the end; nothing in it may be a problem of the fold."""
+    folding = Folding(Session(format="openfang"))
+    for one in everything(OpenFang(), data):
+        if not isinstance(one.value, Problem):
+            assert folding.apply(one.value) == ()
+    return folding.state()
+
+
+def items(data: bytes):
+    """The items of the timeline."""
+    return [entry.item for entry in folded(data).main().entries]
+
+
+def codes(data: bytes) -> list[str]:
+    """The codes of the problems."""
+    return [one.value.code for one in everything(OpenFang(), data) if isinstance(one.value, Problem)]
+
+
+@pytest.mark.parametrize("sample", TestContract.samples)
+def test_the_registry_knows_it(sample):
+    assert recognise(sample) is OpenFang
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        b'{"role":"user","content":"hi"}\n', b'{"role":"user","content":"hi","timestamp":"x","uuid":"u"}\n',
+        b'{"role":"tool","content":"hi","timestamp":"x"}\n', b'{"role":"user","timestamp":"x"}\n', b"[1]\n",
+    ],
+)  # fmt: skip
+def test_what_is_none_is_not_taken_for_one(other):
+    assert not OpenFang.recognises(other)
+
+
+@pytest.mark.parametrize(
+    ("message", "source"),
+    [
+        ({"content": "hi"}, "user"), ({"content": "hi", "source": "context_injection"}, "context_injection"),
+        ({"content": "[AUTONOMOUS TICK] go"}, "tick"), ({"content": "\n [SCHEDULED TICK] go"}, "tick"),
+        ({"content": openfang.REFRESH}, "context_injection"), ({"content": "[Context refresh]"}, "user"),
+        ({"content": "[System: 12 earlier messages were removed due to context overflow."}, "context_injection"),
+        ({"content": "[Session compacted: 9 messages removed."}, "context_injection"),
+        ({"content": [{"type": "text", "text": "[SCHEDULED TICK] go"}]}, "tick"),
+    ],
+)  # fmt: skip
+def test_it_is_known_whose_a_message_is(message, source):
+    (item,) = items(lines({"role": "user", "timestamp": "t", **message}))
+    assert isinstance(item, UserMessage)
+    assert item.source == source
+
+
+def test_a_tick_that_is_spelled_with_escapes_is_one():
+    data = dumps(openfang.line("user", "X", 0)).replace(b'"X"', rb'"\n[SCHEDULED TICK] go"') + b"\n"
+    assert items(data)[0].source == "tick"
+
+
+def test_calls_and_results_are_found_in_both_shapes():
+    for data, names in ((openfang.LINES, ["t1"]), (AS_BLOCKS, ["c1", "c2"])):
+        calls = [item for item in items(data) if isinstance(item, ToolCall)]
+        assert [call.call_id for call in calls] == names
+        assert all(call.status != "running" for call in calls)
+    first, second = (item for item in items(AS_BLOCKS) if isinstance(item, ToolCall))
+    assert (first.status, second.status, bytes(second.output)) == ("completed", "failed", b'"no"')
+
+
+def test_a_call_id_that_comes_again_belongs_to_the_latest_call():
+    twice = [
+        openfang.line("assistant", "", 0, tool_use=[openfang.call("same")]),
+        openfang.line("user", "", 1, tool_use=[openfang.result("same", "one")]),
+        openfang.line("assistant", "", 2, tool_use=[openfang.call("same")]),
+        openfang.line("user", "", 3, tool_use=[openfang.result("same", "two")]),
+    ]
+    assert [bytes(item.output) for item in items(lines(*twice))] == [b'"one"', b'"two"']
+
+
+def test_what_a_model_thought_and_what_was_shown_are_blocks():
+    shown, thought = items(AS_BLOCKS)[:2]
+    assert isinstance(shown, UserMessage)
+    assert isinstance(thought, AssistantMessage)
+    assert isinstance((shown.blocks or ())[1], ImageBlock)
+    assert isinstance((thought.blocks or ())[0], ThinkingBlock)
+
+
+def test_each_answer_is_a_turn():
+    assert folded(openfang.LINES).main().turns == 4
+    assert folded(openfang.LINES).main().totals.uncached_tokens is None
+
+
+def test_a_leading_system_message_is_the_system_prompt():
+    data = lines(openfang.line("system", "You help.", 0), *openfang.TALK)
+    assert bytes(folded(data).system) == b'"You help."'
+    assert len(items(data)) == len(items(openfang.LINES))
+
+
+def test_a_mirror_stamps_all_lines_with_one_time_that_says_nothing():
+    mirror = lines(*[{**one, "timestamp": "2026-08-02T00:00:00+00:00"} for one in openfang.TALK])
+    starts = [one.value.at for one in everything(OpenFang(), mirror) if isinstance(one.value, TurnStarted)]
+    assert starts[1:] == [None] * 3
+    begun = [one.value.at for one in everything(OpenFang(), mirror) if isinstance(one.value, Append | SessionStarted)]
+    assert [at for at in begun[2:] if at is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("odd", "code"),
+    [
+        ({"role": "tool", "content": "x"}, "LORE203"), ({"role": "user", "content": 7}, "LORE207"),
+        ({"role": "system", "content": "late"}, "LORE203"), ({"role": 7, "content": "x"}, "LORE203"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_modelled_is_opaque_and_counted(odd, code):
+    data = lines(openfang.TALK[0], odd)
+    assert codes(data) == [code]
+
+
+def test_text_stays_as_it_was_spelled():
+    data = dumps(openfang.line("user", "X", 0)).replace(b'"X"', rb'"\u00e9\/\ud83d"') + b"\n"
+    (item,) = items(data)
+    assert bytes((item.blocks or ())[0].text) == rb'"\u00e9\/\ud83d"'
+
+
+def test_a_message_may_name_itself():
+    (item,) = items(lines({**openfang.TALK[0], "msg_id": "abc"}))
+    assert item.uuid == "abc"
+    assert json.loads(dumps(openfang.TALK[0]))["role"] == "user"
