@@ -4,6 +4,7 @@
 # make bench   the bars: speed as ratios in one run, and how true verdicts and predictions are on real recordings
 # make soak    long runs: whole matrices of cases, growing sessions, many generated ones, 300 killed writers for each store
 # make fuzz    any bytes give events and problems, nothing else (SECONDS=60 for each fuzzer)
+# make docs    the reference of the public modules, as pages in build/docs, its links checked
 # make golden  write the golden outputs of the commands anew
 # make audit   known vulnerabilities of the dependencies
 # make clean   remove the environment and what tools left behind
@@ -23,7 +24,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test cover lint bench soak fuzz golden audit clean
+.PHONY: help demo test cover lint bench soak fuzz docs golden audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -90,6 +91,9 @@ fuzz: .venv/dev
 	@$(PIP) install --only-binary :all: atheris 2>/dev/null || true
 	$(BIN)/python tests/fuzz/guided.py --seconds $(SECONDS)
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
+
+docs: .venv/dev
+	$(BIN)/python tests/reference/build.py build/docs
 
 golden: .venv/dev
 	$(BIN)/python tests/golden/update.py

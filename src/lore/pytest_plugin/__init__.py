@@ -5,8 +5,8 @@
 importing this package, and with it every run of pytest that uses none of it, costs the standard library alone.
 """
 
-from lore.pytest_plugin.recorder import Recorded as Recorded
-from lore.pytest_plugin.recorder import Recorder as Recorder
-from lore.pytest_plugin.recorder import recording as recording
-from lore.pytest_plugin.running import LoreWarning as LoreWarning
-from lore.pytest_plugin.stable import assert_prefix_stable as assert_prefix_stable
+from lore.pytest_plugin.recorder import Recorded, Recorder, recording
+from lore.pytest_plugin.running import LoreWarning
+from lore.pytest_plugin.stable import assert_prefix_stable
+
+__all__ = ["LoreWarning", "Recorded", "Recorder", "assert_prefix_stable", "recording"]

@@ -16,6 +16,8 @@ import pytest
 from lore.pytest_plugin.recorder import Recorder, recording
 from lore.pytest_plugin.running import MOVED, RECORDINGS, RUNNING, LoreWarning, Test
 
+__all__ = ["lore_recorder"]  # what tests write; the rest is pytest's to call
+
 MARK = "moves_cache_prefix"
 _SENT = "lore_recordings"
 

@@ -1,0 +1,156 @@
+"""Write the module reference as pages of HTML, and say what is broken in it: `build.py FOLDER`.
+
+In: the docstrings of what users write against: `lore`, what it offers in modules of its own, `lore.testing`, the
+`base.py` of each room, the pytest plugin. Out: pages, and exit code 1 with a line for each link to a page or an anchor
+that is not there, each name in a docstring that does not exist (`lore.…`, `file.py`), each docstring that Markdown
+garbles. Renderer: pdoc. Links to other sites are not looked at: no network is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+from urllib.parse import unquote, urldefrag
+
+SOURCE = Path(__file__).parents[2] / "src" / "lore"
+ROOMS = tuple(f"lore.{path.parent.name}.base" for path in sorted(SOURCE.glob("*/base.py")))
+TESTING = ("lore.testing", "lore.testing.stores.scenarios")  # what a store's contract is given, its class inherits
+PLUGIN = ("lore.pytest_plugin", "lore.pytest_plugin.hooks")
+NAME = re.compile(r"`(lore(?:\.\w+)+)(?:\(.*?\))?`")
+FILE = re.compile(r"`([\w/]+\.(?:py|md|toml))`")
+USERS_OWN = ("pyproject.toml", "lore.toml", "conftest.py")  # files that docstrings name and users write
+GROUPS = {f"lore.{kind}" for kind in ("formats", "dialects", "caches", "stores", "reports", "rules")}  # of entry points
+TAGS = {"p", "a", "code", "pre", "ul", "ol", "li", "div", "span", "br", "blockquote", "h1", "h2", "h3"}
+
+
+def public() -> list[str]:
+    """Return the modules of the reference; what they offer lazily is loaded, so that the renderer finds it."""
+    lore = importlib.import_module("lore")
+    offered = (getattr(lore, name) for name in getattr(lore, "__all__", ()))
+    own = [value.__name__ for value in offered if isinstance(value, ModuleType)]
+    names = ["lore", *own, *TESTING, *ROOMS, *PLUGIN]
+    for module in map(importlib.import_module, names):
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            setattr(module, name, getattr(value, "__wrapped__", value) if name == "lore_recorder" else value)
+    return names
+
+
+def write(folder: Path) -> list[str]:
+    """Write the pages; return the modules that they are of."""
+    import pdoc
+    import pdoc.render
+
+    names = public()
+    pdoc.render.configure(docformat="markdown", show_source=False, footer_text="lore")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # what msgspec and NamedTuple write has no module in which its annotations could be looked up: they stay text
+        warnings.filterwarnings("ignore", "Error parsing type annotation")
+        packages = [name for name in names if hasattr(sys.modules[name], "__path__")]
+        alone = [spec for name in packages for spec in (name, rf"!{re.escape(name)}\.")]  # not all that is in it
+        pdoc.pdoc(*alone, *(name for name in names if name not in packages), output_directory=folder)
+    return names
+
+
+class Page(HTMLParser):
+    """The anchors and links of a page, and the tags inside its docstrings."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.tags: set[str] = set()
+        self._docstring = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.anchors.update(value for key in ("id", "name") if (value := values.get(key)))
+        if tag == "a" and values.get("href"):
+            self.links.append(str(values["href"]))
+        if tag == "div" and (self._docstring or "docstring" in (values.get("class") or "").split()):
+            self._docstring += 1
+        elif self._docstring:
+            self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "div" and self._docstring:
+            self._docstring -= 1
+
+
+def broken_links(folder: Path) -> Iterator[str]:
+    """Yield the links of the pages that lead nowhere, and tags that no docstring means."""
+    pages = {path.resolve(): Page(path.read_text("utf-8")) for path in sorted(folder.rglob("*.html"))}
+    for path, page in pages.items():
+        where = path.relative_to(folder.resolve())
+        for link in page.links:
+            target, anchor = urldefrag(link)
+            found = (path.parent / unquote(target)).resolve() if target else path
+            if re.match(r"\w+:", link):
+                continue
+            if found not in pages:
+                yield f"{where}: {link} leads to no page"
+            elif anchor and unquote(anchor) not in pages[found].anchors:
+                yield f"{where}: {link} leads to no anchor"
+        yield from (f"{where}: a docstring holds <{tag}>" for tag in sorted(page.tags - TAGS))
+
+
+def broken_names(docstrings: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the names in docstrings that do not exist: modules and what is in them, files of the source."""
+    files = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.*")}
+    for where, text in docstrings:
+        names = [name for name in NAME.findall(text) if name not in GROUPS and name not in USERS_OWN]
+        yield from (f"{where}: `{name}` does not exist" for name in names if not _exists(name))
+        for name in FILE.findall(text):
+            if name not in USERS_OWN and not any(f"/{file}".endswith(f"/{name}") for file in files):
+                yield f"{where}: there is no file `{name}`"
+
+
+def _exists(name: str) -> bool:
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            value: object = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            value = getattr(value, part, None)
+        return value is not None
+    return False
+
+
+def docstrings(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the docstrings of modules, of what they define, and of the methods of their classes."""
+    for name in names:
+        module = importlib.import_module(name)
+        yield name, module.__doc__ or ""
+        for key, value in vars(module).items():
+            if getattr(value, "__module__", "").startswith("lore") and isinstance(getattr(value, "__doc__", None), str):
+                yield f"{name}.{key}", value.__doc__
+                members = vars(value).items() if isinstance(value, type) else ()
+                yield from (
+                    (f"{name}.{key}.{part}", member.__doc__) for part, member in members if _is_documented(member)
+                )
+
+
+def _is_documented(member: object) -> bool:
+    return getattr(member, "__module__", "").startswith("lore") and isinstance(member.__doc__, str)
+
+
+def main(folder: str) -> int:
+    """Write and check; print what is broken."""
+    names = write(Path(folder))
+    found = [*broken_links(Path(folder)), *broken_names(docstrings(names))]
+    print("\n".join(found) or f"{len(names)} modules in {folder}/lore.html")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
