@@ -20,16 +20,17 @@ from lore.compaction.activity import tokens_of
 from lore.compaction.base import SourceText, SummaryAnswer, SummaryError
 from lore.compaction.executor import Dependencies, execute, judged
 from lore.compaction.hooks import Continuous
+from lore.compaction.memory.agent_memory import remembering_of
 from lore.compaction.memory.buckets import audit_log, read
-from lore.compaction.memory.identities import bucket
+from lore.compaction.memory.identities import SHARED, Bucket, bucket
 from lore.compaction.memory.records import GENERAL
-from lore.compaction.memory.views import audited, everything
-from lore.compaction.settings import Compaction
+from lore.compaction.memory.views import audited, everything, wiped
+from lore.compaction.settings import Compaction, MemorySettings
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.tracker import Tracker
 from lore.compaction.transcripts import instructions
 from lore.compaction.untrusted import context_refresh
-from lore.model.events import MAIN, CompactApplied, ToolResultCleared
+from lore.model.events import MAIN, CompactApplied, Knowledge, SessionStarted, ToolResultCleared
 from lore.run.rules import packaged
 from lore.session import event
 from lore.store.session import StoredSession
@@ -339,3 +340,122 @@ def test_a_wipe_on_a_terminal_asks_first(said_, code):
     assert b"wipe user ann: 2 entries of 2 sessions (1 fact, 1 preference, " in shown
     assert (running.returncode, len(remembered())) == (code, int(code > 0))
     assert out.startswith("wiped user ann: 2 entries of 2 sessions") is (code == 0)
+
+
+# 004: memory of a user is shared by agents that the policy names (`share = ["main", "helper"]`): kept per user, told to
+# each; an agent that is not named neither reads nor writes it
+
+SHARING = MemorySettings("structured", agents=("main", "helper", "loner"), share=("main", "helper"))
+
+
+def agent_of(store, place, agent, session_id, *, policy=SHARING, user_id="ann", at=AT, **fields):
+    """The memory of an agent's session under a policy."""
+    header_ = SessionStarted(session_id=session_id, user_id=user_id, agent_id=agent)
+    made = remembering_of(store, header_, policy, clock=lambda: at, locks=place / "locks", **fields)
+    assert made is not None
+    return made
+
+
+def told(memory_):
+    """What a new session of it is told."""
+    return "\n".join(event_.content for event_ in memory_.events(begun()[0]) if isinstance(event_, Knowledge))
+
+
+def test_memory_is_kept_per_user_and_told_to_each_agent_that_shares_it(tmp_path):
+    """004: … kept per user, told to each."""
+    store = Memory()
+    agent_of(store, tmp_path, "main", "s1").learn(entries("I prefer tabs over spaces. My editor is vim."))
+    agent_of(store, tmp_path, "helper", "s2").learn(entries("My editor is helix. We run on Linux."))
+    agent_of(store, tmp_path, "helper", "s2").consolidate()
+    for agent in ("main", "helper"):
+        words = told(agent_of(store, tmp_path, agent, "s3"))
+        assert {"tabs over spaces" in words, "helix" in words, "Linux" in words} == {True}
+        assert "vim" not in words, "the later statement holds, whoever heard it"
+    assert told(agent_of(store, tmp_path, "main", "s3", user_id="bob")) == ""
+
+
+def test_an_agent_that_is_not_named_neither_reads_nor_writes_it(tmp_path):
+    """004: an agent that the policy does not name has its own memory, or none."""
+    store = Memory()
+    agent_of(store, tmp_path, "main", "s1").learn(entries("I prefer tabs over spaces."))
+    agent_of(store, tmp_path, "main", "s1").consolidate()
+    loner = agent_of(store, tmp_path, "loner", "s4")
+    loner.learn(entries("I prefer tea."))
+    loner.consolidate()
+    assert ("tea" in told(loner), "tabs" in told(loner)) == (True, False)
+    assert "tea" not in told(agent_of(store, tmp_path, "helper", "s5"))
+    assert read(store, Bucket("ann", SHARED)).structure.preferences == ("I prefer tabs over spaces.",)
+    outside = SessionStarted(session_id="s6", user_id="ann", agent_id="other")
+    assert remembering_of(store, outside, SHARING, clock=lambda: AT) is None
+    assert remembering_of(store, outside, MemorySettings("structured", share=("main",)), clock=lambda: AT) is None
+
+
+def test_what_an_agent_remembered_alone_before_goes_on_being_read_by_it(tmp_path):
+    """004: existing memories, kept per user and agent, go on being read, and nothing of them is learnt twice."""
+    store, alone = Memory(), MemorySettings("structured")
+    said_ = entries("I prefer tabs over spaces. My editor is vim.")
+    agent_of(store, tmp_path, "main", "s1", policy=alone).learn(said_)
+    agent_of(store, tmp_path, "helper", "s2").learn(entries("My editor is helix."))
+    shared = agent_of(store, tmp_path, "main", "s1")
+    assert shared.learn(said_).skipped
+    shared.consolidate()
+    words = told(shared)
+    assert ("tabs over spaces" in words, "helix" in words, "vim" in words) == (True, True, False)
+    assert "tabs over spaces" not in told(agent_of(store, tmp_path, "helper", "s2"))
+    assert read(store, bucket("ann")).structure.preferences == ("I prefer tabs over spaces.",)
+
+
+def test_expiry_list_export_audit_and_wipe_respect_what_is_shared(tmp_path):
+    """004: wipe, export, list, audit and expiry respect it."""
+    store = Memory()
+    answer = topics("over", "stays")
+    answer["topics"][0]["expires_at"] = "2026-01-02T04:00:00Z"
+    agent_of(store, tmp_path, "loner", "s0").learn(entries("I prefer tea."))
+    main = agent_of(store, tmp_path, "main", "s1", ask=Model({"facts": ["runs Linux"]}, answer))
+    main.learn(entries("hi"))
+    main.consolidate()
+    later = agent_of(store, tmp_path, "helper", "s2", at="2026-01-02T05:00:00Z")
+    assert ("all of over" in told(later), "all of stays" in told(later)) == (False, True)
+    shown = {one.agent: one for one in everything(store, "ann", None, now="2026-01-02T05:00:00Z").agents}
+    assert list(shown) == [SHARED, "loner"]
+    assert [(one.topic, one.expired) for one in shown[SHARED].topics] == [("over", True), ("stays", False)]
+    assert [one.agent for one in everything(store, "ann", SHARED, now=AT).agents] == [SHARED]
+    noted = [(one.op, one.agent, one.by) for one in audited(store, "ann", "main").entries]
+    assert noted == [("extract", SHARED, "main"), ("dream", SHARED, "main")]
+    heard = []
+    assert wiped(store, "ann", "main", now=AT, tell=heard.append).entries == 0
+    assert heard == ["what agents remember of user ann together stays: --agent '*' names it"]
+    assert wiped(store, "ann", SHARED, now=AT, tell=heard.append).agents == {SHARED: shown[SHARED].counts}
+    assert told(later) == ""
+    assert read(store, bucket("ann", "loner")).structure.preferences == ("I prefer tea.",)
+    agent_of(store, tmp_path, "helper", "s7").learn(entries("We run on Linux."))
+    assert wiped(store, "ann", None, now=AT, tell=heard.append).entries == 2
+
+
+def test_a_wiped_memory_is_not_learnt_anew_by_an_idle_pass_that_shares(tmp_path):
+    """004: … also where the agent's own memory was wiped before it shared."""
+    store, said_ = Memory(), entries("I prefer tabs over spaces.")
+    agent_of(store, tmp_path, "main", "s1", policy=MemorySettings("structured")).learn(said_)
+    wiped(store, "ann", "main", now="2026-01-02T04:00:00Z", tell=pytest.fail)
+    rested = agent_of(store, tmp_path, "main", "s1", at="2026-01-02T05:00:00Z").rest(said_, last=1_767_323_045.0)
+    assert rested.extracted is not None
+    assert rested.extracted.skipped
+    assert not any(read(store, Bucket("ann", SHARED)).counts().values())
+
+
+@pytest.mark.usefixtures("desk")
+def test_the_command_learns_into_what_is_shared():
+    """004: in `lore memory` too."""
+    stored_words()
+    put("lore.toml", b'[memory]\nsystem = "structured"\nshare = ["main", "helper"]\n')
+    put("s.jsonl", log(header(session_id="s9", user_id="ann", agent_id="helper"),
+                       record("append", item=user("u", "We run on Linux."))))  # fmt: skip
+    assert lore("store", "import", "s.jsonl", "--store", "sqlite:s.db").code == 0
+    found = lore("memory", "extract", "s9", "--store", "sqlite:s.db", "--json").json
+    assert (found["agent"], found["shared"], found["added"]) == ("helper", True, {"facts": 1})
+    out = lore("memory", "list", "--user", "ann", "--agent", "*", "--store", "sqlite:s.db").out
+    assert out.splitlines()[0] == "shared by agents  1 fact, not all dreamt over yet"
+    ran = lore("memory", "list", "--user", "ann", "--agent", "all", "--store", "sqlite:s.db")
+    assert (ran.code, "reserved" in ran.err) == (2, True)
+    put("lore.toml", b'[memory]\nshare = ["*"]\n')
+    assert lore("memory", "extract", "s9", "--store", "sqlite:s.db").code == 2

@@ -21,7 +21,9 @@ app = typer.Typer(
 User: TypeAlias = Annotated[
     str | None, typer.Option("--user", help="Of whom; default: the user of sessions that name none.")
 ]
-Agent: TypeAlias = Annotated[str | None, typer.Option("--agent", help="What this agent remembers alone; default: all.")]
+Agent: TypeAlias = Annotated[
+    str | None, typer.Option("--agent", help="What this agent remembers alone, '*': what agents share; default: all.")
+]
 Names: TypeAlias = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="Topics, or ids of texts; default: all.")
 ]

@@ -113,12 +113,17 @@ class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
 class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
     """`[memory]`: `system = "structured"` remembers, for the agents that are listed (empty: the main one).
 
+    Those in `share` are opted in as well, and have one memory of a user together: each learns into it, and is told it.
     `"summarization"`, openfang's word for summaries alone, is the same as nothing: nothing is remembered.
     """
 
     system: Literal["", "structured", "summarization"] = ""
     agents: tuple[str, ...] = ()
+    share: tuple[str, ...] = ()
 
     def fault(self) -> str:
         """Say what is wrong; empty where nothing is."""
-        return "" if all(name.isprintable() and name for name in self.agents) else "agents: a name cannot be printed"
+        for key, names in (("agents", self.agents), ("share", self.share)):
+            if not all(name.isprintable() and name for name in names):
+                return f"{key}: a name cannot be printed"
+        return "share: list the agents by name" if "*" in self.share else ""

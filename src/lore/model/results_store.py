@@ -215,7 +215,7 @@ class StoreVacuumed(StoreResult, frozen=True, kw_only=True):
 
 
 class RememberedUser(Struct, frozen=True, kw_only=True):
-    """A user of whom something is remembered, by which agents, and how much by all of them."""
+    """A user of whom something is remembered, by which agents (`*`: what agents share), how much by all of them."""
 
     user: str
     agents: list[str]
@@ -257,7 +257,8 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     """One thing that was done, never what was remembered; `session_deleted` is null where no session is named.
 
     `unusable` counts answers of a model that could not be used; each was asked for again once. `dropped` names the
-    topics that a dream superseded, or let go of because they had expired or were too many.
+    topics that a dream superseded, or let go of because they had expired or were too many. Where `agent` is `*`, which
+    is memory that agents share, `by` is who it was.
     """
 
     at: str
@@ -270,10 +271,11 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     failure: str | None
     unusable: int
     dropped: list[str]
+    by: str | None
 
 
 class RememberedAgent(Struct, frozen=True, kw_only=True):
-    """What one agent remembers; `undreamt` tells whether something came since the last dream.
+    """What one agent (`*`: agents that share it) remembers; `undreamt`: whether something came since the last dream.
 
     `last_failure` is the latest time that it could not remember, or fell back; `unreadable` lines are no records.
     """
@@ -324,10 +326,11 @@ class MemoryAudit(MemoryResult, frozen=True, kw_only=True):
 class MemoryExtracted(MemoryResult, frozen=True, kw_only=True):
     """`lore memory extract --json`; `failure` says why what was known stays as it was.
 
-    `skipped` says why there was nothing to learn from.
+    `skipped` says why there was nothing to learn from; `shared` whether it is what agents share.
     """
 
     agent: str
+    shared: bool
     session_id: str
     removed: dict[str, int]
     added: dict[str, int]
@@ -336,9 +339,13 @@ class MemoryExtracted(MemoryResult, frozen=True, kw_only=True):
 
 
 class MemoryDreamt(MemoryResult, frozen=True, kw_only=True):
-    """`lore memory dream --json`; `skipped` says why there was no dream, `failure` why it fell back to one topic."""
+    """`lore memory dream --json`; `skipped` says why there was no dream, `failure` why it fell back to one topic.
+
+    `shared` tells whether it is what agents share.
+    """
 
     agent: str
+    shared: bool
     topics: list[str]
     superseded: list[str]
     skipped: str | None

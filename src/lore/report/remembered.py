@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rich.console import Console
 
+from lore.compaction.memory.identities import SHARED
 from lore.model.results_store import (
     AuditEntry,
     MemoryAudit,
@@ -28,6 +29,10 @@ _NAMES = {
 }  # fmt: skip
 
 
+def _holder(agent: str) -> str:
+    return "shared by agents" if agent == SHARED else f"agent {named(agent)}"
+
+
 def _sums(counts: Mapping[str, int], *, zeros: bool = False) -> str:
     parts = [f"{number:,} {_NAMES[kind][number != 1]}" for kind, number in counts.items() if number or zeros]
     return ", ".join(parts) or "nothing"
@@ -36,7 +41,7 @@ def _sums(counts: Mapping[str, int], *, zeros: bool = False) -> str:
 def write_users(result: MemoryUsers, out: Console) -> None:
     """Write one line a user."""
     for user in result.users:
-        agents = ", ".join(map(named, user.agents))
+        agents = ", ".join("agents that share it" if agent == SHARED else named(agent) for agent in user.agents)
         out.print(line((named(user.user), "bold"), f"  {_sums(user.counts)}, by {agents}"))
     out.print(line(f"{counted(len(result.users), 'user')} remembered in {result.store}"))
 
@@ -45,7 +50,7 @@ def write_list(result: MemoryShown, out: Console) -> None:
     """Write how much each agent remembers, its topics, and when it last failed to."""
     for agent in result.agents:
         waiting = ", not all dreamt over yet" if agent.undreamt else ""
-        out.print(line(("agent " + named(agent.agent), "bold"), f"  {_sums(agent.counts)}{waiting}"))
+        out.print(line((_holder(agent.agent), "bold"), f"  {_sums(agent.counts)}{waiting}"))
         for topic in agent.topics:
             out.print(line(("  " + topic.topic, "cyan"), f"  {short(topic.summary)}{_ends(topic)}"))
         _odd(agent, out)
@@ -70,13 +75,16 @@ def _whose(result: MemoryShown, out: Console) -> None:
     if not holding:
         out.print(line(f"nothing is remembered of user {named(result.user)} in {result.store}"))
     else:
-        out.print(line(f"user {named(result.user)}: {counted(holding, 'agent')} in {result.store}"))
+        shared = any(agent.agent == SHARED and any(agent.counts.values()) for agent in result.agents)
+        alone = counted(holding - shared, "agent")
+        together = ", and what agents share," if shared else ""
+        out.print(line(f"user {named(result.user)}: {alone}{together} in {result.store}"))
 
 
 def write_shown(result: MemoryShown, out: Console) -> None:
     """Write what is remembered, word for word."""
     for agent in result.agents:
-        out.print(line(("agent " + named(agent.agent), "bold")))
+        out.print(line((_holder(agent.agent), "bold")))
         for topic in agent.topics:
             out.print(line(("  " + topic.topic, "cyan"), f"  {topic.summary}{_ends(topic)}"))
             for content in topic.content.splitlines():
@@ -109,7 +117,7 @@ def wipe_question(result: MemoryWiped) -> str:
 
 
 def _extent(result: MemoryWiped) -> str:
-    whose = f"user {named(result.user)}" + (f", agent {named(result.agent)}" if result.agent is not None else "")
+    whose = f"user {named(result.user)}" + (f", {_holder(result.agent)}" if result.agent is not None else "")
     entries = f"{result.entries:,} {'entry' if result.entries == 1 else 'entries'}"
     return f"{whose}: {entries} of {counted(result.sessions, 'session')} ({_sums(result.counts, zeros=True)})"
 
@@ -123,7 +131,8 @@ def write_audit(result: MemoryAudit, out: Console) -> None:
         text = (
             ", ".join(filter(None, (changes, gone, again, entry.failure and f"failed: {entry.failure}"))) or "nothing"
         )
-        agent = "all agents" if entry.agent is None else f"agent {named(entry.agent)}"
+        agent = "all agents" if entry.agent is None else _holder(entry.agent)
+        agent += "" if entry.by is None else f", by {named(entry.by)}"
         out.print(line(f"{entry.at}  ", (f"{entry.op:<8}", "bold"), f"{agent}{_session(entry)}: {text}"))
     entries = f"{len(result.entries):,} {'entry' if len(result.entries) == 1 else 'entries'}"
     out.print(line(f"user {named(result.user)}: {entries} in its audit log"))
@@ -139,7 +148,7 @@ def _session(entry: AuditEntry) -> str:
 
 def write_extracted(result: MemoryExtracted, out: Console) -> None:
     """Write how much was learnt, and unlearnt."""
-    who = f"agent {named(result.agent)} of user {named(result.user)}"
+    who = f"agent {named(result.agent)} of user {named(result.user)}" + (", for all that share it" * result.shared)
     if result.failure is not None:
         out.print(line(("nothing was remembered ", "yellow"), f"by {who}: {result.failure}"))
     elif result.skipped is not None:

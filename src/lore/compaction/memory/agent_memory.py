@@ -1,4 +1,4 @@
-"""Memory of one agent about one user: extract, consolidate, and tell a session.
+"""Memory of one agent about one user, or of those that share it: extract, consolidate, and tell a session.
 
     memory = AgentMemory(store, bucket("ann"), clock=now, session_id="s1")        or `remembering_of` its header
     memory.learn(entries)                  what is new in the session
@@ -23,10 +23,10 @@ from typing import NamedTuple
 from lore.compaction.activity import Entries
 from lore.compaction.locks import trylock
 from lore.compaction.memory.buckets import AuditRecord, audit_log, change, last_wipe, nonzero, note_audit, read
-from lore.compaction.memory.consolidation import consolidate
+from lore.compaction.memory.consolidation import consolidate, told_together
 from lore.compaction.memory.conversation import NOTHING, Given, Mark, mark_of, to_learn, transcript_of
 from lore.compaction.memory.extraction import Ask, Extraction, extract, noticed
-from lore.compaction.memory.identities import Bucket, bucket, is_reserved, refusal
+from lore.compaction.memory.identities import SHARED, Bucket, bucket, is_reserved, refusal, written_by
 from lore.compaction.memory.records import SECTIONS, Known, Learnt, Record, Structure, Topic, consolidated, replaced
 from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
@@ -96,17 +96,24 @@ class Rested(NamedTuple):
 class AgentMemory:
     """The memory that one agent has of one user, in a store. Safe between threads where the store is.
 
-    `ask` is a model (`extraction.asking` makes one of a summariser), `window` what it reads at once, in tokens; `locks`
-    is the folder of locks, None for that of this user.
+    Where `bucket` is one that agents share, `agent` is which of them this is; what it remembered alone before goes on
+    being told to it, and is not learnt anew. `ask` is a model (`extraction.asking` makes one of a summariser), `window`
+    what it reads at once, in tokens; `locks` is the folder of locks, None for that of this user.
     """
 
     def __init__(
         self, store: Store, bucket: Bucket, *, clock: Callable[[], str], session_id: str | None = None,
         ask: Ask | None = None, window: int = WINDOW, tell: Tell = silent, locks: Path | None = None,
+        agent: str | None = None,
     ) -> None:  # fmt: skip
         self.store, self.bucket, self.ask = store, bucket, ask
+        self._agent = agent if bucket.agent == SHARED else None
+        self._own: AgentMemory | None = None
+        if self._agent is not None:
+            own = Bucket(bucket.user, self._agent)
+            self._own = AgentMemory(store, own, clock=clock, ask=ask, window=window, tell=tell, locks=locks)
         self._clock, self._session_id, self._window, self._tell, self._locks = clock, session_id, window, tell, locks
-        self._who = f"agent {bucket.agent} of user {bucket.user}"
+        self._who = f"agent {self._agent or bucket.agent} of user {bucket.user}"
         self._mark: Mark | None = None  # as it was made last, for where a wipe took it: what was wiped stays so
 
     def learn(self, entries: Entries, stop: int | None = None, *, again: bool = False) -> ExtractionResult:
@@ -167,6 +174,8 @@ class AgentMemory:
 
     def _mark_in(self, known: Known) -> Mark | None:
         found = None if self._session_id is None else known.learnt.get(self._session_id)
+        if found is None and self._own is not None and self._session_id is not None:  # learnt from before it was shared
+            found = read(self.store, self._own.bucket).learnt.get(self._session_id)
         return self._mark if found is None else found.mark
 
     def mark(self) -> Mark | None:
@@ -194,6 +203,8 @@ class AgentMemory:
 
     def consolidate(self) -> ConsolidationResult:
         """Make topics of what is known, unless nothing is new or another pass is under way; raises StoreError."""
+        if self._own is not None:  # what it learnt alone and has not dreamt over yet
+            self._own.consolidate()
         with self._alone("dream") as is_held:
             if not is_held:
                 return ConsolidationResult(skipped=BUSY)
@@ -244,8 +255,10 @@ class AgentMemory:
         def learn() -> ExtractionResult:
             known = read(self.store, self.bucket)
             if last is not None and self._mark_in(known) is None:
-                wiped = last_wipe(audit_log(self.store, self.bucket.user), self.bucket.agent)
-                past = [seconds_in(encode(time)) for time in (known.horizon, wiped) if time is not None]
+                buckets = [self.bucket, *([] if self._own is None else [self._own.bucket])]
+                wiped = last_wipe(audit_log(self.store, self.bucket.user), *[bucket.agent for bucket in buckets])
+                horizons = [known.horizon, *[read(self.store, bucket).horizon for bucket in buckets[1:]]]
+                past = [seconds_in(encode(time)) for time in (*horizons, wiped) if time is not None]
                 if any(time is not None and last <= time for time in past):
                     return ExtractionResult(skipped=LEARNT)
             return self.learn(entries)
@@ -264,6 +277,8 @@ class AgentMemory:
         at = self._clock()
         try:
             topics = read(self.store, self.bucket).visible(at)
+            if self._own is not None:
+                topics = told_together(topics, read(self.store, self._own.bucket).visible(at))
         except LoreError as error:
             self._tell(f"what {self._who} remembers cannot be read: {error.message}")
             return ()
@@ -275,7 +290,7 @@ class AgentMemory:
     ) -> None:  # fmt: skip
         record = AuditRecord(
             at=at, op=op, agent=self.bucket.agent, session_id=self._session_id, removed=removed, added=added,
-            failure=failure or None, unusable=unusable, dropped=dropped,
+            failure=failure or None, unusable=unusable, dropped=dropped, by=self._agent,
         )  # fmt: skip
         note_audit(self.store, self.bucket.user, record, self._tell)
 
@@ -299,8 +314,9 @@ def remembering_of(
     if refusal(memory, owner.agent, is_forked=header.parent_session_id is not None):
         return None
     return AgentMemory(
-        store, owner, clock=clock, session_id=header.session_id, ask=ask, window=window, tell=tell, locks=locks
-    )
+        store, written_by(memory, owner), clock=clock, session_id=header.session_id, ask=ask, window=window, tell=tell,
+        locks=locks, agent=owner.agent,
+    )  # fmt: skip
 
 
 def _more(left: Structure, other: Structure) -> dict[str, int]:

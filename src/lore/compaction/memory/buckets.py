@@ -280,7 +280,8 @@ LONGEST_REASON = 200  # characters
 class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="memory_audit"):
     """One thing that was done. `op`: extract, dream, summary, delete, wipe; `failure` says why it fell back, or did
     nothing; `unusable` counts answers of a model that could not be used, each asked for again once; `dropped` are the
-    names of the topics that a dream superseded, or let go of because they had expired or were too many.
+    names of the topics that a dream superseded, or let go of because they had expired or were too many. Of memory that
+    agents share `agent` is `identities.SHARED`, and `by` who it was.
     """
 
     at: str
@@ -292,6 +293,7 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fie
     failure: str | None = None
     unusable: int = 0
     dropped: tuple[str, ...] = ()
+    by: str | None = None
 
 
 class AuditLog(NamedTuple):
@@ -345,10 +347,10 @@ def audit_log(store: Store, user: str) -> AuditLog:
     return AuditLog(tuple(entries), odd)
 
 
-def last_wipe(log: AuditLog, agent: str) -> str | None:
-    """Return when memory of an agent, or of all of them, was wiped last; None where it never was."""
+def last_wipe(log: AuditLog, *agents: str) -> str | None:
+    """Return when memory of one of these agents, or of all there are, was wiped last; None where it never was."""
     return next(
-        (entry.at for entry in reversed(log.entries) if entry.op == "wipe" and entry.agent in (None, agent)), None
+        (entry.at for entry in reversed(log.entries) if entry.op == "wipe" and entry.agent in (None, *agents)), None
     )
 
 

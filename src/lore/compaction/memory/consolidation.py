@@ -11,9 +11,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from msgspec.structs import replace
+
 from lore.compaction.memory.extraction import Ask, ask_for_object, clipped
 from lore.compaction.memory.records import GENERAL, SECTIONS, Known, Structure, Topic, has_expired
-from lore.compaction.memory.statements import conflicts_in
+from lore.compaction.memory.statements import Statement, conflicts_in, is_same, relation, statement_of
 from lore.model.canonical import encode, printable
 from lore.model.mask import mask
 from lore.model.turn import seconds_in
@@ -116,6 +118,30 @@ def _by_model(known: Known, ask: Ask, at: str) -> Consolidation:
     gone = [GENERAL, *(snake(name) for name in listed if isinstance(name, str))]  # `general` stood in for topics
     gone = tuple(name for name in dict.fromkeys(gone) if name not in topics)
     return Consolidation(topics, gone, unusable=found.unusable)
+
+
+def told_together(shared: Iterable[Topic], own: Iterable[Topic]) -> tuple[Topic, ...]:
+    """Return the topics that agents share and those that one of them had before; of two with one name the shared one
+    takes in the other's lines, but for those that it says too, or replaces.
+    """
+    topics = {topic.topic: topic for topic in shared}
+    for topic in own:
+        common = topics.get(topic.topic)
+        if common is None:
+            topics[topic.topic] = topic
+            continue
+        lines = common.content.split("\n")
+        later = [statement_of(line.removeprefix("- ")) for line in lines]
+        kept = [
+            line for line in topic.content.split("\n")
+            if line not in lines and not _is_replaced(statement_of(line.removeprefix("- ")), later)
+        ]  # fmt: skip
+        topics[topic.topic] = replace(common, content="\n".join((*lines, *kept)))
+    return tuple(topic for _, topic in sorted(topics.items()))
+
+
+def _is_replaced(earlier: Statement | None, later: Iterable[Statement | None]) -> bool:
+    return any(relation(earlier, statement) == "replaces" or is_same(earlier, statement) for statement in later)
 
 
 def _fallback(structure: Structure, failure: str, at: str) -> Consolidation:

@@ -30,12 +30,15 @@ PREFIX, AUDIT = "lore.memory/", "lore.memory.audit/"
 RESERVED = frozenset(
     ("", ".", "..", "*", "all", "any", "anonymous", "lore", "nil", "nobody", "none", "null", "system", "undefined")
 )
+SHARED = "*"
+"""Stands for an agent where memory is kept that agents share: no agent can be called so."""
+
 LONGEST = 220  # characters of an encoded part: stores take ids of 512
 _NIL = "0" * 32
 
 
 class Bucket(NamedTuple):
-    """The memory that one agent has of one user."""
+    """The memory that one agent has of one user, or (agent `SHARED`) those that share it."""
 
     user: str
     agent: str
@@ -53,6 +56,16 @@ class Bucket(NamedTuple):
 def bucket(user: str | None, agent: str | None = None) -> Bucket:
     """Return the bucket of a user and an agent, by default the default ones; raises LoreError for an invalid name."""
     return Bucket(good_user(user), good_agent(agent))
+
+
+def written_by(memory: MemorySettings, owner: Bucket) -> Bucket:
+    """Return the bucket that an agent of a user learns into: that which is shared, where the policy names the agent."""
+    return Bucket(owner.user, SHARED) if owner.agent in memory.share else owner
+
+
+def good_scope(name: str) -> str:
+    """Return the agent to look at, or `SHARED` for what agents share; raises LoreError for an invalid name."""
+    return name if name == SHARED else good_agent(name)
 
 
 def good_user(name: str | None) -> str:
@@ -110,7 +123,7 @@ def refusal(memory: MemorySettings, agent: str, *, chain: str = MAIN, is_forked:
     """Say why nothing is remembered for an agent, a subagent's chain or a forked session; empty if it is opted in."""
     if memory.system != "structured":
         return "memory is off"
-    if agent not in (memory.agents or (MAIN,)):
+    if agent not in (*(memory.agents or (MAIN,)), *memory.share):
         return f"agent {printable(agent)!r} is not opted in"
     if chain != MAIN or is_forked:
         return "what subagents say is not remembered"

@@ -24,7 +24,16 @@ from lore.compaction.memory.buckets import (
     wipe,
 )
 from lore.compaction.memory.extraction import asking
-from lore.compaction.memory.identities import Bucket, bucket, good_agent, good_user, is_reserved, refusal
+from lore.compaction.memory.identities import (
+    SHARED,
+    Bucket,
+    bucket,
+    good_scope,
+    good_user,
+    is_reserved,
+    refusal,
+    written_by,
+)
 from lore.compaction.memory.records import (
     KINDS,
     SECTIONS,
@@ -92,7 +101,7 @@ def everything(store: Store, user: str | None, agent: str | None, *, now: str) -
 def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[Bucket, Known]:
     """Return what each agent that is meant remembers; an agent that is named is there, whatever it remembers."""
     named = good_user(user)
-    agents = owners(store).get(named, ()) if agent is None else (good_agent(agent),)
+    agents = owners(store).get(named, ()) if agent is None else (good_scope(agent),)
     return {Bucket(named, name): read(store, Bucket(named, name)) for name in agents}
 
 
@@ -152,10 +161,10 @@ def _agent(agent: str, known: Known, failure: AuditRecord | None, there: set[str
 def audited(store: Store, user: str | None, agent: str | None = None) -> MemoryAudit:
     """Return who changed what is remembered of a user; each entry says whether its session was deleted since."""
     named = good_user(user)
-    wanted = None if agent is None else good_agent(agent)
+    wanted = None if agent is None else good_scope(agent)
     log = audit_log(store, named)
     there = {summary.session_id for summary in store.list()}
-    entries = [_entry(entry, there) for entry in log.entries if wanted in (None, entry.agent)]
+    entries = [_entry(entry, there) for entry in log.entries if wanted in (None, entry.agent, entry.by)]
     return MemoryAudit(store=store.url, user=named, entries=entries, unreadable=log.odd)
 
 
@@ -164,7 +173,7 @@ def _entry(entry: AuditRecord, there: set[str]) -> AuditEntry:
         at=entry.at, op=entry.op, agent=entry.agent, session_id=entry.session_id,
         session_deleted=None if entry.session_id is None else entry.session_id not in there,
         removed=dict(entry.removed), added=dict(entry.added), failure=entry.failure, unusable=entry.unusable,
-        dropped=list(entry.dropped),
+        dropped=list(entry.dropped), by=entry.by,
     )  # fmt: skip
 
 
@@ -205,17 +214,19 @@ def deleted(
 def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell) -> MemoryWiped:
     """Take away all that is remembered of a user, or by one agent; a second time there is nothing left to take."""
     named = good_user(user)
-    scope = None if agent is None else good_agent(agent)
+    scope = None if agent is None else good_scope(agent)
     found = wipe(store, named, scope)
     if any(found.counts.values()):
         note_audit(store, named, AuditRecord(at=now, op="wipe", agent=scope, removed=found.counts), tell)
+    if scope not in (None, SHARED) and any(read(store, Bucket(named, SHARED)).counts().values()):
+        tell(f"what agents remember of user {named} together stays: --agent '{SHARED}' names it")
     return _wiped(store, named, scope, found)
 
 
 def wiping(store: Store, user: str | None, agent: str | None) -> MemoryWiped:
     """Return what `wiped` would take away by now; changes nothing."""
     named = good_user(user)
-    scope = None if agent is None else good_agent(agent)
+    scope = None if agent is None else good_scope(agent)
     return _wiped(store, named, scope, to_wipe(store, named, scope))
 
 
@@ -254,8 +265,8 @@ def extracted(
     if done.skipped == LEARNT:
         tell("--again learns from all of the session, also what was closed or deleted since")
     return MemoryExtracted(
-        store=store.url, user=owner.user, agent=owner.agent, session_id=session_id, removed=dict(done.removed),
-        added=dict(done.added), skipped=done.skipped or None, failure=done.failure or None,
+        store=store.url, user=owner.user, agent=owner.agent, shared=owner.agent in memory.share, session_id=session_id,
+        removed=dict(done.removed), added=dict(done.added), skipped=done.skipped or None, failure=done.failure or None,
     )  # fmt: skip
 
 
@@ -267,8 +278,9 @@ def consolidated(
     owner = bucket(user, agent)
     done = _memory(store, owner, memory, compaction, None, tell, clock).consolidate()
     return MemoryDreamt(
-        store=store.url, user=owner.user, agent=owner.agent, topics=list(done.topics), superseded=list(done.superseded),
-        skipped=done.skipped or None, failure=done.failure or None,
+        store=store.url, user=owner.user, agent=owner.agent, shared=owner.agent in memory.share,
+        topics=list(done.topics), superseded=list(done.superseded), skipped=done.skipped or None,
+        failure=done.failure or None,
     )  # fmt: skip
 
 
@@ -285,4 +297,7 @@ def _memory(
         raise LoreError(f"a source or summariser of a compaction remembers nothing itself ({NESTED} is set)")
     ask = None if compaction is None else asking(summarizer_of(compaction, os.environ, tell=tell))
     window = WINDOW if compaction is None else compaction.summarizer_window
-    return AgentMemory(store, owner, clock=clock, session_id=session_id, ask=ask, window=window, tell=tell)
+    return AgentMemory(
+        store, written_by(memory, owner), clock=clock, session_id=session_id, ask=ask, window=window, tell=tell,
+        agent=owner.agent,
+    )  # fmt: skip
