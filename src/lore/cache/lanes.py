@@ -19,6 +19,7 @@ compaction of the log: a drop whose cause is a guess says nothing of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
@@ -49,6 +50,7 @@ _SCARCE = 16.0  # bytes a token: an output count below that share of what is vis
 _ENVELOPE = 600  # bytes of a record that no prompt holds
 _IMAGE = b'"type":"image"'
 _LOOKED_AT = 256
+_REASONING = re.compile(rb'"type"\s*:\s*"(?:reasoning|redacted_thinking)"')
 _FAR = 200  # entries behind a position that are surely more than `POSITIONS`
 
 
@@ -90,7 +92,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
         match item:
             case AssistantMessage():
                 blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
-                thinking = [block for block in blocks if isinstance(block, ThinkingBlock)]
+                thinking = [block for block in blocks if _is_thinking(block)]
                 size = _bytes(blocks)
                 spoken += size
                 thinks = thinks or bool(thinking)
@@ -108,6 +110,12 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
             case OpaqueItem():
                 given += max(0, _size(item.record) - _ENVELOPE)
     return Growth(spoken, given, images, positions, prompted, thought, thinks)
+
+
+def _is_thinking(block: Block) -> bool:
+    if isinstance(block, RawBlock):
+        return _REASONING.search(block.json, 0, _LOOKED_AT) is not None
+    return isinstance(block, ThinkingBlock)
 
 
 def _bytes(blocks: Iterable[Block]) -> int:

@@ -49,6 +49,10 @@ def run(
     provider: Annotated[str | None, typer.Option("--provider", help="With --rules: those of this provider.")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Answer in CSV, a line a turn.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Answer in Markdown: sums, and what lost most.")] = False,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", help="reliability: what was read of pure appends, by model, hour, gateway."),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that say something.")] = False,
     as_json: AsJson = False,
     format: Format = None,
@@ -70,6 +74,8 @@ def run(
     table = chosen(rules_file, settings)
     if csv + as_json + markdown > 1:
         raise LoreError("--csv, --json and --markdown: two answers at once", hint="choose one")
+    if by not in (None, "reliability"):
+        raise LoreError(f"--by {by} is not known", hint="--by reliability")
     if rules:
         return _rules(listed(table, provider=provider, model=model), as_json=as_json, color=color)
     if model is not None or provider is not None:
@@ -101,6 +107,10 @@ def run(
             from lore.report.markdown import simulated_lines
 
             sys.stdout.writelines(f"{text}\n" for text in simulated_lines(result))
+        elif by is not None:
+            from lore.report.simulation import write_reliability
+
+            write_reliability(result, out(color))
         else:
             from lore.report.simulation import write
 

@@ -25,6 +25,7 @@ from lore.model.results_simulate import (
     AgreementResult,
     CostResult,
     GroupResult,
+    ReliabilityResult,
     RulesUsed,
     Simulated,
     SimulatedTotals,
@@ -141,14 +142,17 @@ class SimulatedSums:
         for key in _keys(turn, project):
             self._groups.setdefault(key, _Group()).add(turn)
 
-    def result(self, cache: str | None, as_of: str | None, notes: Iterable[str], problems: list[Problem]) -> Simulated:
+    def result(
+        self, cache: str | None, as_of: str | None, reliability: list[ReliabilityResult], notes: Iterable[str],
+        problems: list[Problem],
+    ) -> Simulated:  # fmt: skip
         """Return all of it; `cache` is the one that was asked for, else the one that all turns have."""
         caches = {turn.cache for turn in self.turns}
         named = cache or (caches.pop() if len(caches) == 1 else None)
         return Simulated(
             cache=named, rules=RulesUsed(as_of=as_of), turns=self.turns, totals=self._totals(),
-            agreement=_agreed(self._agreement), groups=list(self._ranked()), what_if=[], notes=list(notes),
-            problems=problems,
+            agreement=_agreed(self._agreement), groups=list(self._ranked()), reliability=reliability,
+            what_if=[], notes=list(notes), problems=problems,
         )  # fmt: skip
 
     def _totals(self) -> SimulatedTotals:

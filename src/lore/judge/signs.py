@@ -18,6 +18,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from lore.cache.bills import DROP, cached, met_read, total
+from lore.cache.forecast import Seen
 from lore.cache.rules import normal
 from lore.judge.witnesses import PairContext
 from lore.model.cause import Cause
@@ -176,10 +177,15 @@ def hook_text(context: PairContext) -> Cause | None:
     return confirmed(found) if exact else found
 
 
+def dropped_reasoning(context: PairContext) -> Seen | None:
+    """Return the reasoning that is left out from this prompt of the user on; None where there is none."""
+    seen = context.situation
+    return None if seen is None else next((sign for sign in seen.seen if sign.sign == "reasoning"), None)
+
+
 def reasoning_dropped(context: PairContext) -> Cause | None:
     """Return that a provider left out what the model thought before this prompt of the user, and the read shows it."""
-    seen, read = context.situation, _read(context)
-    dropped = None if seen is None else next((sign for sign in seen.seen if sign.sign == "reasoning"), None)
+    dropped, read = dropped_reasoning(context), _read(context)
     if dropped is None or dropped.left is None or read is None or read < dropped.left - DROP:
         return None
     evidence = ReasoningDropped(dropped.size, dropped.left, exact=read <= dropped.left + DROP)
@@ -198,7 +204,7 @@ def taken_out(context: PairContext) -> Cause | None:
         return None
     if seen is not None and (seen.same < seen.size or seen.moved_head):
         return None
-    if reasoning_dropped(context) is not None:
+    if dropped_reasoning(context) is not None:  # the prompt is shorter by that
         return None
     boundary = _found(context, "micro-compaction")
     before, after = total(left.usage), total(right.usage.met)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from lore.cache.bills import DROP, POSITIONS, SOON, cached, gap, met_read, total
 from lore.cache.forecast import Situation
-from lore.judge.signs import SHRANK
+from lore.judge.signs import SHRANK, dropped_reasoning
 from lore.judge.witnesses import CLIENTS, PairContext, since, started_in_parallel, verdict_evidence
 from lore.model.cause import Cause
 from lore.model.codes import Code
@@ -44,7 +44,7 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
     known = before is not None and after is not None
     yield RuledOut("model", before == after if known else None, detail=(after or "") if known else "")
     was, size = (None if turn.usage is None else total(turn.usage) for turn in (left, right))
-    shrank = was is not None and size is not None and was - size > SHRANK
+    shrank = was is not None and size is not None and was - size > SHRANK and dropped_reasoning(context) is None
     if shrank:
         yield RuledOut("the prompt shrank", out=False, count=size, limit=was)
     if situation is not None:

@@ -155,6 +155,20 @@ class GroupResult(Struct, frozen=True, kw_only=True):
     unexplained: float | None = None
 
 
+class ReliabilityResult(Struct, frozen=True, kw_only=True):
+    """Of the turns that go on inside the cache's lifetime (`appends`), those of which all that stood there was read.
+
+    All but 2 % and one block of the cache counts as all. `by` is `all`, `model`, `hour` (of the day, UTC), `gateway`
+    (the host that was asked) or `key` (a digest of it), as far as the recordings say.
+    """
+
+    by: str
+    name: str
+    appends: int
+    read: int
+    share: float
+
+
 class Saving(Struct, frozen=True, kw_only=True):
     """What a change would have saved by the same predictions: tokens that are not paid again, and money."""
 
@@ -180,6 +194,7 @@ class Simulated(Result, frozen=True, kw_only=True):
     totals: SimulatedTotals
     agreement: AgreementResult
     groups: list[GroupResult]
+    reliability: list[ReliabilityResult]
     what_if: list[Saving]
     notes: list[str]
     problems: list[Problem]

@@ -14,6 +14,7 @@ from lore.model.results_simulate import (
     AgreementResult,
     GroupResult,
     HabitResult,
+    ReliabilityResult,
     RuleResult,
     RulesResult,
     Saving,
@@ -30,6 +31,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _TOP = 3  # of each kind of group, and of the changes, where not all are asked for
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _WARM = 1000  # tokens read beyond the prediction that are worth a word
+_FEW = 20  # appends of which a share says little
 _EXPLAINED = 160  # characters of evidence on a line
 _RULED_OUT = 5  # reasons that most unexplained turns rule out
 _HEADER = ("provider", "model", "rule", "value", "unit", "from", "", "source")
@@ -46,6 +48,7 @@ def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool
     _totals(result, out)
     for text in agreement_lines(result.agreement):
         out.print(line(text))
+    _reliability(result.reliability[:1], out)
     _groups(result.groups, out, verbose=verbose)
     _changes(result.what_if, out, verbose=verbose)
     for note in result.notes:
@@ -181,6 +184,29 @@ def agreement_lines(found: AgreementResult) -> Iterator[str]:
         score, fell = f"chances of a drop: Brier score {found.brier_score:.4f}", found.drops / found.turns
         base = f"always saying {fell:.1%}, the share that fell, scores {found.base_brier_score:.4f}"
         yield f"{score} (0 is perfect; {base})"
+
+
+def write_reliability(result: Simulated, out: Console) -> None:
+    """Write what was read of pure appends: in all, by model, hour, gateway and key."""
+    if not result.reliability:
+        out.print(line("reliability: no two billed turns of which the second only appends, inside the lifetime"))
+    _reliability(result.reliability, out)
+    for problem in result.problems[:1]:
+        out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings; the first: {problem.message}"))
+
+
+def _reliability(rows: Sequence[ReliabilityResult], out: Console) -> None:
+    before = ""
+    for row in rows:
+        if row.by == "all":
+            read = f"{row.read:,} of {counted(row.appends, 'append')} inside the lifetime read again within 2 %"
+            out.print(line(("reliability: ", "bold"), f"{row.share:.1%} ({read}; the others are the provider's)"))
+            continue
+        if row.by != before:
+            out.print(line((f"by {row.by}:", "bold")))
+        before = row.by
+        few = "  too few to say" if row.appends < _FEW else ""
+        out.print(line(f"  {row.name}: {row.share:.1%} ({row.read:,} of {row.appends:,}){few}"))
 
 
 def _groups(groups: Sequence[GroupResult], out: Console, *, verbose: bool) -> None:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from lore.cache.base import Prediction
 from lore.cache.billing import partial_output
-from lore.cache.bills import cached, met_read, total, unbelievable
+from lore.cache.bills import cached, met_read, position, total, unbelievable
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.prices import Price
@@ -33,6 +33,7 @@ from lore.judge import savings
 from lore.judge.agreement import Row, SimulatedSums
 from lore.judge.base import CURRENCY, Place, Verdict, findings_of, paid_again, price_of
 from lore.judge.counterfactual import played
+from lore.judge.reliability import Reliability
 from lore.judge.savings import NotedSaving, Paid, Run
 from lore.judge.unpriced import Unpriced
 from lore.model.codes import Code, Problem, Reader
@@ -148,7 +149,8 @@ def _play(
         hint = "lore simulate reads sessions and captures"
         raise LoreError(f"no recordings in {corpus.show(request.paths[0])}", hint=hint)
     as_of = None if rules.as_of is None else rules.as_of.isoformat()
-    result = sums.result(cache, as_of, _notes(sums.turns, rules, simulation), found)
+    reliability = simulation.reliability.results()
+    result = sums.result(cache, as_of, reliability, _notes(sums.turns, rules, simulation), found)
     return Run(result, turns, predictor.touched, simulation.transcripts, simulation.bodies)
 
 
@@ -201,13 +203,14 @@ class Simulation:
         self.copied = 0
         self.unpriced = Unpriced(predictor.rules)
         self.partial = Counter[str]()  # turns whose output tokens are a part of the truth, by who noted them
+        self.reliability = Reliability()
         self.transcripts = self.bodies = 0  # turns that hold no breakpoints, and those that could
 
     def recording(self, recording: Recording) -> Iterator[PlayedTurn]:
         """Yield every turn of a recording, but copies of those that an earlier one had."""
         self._predictor.begin()
         place = Place(recording.shown, reader=reader_of(recording, self._reader))
-        stood: dict[str, int] = {}
+        stood, positions = dict[str, int](), dict[str, int | None]()
         left_behind: dict[str, int | None] = {}
         for verdict, ended in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.turn):
             for finding in ended:
@@ -222,8 +225,11 @@ class Simulation:
                 left_behind[turn.chain] = again.left
             if turn.usage is not None and not predicted.odd and (there := cached(turn.usage)) is not None:
                 stood[turn.chain] = there
+            before = positions.get(turn.chain)
+            positions[turn.chain] = None if turn.usage is None or predicted.odd else position(turn.usage)
             if self._is_copy(turn):
                 continue
+            self.reliability.take(verdict, before)
             self._count(turn, predicted, recording)
             predictor, size = self._predictor, predicted.prediction.total
             price = price_of(predictor.rules, turn, model=predictor.model, size=size)

@@ -1,0 +1,53 @@
+"""Reliability: of turns that only append, inside the lifetime, how many were read."""
+
+from __future__ import annotations
+
+import json
+
+from cli.running import lore
+from conftest import ROOT
+from judge.captures import asks, call, put, text, usage
+
+
+def reliability(path):
+    return json.loads(lore("simulate", str(path), "--json").out)["reliability"]
+
+
+def rows(path, by):
+    return [(row["name"], row["read"], row["appends"], row["share"]) for row in reliability(path) if row["by"] == by]
+
+
+def test_appends_that_were_read_and_those_that_were_not_are_counted(tmp_path):
+    talk = [text("user", "Find the bug. " * 80)]
+    for number in range(4):
+        talk += [text("assistant", f"Step {number}."), text("user", f"Go on with {number}. " * 90)]
+    bills = [usage(0, 7000), usage(7000, 400), usage(7400, 400), usage(0, 8200), usage(8200, 400)]
+    calls = [call(20.0 * at, asks(*talk[: 1 + 2 * at], tools=("ls",)), bill) for at, bill in enumerate(bills)]
+    path = put(tmp_path, *calls, name="a.jsonl")
+    assert rows(path, "all") == [("", 3, 4, 0.75)]
+    assert sum(appends for _, _, appends, _ in rows(path, "hour")) == 4
+    assert rows(path, "model")[0][1:] == (3, 4, 0.75)
+
+
+def test_what_a_client_changes_is_no_append(tmp_path):
+    talk = [text("user", "Find the bug. " * 80), text("assistant", "Step."), text("user", "Go on. " * 90)]
+    calls = [
+        call(0.0, asks(talk[0], tools=("ls",)), usage(0, 7000)),
+        call(20.0, asks(*talk, tools=("cat", "ls")), usage(0, 7600)),
+    ]
+    assert rows(put(tmp_path, *calls, name="a.jsonl"), "all") == []
+
+
+def test_reasoning_that_a_provider_drops_is_no_append_and_a_miss_of_its_own_is_one():
+    causes = ROOT / "fixtures" / "causes"
+    assert rows(causes / "LORE116" / "positive.jsonl", "all") == [("", 4, 4, 1.0)]
+    assert rows(causes / "LORE130" / "positive.jsonl", "all") == [("", 3, 4, 0.75)]
+    shown = lore("simulate", str(causes / "LORE130" / "positive.jsonl"), "--by", "reliability").out
+    assert shown.startswith("reliability: 75.0% (3 of 4 appends inside the lifetime read again within 2 %")
+    assert "gpt-5.4: 75.0% (3 of 4)  too few to say" in shown
+
+
+def test_there_is_one_thing_to_group_by():
+    answer = lore("simulate", str(ROOT / "fixtures" / "causes" / "LORE130" / "positive.jsonl"), "--by", "weather")
+    assert answer.code == 2
+    assert "--by reliability" in answer.err
