@@ -9,16 +9,18 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec.structs import fields
 
-from lore import Session, StoredSession, open_store
+import lore
+from lore import Session
 from lore.cli.main import main
 from lore.compaction.settings import Compaction
 from lore.config import policy
-from lore.model.events import PromptDelta
+from sdk_fakes import TOOLS, Client, blocks_of
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -97,19 +99,38 @@ def test_the_settings_and_the_baseline_of_the_readme_work(
     assert json.loads(Path("lore-baseline.json").read_text("utf-8"))
 
 
-def test_the_example_of_the_library_runs_and_keeps_its_prefix() -> None:
-    example = re.search(r"^(    from lore import Session.*?)(?=^Tool calls)", README, re.MULTILINE | re.DOTALL)
-    assert example is not None
-    names: dict[str, Any] = {}
-    exec(textwrap.dedent(example[1]), names)  # noqa: S102 - the README is ours
-    first, second = (json.loads(names[name])["messages"] for name in ("first", "second"))
-    said = [[block["text"] for one in body for block in one["content"]] for body in (first, second)]
-    assert said[0][:1] == said[1][:1] == ["What is new?"]
-    assert "1.0 is out." in said[1][2]
-    assert [said[1][1], *said[1][3:]] == ["Nothing.", "And now?", "[current-time]\n09:05"]
-    for kept in (names["log"], [one for one in names["log"] if not isinstance(one, PromptDelta)]):
-        again = Session.restore(kept)
-        assert again.write(again.assembled().prompt) == names["second"]
+def test_the_example_of_the_library_runs_and_keeps_its_prefix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each block of the section, in order, with a client that answers as the SDK does."""
+    section = README[README.index("### In your own agent") : README.index("### Sessions of other tools")]
+    indented = re.findall(r"(?:^    [^\n]*\n|^\n)+", section, re.MULTILINE)
+    first, log, event = (textwrap.dedent(block) for block in indented if block.strip())
+    assert len([line for line in first.splitlines() if line and not line.startswith("import")]) <= 6
+    client, times = Client("anthropic"), (f"10:{n:02}" for n in range(9))
+    names: dict[str, Any] = {
+        "SYSTEM": "You read files. " * 300, "TOOLS": TOOLS, "now": lambda: next(times), "Path": Path,
+        "run": lambda name, given: f"{name}: 60 lines",
+        "client": SimpleNamespace(messages=SimpleNamespace(create=client)),
+    }  # fmt: skip
+    exec(first, names)  # noqa: S102 - the README is ours
+    session = names["session"]
+    assert session.assistant(client(**session.request(current_time="10:08"))).calls == ()
+    exec(event, names)  # noqa: S102
+    session.user("And now?")
+    session.assistant(client(**session.request(current_time="10:09")))
+    said = [blocks_of(arguments) for arguments in client.sent]
+    assert said[1][: len(said[0])] == said[0]
+    assert said[2][: len(said[1])] == said[1]
+    assert "1.0 is out." in said[2][-2]
+    assert [len(one) for one in said] == sorted({len(one) for one in said})
+    monkeypatch.chdir(tmp_path)
+    exec(log, names)  # noqa: S102
+    assert main(["check", "agent.jsonl"]) == 0
+    assert "0 cache breaks" in capsys.readouterr().out
+    begun = session.begin_turn({"current_time": "x"})
+    kept = Session.read(session.log())
+    assert kept.write(kept.assembled().prompt) == session.write(begun.prompt)
 
 
 def test_the_commands_of_the_readme_keep_sessions_in_a_store(
@@ -166,16 +187,18 @@ def test_a_harness_in_another_language_gets_the_answers_of_the_readme(tmp_path: 
 
 
 AROUND = r"""
-import os, signal, sys
+import json, os, signal, sys
 from pathlib import Path
 
-QUESTIONS = ["What is new?", "And now?", "Thank you."]
+QUESTIONS, SYSTEM = ["What is new?", "And now?", "Thank you."], "Be brief."
 sent, fatal = Path("sent"), int(sys.argv[1])
 
 def now():
-    return f"10:{len(os.listdir('.')):02}"
+    return f"10:{len(os.listdir('.')):02} {os.getpid()}"
 
-def ask(body):
+def ask(**arguments):
+    die(2)
+    body = json.dumps(arguments).encode()
     before = sent.read_bytes() if sent.exists() else b""
     sent.write_bytes(before + body + b"\n")
     die(1)
@@ -189,25 +212,28 @@ def die(place):
 
 def test_the_harness_of_the_readme_is_killed_and_resumed(tmp_path: Path) -> None:
     """Killed after each save, and while it waits for the model: each turn is asked with the bytes of the first time."""
-    found = re.search(r"^(    from lore import StoredSession.*?)(?=^Kill it)", README, re.MULTILINE | re.DOTALL)
+    found = re.search(
+        r"^(    import lore\n\n    session = lore.open.*?)(?=^`lore.open`)", README, re.MULTILINE | re.DOTALL
+    )
     assert found is not None
     loop = textwrap.dedent(found[1])
-    assert len(loop.split("\n\n", 1)[1].strip().splitlines()) <= 10, "ten lines"
-    mortal = AROUND + loop.replace("stored.save() ", "stored.save(); die(2) #")
-    mortal = re.sub(r"stored\.save\(\)$", "stored.save(); die(3)", mortal, flags=re.MULTILINE)
+    assert len(loop.strip().splitlines()) <= 10, "ten lines"
+    mortal = AROUND + loop.replace("session.assistant(answer) ", "session.assistant(answer); die(3) ")
+    assert "die(3) " in mortal
     (tmp_path / "harness.py").write_text(mortal, "utf-8")
     ends = [
         subprocess.run([sys.executable, "harness.py", str(fatal)], cwd=tmp_path, check=False).returncode
         for fatal in (2, 1, 3, 1, 2, 3, 0)
     ]
     assert ends == [-signal.SIGKILL] * 6 + [0]
-    stored = StoredSession.open(open_store(f"sqlite:{tmp_path / 'agent.db'}"), "demo")
-    assert [entry.item.uuid for entry in stored.session.state.main().entries] == ["u1", "a1", "u2", "a2", "u3", "a3"]
+    with lore.open(f"sqlite:{tmp_path / 'agent.db'}", "demo") as stored:
+        kinds = [type(entry.item).__name__ for entry in stored.state.main().entries]
+        assert kinds == ["UserMessage", "AssistantMessage"] * 3
+        assert not stored.store.verify().damage
     bodies = (tmp_path / "sent").read_bytes().splitlines()
     messages = [[one["content"][0]["text"] for one in json.loads(body)["messages"]] for body in bodies]
     assert len(bodies) > len(set(bodies)) == 3, "what was asked again was asked with the same bytes"
     assert [len(one) for one in messages] == sorted(len(one) for one in messages)
-    assert not stored.store.verify().damage
 
 
 def test_the_keys_of_the_readme_are_those_of_a_policy_with_their_defaults(tmp_path: Path) -> None:
