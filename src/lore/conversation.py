@@ -135,7 +135,7 @@ class Conversation(ABC):
         nothing was said since, that turn is asked again with the bytes of the first time, its context included.
         Raises LoreError for a context that cannot be. Costs O(the prompt): the arguments are values of your own.
 
-        >>> session = Session("claude-opus-5", params={"max_tokens": 999})
+        >>> session = Session("claude-opus-5", system="Be brief.", params={"max_tokens": 999})
         >>> uuid = session.user("What is new?")
         >>> list(session.request(current_time="09:00"))
         ['model', 'max_tokens', 'system', 'messages']

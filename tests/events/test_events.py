@@ -1,0 +1,152 @@
+"""What a program writes: a typed function for each kind of event, and an answer to everything that is misspelled."""
+
+from __future__ import annotations
+
+import pytest
+
+import lore
+from lore import events
+from lore.errors import LoreError, MisuseError
+from lore.formats.lore_log import event_of
+from lore.model.events import KINDS, encode
+
+ITEM = {"type": "user_message", "uuid": "u1", "text": "hi"}
+MADE = {
+    "session_started": (events.session_started("s", model="m", tools=[{"name": "f"}]),
+                        {"session_id": "s", "model": "m", "tools": [{"name": "f"}]}),
+    "session_changed": (events.session_changed(system=["a", "b"]), {"system": ["a", "b"]}),
+    "layer": (events.layer("l", "every_turn", "x"), {"name": "l", "when": "every_turn", "text": "x"}),
+    "append": (events.append(events.user_message("u1", "hi"), at="t"), {"item": ITEM, "at": "t"}),
+    "patch_text": (events.patch_text("a1", "x", chain="c"), {"uuid": "a1", "delta_text": "x", "chain": "c"}),
+    "patch_tool_call": (events.patch_tool_call("c1", output=[events.text("o")]),
+                        {"call_id": "c1", "status": "completed", "output": [{"type": "text", "text": "o"}]}),
+    "tool_result_cleared": (events.tool_result_cleared(["c1"]), {"call_ids": ["c1"]}),
+    "remove": (events.remove(["u1"]), {"uuids": ["u1"]}),
+    "compact_started": (events.compact_started("gap"), {"trigger": "gap"}),
+    "compact_applied": (events.compact_applied("d", "manual", summary="s", preserved_uuids=[]),
+                        {"uuid": "d", "trigger": "manual", "summary": "s", "preserved_uuids": []}),
+    "turn_started": (events.turn_started(1, context={"overlay": "x"}), {"turn": 1, "context": {"overlay": "x"}}),
+    "turn_completed": (events.turn_completed(1, usage=events.usage(read_tokens=5)),
+                       {"turn": 1, "usage": {"read_tokens": 5}}),
+    "turn_failed": (events.turn_failed(1, error="e"), {"turn": 1, "error": "e"}),
+    "turn_canceled": (events.turn_canceled(1), {"turn": 1}),
+    "knowledge": (events.knowledge("add", "k", title="t", content="c"),
+                  {"op": "add", "id": "k", "title": "t", "content": "c"}),
+    "prompt_delta": (events.prompt_delta(0, {"target": "messages", "insert_at": 1}, [{"role": "user", "text": "x"}]),
+                     {"seq": 0, "selector": {"target": "messages", "insert_at": 1},
+                      "content": [{"role": "user", "text": "x"}]}),
+    "context_persisted": (events.context_persisted(1, 0, "x"), {"turn": 1, "insert_at": 0, "content": "x"}),
+    "cache_reset": (events.cache_reset("r"), {"reason": "r"}),
+    "observed": (events.observed("skill", names=["s"]), {"name": "skill", "names": ["s"]}),
+    "opaque": (events.opaque({"a": 1}), {"record": {"a": 1}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "saved"])
+def test_every_kind_has_a_typed_function_that_makes_what_its_plain_values_make(kind):
+    made, fields = MADE[kind]
+    assert type(made) is KINDS[kind]
+    assert encode(made) == encode(lore.event(kind, **fields))
+    assert event_of(encode(made)) is not None, "a reader takes it"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "nearest"),
+    [
+        ("append", {"item": {**ITEM, "txt": "x"}}, "text"),
+        ("append", {"item": {"type": "assistant_message", "uuid": "a", "stopreason": "x"}}, "stop_reason"),
+        ("append", {"item": {"type": "user_mesage", "uuid": "a"}}, "user_message"),
+        ("append", {"item": {**ITEM, "blocks": [{"type": "text", "txt": "x"}]}}, "text"),
+        ("append", {"item": {**ITEM, "blocks": [{"type": "txt", "text": "x"}]}}, "text"),
+        ("append", {"item": {"type": "tool_call", "uuid": "t", "callId": "c", "name": "f", "input": {}}}, "call_id"),
+        ("append", {"itm": ITEM}, "item"), ("append", {"item": {**ITEM, "source": "usr"}}, "user"),
+        ("knowledge", {"op": "addd", "id": "k"}, "add"), ("knowledge", {"op": "add", "id": "k", "titel": "t"}, "title"),
+        ("layer", {"name": "l", "when": "every-turn", "text": "x"}, "every_turn"),
+        ("turn_completed", {"turn": 1, "usage": {"reads_tokens": 1}}, "read_tokens"),
+        ("turn_started", {"turn": 1, "context": {"curent_time": "x"}}, "current_time"),
+        ("observed", {"name": "skil"}, "skill"), ("knowlege", {"op": "add", "id": "k"}, "knowledge"),
+    ],
+)  # fmt: skip
+def test_a_misspelled_name_raises_and_names_the_nearest(kind, fields, nearest):
+    with pytest.raises(TypeError) as caught:
+        lore.event(kind, **fields)
+    assert isinstance(caught.value, LoreError)
+    assert caught.value.hint == f"did you mean {nearest!r}?"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: events.user_message("u", "x", sorce="user"), "did you mean 'source'"),
+        (lambda: events.append(events.user_message("u", "x"), chian="main"), "did you mean 'chain'"),
+        (lambda: events.assistant_message("a", "x", thinking="y"), "no field 'thinking'"),
+        (lambda: events.append(ITEM), "item is a dict, where an object is due"),
+        (lambda: events.user_message("u", [{"type": "text", "text": "x"}]), r"content\[0\] is a dict"),
+        (lambda: events.turn_completed(1, usage={"read_tokens": 1}), "usage is a dict"),
+        (lambda: events.turn_started("1"), "Expected `int`, got `str`"),
+        (lambda: events.text(5), "text is a int"),
+        (lambda: events.remove("u1"), "uuids is a text, where a list"),
+        (lambda: events.session_started("s", tools={"name": "f"}), "tools is one tool"),
+        (lambda: events.session_started("s", tools=["f"]), "tools are mappings"),
+        (lambda: events.session_started("s", system=[{"type": "text"}]), "system is a text"),
+        (lambda: events.knowledge("add", "k", content=object()), "Encoding|Expected|unsupported|not JSON"),
+        (lambda: events.opaque({1, 2}), "no JSON"),
+        (lambda: lore.Session("claude-opus-5").apply({"kind": "append", "item": ITEM}), "where an event is due"),
+        (lambda: lore.Session("claude-opus-5").apply(events.user_message("u", "x")), "where an event is due"),
+        (lambda: lore.Session.restore([{"kind": "append"}]), "where an event is due"),
+        (lambda: lore.Session.restore(b"{}"), "events are a list"),
+        (lambda: lore.Session("claude-opus-5", rules={"tail": "user"}), "rules is a dict"),
+        (lambda: lore.Session("claude-opus-5", dialect=5), "dialect is a int"),
+        (lambda: lore.Session({"model": "x"}), "model is a dict"),
+        (lambda: lore.Session("claude-opus-5", systm="x"), "did you mean 'system'"),
+        (lambda: lore.Session(system="x"), "has a model"),
+        (lambda: lore.Session("claude-opus-5").user({"type": "text", "text": "x"}), "content is a dict"),
+        (lambda: lore.Session("claude-opus-5").user([5]), "a block is a int|a int is no JSON"),
+        (lambda: lore.Session("claude-opus-5").user("x", chian="y"), "did you mean 'chain'"),
+        (lambda: lore.Session("claude-opus-5").begin_turn("10:00"), "context is a str"),
+        (lambda: lore.Session("claude-opus-5").request(max_tokens=5), "goes into params"),
+        (lambda: lore.StoredSession.begin(lore.open_store("memory:"), {"session_id": "s"}), "not with a dict"),
+        (lambda: lore.StoredSession.open("memory:", "s"), "where a store is due"),
+        (lambda: lore.open({"url": "memory:"}, "s", model="claude-opus-5"), "where a store is due"),
+        (lambda: lore.open("memory:", "s", modle="claude-opus-5"), "did you mean 'model'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_raises_a_type_error_that_says_so(call, said):
+    with pytest.raises(TypeError, match=said) as caught:
+        call()
+    assert isinstance(caught.value, MisuseError)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_what_a_log_held_before_is_read_with_what_it_holds():
+    line = b'{"kind":"append","item":{"type":"user_message","uuid":"u1","text":"hi","mood":"calm"},"vendor":1}'
+    session = lore.Session.read(b'{"kind":"session_started","session_id":"s"}\n' + line + b"\n")
+    assert [entry.item.uuid for entry in session.state.main().entries] == ["u1"]
+
+
+def test_blocks_of_a_providers_own_shape_are_its_own_and_lores_are_looked_at():
+    session = lore.Session("claude-opus-5")
+    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0="}
+    marked = {"type": "text", "text": "marked", "cache_control": {"type": "ephemeral"}}
+    own = {"type": "image", "media_type": "a/b", "data": "x"}
+    session.user(["look", {"type": "image", "source": source}, own, marked, events.text("end")])
+    blocks = session.request()["messages"][0]["content"]
+    assert [block["type"] for block in blocks] == ["text", "image", "image", "text", "text"]
+    assert blocks[1]["source"] == source
+    assert "cache_control" not in blocks[3], "breakpoints are lore's to set"
+    with pytest.raises(MisuseError, match="did you mean 'media_type'"):
+        session.user([{"type": "image", "mediatype": "image/png", "data": "x"}])
+
+
+@pytest.mark.parametrize("text", ["", "  \n", [], [{"type": "text", "text": " "}]])
+def test_a_message_that_says_nothing_is_an_error(text):
+    with pytest.raises(LoreError, match="says nothing"):
+        lore.Session("claude-opus-5").user(text)
+
+
+def test_text_with_half_a_character_is_kept_as_it_is():
+    session = lore.Session("claude-opus-5")
+    session.user("a\ud83d b")
+    again = lore.Session.read(session.log())
+    assert again.problems == []
+    assert again.log() == session.log()

@@ -1,0 +1,187 @@
+"""The face of the library: its names, its examples, what importing it costs, and how it looks to a type checker."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lore
+from lore import conversation, events, session
+from lore.errors import LoreError
+from lore.store import opening
+from lore.store import session as stored
+from sdk_fakes import MODELS
+
+MODULES = [events.items, events.kinds, events.plain, session, conversation, stored, opening]
+NAMES = {**vars(events), "lore": lore, "Session": lore.Session, "event": lore.event}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_the_examples_of_the_docstrings_run(module):
+    found = doctest.testmod(module, extraglobs=NAMES, optionflags=doctest.ELLIPSIS)
+    assert found.attempted
+    assert not found.failed
+
+
+def test_every_function_and_method_of_the_library_has_an_example():
+    functions = [getattr(events, name) for name in vars(events) if callable(getattr(events, name))]
+    methods = [
+        getattr(lore.Session, name) for name in ("user", "request", "assistant", "result", "begin_turn", "apply")
+    ]
+    for made in (
+        *functions,
+        *methods,
+        lore.Session,
+        lore.StoredSession,
+        lore.open,
+        lore.Session.log,
+        lore.Session.read,
+    ):
+        assert ">>>" in (made.__doc__ or ""), made
+
+
+def test_the_names_of_the_library_are_there_and_nothing_else():
+    assert sorted(lore.__all__) == [name for name in sorted(dir(lore)) if not name.startswith("_")]
+    for name in lore.__all__:
+        assert getattr(lore, name).__doc__, name
+    star: dict[str, object] = {}
+    exec("from lore import *", star)
+    assert star["StoredSession"] is star["Kept"] is lore.Kept
+    with pytest.raises(AttributeError, match="no attribute 'Sesion'"):
+        _ = lore.Sesion  # type: ignore[attr-defined]
+    assert (Path(lore.__file__).parent / "py.typed").exists()
+
+
+def test_importing_lore_imports_no_room_and_no_sdk():
+    code = "import sys, lore; print([name for name in sys.modules if name.startswith('lore.') or name == 'msgspec'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.strip() == "[]"
+    code = (
+        "import sys, lore\ns = lore.Session('claude-opus-5')\ns.user('hi')\ns.request()\ns.assistant('yo')\n"
+        "print([n for n in sys.modules if n.partition('.')[0] in ('anthropic','openai','google','boto3','tiktoken',"
+        "'typer','rich','asyncio','sqlite3')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_type_checker_sees_what_the_library_is():
+    """`tests/typed_sample.py` is what people write; each line that is wrong there is marked, and must be found."""
+    checker = Path(sys.executable).with_name("basedpyright")
+    if not checker.exists():
+        pytest.skip("basedpyright is not installed")
+    done = subprocess.run(
+        [checker, "tests/typed_sample.py"],
+        capture_output=True,
+        check=False,
+        text=True,
+        cwd=Path(__file__).parent.parent,
+    )
+    assert done.stdout.strip().splitlines()[-1].startswith("0 errors, 0 warnings"), done.stdout
+
+
+@pytest.mark.parametrize(
+    ("model", "dialect"),
+    [("claude-opus-5", "anthropic"), ("claude-3-5-sonnet@20240620", "anthropic"), ("gemini-3-pro", "gemini"),
+     ("models/gemini-3-pro", "gemini"), ("amazon.nova-pro-v1:0", "bedrock"), ("eu.amazon.nova-pro-v1:0", "bedrock"),
+     ("us.meta.llama4", "bedrock"), ("mistral-large", "openai-chat")],
+)  # fmt: skip
+def test_the_dialect_follows_from_the_models_name(model, dialect):
+    assert lore.Session(model).dialect.name == dialect
+
+
+@pytest.mark.parametrize("model", ["gpt-5.6", "o3", "us.anthropic.claude-opus-5", "my-model", ""])
+def test_where_it_does_not_the_error_says_what_to_give(model):
+    with pytest.raises(LoreError) as caught:
+        lore.Session(model)
+    assert "openai-chat" in caught.value.hint + caught.value.message or "bedrock" in caught.value.message
+    for dialect in MODELS:
+        assert lore.Session(model or "m", dialect=dialect).dialect.name == dialect
+
+
+def test_sessions_that_begin_alike_have_one_id_and_others_another():
+    ids = [lore.Session("claude-opus-5", system=system).state.id for system in ("a", "a", "b")]
+    assert ids[0] == ids[1] != ids[2]
+    timed = [lore.Session("claude-opus-5", clock=lambda time=time: time).state.id for time in ("1", "2")]
+    assert timed[0] != timed[1]
+
+
+def test_what_differs_when_a_stored_session_is_opened_is_changed_and_what_is_the_same_is_not(tmp_path):
+    url = f"sqlite:{tmp_path}/a.db"
+    tools = [{"name": name, "input_schema": {"type": "object"}} for name in "ab"]
+    with lore.open(url, "s", model="claude-opus-5", system="one", tools=tools):
+        pass
+
+    def kinds():
+        return [event.split(b'"')[3].decode() for event in lore.open_store(url).load("s").events]
+
+    with lore.open(url, "s", model="claude-opus-5", system="one", tools=tools[::-1]):
+        pass
+    assert kinds() == ["session_started"]
+    with lore.open(url, "s", model="claude-sonnet-5", system="two") as session:
+        session.user("hi")
+        assert session.request()["model"] == "claude-sonnet-5"
+    assert kinds() == ["session_started", "session_changed", "append", "turn_started"]
+    with pytest.raises(LoreError, match="not taken in the dialect anthropic"):
+        lore.open(url, "s", model="gemini-3-pro")
+    with pytest.raises(lore.StoreError, match="no session 'other'"):
+        lore.open(url, "other")
+
+
+def test_results_are_told_once_and_unknown_calls_are_named():
+    session = lore.Session("claude-opus-5")
+    session.user("hi")
+    session.request()
+    calls = [{"type": "tool_use", "id": f"toolu_{n}", "name": "f", "input": {}} for n in range(4)]
+    session.assistant({"role": "assistant", "content": calls})
+    with pytest.raises(LoreError) as caught:
+        session.result("tolu_0", "x")
+    assert caught.value.hint == "did you mean 'toolu_0'?"
+    session.result("toolu_0", {"a": [1]})
+    session.result("toolu_0", {"a": [1]})
+    with pytest.raises(LoreError, match="another result already"):
+        session.result("toolu_0", {"a": [2]})
+    session.result("toolu_1", error=ValueError("no such file"))
+    session.result("toolu_2", "half of it", error=True)
+    session.result("toolu_3", [{"type": "text", "text": "x"}, {"type": "image", "media_type": "a/b", "data": "eA=="}])
+    results = session.request()["messages"][2]["content"]
+    assert [(one["content"], one.get("is_error", False)) for one in results[:3]] == [
+        ('{"a":[1]}', False), ("ValueError: no such file", True), ("half of it", True),
+    ]  # fmt: skip
+    assert [block["type"] for block in results[3]["content"]] == ["text", "image"]
+
+
+def test_after_a_failure_another_turn_begins():
+    session = lore.Session("claude-opus-5")
+    session.user("hi")
+    first = session.request(current_time="1")
+    assert session.request(current_time="2") == first
+    session.failed(TimeoutError("late"))
+    second = session.request(current_time="2")
+    assert "2" in second["messages"][-1]["content"][-1]["text"]
+    assert session.turns == 2
+    assert lore.Session.read(session.log()).problems == []
+
+
+def test_a_lost_answer_of_the_store_does_not_stop_a_session():
+    """The store took the delta and its answer never came; then more was said, and another leaf."""
+    from store.harness import Faulty  # noqa: PLC0415
+
+    store = lore.open_store("memory:")
+    faulty = Faulty(store)
+    session = lore.open(faulty.store, "s", model="claude-opus-5")
+    session.user("hi")
+    for _ in range(3):
+        faulty.after = 1
+        with pytest.raises(lore.StoreError):
+            session.request()
+        session.user("and more")
+    faulty.after = 0
+    session.request()
+    assert lore.Session.read(store.load("s").log).state.main().entries.last().item.uuid == "u4"
+    assert store.load("s").leaf_id == "u4"
+    assert store.verify().damage == ()

@@ -1,0 +1,47 @@
+"""What people write with lore, for a type checker: what is wrong here is marked, and an unneeded mark is an error.
+
+basedpyright checks it with the package (`make lint`).
+"""
+
+# pyright: reportUnusedCallResult=false
+from __future__ import annotations
+
+import asyncio
+from typing import Any, assert_type
+
+import lore
+
+
+def ask(**arguments: Any) -> dict[str, Any]:
+    """Stand for a client."""
+    return arguments
+
+
+session = lore.Session("claude-opus-5", system="Be brief.", tools=[{"name": "f"}], params={"max_tokens": 99})
+assert_type(session.user("hi"), str)
+assert_type(session.request(current_time="10:00"), dict[str, Any])
+reply = session.assistant(ask())
+assert_type(reply, lore.Reply)
+for call in reply.calls:
+    assert_type(call, lore.ToolUse)
+    session.result(call.call_id, {"ok": True})
+session.apply(lore.events.knowledge("add", "release-1", title="Release"), lore.event("cache_reset", reason="x"))
+begun = session.begin_turn({"current_time": "10:00"})
+assert_type(begun, lore.Begun)
+assert_type(session.write(begun.prompt), bytes)
+assert_type(session.log(), bytes)
+
+with lore.open("memory:", "s", model="claude-opus-5") as stored:
+    assert_type(stored, lore.StoredSession)
+    asyncio.run(stored.assistant_async(asyncio.run(stored.request_async(overlay="x"))))
+kept: lore.Kept = stored
+store: lore.Store = lore.open_store("memory:")
+delta: lore.SessionDelta = kept.delta()
+
+session.request(curent_time="10:00")  # pyright: ignore[reportCallIssue]
+session.user("hi", sorce="user")  # pyright: ignore[reportCallIssue]
+lore.events.user_message("u1", "hi", txt="x")  # pyright: ignore[reportCallIssue]
+lore.events.append({"type": "user_message"})  # pyright: ignore[reportArgumentType]
+lore.events.knowledge("addd", "k")  # pyright: ignore[reportArgumentType]
+lore.Session("claude-opus-5", systm="x")  # pyright: ignore[reportCallIssue]
+lore.open("memory:", "s", modle="x")  # pyright: ignore[reportCallIssue]
