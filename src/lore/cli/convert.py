@@ -56,7 +56,7 @@ def run(
     format: Format = None,
     verbose: Verbose = False,
 ) -> int:
-    """Write a session as lore's own log, or recorded requests as lines of bodies.
+    """Write a session as lore's own log, or requests as bodies.
 
     Subagents that lie in files of their own become chains of the one log. Content is written as it was
     recorded: credentials are not masked. With --deltas, requests that a gateway received are written as it
