@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import lru_cache
 from io import FileIO
+from itertools import chain
 from typing import NamedTuple
 
 from lore.errors import LoreError, Where
@@ -24,7 +25,7 @@ from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
 from lore.model.vector import common_prefix
-from lore.recording import packed
+from lore.recording import packed, zstd
 from lore.store.registry import address_of, exists, is_store, log_of, shown
 
 PIECE = 1024 * 1024
@@ -215,12 +216,15 @@ def open_head(path: str) -> Opened:
 
 
 def _source(path: str) -> Iterator[bytes]:
-    """Yield the bytes of an input; those of a folder or an archive that is one recording as a pack."""
+    """Yield the bytes of an input, unpacked; those of a folder or an archive that is one recording as a pack."""
     if path != STDIN and os.path.isdir(path) and (names := packed.members(path)):
         yield from packed.folder_stream(path, names)
         return
     source = pieces(path, HEAD)
     first = next(source, b"")
+    if first.startswith(zstd.MAGIC):
+        yield from zstd.unpacked(chain((first,), source), show(path))
+        return
     if not first.startswith(packed.ARCHIVE):
         yield first
         yield from source
@@ -274,6 +278,11 @@ def companions(path: str) -> list[str]:
         beside = (os.path.join(folder, name) for name in names)
         found.extend(file for file in beside if os.path.isfile(file) and _session_of(file) == session)
     return found
+
+
+def is_unpacked_beside(path: str) -> bool:
+    """Tell whether a file is compressed and lies beside itself as it was: that one is read."""
+    return path.endswith(zstd.ENDING) and os.path.isfile(path.removesuffix(zstd.ENDING))
 
 
 def is_companion(name: str) -> bool:

@@ -87,7 +87,7 @@ def _stored(url: str) -> Iterator[Input]:
 def _below(path: str, *, named: bool) -> Iterator[Input]:
     """Yield a file, or the files below a folder and what could not be listed, where it was met."""
     if path == corpus.STDIN or not os.path.isdir(path):
-        if named or not corpus.is_special(path):
+        if named or not (corpus.is_special(path) or corpus.is_unpacked_beside(path)):
             yield Input(path, named)
         if named and path != corpus.STDIN:  # in a folder they are met anyway
             yield from (Input(companion, named=False) for companion in corpus.companions(path))
@@ -101,7 +101,7 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
             folder, together = parent, frozenset(packed.members(parent))
             if together:
                 yield Input(parent, named=False)
-        if os.path.basename(file) not in together:
+        if os.path.basename(file) not in together and not corpus.is_unpacked_beside(file):
             yield Input(file, named=False)
     yield from failed
 

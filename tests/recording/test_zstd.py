@@ -1,0 +1,82 @@
+"""Compressed files are read as if they were unpacked; the plain file beside one is read in its place."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from formats.codex import plain
+from lore.errors import LoreError
+from lore.judge.policy import Budgets
+from lore.recording import corpus, zstd
+from lore.recording.inputs import inputs
+from lore.recording.opening import Options
+from lore.run.check import check
+from lore.run.folding import fold
+
+zstandard = pytest.importorskip("zstandard", reason="lore[zstd] is not installed")
+
+
+def packed(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+def read(path) -> bytes:
+    return b"".join(corpus.open_head(str(path)).data)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 700])
+def test_frames_one_after_another_are_one_file(tmp_path, cut):
+    data = plain().data()
+    (tmp_path / "a.jsonl.zst").write_bytes(packed(data[:cut]) + packed(data[cut:]) + packed(b""))
+    assert read(tmp_path / "a.jsonl.zst") == data
+
+
+def test_a_compressed_rollout_folds_as_the_plain_one(tmp_path):
+    plain_file, file = tmp_path / "a.jsonl", tmp_path / "b.jsonl.zst"
+    plain_file.write_bytes(plain().data())
+    file.write_bytes(packed(plain().data()))
+    left, right = (fold(str(path), Options()).result for path in (plain_file, file))
+    assert (left.usage, left.timeline) == (right.usage, right.timeline)
+
+
+def test_the_plain_file_beside_a_compressed_one_is_read_alone(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(plain().data())
+    (tmp_path / "a.jsonl.zst").write_bytes(packed(plain().data()))
+    (tmp_path / "b.jsonl.zst").write_bytes(packed(plain().meta("t-2").data()))
+    expected = [str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl.zst")]
+    assert [file.path for file in inputs([str(tmp_path)])] == expected
+    assert [file.path for file in inputs([str(tmp_path / "*.zst")])] == expected[1:]
+    assert [file.path for file in inputs([str(tmp_path / "a.jsonl.zst")])] == [str(tmp_path / "a.jsonl.zst")]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-5], lambda data: data + b"junk", lambda data: data[:9] + b"\0" * 40]
+)
+def test_a_damaged_file_is_a_problem_with_its_name(tmp_path, damage):
+    file = tmp_path / "a.jsonl.zst"
+    file.write_bytes(damage(packed(plain().data() * 50)))
+    before = file.read_bytes()
+    with pytest.raises(LoreError, match="a.jsonl.zst"):
+        read(file)
+    result = check([str(tmp_path)], Budgets(), Options()).result
+    assert [problem.code for problem in result.problems] == ["LORE215"]
+    assert file.read_bytes() == before
+
+
+def test_what_expands_to_gigabytes_comes_in_pieces(tmp_path):
+    file = tmp_path / "a.jsonl.zst"
+    file.write_bytes(packed(b"x" * 64_000_000))
+    sizes = [len(piece) for piece in zstd.unpacked([file.read_bytes()], "a")]
+    assert sum(sizes) == 64_000_000
+    assert max(sizes) <= 34_000_000
+
+
+def test_without_a_library_the_error_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
+    (tmp_path / "a.jsonl.zst").write_bytes(packed(plain().data()))
+    with pytest.raises(LoreError) as caught:
+        read(tmp_path / "a.jsonl.zst")
+    assert "lore[zstd]" in caught.value.hint
