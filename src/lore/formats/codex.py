@@ -27,12 +27,13 @@ from lore.formats import codex_items as made
 from lore.formats import codex_records as records
 from lore.formats.base import Clock, Read
 from lore.formats.codex_context import Noted, signs_of_context
+from lore.formats.codex_history import History, uuid_of
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e
 from lore.model.canonical import decode
 from lore.model.codes import Code
-from lore.model.items import NULL, Item, UserMessage
+from lore.model.items import NULL, UserMessage
 from lore.model.jsonslice import table
 from lore.model.state import Sign
 
@@ -42,7 +43,7 @@ MOST_BYTES = 4 * 1024 * 1024
 
 
 class Held(Struct, gc=False):
-    """An event that waits for the bill of its response, and its place."""
+    """An event that waits for the bill of its response, and its place, as it is saved."""
 
     event: e.Event
     line: int
@@ -50,10 +51,11 @@ class Held(Struct, gc=False):
 
 
 class Response(Struct):
-    """A response that is not billed yet: when it was asked for and when it began, and what it and its tools made.
+    """A response that is not billed yet: when it was asked for and when it began, by what model, where.
 
     `results` came behind it, or it is `over`: something else did. It was `given_up` where an interrupt or an error did.
-    `turn` is its number where it has begun already, since too much waited.
+    `turn` is its number where it has begun already, since too much waited; `held` is what it and its tools made, when
+    the reader's state is saved.
     """
 
     asked: str | None
@@ -69,21 +71,12 @@ class Response(Struct):
     turn: int = 0
 
 
-class Boundary(Struct, gc=False):
-    """A prompt of the user: the number of its item, and of the first that goes with it when it is taken back."""
-
-    item: int
-    cut: int
-
-
 class CodexMemory(TranscriptMemory):
     """All that the reader remembers.
 
     `thread` is the session's id, `root` the thread that its sums began in; `waiting` are the responses since the last
-    bill, the one under way last; `totals` the sums so far; `billed` says that
-    a response was, `recorded` that records bill them. Items are numbered: `items` were made, `live` are the ranges of
-    those that stand in the history, `boundaries` the prompts among them, `contextual` counts what the client wrote
-    since the last of other items.
+    bill, the one under way last; `totals` the sums so far, `tokens` all of the last response; `billed` says that a
+    response was, `recorded` which the last record billed; `context` what the last turn of the user was asked with.
     """
 
     thread: str | None = None
@@ -98,10 +91,7 @@ class CodexMemory(TranscriptMemory):
     billed: bool = False
     recorded: str | None = None
     context: dict[str, Noted] = {}
-    items: int = 0
-    live: list[tuple[int, int]] = []
-    boundaries: list[Boundary] = []
-    contextual: int = 0
+    history: History = field(default_factory=History)
 
 
 class Codex(TranscriptLines[CodexMemory]):
@@ -111,6 +101,20 @@ class Codex(TranscriptLines[CodexMemory]):
     clock: ClassVar[Clock] = "first_line"
     memory = CodexMemory
     unseen: ClassVar[str] = "the schemas of built-in tools"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: list[list[Read]] = []  # what waits with each response
+
+    def _save(self) -> bytes:
+        for response, held in zip(self._memory.waiting, self._held, strict=True):
+            response.held = [Held(read.value, read.line, read.byte) for read in held]  # pyright: ignore[reportArgumentType]
+        return super()._save()
+
+    def _load(self, saved: bytes) -> None:
+        super()._load(saved)
+        waiting = self._memory.waiting
+        self._held = [[Read(held.event, held.line, held.byte) for held in response.held] for response in waiting]
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -134,54 +138,48 @@ class Codex(TranscriptLines[CodexMemory]):
 
     # what waits for a bill
 
-    @property
-    def _response(self) -> Response | None:
-        """The response under way."""
-        return self._memory.waiting[-1] if self._memory.waiting else None
-
     def _emit(self, event: e.Event) -> None:
-        response = self._response
-        if response is None or response.turn:
-            super()._emit(event)
+        waiting, line = self._memory.waiting, self._line
+        if not waiting or waiting[-1].turn:
+            self._found.append(Read(event, line.number, line.byte))
             return
-        response.held.append(Held(event, self._line.number, self._line.byte))
-        response.size += len(self._line.data)
-        if len(response.held) > MOST_HELD or response.size > MOST_BYTES:
-            for before in self._memory.waiting[:-1]:
-                self._let_go(before)
-            self._memory.waiting = [response]
-            self._start(response)
+        response, held = waiting[-1], self._held[-1]
+        held.append(Read(event, line.number, line.byte))
+        response.size += len(line.data)
+        if len(held) > MOST_HELD or response.size > MOST_BYTES:
+            self._found += [read for held in self._held[:-1] for read in held]
+            self._memory.waiting, self._held = [response], [[]]
+            self._start(response, held)
 
-    def _start(self, response: Response) -> None:
-        """Start the turn of a response at its first line, and let go of what waited."""
+    def _start(self, response: Response, held: list[Read]) -> None:
+        """Start the turn of a response at its first line, and let go of what waited with it."""
         turns, place = self._memory.turns, (response.line, response.byte)
         turns.turn = response.turn = turns.turn + 1
         if response.model is not None and response.model != turns.model:
             turns.model = response.model
             self._found.append(Read(e.SessionChanged(model=response.model), *place))
         self._found.append(Read(e.TurnStarted(turn=response.turn, at=response.asked or response.at), *place))
-        self._let_go(response)
+        self._found += held
 
-    def _let_go(self, response: Response) -> None:
-        self._found += [Read(held.event, held.line, held.byte) for held in response.held]
-        response.held = []
-
-    def _end(self, response: Response, usage: e.Billed | None, name: str | None = None) -> None:
+    def _end(self, response: Response, held: list[Read], usage: e.Billed | None, name: str | None = None) -> None:
         """End a response as a request."""
-        if not response.turn:
-            self._start(response)
+        if response.turn:
+            self._found += held
+        else:
+            self._start(response, held)
         end = e.TurnCompleted(turn=response.turn, at=response.at, usage=usage, response_id=name)
         self._found.append(Read(end, self._line.number, self._line.byte))
 
     def _settle(self) -> None:
         """End the responses that no bill came for: requests where the log bills none and they were not given up."""
         memory = self._memory
-        waiting, memory.waiting = memory.waiting, []
-        for response in waiting:
+        waiting = list(zip(memory.waiting, self._held, strict=True))
+        memory.waiting, self._held = [], []
+        for response, held in waiting:
             if response.turn or not (memory.billed or response.given_up):
-                self._end(response, None)
+                self._end(response, held, None)
             else:
-                self._let_go(response)
+                self._found += held
 
     # lines, by type
 
@@ -222,113 +220,93 @@ class Codex(TranscriptLines[CodexMemory]):
 
     def _item(self, record: records.ItemLine) -> None:
         memory, payload, noted = self._memory, record.payload, record.metadata
-        if payload.type in made.NEVER_SENT or (noted is not None and noted.delivered_assistant_message is not None):
+        kind = payload.type
+        if kind in made.NEVER_SENT or (noted is not None and noted.delivered_assistant_message is not None):
             return
-        if made.is_made(payload):
-            self._respond(record.timestamp)
-        elif self._response is not None:
-            self._response.results = True
-            self._response.over = self._response.over or payload.type not in made.OUTPUTS
-        self._append_item(payload, record.timestamp)
-        if not made.is_made(payload):
-            memory.asked_at = record.timestamp
+        under_way = memory.waiting[-1] if memory.waiting else None
+        if kind in made.MADE or (kind == "message" and payload.role == "assistant"):
+            if under_way is None or under_way.over or (under_way.results and not memory.billed):
+                under_way = self._respond(record.timestamp)
+            self._append_item(payload, f"line-{under_way.line}", record.timestamp)
+            return
+        if under_way is not None:
+            under_way.results = True
+            under_way.over = under_way.over or kind not in made.OUTPUTS
+        self._append_item(payload, None, record.timestamp)
+        memory.asked_at = record.timestamp
 
-    def _respond(self, at: str | None) -> None:
-        """Begin a response, where this is not more of the one under way."""
-        memory, response = self._memory, self._response
-        if response is not None and not memory.billed and (response.over or response.results):
+    def _respond(self, at: str | None) -> Response:
+        """Begin a response."""
+        memory, line = self._memory, self._line
+        if not memory.billed:
             self._settle()
-        elif response is not None and not response.over:
-            return
-        line = self._line
-        memory.waiting.append(Response(memory.asked_at, at, memory.model, line.number, line.byte))
+        response = Response(memory.asked_at, at, memory.model, line.number, line.byte)
+        memory.waiting.append(response)
+        self._held.append([])
+        return response
 
-    def _append_item(self, payload: records.Payload, at: str | None) -> None:
+    def _append_item(self, payload: records.Payload, response: str | None, at: str | None) -> None:
         """Emit what an item says, and number it."""
-        memory = self._memory
-        uuid = f"item-{memory.items + 1}"
-        under_way = self._response if made.is_made(payload) else None
-        response = None if under_way is None else f"line-{under_way.line}"
-        found = made.made_of(payload, uuid, response, e.MAIN, at)
-        if isinstance(found, e.PatchToolCall):
+        history = self._memory.history
+        uuid = uuid_of(history.items + 1)
+        found = made.made_of(payload, uuid, response, at)
+        if type(found) is e.PatchToolCall:
             self._emit(found)
             if payload.type == "tool_search_output":
-                self._observe(made.signs_of_search(payload), e.MAIN, at, memory.version)
+                self._observe(made.signs_of_search(payload), e.MAIN, at, self._memory.version)
             return
         if found is None and payload.type == "message":
             return
         if found is None:
             self._problem(Code.UNKNOWN_RECORD, f"unknown item type {payload.type[:60]!r}; kept as opaque")
             found = made.opaque_of(self._line.data, uuid)
-        self._append(found, e.MAIN, at)
-        self._number(found, payload)
-
-    def _number(self, item: Item, payload: records.Payload) -> None:
-        """Remember an item's number, and where the user's prompts stand."""
-        memory = self._memory
-        memory.items += 1
-        number = memory.items
-        if memory.live and memory.live[-1][1] == number - 1:
-            memory.live[-1] = (memory.live[-1][0], number)
+        self._emit(e.Append(item=found, at=at))  # pyright: ignore[reportArgumentType]
+        history.items += 1
+        if type(found) is UserMessage:
+            contextual = made.is_contextual(found, payload)
+            history.user_message(contextual=contextual, prompt=payload.role != "developer")
         else:
-            memory.live.append((number, number))
-        if made.is_contextual(item, payload):
-            memory.contextual += 1
-            return
-        if isinstance(item, UserMessage) and payload.role != "developer":
-            first = not memory.boundaries
-            memory.boundaries.append(Boundary(number, number if first else number - memory.contextual))
-        memory.contextual = 0
+            history.contextual = 0
 
     def _compacted(self, record: records.CompactedLine) -> None:
         memory, compacted = self._memory, record.payload
         self._settle()
-        uuid = f"compaction-{memory.items + 1}"
-        kept, summary = (), compacted.message
+        uuid = f"compaction-{memory.history.items + 1}"
+        kept: tuple[str, ...] = ()
         if compacted.replacement_history is None:
-            kept = tuple([f"item-{boundary.item}" for boundary in memory.boundaries])
+            kept = memory.history.keep_prompts()
+        else:
+            memory.history.replace()
         self._emit(
             e.CompactApplied(
                 uuid=uuid,
                 trigger="auto",
                 pre_tokens=memory.tokens,
                 preserved_uuids=kept,
-                summary=NULL if made.is_empty(summary) else summary,
+                summary=NULL if made.is_empty(compacted.message) else compacted.message,
                 at=record.timestamp,
             )  # fmt: skip
         )
-        memory.live, memory.contextual = [], 0
-        if compacted.replacement_history is not None:
-            memory.boundaries = []
-        else:
-            memory.live = [(boundary.item, boundary.item) for boundary in memory.boundaries]
         for raw in compacted.replacement_history or ():
-            self._append_item(records.payload_of(bytes(raw)), record.timestamp)
+            self._append_item(records.payload_of(bytes(raw)), None, record.timestamp)
 
     def _rolled_back(self, record: records.EventLine) -> None:
-        memory, count = self._memory, _whole(record.payload.num_turns)
         self._settle()
-        if not count or not memory.boundaries:
-            return
-        gone = memory.boundaries[-count:]
-        del memory.boundaries[-count:]
-        cut = gone[0].cut
-        taken = [f"item-{number}" for first, last in memory.live for number in range(max(first, cut), last + 1)]
-        memory.live = [(first, min(last, cut - 1)) for first, last in memory.live if first < cut]
-        memory.contextual = 0
-        self._emit(e.Remove(uuids=tuple(taken), at=record.timestamp))
+        taken = self._memory.history.roll_back(_whole(record.payload.num_turns))
+        if taken:
+            self._emit(e.Remove(uuids=taken, at=record.timestamp))
 
     def _stopped(self, record: records.EventLine) -> None:
         """Note an interrupt or an error: what is not billed by then is given up."""
         memory = self._memory
-        if self._response is not None:
-            self._response.over = self._response.given_up = True
+        for response in memory.waiting[-1:]:
+            response.over = response.given_up = True
         sign = Sign("interrupt" if record.payload.type == "turn_aborted" else "api-error")
         self._observe((sign,), e.MAIN, record.timestamp, memory.version)
 
     def _counted(self, record: records.EventLine) -> None:
         """Take the sums that the screen shows: where they changed, the last response is billed."""
-        memory, info = self._memory, records.info_of(bytes(record.payload.info))
+        memory, info = self._memory, record.payload.info
         if info is None or info.total_token_usage is None:
             return
         last, totals = info.last_token_usage, counts_of(info.total_token_usage)
@@ -346,12 +324,12 @@ class Codex(TranscriptLines[CodexMemory]):
         whole, read, output = (now - had - own for had, own, now in zip(before, last, totals, strict=True))
         if not (whole or read or output):
             return
-        lost = self._memory.waiting[:-1]
+        lost, held = self._memory.waiting[:-1], self._held[:-1]
         if lost and 0 <= read <= whole and output >= 0:
-            for response in lost[:-1]:
-                self._let_go(response)
-            self._end(lost[-1], self._billed(records.Usage(whole, read, None, output)), f"{name}:before")
-            self._memory.waiting = self._memory.waiting[-1:]
+            self._found += [read for earlier in held[:-1] for read in earlier]
+            usage = self._billed(records.Usage(whole, read, None, output))
+            self._end(lost[-1], held[-1], usage, f"{name}:before")
+            self._memory.waiting, self._held = self._memory.waiting[-1:], self._held[-1:]
             return
         detail = f"the sums grew by {whole:,} input tokens more than the last response was billed"
         self._problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
@@ -367,11 +345,13 @@ class Codex(TranscriptLines[CodexMemory]):
         """Bill the response under way; one that made nothing is a request all the same."""
         memory, line = self._memory, self._line
         memory.billed, memory.tokens = True, usage.total_tokens
-        waiting, memory.waiting = memory.waiting, []
-        for response in waiting[:-1]:
-            self._let_go(response)
-        last = waiting[-1] if waiting else Response(memory.asked_at, at, memory.model, line.number, line.byte)
-        self._end(last, self._billed(usage), name)
+        if not memory.waiting:
+            memory.waiting.append(Response(memory.asked_at, at, memory.model, line.number, line.byte))
+            self._held.append([])
+        response, held = memory.waiting[-1], self._held[-1]
+        self._found += [read for earlier in self._held[:-1] for read in earlier]
+        memory.waiting, self._held = [], []
+        self._end(response, held, self._billed(usage), name)
 
     def _billed(self, usage: records.Usage) -> e.Billed:
         whole, read, write = usage.input_tokens, usage.cached_input_tokens, usage.cache_write_input_tokens

@@ -74,21 +74,16 @@ Made: TypeAlias = Item | PatchToolCall
 _PARTS = msgspec.json.Decoder(list[_Part])
 
 
-def is_made(payload: Payload) -> bool:
-    """Tell whether the model made an item."""
-    return payload.type in MADE or (payload.type == "message" and payload.role == "assistant")
-
-
-def made_of(payload: Payload, uuid: str, response: str | None, chain: str, at: str | None) -> Made | None:
+def made_of(payload: Payload, uuid: str, response: str | None, at: str | None) -> Made | None:
     """Return what an item says; None where no model sees it, or no reader knows its type."""
     kind = payload.type
-    if kind == "message":
-        return _message(payload, uuid, response)
     if kind in OUTPUTS:
-        return _outcome(payload, chain, at)
+        return _outcome(payload, at)
     if kind in _CALLS:
         name = payload.name or _CALLS[kind]
         return ToolCall(uuid, payload.call_id or uuid, name, _input(payload), response_id=response)
+    if kind == "message":
+        return _message(payload, uuid, response)
     if kind in _MEMBERS:
         return AssistantMessage(uuid, blocks=(_itself(payload),), response_id=response)
     if kind == "agent_message":
@@ -150,7 +145,7 @@ def _input(payload: Payload) -> Raw:
     return payload.action if not is_absent(payload.action) else Raw(b"{}")
 
 
-def _outcome(payload: Payload, chain: str, at: str | None) -> PatchToolCall:
+def _outcome(payload: Payload, at: str | None) -> PatchToolCall:
     output = payload.tools if payload.type == "tool_search_output" else payload.output
     raw = bytes(memoryview(output)[:1])
     if raw == b"[":
@@ -161,7 +156,7 @@ def _outcome(payload: Payload, chain: str, at: str | None) -> PatchToolCall:
         output = Raw(content if content[:1] == b'"' else encode(bytes(output).decode("utf-8", "replace")))
     elif raw != b'"':
         output = Raw(b'""')
-    return PatchToolCall(call_id=payload.call_id or "", status="completed", output=output, chain=chain, at=at)
+    return PatchToolCall(call_id=payload.call_id or "", status="completed", output=output, at=at)
 
 
 def _itself(payload: Payload) -> RawBlock:

@@ -96,7 +96,7 @@ class Happened(Struct, frozen=True, gc=False):
     """What the screen was told."""
 
     type: str = ""
-    info: Raw = NULL
+    info: Info | None = None
     num_turns: Raw = NULL
     reason: Raw = NULL
     model_context_window: Raw = NULL
@@ -184,27 +184,24 @@ _KINDS: dict[str, type[_Line]] = {
 _DECODERS = {kind: msgspec.json.Decoder(record) for kind, record in _KINDS.items()}
 _OTHER = msgspec.json.Decoder(OtherLine)
 _PAYLOAD = msgspec.json.Decoder(Payload)
-_INFO = msgspec.json.Decoder(Info)
-
-
-def type_of(line: bytes) -> str:
-    """Return the type that stands first in a line; empty where none is near its beginning."""
-    match = _TYPE.search(line, 0, _NEAR)
-    return "" if match is None else match[1].decode()
 
 
 def decode(line: bytes) -> _Line:
     """Decode a line; ValueError where it is none of Codex, or a field has the wrong type."""
-    kind = type_of(line)
+    match = _TYPE.search(line, 0, _NEAR)
+    kind = "" if match is None else match[1].decode()
     record = _decoded(line, kind)
     return record if record.type == kind or record.type not in _KINDS else _decoded(line, record.type)
 
 
 def _decoded(line: bytes, kind: str) -> _Line:
-    decoder = _DECODERS.get(kind, _OTHER)
     try:
-        return decoder.decode(line)
-    except ValueError:
+        return _DECODERS.get(kind, _OTHER).decode(line)
+    except msgspec.ValidationError:
+        if kind not in SILENT:
+            raise
+        return lenient.convert(line, OtherLine)  # it says something to the screen that is read by nobody
+    except ValueError:  # a lone surrogate
         return lenient.convert(line, _KINDS.get(kind, OtherLine))
 
 
@@ -214,8 +211,3 @@ def payload_of(raw: bytes) -> Payload:
         return _PAYLOAD.decode(raw)
     except ValueError:
         return lenient.convert(raw, Payload)
-
-
-def info_of(raw: bytes) -> Info | None:
-    """Decode what a `token_count` says; None where it says nothing. ValueError where it is malformed."""
-    return None if raw == b"null" else _INFO.decode(raw)
