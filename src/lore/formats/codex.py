@@ -319,11 +319,11 @@ class Codex(TranscriptLines[CodexMemory]):
 
     def _bill_before(self, before: Counts | None, last: Counts, totals: Counts, name: str) -> None:
         """Bill a response that was given up: the sums grew by more than the last one."""
-        if before is None:
+        if before is None or (
+            totals[0] == before[0] + last[0] and totals[1] == before[1] + last[1] and totals[2] == before[2] + last[2]
+        ):
             return
         whole, read, output = (now - had - own for had, own, now in zip(before, last, totals, strict=True))
-        if not (whole or read or output):
-            return
         lost, held = self._memory.waiting[:-1], self._held[:-1]
         if lost and 0 <= read <= whole and output >= 0:
             self._found += [read for earlier in held[:-1] for read in earlier]

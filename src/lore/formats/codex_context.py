@@ -39,10 +39,11 @@ _NAMED = ("mode", "type")  # members that an object goes by
 
 
 class Noted(Struct, frozen=True):
-    """A field as it was noted: how it is shown, and the digest of what it says."""
+    """A field as it was noted: digests of its text and of what counts of it, and how it is shown."""
 
-    shown: str
+    text: str
     digest: str
+    shown: str
 
 
 def signs_of_context(known: dict[str, Noted], now: dict[str, Raw]) -> list[Sign]:
@@ -52,9 +53,11 @@ def signs_of_context(known: dict[str, Noted], now: dict[str, Raw]) -> list[Sign]
         value = now.get(name, NULL)
         if is_absent(value):
             continue
-        noted, before = _noted(name, bytes(value)), known.get(name)
-        known[name] = noted
-        if before is None or before == noted:
+        text, before = bytes(value), known.get(name)
+        if before is not None and before.text == _digest(text):
+            continue
+        noted = known[name] = _noted(name, text)
+        if before is None or before.digest == noted.digest:
             continue
         joined = found.get(sign, Sign(sign))
         shows = (before.shown, noted.shown) if before.shown != noted.shown else ("", "")
@@ -65,14 +68,17 @@ def signs_of_context(known: dict[str, Noted], now: dict[str, Raw]) -> list[Sign]
 
 def _noted(name: str, text: bytes) -> Noted:
     """Note a field: a short text as it is, an object by its name, a long text by nothing but its digest."""
-    own = table(text) if text[:1] == b"{" else None
-    if own is not None:
+    counts, own = text, table(text) if text[:1] == b"{" else None
+    if own is None:
+        shown = text_of(text) if text[:1] == b'"' else text.decode("utf-8", "replace")
+    else:
         named = next((own[key] for key in _NAMED if own.get(key, b"")[:1] == b'"'), b'""')
         inner = table(own.get("settings", b"")) if name == "collaboration_mode" else None
-        text = text if inner is None else named + inner.get("developer_instructions", b"")  # the rest stands beside it
+        if inner is not None:  # what else these are stands beside it
+            counts = named + inner.get("developer_instructions", b"")
         shown = text_of(named)
-    else:
-        shown = text_of(text) if text[:1] == b'"' else text.decode("utf-8", "replace")
-    if len(shown) > LONGEST or "\n" in shown:
-        shown = ""
-    return Noted(shown, hashlib.blake2b(text, digest_size=8).hexdigest())
+    return Noted(_digest(text), _digest(counts), "" if len(shown) > LONGEST or "\n" in shown else shown)
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.blake2b(text, digest_size=8).hexdigest()

@@ -54,13 +54,20 @@ OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_se
 MADE = frozenset((*_MEMBERS, *_CALLS))  # by the model, as its messages are
 NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "additional_tools", "configuration_update", "other"))
 _TEXTS = frozenset(("input_text", "output_text", "text"))
+_SPACE = rb'"(?:\s|\\[nrt]){0,64}'
 # How a message of the user's role begins that the client wrote.
 _CLIENTS = re.compile(
-    rb'"\s*(?:<(?:environment_context|user_instructions|skill|user_shell_command|turn_aborted|subagent_notification'
-    rb"|recommended_plugins|hook_prompt|apps_instructions|plugins_instructions)\b|# AGENTS\.md instructions)"
+    _SPACE + rb"(?:<(?:environment_context|user_instructions|skill|user_shell_command|turn_aborted|hook_prompt"
+    rb"|subagent_notification|recommended_plugins|apps_instructions|plugins_instructions)\b"
+    rb"|# AGENTS\.md instructions)"
 )
-_SUMMARY = re.compile(rb'"\s*Another language model started to solve this problem')
-_LOOKED_AT = 128  # bytes of a text
+_SUMMARY = re.compile(_SPACE + rb"Another language model started to solve this problem")
+# How a developer's message begins that a rollback takes back with the prompt behind it.
+_DEVELOPERS = re.compile(
+    _SPACE + rb"<(?:permissions instructions|model_switch|collaboration_mode|multi_agent_mode|personality_spec"
+    rb"|token_budget|skills_instructions|plugins_instructions|realtime_conversation|environments_instructions"
+    rb"|context_window\w*|rollout_budget)>"
+)
 
 
 class _Part(Struct, frozen=True, gc=False):
@@ -72,6 +79,9 @@ class _Part(Struct, frozen=True, gc=False):
 
 Made: TypeAlias = Item | PatchToolCall
 _PARTS = msgspec.json.Decoder(list[_Part])
+_TEXT = msgspec.json.Decoder(str)
+_RAW = msgspec.json.Decoder(Raw)
+_QUOTE = 0x22
 
 
 def made_of(payload: Payload, uuid: str, response: str | None, at: str | None) -> Made | None:
@@ -107,8 +117,7 @@ def is_clients(blocks: tuple[Block, ...]) -> bool:
 
 
 def _begins(blocks: tuple[Block, ...], pattern: re.Pattern[bytes]) -> bool:
-    texts = (block.text for block in blocks if type(block) is TextBlock)
-    return any(pattern.match(bytes(memoryview(text)[:_LOOKED_AT])) is not None for text in texts)
+    return any(type(block) is TextBlock and pattern.match(block.text) is not None for block in blocks)
 
 
 def _blocks(content: Raw) -> tuple[Block, ...]:
@@ -121,9 +130,10 @@ def _blocks(content: Raw) -> tuple[Block, ...]:
         parts = _PARTS.decode(raw)
     except ValueError:
         parts = lenient.convert(raw, tuple[_Part, ...])
-    if all(part.type in _TEXTS and bytes(memoryview(part.text)[:1]) == b'"' for part in parts):
-        return tuple([TextBlock(part.text) for part in parts])
-    return tuple([_block(piece) for piece in array(raw)])
+    for part in parts:
+        if part.type not in _TEXTS or memoryview(part.text)[0] != _QUOTE:
+            return tuple([_block(piece) for piece in array(raw)])
+    return tuple([TextBlock(part.text) for part in parts])
 
 
 def _block(raw: bytes) -> Block:
@@ -137,12 +147,21 @@ def _block(raw: bytes) -> Block:
 def _input(payload: Payload) -> Raw:
     """Return a call's arguments: those of a function are JSON inside a string."""
     if not is_absent(payload.arguments):
-        raw = bytes(payload.arguments)
-        inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
-        return Raw(inner) if is_json(inner) else payload.arguments
+        try:
+            inner = _TEXT.decode(payload.arguments).encode()
+            _RAW.decode(inner)
+            return Raw(inner)
+        except ValueError:
+            return _odd_arguments(bytes(payload.arguments))
     if not is_absent(payload.input):
         return payload.input
     return payload.action if not is_absent(payload.action) else Raw(b"{}")
+
+
+def _odd_arguments(raw: bytes) -> Raw:
+    """Return arguments that are no text, no JSON, or hold lone surrogates."""
+    inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+    return Raw(inner) if is_json(inner) else Raw(raw)
 
 
 def _outcome(payload: Payload, at: str | None) -> PatchToolCall:
@@ -172,13 +191,6 @@ def _itself(payload: Payload) -> RawBlock:
 def opaque_of(line: bytes, uuid: str) -> OpaqueItem:
     """Keep an item of a type that nobody knows."""
     return OpaqueItem(uuid, Raw(line))
-
-
-_DEVELOPERS = re.compile(
-    rb'"\s*<(?:permissions instructions|model_switch|collaboration_mode|multi_agent_mode|personality_spec|token_budget'
-    rb"|skills_instructions|plugins_instructions|realtime_conversation|environments_instructions|context_window\w*"
-    rb"|rollout_budget)>"
-)
 
 
 def is_contextual(item: Item, payload: Payload) -> bool:

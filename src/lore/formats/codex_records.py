@@ -181,28 +181,31 @@ _KINDS: dict[str, type[_Line]] = {
     "compacted": CompactedLine,
     "token_usage_record": UsageLine,
 }
-_DECODERS = {kind: msgspec.json.Decoder(record) for kind, record in _KINDS.items()}
-_OTHER = msgspec.json.Decoder(OtherLine)
+_DECODERS = {kind.encode(): (kind, msgspec.json.Decoder(record)) for kind, record in _KINDS.items()}
+_ANY: tuple[str, msgspec.json.Decoder[_Line]] = "", msgspec.json.Decoder(OtherLine)
 _PAYLOAD = msgspec.json.Decoder(Payload)
 
 
 def decode(line: bytes) -> _Line:
     """Decode a line; ValueError where it is none of Codex, or a field has the wrong type."""
     match = _TYPE.search(line, 0, _NEAR)
-    kind = "" if match is None else match[1].decode()
-    record = _decoded(line, kind)
-    return record if record.type == kind or record.type not in _KINDS else _decoded(line, record.type)
-
-
-def _decoded(line: bytes, kind: str) -> _Line:
+    kind, decoder = _DECODERS.get(match[1], _ANY) if match is not None else _ANY
     try:
-        return _DECODERS.get(kind, _OTHER).decode(line)
-    except msgspec.ValidationError:
+        record = decoder.decode(line)
+    except ValueError as error:
+        record = _slowly(line, kind, error)
+    if record.type == kind or record.type not in _KINDS:
+        return record
+    return _slowly(line, record.type)  # what its beginning named is the type of something else
+
+
+def _slowly(line: bytes, kind: str, error: ValueError | None = None) -> _Line:
+    """Decode a line that the fast lane refused: for a lone surrogate, or for a field."""
+    if isinstance(error, msgspec.ValidationError):
         if kind not in SILENT:
-            raise
-        return lenient.convert(line, OtherLine)  # it says something to the screen that is read by nobody
-    except ValueError:  # a lone surrogate
-        return lenient.convert(line, _KINDS.get(kind, OtherLine))
+            raise error
+        kind = ""  # it says something to the screen that nobody reads
+    return lenient.convert(line, _KINDS.get(kind, OtherLine))
 
 
 def payload_of(raw: bytes) -> Payload:

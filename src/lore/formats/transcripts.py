@@ -121,7 +121,8 @@ class _Emitting(Generic[M]):
                 return None
             reason = str(error).partition("\n")[0][:120]
             self._opaque(Code.MALFORMED_RECORD, f"{reason}; kept as opaque")
-        return self._taken()
+        found, self._found = self._found, []
+        return found
 
     def _take(self, data: bytes) -> None:
         """Emit what a record holds, a JSON object; ValueError (msgspec's errors are some) where it is malformed."""
