@@ -3,8 +3,8 @@
     python tests/bench/run.py [--quick] [--only NAME]…
 
 Names: growth, naive, files, start, parse, process, resume, deltas, memory, assemble, captures, pair, reads, drops,
-truth, simulate, compact, learn, save, written, import, load. Exit code 1 where a bar is missed. `--quick` runs
-everything at toy sizes to see that it works; its figures are not judged.
+truth, simulate, compact, learn, save, requests, written, import, load. Exit code 1 where a bar is missed. `--quick`
+runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
 from __future__ import annotations
@@ -242,6 +242,11 @@ def saved(folder: Path, sizes: Sizes) -> Row:
     return Row(*stores.growth(folder, sizes.turns, 20 * sizes.started))
 
 
+def requests(_: Path, sizes: Sizes) -> Row:
+    """What a save among objects sends."""
+    return Row(*stores.requests(sizes.many))
+
+
 def written(folder: Path, sizes: Sizes) -> Row:
     """What saving by delta spares the disk."""
     return Row(*stores.written(folder, sizes.many))
@@ -287,6 +292,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "compact": compacted,
     "learn": learnt,
     "save": saved,
+    "requests": requests,
     "written": written,
     "import": imported,
     "load": loaded,

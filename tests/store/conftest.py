@@ -1,7 +1,4 @@
-"""What tests of stores share: a private PostgreSQL server, one a pytest worker, started when it is first asked for.
-
-And a service of objects in this process, empty for each test.
-"""
+"""What tests of stores share: a private PostgreSQL server, one a pytest worker, started when it is first asked for."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from store.s3_server import CREDENTIALS, ObjectServer
 from store.server import Server, binaries
 
 
@@ -52,13 +48,3 @@ def bare(postgres: Server) -> Iterator[str]:
     postgres.take_back(url, bare=True)
     yield postgres.lend()
     postgres.take_back(url, bare=True)
-
-
-@pytest.fixture
-def objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
-    """Yield an empty service of objects, its credentials in the environment; skips without the client."""
-    pytest.importorskip("obstore")
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
-    with ObjectServer() as server:
-        yield server

@@ -2,7 +2,7 @@
 
     with ObjectServer() as server:
         url = server.url("bucket/prefix")        # of a store; a bucket is there once a URL names it
-        server.requests                          # (method, key) of each request, in order
+        server.requests, server.received         # (method, key) of each request in order; bytes of their bodies
         server.fail = lambda request: "lost"     # what happens to requests from here on; None: nothing
 
 It speaks as much of S3's protocol as lore's client uses: PUT with `If-None-Match: *` and `If-Match`, GET with ranges
@@ -57,6 +57,7 @@ class ObjectServer:
     def __init__(self, *, conditions: bool = True) -> None:
         self.objects: dict[str, dict[str, Kept]] = {}
         self.requests: list[tuple[str, str]] = []
+        self.received = 0  # bytes of all bodies
         self.fail: Fail = lambda _: None
         self.conditions = conditions
         self.lock = threading.Lock()
@@ -106,6 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         query = parse_qs(parts.query, keep_blank_values=True)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = {name.lower(): value for name, value in self.headers.items()}
+        self.service.received += len(body)
         self.service.requests.append((self.command, key or "?" + parts.query.partition("&")[0]))
         failure = self.service.fail(Request(self.command, key, headers))
         if failure == "refused":

@@ -41,7 +41,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 Url: TypeAlias = Annotated[
-    str, typer.Option("--store", help="jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, memory:, or a plug-in's.")
+    str,
+    typer.Option(
+        "--store",
+        help="jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, s3://BUCKET/PREFIX, memory:, or a plug-in's.",
+    ),
 ]
 SessionId: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION_ID", help="The id of a stored session.")]
 ClientKey: TypeAlias = Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What a client is known by.")]

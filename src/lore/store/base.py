@@ -24,6 +24,7 @@ the store needs that. None knows an event loop: `asyncio.to_thread` calls one fr
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -187,7 +188,7 @@ class UnknownSessionError(StoreError):
     """The store has no such session; `url` is how the store may be shown."""
 
     def __init__(self, session_id: str, url: str = "") -> None:
-        named = f" --store {url}" if url else ""
+        named = f" --store {shlex.quote(url)}" if url else ""
         message = f"{url or 'the store'} has no session {session_id!r}"
         super().__init__(message, hint=f"`lore store list{named}` names those it has")
 

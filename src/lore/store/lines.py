@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -142,29 +142,37 @@ IDLE = Activity()
 
 
 class _Timed(msgspec.Struct):
-    kind: str = ""
     at: str | None = None
 
 
 _TIMED = msgspec.json.Decoder(_Timed)
-_TURN = ("turn_started", "turnStarted")
+_TURN = (b'"turn_started"', b'"turnStarted"')
+_SPELLED = re.compile(rb"\\u00[4-7]")  # a letter as an escape, which may be one of the words; nobody writes it
 
 
-def activity(lines: Iterable[bytes], before: Activity = IDLE) -> Activity:
+def _may_say(line: bytes, words: tuple[bytes, bytes]) -> bool:
+    """Tell whether a line may hold one of these words, however it is spelled."""
+    return words[0] in line or words[1] in line or (b"\\u00" in line and _SPELLED.search(line) is not None)
+
+
+def activity(lines: Sequence[bytes], before: Activity = IDLE) -> Activity:
     """Return how far a session was used behind these lines, which come after `before`. Costs a look at each line.
 
     Times are taken in the order of the events, and never compared; one that not every store can keep is passed over.
     """
-    turns, used_at = before
-    for line in lines:
-        try:
-            kind, at = msgspec.structs.astuple(_TIMED.decode(line))
-        except ValueError:  # lone surrogates, or fields of other types
-            event = event_of(line)
-            kind, at = ("", None) if event is None else (kind_of(line), event.at)
-        turns += kind in _TURN and isinstance(event_of(line), TurnStarted)
-        used_at = at if at is not None and is_id(at) else used_at
-    return Activity(turns, used_at)
+    turns = sum(_may_say(line, _TURN) and isinstance(event_of(line), TurnStarted) for line in lines)
+    used_at = next((at for line in reversed(lines) if (at := _time_of(line)) is not None), before.used_at)
+    return Activity(before.turns + turns, used_at)
+
+
+def _time_of(line: bytes) -> str | None:
+    """Return the time that an event carries, where every store can keep it."""
+    try:
+        at = _TIMED.decode(line).at
+    except ValueError:  # lone surrogates, or a time of another type
+        event = event_of(line)
+        at = None if event is None else event.at
+    return at if at is not None and is_id(at) else None
 
 
 def summary_of(data: SessionData) -> Summary:
@@ -180,8 +188,7 @@ def summary_of(data: SessionData) -> Summary:
 
 # prompt deltas
 
-_WORD, _CAMEL = b'"prompt_delta"', b'"promptDelta"'
-_SPELLED = re.compile(rb"\\u00[4-7]")  # a letter as an escape, which may be one of those words; nobody writes it
+_DELTA = (b'"prompt_delta"', b'"promptDelta"')
 
 
 class Row(NamedTuple):
@@ -196,7 +203,7 @@ def rows_of(lines: Iterable[bytes]) -> list[Row]:
     """Return the records of prompt deltas among lines, in order. Costs a look at each line."""
     found: list[Row] = []
     for line in lines:
-        if not (_WORD in line or _CAMEL in line or (b"\\u00" in line and _SPELLED.search(line))):
+        if not _may_say(line, _DELTA):
             continue
         for read in LoreLog().feed(line + b"\n"):
             event = read.value

@@ -268,7 +268,7 @@ def _derive_used(tx: Transaction) -> None:
         used = IDLE
         with suppress(StoreError):  # of a damaged session, what can be read of it
             for part in events_of(tx, session):
-                used = activity((event.line for event in part), used)
+                used = activity([event.line for event in part], used)
                 if part[0].number == 1:
                     header = read_header(part[0].line)
                     owner = header.user_id, header.agent_id

@@ -134,7 +134,7 @@ def _row(events: Sequence[Event], session: SqlSession, noted: str, *, whole: boo
         yield _Found(1, "sessions row", "its id or its parent is not that of the header")
     if (header.user_id, header.agent_id) != (summary.user_id, summary.agent_id):
         yield _Found(1, "sessions row", "its user or its agent is not that of the header")
-    if whole and activity(event.line for event in events) != session.activity:
+    if whole and activity([event.line for event in events]) != session.activity:
         yield _Found(None, "sessions row", "its turns or its last use are not those of its events")
 
 
