@@ -12,6 +12,8 @@ import sys
 from contextlib import closing
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cli.compacting import compact, dry, talk
 from cli.running import lore, process, put
@@ -25,7 +27,7 @@ from lore.compaction.memory.buckets import audit_log, read
 from lore.compaction.memory.identities import SHARED, Bucket, bucket
 from lore.compaction.memory.records import GENERAL
 from lore.compaction.memory.views import audited, everything, wiped
-from lore.compaction.settings import Compaction, MemorySettings
+from lore.compaction.settings import Compaction, ContextSource, MemorySettings
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.tracker import Tracker
 from lore.compaction.transcripts import instructions
@@ -169,6 +171,45 @@ def test_hooks_and_a_watch_leave_a_session_as_it_is_and_say_so(monkeypatch):
     watch = Watch(store, settings, packaged(), Hands(Script(), lambda _: None, told.append, lambda: NOON))
     assert (watch.run(), store.load("s1").head) == (0, head)
     assert [line.partition(":")[0] for line in told] == ["no gap compaction", "no cadence compaction"]
+
+
+@given(
+    st.lists(st.integers(0, 300), min_size=1, max_size=24), st.integers(0, 2_000), st.integers(0, 12),
+    st.integers(1, 600), st.integers(1, 3_000), st.sampled_from(["manual", "overflow", "cadence"]),
+)  # fmt: skip
+def test_no_compaction_ever_enlarges_a_prompt(sizes, answer, keep, tokens, window, trigger):
+    """004: a compaction that would enlarge the prompt does not happen, whatever the sizes and the answers."""
+    state, tracker = begun(*[(user, said)[n % 2](f"m{n}", "x" * size) for n, size in enumerate(sizes)])
+    settings = Compaction(keep_recent=keep, summary_tokens=tokens, window=window, continuous_interval=1)
+    firing = judged(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+    if firing is None:
+        return
+    model = Verbose(max(1, answer))
+    done = execute(state, MAIN, firing, settings, Dependencies(model), at=None)
+    for one in done.events:
+        if isinstance(one, CompactApplied):
+            assert one.post_tokens < one.pre_tokens
+    assert bool(done.refused) is (not done.events)
+
+
+@pytest.mark.usefixtures("state")
+def test_where_nothing_is_pruned_who_comes_back_is_told_what_happened_all_the_same():
+    """004: a gap whose compaction would enlarge the prompt asks its sources alone."""
+    store = Memory()
+    kept = StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
+    for number in (1, 2):
+        at = f"2026-03-01T11:00:0{number}Z"
+        kept.apply(event("append", item=user(f"u{number}", "hi"), at=at))
+        kept.begin_turn(at=at)
+        kept.apply(event("append", item=said(f"a{number}")), event("turn_completed", turn=kept.turns, at=at))
+        kept.save()
+    source = ContextSource("mail", ("never-run",))
+    settings = Compaction(gap_secs=60, keep_recent=2, context_sources=(source,))
+    means = Dependencies(Verbose(), lambda _: [SourceText("mail", "two new")], KEY)
+    done = Continuous(kept, settings, means).before_turn(NOON)
+    assert (done.pruned, bool(done.refused), len(done.events)) == (0, True, 1)
+    kept.apply(event("append", item=user("u9")))
+    assert b"[source: mail]" in kept.session.write(kept.begin_turn().prompt)
 
 
 # 004: unparsable answers of a model are asked again once, with the error, then fall back; counted in the audit

@@ -14,9 +14,10 @@ Two contradict each other only where slot and condition are the same. What is re
 
 `replaces`: the later one holds. It denies what the earlier said; or the slot takes one value (a port, a deadline, a
 name, a favourite, a number against a number), or the sentence says that something changed (now, instead, no longer).
-`conflict`: both stand, and both are marked: the slot might take two values. What speaks of the past, is conditional,
-reported, hedged or asked, is no statement; a pronoun is no subject; "also" and "both" add; a quality ("slow") and a
-name ("a ThinkPad") are of different kinds, and contradict nothing. English but for the lines with a colon or `=`.
+`conflict`: both stand, and both are marked: the slot might take two values. A list that begins with what it describes
+(`service: a`) is one statement of that. What speaks of the past, is conditional, reported, hedged or asked, is no
+statement; a pronoun is no subject; "also" and "both" add; a quality ("slow") and a name ("a ThinkPad") are of different
+kinds, and contradict nothing. English but for the lines with a colon or `=`.
 """
 
 from __future__ import annotations
@@ -56,13 +57,18 @@ def _words(*groups: str) -> frozenset[str]:
 
 # What a thing has one of: its head noun says so.
 _SINGLE = _words(
-    "name nickname surname age birthday email mail phone address city country timezone zone language locale currency",
-    "employer boss manager job role title team company school editor ide shell terminal browser os laptop keyboard",
-    "theme",
-    "font colour color framework database db orm linter formatter compiler interpreter runtime engine broker queue",
-    "backend frontend host hostname port url uri endpoint domain version provider region bucket owner author",
-    "maintainer cache license licence deadline date budget limit timeout interval threshold width height indentation",
-    "encoding username",
+    "name nickname surname age birthday pronouns email mail phone address city country timezone zone locale currency",
+    "employer boss manager editor ide shell browser font database db orm framework linter formatter port url uri",
+    "hostname version deadline date budget limit timeout interval threshold width height indentation encoding username",
+    "license licence",
+)
+# What begins a list that describes one of several things.
+_RECORDS = _words(
+    "service server host project repo repository env environment module package file app component container database",
+    "table endpoint job cluster region machine device branch user team",
+)
+_TIMES = _words(
+    "ms s sec secs second seconds m min mins minute minutes h hour hours d day days week weeks month months"
 )
 _ONE_OF = _words("favourite favorite preferred default main primary current only actual")
 _QUALITIES = _words(
@@ -187,6 +193,9 @@ def _bound(sentence: str) -> Statement | None:
     if found is None:
         return None
     names = found[1].lower().split()
+    first, _, rest = sentence.partition("; ")
+    if rest and _COLON.fullmatch(rest):  # a record, as `listed` joins it: another first line is another thing
+        return Statement(("record", normalised(first)), normalised(rest), "phrase", is_single=True)
     is_assigned = _BOUND.match(sentence) is not None
     if len(names) > (1 if is_assigned else 3) or names[0] in _NO_KEY or names[-1] in _NO_KEY:
         return None
@@ -198,23 +207,16 @@ def _said(sentence: str) -> Statement | None:
     condition = ""
     if first := _FIRST_CONDITION.fullmatch(sentence):
         condition, sentence = normalised(first[1]), first[2]
-    for read in (_rule, _call, _preference, _home, _use, _copula):
+    if rule := _RULE.fullmatch(sentence):
+        is_denied = not rule[1].lower().startswith("always")
+        return Statement(("do", normalised(rule[2])), "", is_denied=is_denied, condition=condition)
+    if call := _CALL.fullmatch(sentence):
+        return Statement(("call", "me"), normalised(call[1]), is_single=True, condition=condition)
+    for read in (_preference, _home, _use, _copula):
         found = read(sentence)
         if found is not None:
             return found._replace(condition=" ".join(filter(None, (condition, found.condition))))
     return None
-
-
-def _rule(sentence: str) -> Statement | None:
-    found = _RULE.fullmatch(sentence)
-    if found is None:
-        return None
-    return Statement(("do", normalised(found[2])), "", is_denied=not found[1].lower().startswith("always"))
-
-
-def _call(sentence: str) -> Statement | None:
-    found = _CALL.fullmatch(sentence)
-    return None if found is None else Statement(("call", "me"), normalised(found[1]), is_single=True)
 
 
 def _preference(sentence: str) -> Statement | None:
@@ -224,17 +226,14 @@ def _preference(sentence: str) -> Statement | None:
     verb, rest = found[2].lower(), found[3]
     denied = (found[1] is not None) != verb.startswith(("hate", "dislike"))
     if over := _OVER.fullmatch(rest):
-        loser, *more = _FOR.fullmatch(over[2]).groups() if _FOR.fullmatch(over[2]) else (over[2],)
-        value, other = normalised(over[1]), normalised(loser)
+        purpose, value = _FOR.fullmatch(over[2]), normalised(over[1])
+        other = normalised(over[2] if purpose is None else purpose[1])
         return Statement(
             ("prefers of", *sorted((value, other))), value, is_denied=denied, loser=other, is_single=True,
-            condition=normalised(more[0]) if more else "",
+            condition="" if purpose is None else normalised(purpose[2]),
         )  # fmt: skip
     if purpose := _FOR.fullmatch(rest):
-        return Statement(
-            ("prefers for", normalised(purpose[2])), normalised(purpose[1]), is_denied=denied,
-            is_single=verb.startswith("prefer"),
-        )  # fmt: skip
+        return Statement(("prefers for", normalised(purpose[2])), normalised(purpose[1]), is_denied=denied)
     value, condition = _conditional(rest)
     return Statement(("prefers", value), value, is_denied=denied, condition=condition)
 
@@ -248,7 +247,7 @@ def _home(sentence: str) -> Statement | None:
         return None
     value, condition = _conditional(found[3])
     slot = "works at" if verb == "work" else "lives in"
-    return Statement((slot, "user"), value, is_single=verb != "work", condition=condition)
+    return Statement((slot, "user"), value, condition=condition)
 
 
 def _use(sentence: str) -> Statement | None:
@@ -339,11 +338,11 @@ def relation(earlier: Statement | None, later: Statement | None) -> Relation:
         return "replaces" if _are_opposite(earlier.value, later.value) else ""
     if len(kinds) > 1:
         return "conflict" if later.is_single and "class" not in kinds else ""
+    if later.is_single or later.changes or _are_opposite(earlier.value, later.value):
+        return "conflict" if kinds & {"class", "phrase"} else "replaces"
     if kinds & {"number", "date", "switch"} and later.key[0] == "is":  # a meeting may be on two days
-        return "replaces"
-    if kinds & {"class", "phrase"}:
-        return "conflict" if later.is_single else ""
-    return "replaces" if later.is_single or later.changes else "conflict"
+        return "replaces" if _same_unit(earlier.value, later.value) else "conflict"
+    return "" if kinds & {"class", "phrase"} else "conflict"
 
 
 def _preferred(earlier: Statement, later: Statement) -> Relation:
@@ -357,6 +356,12 @@ def _preferred(earlier: Statement, later: Statement) -> Relation:
     if later.loser and earlier.key[0] == "prefers" and earlier.value == later.loser:
         return "replaces"
     return "conflict" if earlier.loser and later.key[0] == "prefers" and later.value == earlier.loser else ""
+
+
+def _same_unit(one: str, other: str) -> bool:
+    """Tell whether two amounts are of one unit, or both of time; 3 years and 2 GB may both hold."""
+    units = {word for text in (one, other) for word in re.findall(r"[^\W\d_]+", text)}
+    return len(units) < 2 or units <= _TIMES
 
 
 def _are_opposite(one: str, other: str) -> bool:
@@ -396,6 +401,8 @@ LISTED = 12  # lines of a message that only lists what things are
 def listed(text: str) -> tuple[str, ...]:
     """Return the lines of a message that holds nothing but `key: value` or `key = value` lines; empty for another one.
 
+    Lines of which the first names one of several things (`service: a`) are joined: they say nothing of the next one.
+
     One line alone may be an order ("translate: hello"): it counts where its value is a number, a date or a switch, or
     its key names what a thing has one of.
     """
@@ -407,6 +414,8 @@ def listed(text: str) -> tuple[str, ...]:
         return ()
     alone = found[0]
     sure = len(found) > 1 or (alone is not None and (alone.kind in _SURE or _takes_one(alone.key[-1])))
+    if sure and len(lines) > 1 and alone is not None and _RECORDS.intersection(alone.key[-1].split()):
+        return ("; ".join(lines),) if len("; ".join(lines)) <= LONGEST else ()
     return tuple(lines) if sure else ()
 
 
