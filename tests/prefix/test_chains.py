@@ -299,6 +299,20 @@ def test_a_history_whose_beginning_was_cut_stays_in_its_chain():
     assert [chain for chain, _ in linked(before, after)] == ["main", "main"]
 
 
+def test_a_notice_before_the_system_prompt_stays_in_its_chain():
+    """netclaw puts one at index 0: the system prompt no longer leads, and the loss of it all was in no chain."""
+    system = {"role": "system", "content": "Be brief."}
+    chat = [[system, *body("a", assistant(LONG), "b")["messages"]]]
+    chat.append([{"role": "user", "content": "notice"}, *chat[0], assistant("c"), {"role": "user", "content": "d"}])
+    chains = Chains()
+    made = [chains.link(parsed({"model": "qwen3", "messages": one}, "openai-chat")).chain for one in chat]
+    assert made == ["main", "main"]
+    chat[1][1] = {"role": "system", "content": "Another agent."}
+    chains = Chains()
+    made = [chains.link(parsed({"model": "qwen3", "messages": one}, "openai-chat")).chain for one in chat]
+    assert made == ["main", "chain-2"]
+
+
 def test_one_answer_said_in_two_conversations_does_not_join_them():
     first, second = body("a", assistant("Done."), "b"), body("x", assistant("Done."), "y")
     assert [chain for chain, _ in linked(first, second)] == ["main", "chain-2"]

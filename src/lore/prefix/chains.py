@@ -321,7 +321,7 @@ class Chains:
             if chain is None or not chain.may_continue(request) or not chain.is_near(request):
                 continue
             before, messages = chain.prompt, request.prompt.messages
-            if before.messages.common(messages) < len(messages) and same_system(before, request.prompt):
+            if before.messages.common(messages) < len(messages) and keeps_system(before, request.prompt):
                 return chain
         return None
 
