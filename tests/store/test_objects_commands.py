@@ -8,6 +8,7 @@ import pytest
 
 from cli.running import lore, process, put, session
 from cli.storing import answered, appended, exported, store
+from lore.run.pool import _method
 from lore.store import registry
 from lore.store.base import StoreError
 from lore.store.objects import Objects
@@ -59,6 +60,12 @@ def test_a_whole_store_is_judged_by_several_processes(url):
     ran = process("check", url, "--jobs", "3", "--json")
     assert ran.code == lore("check", url, "--jobs", "1").code
     assert ran.json["summary"]["files"] == 4
+
+
+def test_processes_are_not_forked_once_the_client_is_there(url):
+    """Its threads stay behind: a forked process that asked it would wait for ever."""
+    open_store(url)
+    assert _method() == "spawn"
 
 
 def test_a_credential_is_in_no_answer(url, objects):
