@@ -1,8 +1,8 @@
 """Execute a firing: learn from what goes, have a summary made, ask outside sources, make the events.
 
 A summary that fails raises, and the caller prunes nothing, except in an overflow above 90 %, which has to make room:
-its marker and the built-in summary are used instead, and `tell` hears why. A compaction that would not make the
-prompt shorter is not made: `tell` hears that, and an overflow tries its next stage. May run in another thread than the
+its marker and the built-in summary are used instead, and `tell` hears why. A compaction that would not make the prompt
+shorter is not made: `Done.refused` says so, and an overflow tries its next stage. May run in another thread than the
 session's: states are immutable. The same session, firing and texts give the same events: `compact_started`,
 `compact_applied`, the results that an overflow cuts, and outside context as `context_persisted`, directly before the
 next real user message.
@@ -125,7 +125,7 @@ def shorter(
     chain: Chain, firing: Firing, settings: Compaction, summaries: Callable[[Firing, SummaryRequest], Iterable[str]], *,
     tell: Tell,
 ) -> Shorter:  # fmt: skip
-    """Return the first stage of a firing that makes the prompt shorter; `tell` hears of each that does not.
+    """Return the first stage of a firing that makes the prompt shorter; `tell` hears of each that another one follows.
 
     `summaries` are tried in turn, as few as it takes, and never asked for where there is no room for one.
     """
@@ -142,8 +142,8 @@ def shorter(
                 return Shorter(stage, summary)
             refused = f"the prompt would go from {sizes.before:,} to {sizes.after:,} tokens"
         stage = next_stage(chain.entries, stage)
-        goes_on = "" if stage is None else "; the next stage is tried"
-        tell(f"no {firing.trigger} compaction: {refused}{goes_on}")
+        if stage is not None:
+            tell(f"no {firing.trigger} compaction: {refused}; the next stage is tried")
     if stage is not None and stage.shortened:
         return Shorter(stage)
     return Shorter(Firing(firing.trigger, Cut(0), _alone(firing)), refused=refused)

@@ -246,6 +246,8 @@ class Continuous:
         if done is None:
             self._dependencies.tell("the session has changed meanwhile: what was to be pruned is not there any more")
             return None
+        if done.refused:
+            self._dependencies.tell(f"no {done.trigger} compaction: {done.refused}")
         self._stored.apply(*done.events)
         self._stored.save(at=timestamp(now))
         return done

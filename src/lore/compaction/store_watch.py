@@ -338,6 +338,8 @@ class Watch:
             if memory is not None:
                 dependencies = dependencies._replace(learn=memory.before_drop, audit=memory.note_summary)
             done = execute(state, chain.id, firing, settings, dependencies, at=now)
+            if done.refused:
+                hands.tell(f"{session_id}: no {done.trigger} compaction: {done.refused}")
             if not done.events:
                 return False
             lines = tuple(map(encode, done.events))

@@ -76,9 +76,9 @@ def _whose(result: MemoryShown, out: Console) -> None:
         out.print(line(f"nothing is remembered of user {named(result.user)} in {result.store}"))
     else:
         shared = any(agent.agent == SHARED and any(agent.counts.values()) for agent in result.agents)
-        alone = counted(holding - shared, "agent")
-        together = ", and what agents share," if shared else ""
-        out.print(line(f"user {named(result.user)}: {alone}{together} in {result.store}"))
+        alone = [counted(holding - shared, "agent")] if holding > shared else []
+        holders = " and ".join([*alone, *(["what agents share"] if shared else [])])
+        out.print(line(f"user {named(result.user)}: {holders} in {result.store}"))
 
 
 def write_shown(result: MemoryShown, out: Console) -> None:
