@@ -243,10 +243,10 @@ class Conversation(ABC):
     def _output(self, output: object) -> str | tuple[Block, ...]:
         if output is None or isinstance(output, str):
             return output or ""
-        listed = isinstance(output, list | tuple) and bool(output)
-        if listed and all(isinstance(part, Block) or (isinstance(part, Mapping) and "type" in part) for part in output):
-            return blocks_from(output, self.dialect.name, "output")
-        return encode(plain(output)).decode("utf-8")
+        listed = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
+        if listed and all(isinstance(part, Block) or (isinstance(part, Mapping) and "type" in part) for part in listed):
+            return blocks_from(listed, self.dialect.name, "output")
+        return encode(plain(cast("object", output))).decode("utf-8")
 
     def pending(self, chain: str = MAIN) -> tuple[ToolUse, ...]:
         """Return the calls that wait for their results: of the last answer, or of one before the program was killed."""

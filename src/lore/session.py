@@ -30,12 +30,12 @@ from lore.conversation import Conversation
 from lore.errors import LoreError, MisuseError
 from lore.events.kinds import session_started
 from lore.events.plain import event as event
-from lore.events.strict import JSON, check, context_json, named
+from lore.events.strict import JSON, check, context_json, due, named
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model import checkpoint
 from lore.model.codes import Problem
-from lore.model.events import MAIN, Envelope, Event, TurnStarted, encode
+from lore.model.events import MAIN, Event, TurnStarted, encode
 from lore.model.providers import SPOKEN_TO, dialects_for
 from lore.model.state import Session as State
 from lore.model.turn import Prompt
@@ -77,9 +77,8 @@ class Session(Conversation):
         attachments: Sequence[str] = (), user_id: str | None = None, project_id: str | None = None,
         clock: Callable[[], str] | None = None,
     ) -> None:  # fmt: skip
-        if rules is not None and not isinstance(rules, Rules):
-            raise MisuseError(f"rules is a {type(rules).__name__}: give lore.Rules(tail=…)", hint="lore.Rules(tail=…)")
-        self.rules = rules or Rules()
+        self.rules = Rules() if rules is None else rules
+        due(self.rules, Rules, "rules", "lore.Rules(tail=…)")
         fault = self.rules.fault()
         if fault:
             raise LoreError(fault)
@@ -196,8 +195,7 @@ class Session(Conversation):
         """
         found: list[Problem] = []
         for given in events:
-            if not isinstance(given, Envelope):
-                check(given)
+            check(given)
             planned = self._plan(given) if isinstance(given, TurnStarted) else ()
             for derived in planned:
                 found += self._folding.derive(derived)
@@ -295,8 +293,7 @@ def header_of(
 
 def dialect_name(model: str) -> str:
     """Return the dialect that a model's name stands for; raises LoreError where there are several, or none is known."""
-    if not isinstance(model, str):
-        raise MisuseError(f"model is a {type(model).__name__}: it is a name")
+    due(model, str, "model", "its name")
     names = dialects_for(model)
     if len(names) == 1:
         return names[0]

@@ -148,10 +148,8 @@ def block_of(value: object, dialect: str) -> i.Block:
         return text(value)
     if isinstance(value, BLOCKS):
         return value
-    if not isinstance(value, Mapping):
-        value = plain(value)
-    due(value, Mapping, "a block", "lore.events.text, image or raw")
-    own = cast("Mapping[str, JSON]", value)
+    own = cast("Mapping[str, JSON]", value if isinstance(value, Mapping) else plain(value))
+    due(own, Mapping, "a block", "lore.events.text, image or raw")
     kind = str(own.get("type", ""))
     if kind not in _OWN or any(name in own for name in _THEIRS.get(kind, ())):
         return i.RawBlock(json_of(plain(own), "a block"), dialect)
@@ -159,7 +157,7 @@ def block_of(value: object, dialect: str) -> i.Block:
         if name not in _OWN[kind]:
             raise unknown(f"a block of type {kind!r}", name, _OWN[kind])
     try:
-        return msgspec.json.decode(bytes(json_of(own, "a block")), type=i.Block)
+        return i.blocks_of(b"[" + bytes(json_of(own, "a block")) + b"]")[0]
     except ValueError as error:
         raise MisuseError(f"a block of type {kind!r}: {error}") from None
 
@@ -168,5 +166,5 @@ def blocks_from(content: object, dialect: str, field: str) -> tuple[i.Block, ...
     """Return the blocks of a list, each as `block_of` has it."""
     if isinstance(content, Mapping) or not isinstance(content, Iterable):
         hint = "give a text, or a list of blocks"
-        raise MisuseError(f"{field} is a {type(content).__name__}: {hint}", hint=hint)
+        raise MisuseError(f"{field} is a {type(cast('object', content)).__name__}: {hint}", hint=hint)
     return tuple([block_of(value, dialect) for value in cast("Iterable[object]", content)])

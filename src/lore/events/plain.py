@@ -37,7 +37,7 @@ def event(kind: str, **fields: object) -> e.Event:
     _check_names(values, _info(e.KINDS[kind]), kind)
     for name, known in _WORDS.get(kind, {}).items():
         if values.get(name) is not None:
-            word(values[name], known, f"{kind}.{name}")
+            word(cast("str", values[name]), known, f"{kind}.{name}")
     if kind == "turn_started":
         context_json(cast("Any", values.get("context")))
     item = cast("dict[str, Any]", values["item"]) if isinstance(values.get("item"), dict) else {}
@@ -89,7 +89,8 @@ def _check_names(value: object, info: mi.Type, where: str) -> None:
             for inner in [kind for kind in types if isinstance(kind, mi.VarTupleType)]:
                 _check_names(value, inner, where)
             if isinstance(value, dict) and structs:
-                _check_names(value, _tagged(cast("dict[str, Any]", value), structs, where), where)
+                own = cast("dict[str, Any]", value)
+                _check_names(own, _tagged(own, structs, where), where)
         case mi.VarTupleType(item_type=item) if isinstance(value, list):
             for at, inner in enumerate(cast("list[object]", value)):
                 _check_names(inner, item, f"{where}[{at}]")

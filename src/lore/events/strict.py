@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import ParamSpec, TypeAlias, TypedDict, TypeVar
+from typing import ParamSpec, TypeAlias, TypedDict, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
@@ -62,7 +62,7 @@ def strict(function: Callable[P, R]) -> Callable[P, R]:
         made = function(*args, **kwargs)
         try:
             line = msgspec.json.encode(made)
-            _decoded(line, type(made))
+            _decode(line, type(made))
         except (ValueError, TypeError, RecursionError) as error:
             raise MisuseError(f"{function.__name__}(): {error}", hint=f"see lore.events.{function.__name__}") from None
         good_line(line, function.__name__)
@@ -71,14 +71,14 @@ def strict(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-def _decoded(line: bytes, kind: type) -> object:
+def _decode(line: bytes, kind: type[object]) -> None:
     """Decode what was written; halves of characters, which file names hold, in the slow lane."""
     try:
-        return msgspec.json.decode(line, type=kind)
+        msgspec.json.decode(line, type=kind)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        return lenient.convert(line, kind)
+        lenient.convert(line, kind)
 
 
 def good_line(line: bytes, name: str) -> None:
@@ -97,7 +97,7 @@ def unknown(where: str, name: str, names: Iterable[str]) -> MisuseError:
 def word(value: str, known: Sequence[str], field: str) -> str:
     """Return a word if it is one of those that mean something."""
     if value not in known:
-        hint = did_you_mean(value, known) if isinstance(value, str) else f"known: {', '.join(known)}"
+        hint = did_you_mean(value, known)
         raise MisuseError(f"{field} {value!r} is none of {', '.join(known)}", hint=hint)
     return value
 
@@ -118,7 +118,7 @@ def json_of(value: object, field: str) -> Raw:
         raise MisuseError(f"{field} is no JSON: {error}", hint=hint) from None
 
 
-def text_json(value: str, field: str) -> Raw:
+def text_json(value: object, field: str) -> Raw:
     """Encode a text."""
     if not isinstance(value, str):
         raise MisuseError(f"{field} is a {type(value).__name__}: it is a text")
@@ -141,7 +141,8 @@ def system_json(system: str | Sequence[str] | None) -> Raw:
     """Encode a system prompt: a text or a list of texts."""
     if system is None or isinstance(system, str):
         return optional_json(system, "system")
-    if isinstance(system, Mapping) or not all(isinstance(text, str) for text in system):
+    texts = cast("Sequence[object]", system)
+    if isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts):
         raise MisuseError("system is a text, or a list of texts", hint="blocks and cache breakpoints are lore's to set")
     return json_of(list(system), "system")
 
@@ -164,7 +165,7 @@ def context_json(context: Mapping[str, JSON] | None) -> Raw:
     if not context:
         return i.NULL
     due(context, Mapping, "context", "a mapping: text by name")
-    for name in context:
+    for name in cast("Iterable[object]", context):
         if not isinstance(name, str):
             raise MisuseError(f"context is no JSON: {name!r} is no name", hint=f"known: {', '.join(CONTEXT)}")
         if name not in CONTEXT:

@@ -38,7 +38,7 @@ def _plain(value: object) -> Any:
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(value).decode("ascii")
+        return base64.b64encode(bytes(cast("bytes", value))).decode("ascii")
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple):
@@ -105,7 +105,8 @@ def chunks_of(response: object) -> list[object] | None:
     """
     if isinstance(response, Mapping):
         stream = cast("Mapping[str, object]", response).get("stream")
-        return list(stream) if isinstance(stream, Iterable) and not isinstance(stream, (*_PLAIN, Mapping)) else None
+        streams = isinstance(stream, Iterable) and not isinstance(stream, (*_PLAIN, Mapping))
+        return list(cast("Iterable[object]", stream)) if streams else None
     if isinstance(response, list | tuple):
         return list(cast("Iterable[object]", response))
     if isinstance(response, _PLAIN) or callable(getattr(response, "model_dump", None)):

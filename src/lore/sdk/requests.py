@@ -18,11 +18,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from lore.model.canonical import decode
 from lore.model.lenient import camel
 
+_Place: TypeAlias = tuple[str | None, str]
 _MAX_TOKENS = 8192  # every model of Claude 3.5 and later may answer as much, and no SDK asks to stream for it
 _TOP = frozenset(
     ("generationConfig", "toolConfig", "safetySettings", "cachedContent", "labels", "serviceTier", "store")
@@ -67,22 +68,22 @@ def _bedrock(members: dict[str, Any]) -> dict[str, Any]:
 
 
 # The members that hold bytes, by the member that they stand in (None: in any).
-_GEMINI_BYTES = {
+_GEMINI_BYTES: set[_Place] = {
     ("inlineData", "data"),
     ("inline_data", "data"),
     (None, "thoughtSignature"),
     (None, "thought_signature"),
 }
-_BEDROCK_BYTES = {("source", "bytes"), ("reasoningContent", "redactedContent")}
+_BEDROCK_BYTES: set[_Place] = {("source", "bytes"), ("reasoningContent", "redactedContent")}
 _WORDS = frozenset(("input", "args", "response", "json"))  # whose members are a tool's own
 
 
-def _with_bytes(value: Any, places: set[tuple[str | None, str]], inside: str | None = None) -> Any:
+def _with_bytes(value: Any, places: set[_Place], inside: str | None = None) -> Any:
     """Return a value in which the base64 at these places is bytes; what is none stays as it is."""
     if isinstance(value, list):
         return [_with_bytes(inner, places, inside) for inner in cast("list[Any]", value)]
     if not isinstance(value, dict) or inside in _WORDS:
-        return value
+        return cast("Any", value)
     own = cast("dict[str, Any]", value)
     return {
         key: _opened(inner)
