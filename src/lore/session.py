@@ -40,7 +40,7 @@ from lore.model.providers import SPOKEN_TO, dialects_for
 from lore.model.state import Session as State
 from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
-from lore.prompt.base import Dialect, Rules
+from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.layout import tail_of
 from lore.prompt.planning import Planner, SavedEvents
@@ -270,7 +270,8 @@ class Session(Conversation):
         planner = self._planners.get(event.chain)
         if planner is None:
             planner = self._planners[event.chain] = Planner(self.rules, self._saved)
-        return planner.plan(self._folding.session, self._folding.chain(event.chain), event)
+        in_loops = expresses(self.dialect, IN_LOOPS)
+        return planner.plan(self._folding.session, self._folding.chain(event.chain), event, in_loops=in_loops)
 
 
 def header_of(

@@ -122,6 +122,33 @@ def test_the_token_is_announced_at_once_where_something_is_known_or_the_settings
         assert shapes.text_of(turn.deltas[0]).startswith("[knowledge update 6a840baf]\n")
 
 
+# news in a long tool loop
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "bedrock", "gemini", "openai-chat", "openai-responses"])
+def test_a_long_tool_loop_hears_of_news_behind_the_last_result_in_its_message(dialect):
+    """System 000: deltas never stand between a call and its result, nor as "a lone user message mid-loop"; and yet a
+    loop of one prompt hears of what is new. What was sent is replayed byte for byte."""
+    agent = Agent(dialect, Rules(max_loop_turns=3, tail="user"), model="claude-opus-5")
+    agent.know("aaaaa1", "one")
+    agent.user("the question")
+    agent.turn()
+    for number in range(6):
+        agent.calls(2)
+        if number == 0:
+            agent.know("bbbbb1", "two")
+        before = agent.turns[-1]
+        turn = agent.turn({"current_time": f"10:0{number}"})
+        assert turn.stable[: len(before.stable)] == before.stable
+        assert bool(turn.deltas) is (number >= 2)
+        said = shapes.parts(dialect, turn.body)
+        assert [one.text for one in said if one.role == "user"] == ["the question"]
+    told = next(at for at, one in enumerate(said) if "[knowledge update 6a840baf]" in one.text)
+    assert said[told].role == "tool"
+    assert said[told - 1].message == said[told].message
+    assert said[told + 1].role == "assistant"
+
+
 # the leading system messages
 
 

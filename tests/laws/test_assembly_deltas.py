@@ -62,7 +62,7 @@ def test_a_delta_once_sent_keeps_position_and_bytes_until_a_reset(script, setup)
 @given(scripts(), setups)
 def test_deltas_stand_in_the_order_in_which_they_were_made(script, setup):
     for turn in Agent(*setup).play(script).turns:
-        numbers = [int(one.origin.rpartition(" ")[2]) for one in turn.deltas]
+        numbers = [int(one.origin.split()[2]) for one in turn.deltas]
         assert numbers == sorted(numbers)
         assert len(set(numbers)) == len(numbers) <= 8
 

@@ -8,6 +8,7 @@ from itertools import takewhile
 from hypothesis import given
 
 from lore.model.items import ToolCall
+from lore.prompt.base import BEHIND
 from lore.prompt.dialects import TEXT
 from strategies import shapes
 from strategies.sessions import Agent, in_every_shape, scripts, setups
@@ -46,7 +47,8 @@ def test_every_call_of_the_history_is_written_once(script, setup):
 def test_no_delta_and_no_persisted_context_is_last(script, setup):
     for turn in Agent(*setup).play(script).turns:
         stable = [one for one in turn.prompt.messages if one.kind != "envelope"]
-        assert not stable or not stable[-1].origin.startswith("context_injection: ")
+        origin = stable[-1].origin if stable else ""
+        assert not origin.startswith("context_injection: ") or origin.endswith(BEHIND)
 
 
 @in_every_shape
@@ -61,7 +63,9 @@ def test_what_lore_adds_behind_a_result_is_in_its_message_or_directly_before_the
             before = next((one for one in reversed(said[:at]) if not one[1].startswith(ADDED)), (-1, ""))
             after = next((one for one in said[at:] if not one[1].startswith(ADDED)), (-1, ""))
             if before[1] == "tool":
-                assert after[1] == "user" or (origin == TAIL and message == before[0])
+                assert after[1] == "user" or (origin.endswith((TAIL, BEHIND)) and message == before[0])
+            else:
+                assert not origin.endswith(BEHIND)
 
 
 def _placed(turn):

@@ -28,7 +28,8 @@ from strategies import any_events, events_of, lore_logs
 
 RULES = Rules(tail="user")
 shapes = st.tuples(
-    st.sampled_from(list(DIALECTS.values())), st.sampled_from([Rules(tail=policy) for policy in POLICIES])
+    st.sampled_from(list(DIALECTS.values())),
+    st.builds(Rules, tail=st.sampled_from(POLICIES), max_loop_turns=st.sampled_from([1, 2, 20])),
 )
 _OTHERWISE = (e.CompactApplied, e.Remove, e.CacheReset, e.SessionChanged, e.ToolResultCleared, e.SessionStarted)
 
@@ -69,7 +70,7 @@ def _prompts(events, dialect, rules, format="lore", watch=True):
             witness.see(folding.state(), event)
         if isinstance(event, e.TurnStarted):
             planner = planners.setdefault(event.chain, Planner(rules))
-            for planned in planner.plan(folding.session, folding.chain(event.chain), event):
+            for planned in planner.plan(folding.session, folding.chain(event.chain), event, in_loops=True):
                 if isinstance(planned, e.CacheReset):
                     witness.entitled.add(event.chain)
                 folding.derive(planned)

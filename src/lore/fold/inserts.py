@@ -16,7 +16,7 @@ import msgspec
 from lore.fold.timeline import Problems, end_deltas, note, problem
 from lore.model.codes import Code
 from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
-from lore.model.inserts import Insert, delta_news, insert_texts, place_in, with_place
+from lore.model.inserts import Insert, delta_news, insert_texts, is_behind, place_in, with_place
 from lore.model.items import is_absent
 from lore.model.shortened import shown_ids
 from lore.model.state import Chain, Session
@@ -52,7 +52,8 @@ def delta(chain: Chain, event: PromptDelta) -> Problems:
     if len(chain.deltas) >= MOST:
         return _unreadable(f"prompt_delta {event.seq}: more than {MOST} without a reset, skipped")
     place, problems = _placed(chain, wanted, f"prompt_delta {event.seq}")
-    made = Insert(place, chain.turns, event.seq, event.content, event.selector)
+    behind = is_behind(event.selector, event.content)
+    made = Insert(place, chain.turns, event.seq, event.content, event.selector, behind=behind)
     chain.deltas = {**chain.deltas, event.seq: made}
     news = delta_news(made)
     chain.shown = shown_ids([*news.changed, *news.removed], chain.shown)
@@ -61,9 +62,10 @@ def delta(chain: Chain, event: PromptDelta) -> Problems:
 
 
 def _again(chain: Chain, event: PromptDelta, known: Insert, wanted: int) -> Problems:
-    was_sent = known.place < chain.sent
+    was_sent = known.place < chain.sent or (known.behind and known.age < chain.turns)
     place = known.place if was_sent else _placed(chain, wanted, "")[0]
-    chain.deltas = {**chain.deltas, event.seq: _replace(known, place=place, selector=event.selector)}
+    behind = known.behind if was_sent else is_behind(event.selector, known.content)
+    chain.deltas = {**chain.deltas, event.seq: _replace(known, place=place, selector=event.selector, behind=behind)}
     _mark_saved(chain, lambda held: isinstance(held, PromptDelta) and held.seq == event.seq)
     if not is_absent(event.content) and event.content != known.content:
         return _unreadable(f"prompt_delta {event.seq} comes again with other content; the first holds")

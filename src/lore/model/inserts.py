@@ -27,7 +27,8 @@ class Insert(Struct, frozen=True, gc=False):
     """Text that lore put before the entry at `place`: a durable delta, or persisted context.
 
     `number` is a delta's seq, or the turn of a context, which is `outside` where a compaction asked for it; `age`
-    counts the turns before it came; `content` and a delta's `selector` are kept to the byte.
+    counts the turns before it came; `content` and a delta's `selector` are kept to the byte. A delta that is `behind`
+    extends the message of the tool results that stand before its place.
     """
 
     place: int
@@ -36,6 +37,7 @@ class Insert(Struct, frozen=True, gc=False):
     content: Raw
     selector: Raw = NULL
     outside: bool = False
+    behind: bool = False
 
     @property
     def is_delta(self) -> bool:
@@ -112,6 +114,13 @@ def place_in(selector: Raw) -> int | None:
     return int(place) if readable else None
 
 
+def is_behind(selector: Raw, content: Raw) -> bool:
+    """Tell whether a delta extends the message of tool results: its selector says so, and it is nobody's own message."""
+    own = table(bytes(selector)) or {}
+    texts = insert_texts(content) or ()
+    return own.get("behind") == b'"results"' and all(text.role == "user" and not text.message for text in texts)
+
+
 def with_place(selector: Raw, place: int) -> Raw:
     """Return a selector that names another place; all its other fields stay as they are."""
     own = table(bytes(selector)) or {}
@@ -147,14 +156,17 @@ def _signs(raw: bytes, key: str) -> dict[str, str]:
     return found
 
 
-def selector(place: int, news: DeltaNews) -> Raw:
-    """Write the selector of a new delta."""
+def selector(place: int, news: DeltaNews, *, behind: bool = False) -> Raw:
+    """Write the selector of a new delta; one that is `behind` extends the message of the results before its place."""
     mut: dict[str, object] = {"changed": [{"id": name, "h": sign} for name, sign in news.changed.items()]}
     if news.removed:
         mut["removed"] = list(news.removed)
     if news.layers:
         mut["layers"] = [{"name": name, "h": sign} for name, sign in news.layers.items()]
-    return Raw(encode(cast("object", {"target": "messages", "insert_at": place, "mut": mut})))
+    where: dict[str, object] = {"target": "messages", "insert_at": place}
+    if behind:
+        where["behind"] = "results"
+    return Raw(encode(cast("object", {**where, "mut": mut})))
 
 
 def normalised(text: str) -> str:

@@ -372,6 +372,8 @@ class Explained(Result, frozen=True, kw_only=True):
     """`lore assemble --explain --json`. `turn` is None where a session without turns stands at its end.
 
     `chat_templates` are those that servers are known to use for the model; all that are known where the model is not.
+    `max_loop_turns`: after so many turns of a tool loop news stand behind the last result; 0: they never do, by the
+    settings or the dialect.
     """
 
     session: str
@@ -388,6 +390,7 @@ class Explained(Result, frozen=True, kw_only=True):
     capabilities: list[CapabilityResult]
     system_messages: PlacementResult
     chat_templates: list[TemplateResult]
+    max_loop_turns: int
     problems: list[Problem]
 
 

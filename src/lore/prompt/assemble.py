@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from itertools import islice
+from itertools import islice, takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -29,7 +29,8 @@ from lore.model.state import Chain, Entry, Session
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt import layout
-from lore.prompt.base import Dialect, Finishing, Place, Rendered, Rules, Unit, Verbatim
+from lore.prompt.base import IN_LOOPS, Dialect, Finishing, Place, Rendered, Rules, Unit, Verbatim, expresses
+from lore.prompt.inserts import Inserts
 from lore.prompt.layout import is_from_user, is_real, tail_of
 from lore.prompt.system_messages import placement, takes_one_system_message
 
@@ -49,12 +50,14 @@ class Assembled(NamedTuple):
 class _End(Struct, frozen=True, gc=False):
     """Where a group of entries begins: entries, inserts, segments and omissions before it; the place behind them.
 
-    `results`: what stands last are a tool's results; `model`: it is the model's own; `breakpoint_at` is the last
-    segment that may carry a cache breakpoint, -1 for none.
+    `told` are the inserts before it of those that stand behind results; `results`: what stands last are a tool's
+    results; `model`: it is the model's own; `breakpoint_at` is the last segment that may carry a cache breakpoint, -1
+    for none.
     """
 
     entries: int = 0
     inserts: int = 0
+    told: int = 0
     segments: int = 0
     omitted: int = 0
     place: Place = Place()
@@ -72,8 +75,8 @@ class Assembler:
         self._verbatim = dialect if isinstance(dialect, Verbatim) else None
         self.rules = rules or Rules()
         self._entries: Vector[Entry] = Vector()
-        self._inserts: list[Insert] = []
-        self._placed = _Placed({}, (Vector(), Vector()))
+        self._in_loops = expresses(dialect, IN_LOOPS)
+        self._inserts = Inserts()
         self._segments: Vector[Segment] = Vector()
         self._groups: list[_End] = []
         self._end = _End()
@@ -142,18 +145,13 @@ class Assembler:
 
     def _follow(self, chain: Chain) -> None:
         """Take the chain's inserts; drop the groups behind the first one that is new, moved or gone."""
-        placed = _Placed(chain.deltas, (chain.persisted, chain.outside))
-        gone, new = _changed(self._placed, placed)
-        self._placed = placed
-        if not gone and not new:
+        followed = self._inserts.follow(chain)
+        if followed is None:
             return
-        first = min(map(_ORDER, (*gone, *new)))
-        same = bisect_left(self._inserts, first, key=_ORDER)
-        left = {insert.key for insert in gone}
-        behind = [insert for insert in self._inserts[same:] if insert.key not in left]
-        self._inserts[same:] = sorted((*behind, *new), key=_ORDER)
-        place = self._inserts[same].place if same < len(self._inserts) else self._end.entries
-        while self._groups and (self._end.inserts > same or self._end.entries > place):
+        (same, place), (told, before) = followed  # what stands behind results belongs to the group that ends there
+        while self._groups and (
+            self._end.inserts > same or self._end.told > told or self._end.entries > min(place, before - 1)
+        ):
             self._end = self._groups.pop()
         self._cut()
 
@@ -178,9 +176,9 @@ class Assembler:
     def _group(
         self, units: tuple[Unit, ...], at: int, size: int, first: Item, segments: list[Segment], omitted: list[str]
     ) -> _End:
-        """Render a group of entries, and before it the inserts whose place has come."""
-        end, due = self._end, self._due(units, at, first)
-        units = (*[unit for insert in self._inserts[end.inserts : due] for unit in layout.inserted(insert)], *units)
+        """Render a group of entries, before it the inserts whose place has come, and those that stand behind it."""
+        end = self._end
+        due, told, units = self._with_inserts(units, at, size, first)
         place, last, breakpoint_at, count, left_out = end.place, "", end.breakpoint_at, end.segments, end.omitted
         for unit in units:
             rendered = self._rendered(unit, place)
@@ -197,24 +195,35 @@ class Assembler:
             omitted += rendered.omitted
             left_out += len(rendered.omitted)
             place = rendered.after
-            last = unit.role if rendered.segments else last
+            last = unit.role if rendered.segments and not unit.joins else last
         results, model = (last == "results", last == "assistant") if last else (end.results, end.model)
-        return _End(end.entries + size, due, count, left_out, place, results, model, breakpoint_at)
+        return _End(end.entries + size, due, told, count, left_out, place, results, model, breakpoint_at)
 
-    def _due(self, units: tuple[Unit, ...], at: int, first: Item) -> int:
-        """Count the inserts up to a group: they wait for one that text may stand before, and that says something."""
-        begun = due = self._end.inserts
-        if self._end.results and not is_from_user(first):
-            return begun
-        while (
-            due < len(self._inserts)
-            and self._inserts[due].place <= at
-            and (not self._inserts[due].outside or is_real(first))
-        ):
-            due += 1
-        if due > begun and not any(self.dialect.render(unit, self._end.place).segments for unit in units):
-            return begun
-        return due
+    def _with_inserts(self, units: tuple[Unit, ...], at: int, size: int, first: Item) -> _Due:
+        """Put inserts around a group's units: they wait for one that text may stand before, and that says something.
+
+        What belongs behind results comes as soon as there are some; in a dialect without a place for it, it waits too.
+        """
+        end = self._end
+        waiting = list(takewhile(lambda insert: insert.place <= at + size, self._inserts.behind.since(end.told)))
+        before: list[Insert] = []
+        if not end.results or is_from_user(first):
+            before = [insert for insert in waiting if insert.place <= at]
+            for insert in self._inserts.all.since(end.inserts):
+                if insert.place > at or (insert.outside and not is_real(first)):
+                    break
+                before.append(insert)
+            if before and not any(self.dialect.render(unit, end.place).segments for unit in units):
+                before = []
+        told = end.told + sum(insert.behind for insert in before)
+        due = end.inserts + len(before) - (told - end.told)
+        behind: list[Insert] = []
+        if self._in_loops and (units[-1].role == "results" if units else end.results):
+            behind = waiting[told - end.told :]
+        told += len(behind)
+        said = [unit for insert in before for unit in layout.inserted(insert)]
+        later = [unit for insert in behind for unit in layout.inserted(insert, behind=True)]
+        return _Due(due, told, (*said, *units, *later))
 
     def _rendered(self, unit: Unit, place: Place) -> Rendered:
         own = self._verbatim.verbatim(unit.message, place) if unit.message and self._verbatim is not None else None
@@ -271,6 +280,14 @@ class Assembler:
         return self._groups[at].breakpoint_at if at < len(self._groups) else -1
 
 
+class _Due(NamedTuple):
+    """Inserts and those behind results up to the end of a group, and its units with those that are new."""
+
+    inserts: int
+    told: int
+    units: tuple[Unit, ...]
+
+
 class _Recorded(NamedTuple):
     """A breakpoint that was recorded on a segment."""
 
@@ -314,31 +331,6 @@ def _behind_results(divider: CompactDivider, units: tuple[Unit, ...]) -> tuple[U
     Nothing where nothing was pruned: all that its summary says stands before it. Else it joins the result's message.
     """
     return tuple([msgspec.structs.replace(unit, joins=True) for unit in units]) if divider.pruned else ()
-
-
-class _Placed(NamedTuple):
-    """What stands between the entries, as a chain had it."""
-
-    deltas: dict[int, Insert]
-    contexts: tuple[Vector[Insert], Vector[Insert]]
-
-
-_ORDER = attrgetter("order")
-
-
-def _changed(before: _Placed, now: _Placed) -> tuple[list[Insert], list[Insert]]:
-    """Return the inserts that went and those that came. Costs O(deltas + what differs)."""
-    gone: list[Insert] = []
-    new: list[Insert] = []
-    if before.deltas is not now.deltas:
-        gone = [insert for number, insert in before.deltas.items() if now.deltas.get(number) is not insert]
-        new = [insert for number, insert in now.deltas.items() if before.deltas.get(number) is not insert]
-    for had, has in zip(before.contexts, now.contexts, strict=True):
-        if had is not has:
-            same = had.common(has)
-            gone += had.since(same)
-            new += has.since(same)
-    return gone, new
 
 
 def _doubled(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:

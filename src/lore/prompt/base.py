@@ -90,11 +90,14 @@ def cannot(answer: str) -> Capability:
 
 SEVERAL_LEADING = "several leading system messages"
 IN_CONVERSATION = "system messages in mid-conversation"
+IN_LOOPS = "knowledge inside a tool loop"
+BEHIND = "behind a tool's results"  # what the origin of such a text ends with
 
 # What most dialects answer, by feature.
 USUAL = {
     SEVERAL_LEADING: cannot("one system prompt holds them all, each as a block of its own"),
     IN_CONVERSATION: can("on models with a dated row or named by system_in_conversation; else in the user's role"),
+    IN_LOOPS: cannot("it waits for the user's next message"),
     "thinking": cannot("left out"),
     "images": cannot("left out"),
     "images in tool results": cannot("left out"),
@@ -196,17 +199,19 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     history (`persist`). `system_in_conversation` names models (shell patterns, in any case) that take one and that lore
     does not know, `one_system_message` those whose leading system messages have to be one. `knowledge_tokens` is the
     budget of a delta's entries, estimated; `removals` says that a change which only takes entries back gives a delta
-    too. `announce_token` puts `[session]`, with the token of such deltas, into the system prompt of sessions that know
-    nothing yet, too. `breakpoints`: lore's own, the recorded ones, or none; `head_ttl` is the lifetime asked for tools
-    and system prompt, `ttl` for the rest. `bos_token` and `eos_token` are what chat templates get under these names.
-    `divider` says where a compaction's divider, and with it the summary, stands: `before` the items that were kept, or
-    `after` them; a session keeps the place in its state.
+    too. `max_loop_turns`: in a tool loop of so many turns a delta may stand behind the last result, where the dialect
+    has a place for it; 0 means never. `announce_token` puts `[session]`, with the token of such deltas, into the system
+    prompt of sessions that know nothing yet, too. `breakpoints`: lore's own, the recorded ones, or none; `head_ttl` is
+    the lifetime asked for tools and system prompt, `ttl` for the rest. `bos_token` and `eos_token` are what chat
+    templates get under these names. `divider` says where a compaction's divider, and with it the summary, stands:
+    `before` the items that were kept, or `after` them; a session keeps the place in its state.
     """
 
     tail: Policy = "system"
     knowledge_tokens: int = 400
     removals: bool = True
     announce_token: bool = False
+    max_loop_turns: int = 20
     system_in_conversation: tuple[str, ...] = ()
     one_system_message: tuple[str, ...] = ()
     breakpoints: BreakpointSource = "lore"
@@ -223,6 +228,8 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
                 return f"{name} {getattr(self, name)!r} is none of {', '.join(known)}"
         if self.knowledge_tokens < 1:
             return "knowledge_tokens must be at least 1"
+        if self.max_loop_turns < 0:
+            return "max_loop_turns must not be negative; 0 means never"
         for name in ("system_in_conversation", "one_system_message"):
             if not all(getattr(self, name)):
                 return f"{name} names models: an empty text fits none"

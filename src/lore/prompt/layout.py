@@ -47,7 +47,7 @@ from lore.model.items import (
 from lore.model.jsonslice import array
 from lore.model.shortened import token
 from lore.model.state import Chain, Entry, Session
-from lore.prompt.base import Role, Rules, Unit
+from lore.prompt.base import BEHIND, Role, Rules, Unit
 from lore.prompt.knowledge import ANNOUNCED, pinned_text
 
 INJECTED = "context_injection"  # a user message that a harness put in
@@ -167,13 +167,13 @@ def _response(group: list[Item]) -> tuple[Unit, ...]:
     return answer, Unit("results", (), made, origin="tool")
 
 
-def inserted(insert: Insert) -> tuple[Unit, ...]:
-    """Return what an insert says, as units of their own."""
+def inserted(insert: Insert, *, behind: bool = False) -> tuple[Unit, ...]:
+    """Return what an insert says, as units of their own, or as such that extend the results that they stand behind."""
     what = "delta" if insert.is_delta else "outside context of turn" if insert.outside else "context of turn"
-    origin = f"{INJECTED}: {what} {insert.number}"
+    origin = f"{INJECTED}: {what} {insert.number}" + (f" {BEHIND}" if behind else "")
     return tuple(
         [
-            Unit(told.role, told.blocks, origin=origin, message=told.message)
+            Unit(told.role, told.blocks, joins=behind, origin=origin, message=told.message)
             for told in insert_texts(insert.content) or ()
         ]
     )

@@ -4,12 +4,13 @@ In: a session and the turn that is about to start. Out: the events that come bef
 folds and (where it keeps a log) appends. Derived from facts alone: where the log holds them already,
 nothing is left to derive, so reading a log that was persisted and one that was not give the same prompts.
 
-Rules: what changed is measured against what the prompt says, entry by entry, by meaning; a new delta
-stands directly before the last real user message that was not sent yet, and waits where there is none;
-the ninth delta is a reset instead. What lore adds never stands last, never inside a response or between a
-call and its result, and behind a tool's result only directly before a real user message, for a model reads it
-there as the user's next turn (that once made a model repeat itself until its context was full). Source: the
-two systems that did this before. Not safe between threads: one planner follows one chain.
+Rules: what changed is measured against what the prompt says, entry by entry, by meaning; a new delta stands directly
+before the last real user message that was not sent yet, and waits where there is none; the ninth delta is a reset
+instead. What lore adds never stands last, never inside a response or between a call and its result, and behind a tool's
+result only directly before a real user message, for a model reads it there as the user's next turn (that once made a
+model repeat itself until its context was full). Source: the two systems that did this before. A tool loop that goes on
+for `max_loop_turns` turns hears of news all the same, where the dialect has a place for it: in the message that carries
+the last results, behind them, and no more often than that. Not safe between threads: one planner follows one chain.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from msgspec import Raw
 
 from lore.model.canonical import encode, text_of
 from lore.model.events import MAIN, CacheReset, ContextPersisted, Event, Layer, PromptDelta, TurnStarted
-from lore.model.inserts import DeltaNews, delta_news, place_in, selector, signature, with_place
+from lore.model.inserts import DeltaNews, delta_news, is_behind, place_in, selector, signature, with_place
 from lore.model.items import NULL, ToolCall, is_absent
 from lore.model.shortened import shown_ids
 from lore.model.state import Chain, Entry, Fact, Session
@@ -34,6 +35,7 @@ from lore.prompt.layout import is_announced, is_from_user, tail_of
 
 _replace = msgspec.structs.replace
 MOST_DELTAS = 8
+MOST_LOOKED_AT = 2_000  # items of a tool loop
 CAP_REASON = f"{MOST_DELTAS} durable deltas: knowledge is pinned anew"
 
 Saved: TypeAlias = PromptDelta | ContextPersisted | CacheReset
@@ -82,17 +84,30 @@ class Planner:
         self._signs: dict[str, str] = {}
         self._settled: tuple[object, ...] = ()
 
-    def plan(self, session: Session, chain: Chain, turn: TurnStarted) -> list[Event]:
-        """Return the events that come before a turn. Costs O(1) where nothing changed, else O(entries known)."""
+    def plan(self, session: Session, chain: Chain, turn: TurnStarted, *, in_loops: bool = False) -> list[Event]:
+        """Return the events that come before a turn. Costs O(1) where nothing changed, else O(entries known).
+
+        `in_loops` says that the dialect has a place for what is known behind a tool's results.
+        """
         if not session.is_own:
             return []
         events = list(_nudges(chain))
         place = anchor(chain)
         if place is None:
-            return events
+            return [*events, *self._in_loop(session, chain, turn, in_loops=in_loops)]
         saved = self._saved(chain, turn, place)
         events += saved if saved is not None else self._knowledge(session, chain, turn, place)
         return [*events, *self._context(session, chain, turn, place)]
+
+    def _in_loop(self, session: Session, chain: Chain, turn: TurnStarted, *, in_loops: bool) -> Iterable[Event]:
+        """Tell what is new behind the last result of a loop: as the log says, or where the loop has gone on long."""
+        place = len(chain.entries)
+        if not _answers_calls(chain.entries, place):
+            return ()
+        saved = self._saved(chain, turn, place)
+        if saved is not None:
+            return [event for event in saved if not isinstance(event, PromptDelta) or _is_behind(event)]
+        return self._knowledge(session, chain, turn, place, behind=True) if in_loops else ()
 
     def _saved(self, chain: Chain, turn: TurnStarted, place: int) -> list[Event] | None:
         """Return what the log says further on that this turn brought; None where it says nothing."""
@@ -102,11 +117,15 @@ class Planner:
         deltas = [delta for delta in self._log.of(PromptDelta, chain.id, turn.turn) if delta.seq not in chain.deltas]
         return [_replace(delta, selector=with_place(delta.selector, place)) for delta in deltas] or None
 
-    def _knowledge(self, session: Session, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
+    def _knowledge(
+        self, session: Session, chain: Chain, turn: TurnStarted, place: int, *, behind: bool = False
+    ) -> Iterable[Event]:
         if chain.pinned is None:
             return  # the turn itself pins what is known
         seen = (session.knowledge, session.late_layers, session.start_layers, chain.pinned, chain.deltas)
         if len(self._settled) == len(seen) and all(map(operator.is_, self._settled, seen)):
+            return
+        if behind and not _is_long(chain, self.rules.max_loop_turns):
             return
         news = self._news(session, chain)
         if not news.changed and not news.layers and not (news.removed and self.rules.removals):
@@ -120,7 +139,7 @@ class Planner:
         text = delta_text(name, news, ids, self.rules.knowledge_tokens)
         layers = {layer.name: _sign(layer) for layer in news.layers}
         changed = {fact.id: self._signs[fact.id] for fact in news.changed}
-        chosen = selector(place, DeltaNews(changed, news.removed, layers))
+        chosen = selector(place, DeltaNews(changed, news.removed, layers), behind=behind)
         seq = self._log.seq(chain.id, chain.seqs)
         yield PromptDelta(seq=seq, selector=chosen, content=_content(text), turn=turn.turn, chain=_name(chain))
 
@@ -187,7 +206,8 @@ def _content(text: str) -> Raw:
 def _nudges(chain: Chain) -> Iterable[Event]:
     """Move deltas that were not sent yet to where they may stand, and write down where they stand: once."""
     for delta in chain.deltas.values():
-        place = delta.place if delta.place < chain.sent else safe(chain.entries, delta.place, chain.sent)
+        stays = delta.behind or delta.place < chain.sent
+        place = delta.place if stays else safe(chain.entries, delta.place, chain.sent)
         if place_in(delta.selector) != place:
             yield PromptDelta(seq=delta.number, selector=with_place(delta.selector, place), chain=_name(chain))
 
@@ -210,11 +230,39 @@ def _fits(entries: Vector[Entry], place: int) -> bool:
     """Tell whether text may stand before the entry at a place."""
     if place == 0 or is_from_user(entries[place].item):
         return True
-    group = entries[place - 1].group
-    if entries[place].group == group:
+    return entries[place].group != entries[place - 1].group and not _answers_calls(entries, place)
+
+
+def _answers_calls(entries: Vector[Entry], place: int) -> bool:
+    """Tell whether a response with calls, and so their results, stands directly before a place."""
+    before = place - 1
+    while before >= 0 and entries[before].group == entries[place - 1].group:
+        if isinstance(entries[before].item, ToolCall):
+            return True
+        before -= 1
+    return False
+
+
+def _is_behind(delta: PromptDelta) -> bool:
+    return is_behind(delta.selector, delta.content)
+
+
+def _is_long(chain: Chain, most: int) -> bool:
+    """Tell whether so many turns went by since the user's message, and since the last delta behind results.
+
+    0 means never. Costs O(items of these turns), at most `MOST_LOOKED_AT`: a loop of more is long.
+    """
+    if not most:
         return False
-    while place > 0 and entries[place - 1].group == group:
-        place -= 1
-        if isinstance(entries[place].item, ToolCall):
+    told = max((delta.place for delta in chain.deltas.values() if delta.behind), default=0)
+    last = len(chain.entries) - MOST_LOOKED_AT
+    turns: set[int] = set()
+    for place in range(len(chain.entries) - 1, max(told, last) - 1, -1):
+        entry = chain.entries[place]
+        if is_from_user(entry.item):
             return False
-    return True
+        if isinstance(entry.item, ToolCall):
+            turns.add(entry.turn)
+        if len(turns) >= most:
+            return True
+    return told < last

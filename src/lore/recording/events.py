@@ -24,7 +24,7 @@ from lore.model.items import is_absent
 from lore.model.state import Chain, Session
 from lore.model.turn import Basis, Turn, TurnPrompt
 from lore.prompt.assemble import Assembler, Unsaid, rated
-from lore.prompt.base import Dialect, Rules
+from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
 from lore.recording import corpus
@@ -159,7 +159,8 @@ class EventRecording(Recording):
             if self._saved is None:
                 self._saved = look_ahead(self.path) if self.reader.name == LoreLog.name else SavedEvents()
             planner = self._planners[event.chain] = Planner(self.rules, self._saved)
-        planned = planner.plan(session, self._folding.chain(event.chain), event)
+        in_loops = expresses(self.dialect_for(session), IN_LOOPS)
+        planned = planner.plan(session, self._folding.chain(event.chain), event, in_loops=in_loops)
         problems = [problem for derived in planned for problem in self._folding.derive(derived)]
         return (*problems, *self._folding.apply(event))
 

@@ -39,7 +39,7 @@ def write(result: Explained, out: Console) -> None:
     for capability in result.capabilities:
         answer = ("yes", "green") if capability.expressed else ("no ", "yellow")
         out.print(line(f"  {capability.feature:<{width}}  ", answer, f"  {capability.answer}"))
-    for sentence in _system_messages(result):
+    for sentence in (*_system_messages(result), _news(result)):
         out.print(line(sentence))
 
 
@@ -54,6 +54,15 @@ def _system_messages(result: Explained) -> Iterator[str]:
     width = max((len(", ".join(row.models)) for row in result.chat_templates), default=0)
     for row in result.chat_templates:
         yield f"  {', '.join(row.models):<{width}}  {_DONE[row.does]} (seen {row.since}: {row.source})"
+
+
+def _news(result: Explained) -> str:
+    """Say where a change of what is known goes."""
+    told = "news of what is known: before the user's next message"
+    if not result.max_loop_turns:
+        return f"{told}, also in a tool loop, where they wait for it"
+    turns = counted(result.max_loop_turns, "turn")
+    return f"{told}; in a tool loop behind the last result, in its message, after {turns} without one (max_loop_turns)"
 
 
 _PLACED = {

@@ -36,7 +36,7 @@ from lore.model.state import Session
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.overlap import Measure, overlap, since, size
 from lore.prompt.assemble import Assembler, Unsaid, rated
-from lore.prompt.base import Dialect, Rules
+from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.system_messages import placement, templates_for
 from lore.recording.base import Problems
@@ -259,5 +259,6 @@ def explained(made: Assembly, rules: Rules) -> Explained:
         capabilities=[CapabilityResult(name, *capability) for name, capability in made.dialect.capabilities.items()],
         system_messages=PlacementResult(*placed),
         chat_templates=[TemplateResult(*row) for row in templates_for(prompt.model, made.dialect, placed)],
+        max_loop_turns=rules.max_loop_turns if expresses(made.dialect, IN_LOOPS) else 0,
         problems=made.problems.kept,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from lore.model.canonical import encode
 from lore.model.items import ThinkingBlock, ToolCall, blocks_of
 from lore.model.jsonslice import array, table
 from lore.model.turn import Segment
-from lore.prompt.base import Breakpoint, Place, Rendered, Unit, answers, can
+from lore.prompt.base import IN_LOOPS, Breakpoint, Place, Rendered, Unit, answers, can
 from lore.prompt.dialects.content import NO_SCHEMA, Words, arguments, described, function_of, outcome
 from lore.prompt.dialects.messages import CACHE_CONTROL, Body, segments_of, strip_breakpoints
 
@@ -35,6 +35,7 @@ class Anthropic(Body):
 
     name: ClassVar = "anthropic"
     capabilities: ClassVar = answers({
+        IN_LOOPS: can("a text block behind the results, in the message that carries them"),
         "thinking": can("as recorded, with its signature"),
         "images": can("as base64 blocks"),
         "images in tool results": can("as blocks of the result"),

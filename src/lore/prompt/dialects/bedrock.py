@@ -19,7 +19,7 @@ from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, first_element, table
 from lore.model.turn import Fidelity, Memo, Prompt, Section, Segment
-from lore.prompt.base import IN_CONVERSATION, Breakpoint, Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Breakpoint, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     Words,
@@ -69,6 +69,7 @@ class Bedrock(Body):
 
     name: ClassVar = "bedrock"
     capabilities: ClassVar = answers({
+        IN_LOOPS: can("a text block behind the results, in the message that carries them"),
         IN_CONVERSATION: cannot("written in the user's role"),
         "thinking": can("as reasoningContent, with its signature"),
         "images": can("as bytes: png, jpeg, gif and webp; others are left out"),

@@ -23,6 +23,7 @@ from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import (
     IN_CONVERSATION,
+    IN_LOOPS,
     SEVERAL_LEADING,
     Breakpoint,
     Capability,
@@ -122,6 +123,7 @@ class ChatML(RenderedText):
 
     capabilities: ClassVar = answers({
         **TEXT_ANSWERS,
+        IN_LOOPS: cannot("results stand in the user's role, so text behind them would be the user's: it waits"),
         SEVERAL_LEADING: cannot("joined to one message by blank lines"),
         IN_CONVERSATION: can("on models named by system_in_conversation; else in the user's role"),
         "thinking": cannot("left out: ChatML has no agreed place for it, and templates drop it from earlier turns"),

@@ -18,7 +18,7 @@ from lore.model.canonical import encode
 from lore.model.items import ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
-from lore.prompt.base import IN_CONVERSATION, Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import Words, arguments, described, function_of, outcome, output_blocks, own_bytes
 from lore.prompt.dialects.messages import Body, Lists, Writing, object_segments, write_body, write_object
 
@@ -39,6 +39,7 @@ class Gemini(Body):
 
     name: ClassVar = "gemini"
     capabilities: ClassVar = answers({
+        IN_LOOPS: can("a text part behind the function responses, in their content"),
         IN_CONVERSATION: cannot("written in the user's role"),
         "thinking": cannot("left out, but for the API's own thought parts, which are written as recorded"),
         "images": can("as inlineData"),

@@ -19,7 +19,7 @@ from lore.model.items import Block, RawBlock, TextBlock, ToolCall
 from lore.model.jsonslice import table
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Segment
-from lore.prompt.base import SEVERAL_LEADING, Breakpoint, Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.base import BEHIND, IN_LOOPS, SEVERAL_LEADING, Breakpoint, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     Words,
@@ -63,6 +63,7 @@ class OpenAIChat(_OpenAI):
 
     name: ClassVar = _CHAT
     capabilities: ClassVar = answers({
+        IN_LOOPS: can("a text part behind the result, in the last tool message"),
         SEVERAL_LEADING: _EACH,
         "thinking": cannot("left out: the API has no place for it"),
         "images": can("as data URLs"),
@@ -114,7 +115,7 @@ class OpenAIChat(_OpenAI):
     def takes_breakpoint(self, segment: Segment) -> bool:
         if ".content[" not in segment.path or segment.data.endswith(b'"text":""}'):
             return False
-        return segment.origin not in ("assistant", "tool")
+        return segment.origin not in ("assistant", "tool") and not segment.origin.endswith(BEHIND)
 
 
 def _own_members(block: Block) -> bytes | None:
@@ -146,6 +147,7 @@ class OpenAIResponses(_OpenAI):
 
     name: ClassVar = _RESPONSES
     capabilities: ClassVar = answers({
+        IN_LOOPS: can("a text part behind the last call's output, in its list"),
         SEVERAL_LEADING: _EACH,
         "thinking": cannot("left out, but for the API's own reasoning items, which are written as recorded"),
         "images": can("as data URLs, but in the model's messages"),

@@ -23,7 +23,7 @@ from lore.model.canonical import decode, encode
 from lore.model.items import ToolCall
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector, common_prefix
-from lore.prompt.base import IN_CONVERSATION, SEVERAL_LEADING, Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, SEVERAL_LEADING, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, whole
 from lore.prompt.dialects.content import apart, as_function
 from lore.prompt.sandbox import WORK, Sandbox
@@ -72,6 +72,7 @@ class JinjaTemplate(RenderedText):
 
     capabilities: ClassVar = answers({
         **TEXT_ANSWERS,
+        IN_LOOPS: can("behind the result, in the text of the last tool message"),
         SEVERAL_LEADING: cannot("joined to one message: templates may refuse others, or leave them out"),
         IN_CONVERSATION: can("on models named by system_in_conversation, if the template writes them in place"),
         "thinking": can("as reasoning_content of its message; the template decides what it keeps"),

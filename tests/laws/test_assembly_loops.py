@@ -1,0 +1,169 @@
+"""Assembly, law: a long tool loop hears of what is new, and nothing that was sent moves for it.
+
+What is told stands behind the last results, in their message; the log may hold it, hold it further on, or have lost it.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore import Session
+from lore.model import events as e
+from lore.model.codes import Code
+from lore.model.inserts import signature
+from lore.prompt.base import BEHIND, IN_LOOPS, POLICIES, Rules, expresses
+from lore.prompt.dialects import dialect_named, dialect_names
+from lore.prompt.planning import Planner
+from strategies.sessions import WAYS, Agent, is_derived
+
+_news = st.one_of(
+    st.tuples(st.just("know"), st.sampled_from(["abcdef1", "abcdef2", "qrstuv"]), st.sampled_from(["one", "two"])),
+    st.tuples(st.just("forget"), st.sampled_from(["abcdef1", "qrstuv"])),
+    st.tuples(st.just("layer"), st.just("late"), st.sampled_from(["be kind", "be brief"])),
+)
+_rounds = st.tuples(
+    st.integers(1, 3),
+    st.lists(_news, max_size=2),
+    st.sampled_from(["", "", "peek", "turn", "user", "inject", "answer", *WAYS]),
+)
+_shapes = st.tuples(
+    st.sampled_from(dialect_names()),
+    st.builds(Rules, tail=st.sampled_from(POLICIES), max_loop_turns=st.sampled_from([1, 2, 3])),
+)
+
+
+def looped(rounds, shape, *, restarts=True):
+    """An agent after a loop: calls, news, now and then something else, a turn; once more for each round."""
+    agent = Agent(*shape)
+    agent.know("abcdef1", "zero")
+    agent.user()
+    agent.turn()
+    for calls, news, besides in rounds:
+        agent.calls(calls)
+        for name, *words in news:
+            getattr(agent, name)(*words)
+        if besides in WAYS:
+            if restarts:
+                agent.restart(besides)
+        elif besides == "peek":
+            agent.session.assembled()  # what came since is rendered before anybody knows of what is told behind it
+        elif besides:
+            getattr(agent, besides)()
+        agent.turn({"current_time": str(len(agent.turns))})
+    return agent
+
+
+@given(st.lists(_rounds, min_size=3, max_size=12), _shapes)
+def test_a_turn_of_a_loop_up_to_its_tail_is_a_prefix_of_the_next(rounds, shape):
+    turns = looped(rounds, shape).turns
+    for before, turn in zip(turns, turns[1:], strict=False):
+        if not turn.entitled:  # the ninth delta is a reset
+            assert turn.stable[: len(before.stable)] == before.stable
+
+
+@given(st.lists(_rounds, min_size=3, max_size=12), _shapes)
+def test_a_loop_is_the_same_whatever_its_log_holds(rounds, shape):
+    """Restarted from a dump, from its log, from a log that lost what was derived, or never."""
+    agent = looped(rounds, shape)
+    assert [turn.body for turn in looped(rounds, shape, restarts=False).turns] == [turn.body for turn in agent.turns]
+    kept = [one for one in agent.events if not is_derived(one)]
+    late = [one for one in agent.events if is_derived(one) and getattr(one, "turn", None) is not None]
+    for events in (kept, [*kept, *late]):  # saved further on in the log, as `lore assemble --persist` does
+        session = Session.restore(events, dialect=shape[0], rules=shape[1])
+        again = Session.restore(agent.events, dialect=shape[0], rules=shape[1])
+        assert session.write(session.assembled().prompt) == again.write(again.assembled().prompt)
+
+
+@given(st.lists(_rounds, min_size=3, max_size=12), _shapes)
+def test_a_loop_hears_of_news_no_later_and_no_more_often_than_the_setting_says(rounds, shape):
+    heard, most = expresses(dialect_named(shape[0]), IN_LOOPS), shape[1].max_loop_turns
+    quiet = [(calls, news, "") for calls, news, _ in rounds] + [(1, [], "")] * most
+    agent, told = looped(quiet, shape), 0
+    for number, turn in enumerate(agent.turns):
+        if any(isinstance(one, e.PromptDelta) for one in turn.events):
+            assert heard
+            assert number - told >= most
+            told = number
+    state = agent.session.state
+    signs = {name: signature(fact.title, fact.content) for name, fact in state.knowledge.items()}
+    if heard:
+        assert Planner(shape[1]).stated(state.main()).changed == signs
+
+
+def test_what_was_rendered_before_news_came_is_followed_by_them():
+    agent, plain = (news_after(20, ("anthropic", Rules(max_loop_turns=21))) for _ in range(2))
+    for one in (agent, plain):
+        one.calls()
+        if one is agent:
+            one.session.assembled()
+    assert agent.turn().body == plain.turn().body
+    assert agent.turns[-1].deltas
+
+
+def news_after(count, shape):
+    """An agent in a loop of so many turns since its user spoke, to which something new is known."""
+    agent = Agent(*shape)
+    agent.know("aaaaa1", "one")
+    agent.user()
+    agent.turn()
+    for number in range(count):
+        agent.calls(2)
+        if number == count - 1:
+            agent.know("bbbbb1", "two")
+        agent.turn()
+    return agent
+
+
+@pytest.mark.parametrize("dialect", dialect_names())
+def test_news_come_after_twenty_turns_and_not_before(dialect):
+    heard = expresses(dialect_named(dialect), IN_LOOPS)
+    for count, after in ((19, False), (20, True)):
+        turn = news_after(count, (dialect, Rules())).turns[-1]
+        assert bool(turn.deltas) is (after and heard)
+        assert all(segment.origin.endswith(BEHIND) for segment in turn.deltas)
+    assert not news_after(30, (dialect, Rules(max_loop_turns=0))).turns[-1].deltas
+
+
+@pytest.mark.parametrize("dialect", dialect_names())
+def test_what_waits_in_a_dialect_without_a_place_is_told_before_the_users_next_message(dialect):
+    agent = news_after(30, (dialect, Rules()))
+    agent.user("the next")
+    turn = agent.turn()
+    assert len(turn.deltas) == 1
+    if not expresses(dialect_named(dialect), IN_LOOPS):
+        assert [origin for origin, _ in turn.texts][-2:] == ["context_injection: delta 0", "user"]
+
+
+def test_a_delta_behind_results_that_was_sent_is_moved_by_no_later_record():
+    agent = news_after(20, ("anthropic", Rules()))
+    before = agent.turns[-1]
+    for place in (0, 3, 10_000):
+        agent.do("prompt_delta", seq=0, selector={"target": "messages", "insert_at": place}, content=None)
+        agent.calls()
+        turn = agent.turn()
+        assert turn.stable[: len(before.stable)] == before.stable
+        before = turn
+    assert agent.problems == [Code.UNREADABLE_DELTA] * 3
+
+
+def test_a_log_that_was_sent_to_one_dialect_is_read_in_another_without_a_place_for_it():
+    agent = news_after(20, ("anthropic", Rules()))
+    session = Session.restore(agent.events, dialect="template")
+    assert b"two" not in session.write(session.assembled().prompt)
+    agent.answer()
+    agent.user("the next")
+    session = Session.restore(agent.events, dialect="template")
+    assert b"two" in session.write(session.begin_turn().prompt)
+
+
+@pytest.mark.parametrize("content", [[{"role": "assistant", "text": "hm"}], "text", [{"role": "user", "text": "a"}]])
+def test_only_the_users_role_joins_the_results(content):
+    agent = news_after(2, ("anthropic", Rules()))
+    agent.calls()
+    size = len(agent.session.state.main().entries)
+    selector = {"target": "messages", "insert_at": size, "behind": "results"}
+    agent.do("prompt_delta", seq=7, selector=selector, content=content)
+    told = agent.turn().deltas
+    assert bool(told) is ("assistant" not in str(content))
