@@ -6,10 +6,12 @@ import re
 
 import pytest
 
+from lore.prompt.assemble import Assembler
 from lore.prompt.base import Rules
 from lore.prompt.dialects import dialect_named
 from lore.prompt.dialects.template import JinjaTemplate
 from lore.prompt.system_messages import ROWS, TEMPLATES, placement, takes_one_system_message
+from model.making import Fold, append, event, started, user
 
 SETTING = Rules(system_in_conversation=("qwen3-*", "Acme/*"), one_system_message=("acme-*",))
 
@@ -84,6 +86,17 @@ def test_a_template_is_asked_what_it_does(dialect, does):
     assert dialect.late_system() == does
     assert placement("qwen3-32b", dialect, SETTING).accepted is (does in ("renders", None))
     assert not placement("qwen3-32b", dialect, Rules()).accepted
+
+
+@pytest.mark.parametrize(
+    ("dialect", "written"),
+    [(rendered("EACH"), "<system>S<system>T<user>u"), (rendered(REFUSING), "<system>S\n\nT<user>u"),
+     (rendered(FIRST), "<system>S\n\nT<user>u"), (MERGING, "STu")],
+)  # fmt: skip
+def test_a_template_gets_the_leading_system_messages_that_it_writes(dialect, written):
+    fold = Fold(started(system=["S", "T"]), append(user("u", "u")), event("turn_started", turn=1))
+    prompt = Assembler(dialect).assemble(fold.state, fold.state.main()).prompt
+    assert dialect.write(prompt).decode() == written
 
 
 @pytest.mark.parametrize(

@@ -290,7 +290,8 @@ def test_a_template_sees_messages_as_engines_hand_them_over():
     )
     assert seen(units, tools=TOOLS, system=(b'"S"', b'"T"')) == {
         "messages": [
-            {"role": "system", "content": "S\n\nT"},
+            {"role": "system", "content": "S"},
+            {"role": "system", "content": "T"},
             {"role": "user", "content": "a\nb"},
             {
                 "role": "assistant", "content": "yo", "reasoning_content": "hm",

@@ -73,7 +73,7 @@ class JinjaTemplate(RenderedText):
     capabilities: ClassVar = answers({
         **TEXT_ANSWERS,
         IN_LOOPS: can("behind the result, in the text of the last tool message"),
-        SEVERAL_LEADING: cannot("joined to one message: templates may refuse others, or leave them out"),
+        SEVERAL_LEADING: can("each in order where the template writes them so; else joined to one"),
         IN_CONVERSATION: can("on models named by system_in_conversation, if the template writes them in place"),
         "thinking": can("as reasoning_content of its message; the template decides what it keeps"),
         "images": cannot("left out: content is text"),
@@ -103,11 +103,13 @@ class JinjaTemplate(RenderedText):
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         functions = [as_function(tool) for tool in apart(tools)]
         listed = [Segment("tools", f"tools[{n}]", function, "tool") for n, function in enumerate(functions)]
-        texts = [Segment("system", f"messages[0].content[{n}]", text, "text") for n, text in enumerate(system)]
+        path = "messages[{}].content" if self._several else "messages[0].content[{}]"
+        texts = [Segment("system", path.format(number), text, "text") for number, text in enumerate(system)]
         return (*listed, *texts)
 
     def first(self, head: tuple[Segment, ...]) -> Place:
-        return Place(1, "system") if any(segment.section == "system" for segment in head) else Place()
+        texts = sum(1 for segment in head if segment.section == "system")
+        return Place(texts if self._several else 1, "system") if texts else Place()
 
     def render(self, unit: Unit, place: Place) -> Rendered:
         omitted: list[str] = []
@@ -149,8 +151,9 @@ class JinjaTemplate(RenderedText):
             return prompt
         tools = [_read(segment) for segment in prompt.head if segment.section == "tools"]
         system = [str(_read(segment)) for segment in prompt.head if segment.section == "system"]
-        first = [{"role": "system", "content": "\n\n".join(system)}] if system else []
-        before = _messages(first, prompt.messages)
+        if system and not self._several:
+            system = ["\n\n".join(system)]
+        before = _messages([{"role": "system", "content": text} for text in system], prompt.messages)
         size = sum(len(segment.data) for segment in prompt)
         tool_size = sum(len(segment.data) for segment in prompt.head if segment.section == "tools")
         work = WORK + 20_000 * len(prompt) + 4 * size + 100 * tool_size
@@ -162,6 +165,17 @@ class JinjaTemplate(RenderedText):
 
     def write(self, prompt: Prompt) -> bytes:
         return b"".join([segment.data for segment in self.finish(prompt)])
+
+    @cached_property
+    def _several(self) -> bool:
+        """Whether the template writes two leading system messages, in order. Tried once, by rendering."""
+        talk = [_TALK[0], {"role": "system", "content": _LATE}, _TALK[1]]
+        try:
+            text = self._text(talk, [], WORK, opened=True)
+        except LoreError:
+            return False
+        places = [text.find(str(message["content"])) for message in talk]
+        return places[0] >= 0 and places == sorted(set(places))
 
     def late_system(self) -> Does | None:
         """Return what the template does with a system message behind a user's message, and behind a tool's result.
