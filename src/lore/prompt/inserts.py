@@ -22,7 +22,7 @@ _ORDER = attrgetter("order")
 class Kept(NamedTuple):
     """How many inserts of a list stay as they were, and the place of the first one behind them (else the largest)."""
 
-    count: int
+    size: int
     place: int
 
 

@@ -186,9 +186,11 @@ class JinjaTemplate(RenderedText):
 
     @cached_property
     def _late(self) -> Does | None:
-        found = [self._with_system_behind(talk) for talk in (_TALK[:2], _TALK)]
-        tried = [does for does in found if does is not None]
-        return next((does for does in tried if does != "renders"), tried[0] if tried else None)
+        found: list[Does] = []
+        for talk in (_TALK[:2], _TALK):
+            does = self._with_system_behind(talk)
+            found += () if does is None else (does,)
+        return next((does for does in found if does != "renders"), found[0] if found else None)
 
     def _with_system_behind(self, talk: list[dict[str, Any]]) -> Does | None:
         try:
