@@ -115,7 +115,7 @@ def place_in(selector: Raw) -> int | None:
 
 
 def is_behind(selector: Raw, content: Raw) -> bool:
-    """Tell whether a delta extends the message of tool results: its selector says so, and it is nobody's own message."""
+    """Tell whether a delta extends the message of tool results: its selector says so, and its content is plain text."""
     own = table(bytes(selector)) or {}
     texts = insert_texts(content) or ()
     return own.get("behind") == b'"results"' and all(text.role == "user" and not text.message for text in texts)
