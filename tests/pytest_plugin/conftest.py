@@ -1,18 +1,26 @@
 """Runs of pytest inside these tests: with lore's plugin, every warning an error, nothing written beside them.
 
-Such a run forgets the modules that it was the first to import. What it leaves half forgotten (a library, but not
-the part of the standard library whose classes it knows) fails a later one: so clients are imported here.
+Such a run forgets the modules that it was the first to import. What it leaves half forgotten fails a later one: a
+library, but not the part of the standard library whose classes it knows; a module of lore that others still refer to,
+and its second copy beside it, whose errors are of other classes. So clients, and all of lore, are imported here.
 """
 
 import http.cookiejar  # noqa: F401
 import json
+from importlib import import_module
+from pkgutil import walk_packages
 
 import httpx  # noqa: F401
 import pytest
 import requests  # noqa: F401
 import vcr  # noqa: F401
 
+import lore
 from pytest_plugin.asking import body
+
+for module in walk_packages(lore.__path__, "lore."):
+    if not module.name.endswith("__main__"):
+        import_module(module.name)
 
 CASE = """
 import json

@@ -213,6 +213,7 @@ def test_recorders_may_end_in_any_order() -> None:
 # What another tool had put over the recorder was taken away with it.
 def test_what_another_tool_put_over_it_stays(monkeypatch) -> None:
     calls = []
+    monkeypatch.setattr(httpx.Client, "send", httpx.Client.send)  # what stands there when this test has ended
     with recording() as recorded:
         below = httpx.Client.send
 

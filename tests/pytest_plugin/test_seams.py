@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+import threading
 import warnings
 import weakref
 from contextlib import contextmanager
@@ -201,6 +202,7 @@ def test_a_dropped_stream_is_freed_as_it_is_without_a_recorder(server) -> None:
 
 LATER = """
 import sys
+import threading
 from lore.pytest_plugin import recording
 {before}
 with recording() as recorded:
@@ -295,3 +297,30 @@ def test_concurrent_tasks_with_the_same_bytes_are_each_recorded(server) -> None:
     with recording() as recorded:
         asyncio.run(ask())
     assert [request.status for request in recorded] == [200] * 5
+
+
+def test_recordings_of_many_threads_leave_nothing_behind(server) -> None:
+    before = [vars(sys.modules[seam.module].__dict__[seam.owner])[seam.method] for seam in loaded_seams()]
+    faults = []
+
+    def record():
+        try:
+            for _ in range(20):
+                with recording() as recorded, session() as client:
+                    client.post(f"{server.url}/v1/messages", data=sent(1))
+                assert sent(1) in [request.body for request in recorded]
+        except Exception as error:  # noqa: BLE001 - a thread tells nobody
+            faults.append(error)
+
+    threads = [threading.Thread(target=record) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+    assert [vars(sys.modules[seam.module].__dict__[seam.owner])[seam.method] for seam in loaded_seams()] == before
+    assert not any(type(finder).__module__.startswith("lore") for finder in sys.meta_path)
+
+
+def loaded_seams():
+    return [seam for seam in SEAMS if seam.module in sys.modules]

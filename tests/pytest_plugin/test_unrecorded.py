@@ -78,6 +78,7 @@ def test_what_took_the_place_of_a_wrapper_is_named(alone, monkeypatch) -> None:
     sdk = ModuleType("ollama")
     sdk.Client = httpx.Client
     monkeypatch.setitem(sys.modules, "ollama", sdk)
+    monkeypatch.setattr(httpx.Client, "send", httpx.Client.send)  # what stands there when this test has ended
     with recording():
         monkeypatch.setattr(httpx.Client, "send", test_what_took_the_place_of_a_wrapper_is_named)
     (found,) = missing()

@@ -167,8 +167,10 @@ class _Passage:
             if above.recorded.body is None:
                 above.recorded.body = sent.body
             return
-        headers = {name: str(sent.headers[name]) for name in HEADERS if name in sent.headers}
-        recorded = Recorded(sent.method.upper(), _public(sent.url), headers, sent.body, time.time())
+        method = sent.method.upper()
+        names = HEADERS if method == "POST" else ()  # nothing else can be a prompt, and is worth the time
+        headers = {name: str(sent.headers[name]) for name in names if name in sent.headers}
+        recorded = Recorded(method, _public(sent.url), headers, sent.body, time.time())
         for recorder in LISTENING.recorders:
             recorder.requests.append(recorded)
         RECORDINGS.prompts += recorded.may_be_prompt
