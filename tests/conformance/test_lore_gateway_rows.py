@@ -416,3 +416,13 @@ def test_requests_are_written_as_bodies_without_rows_too():
     ):  # fmt: skip
         ran = lore("convert", *wrong)
         assert (ran.code, "hint:" in ran.err) == (2, True), wrong
+
+
+def test_the_rows_that_are_read_are_never_overwritten():
+    put("capture.jsonl", request(*TALK))
+    put("rows.json", dumps([row(0, 2)]))
+    before = Path("rows.json").read_bytes()
+    for names in (("-o", "rows.json"), ("--save-deltas", "rows.json")):
+        ran = lore("convert", "capture.jsonl", "--deltas", "rows.json#s", *names, "--force")
+        assert (ran.code, "is what is being read" in ran.err) == (2, True)
+    assert Path("rows.json").read_bytes() == before

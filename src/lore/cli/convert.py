@@ -46,7 +46,7 @@ def run(
     save_deltas: Annotated[
         str | None,
         typer.Option(
-            "--save-deltas", metavar="FILE", help="Write the rows as they stand then, those that had to move."
+            "--save-deltas", metavar="FILE", help="Write the rows, those that had to move at their new places."
         ),
     ] = None,
     output: Output = None,
@@ -79,17 +79,18 @@ def run(
     problems = Problems()
     options = Options(format=format, completion=completion(system, tools), log=log(verbose))
     replay = Replay(read_rows(deltas, problems) if deltas is not None else [])
+    rows = () if deltas is None else (deltas, deltas.rpartition("#")[0])
     if to == "lore":
         made = convert(corpus.parse_name(session), options, problems)
     else:
         made = converted_requests(corpus.parse_name(session), options, problems, replay)
-    _write(made.lines, output, force=force, inputs=made.inputs)
+    _write(made.lines, output, force=force, inputs=(*made.inputs, *rows))
     for row in replay.unused():
         tell(
             f"note: row {row.seq} of session {row.session!r} is in no request: none has more than {row.place} messages"
         )
     if save_deltas is not None:
-        _write((row.line() for row in replay.rows), save_deltas, force=force, inputs=made.inputs)
+        _write((row.line() for row in replay.rows), save_deltas, force=force, inputs=(*made.inputs, *rows))
     say_problems(problems)
     return 0
 
