@@ -8,9 +8,12 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from lore.compaction.base import SourceText
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.trial import verdict
 from lore.compaction.trial_accounts import PromptChange, rebilled
+from lore.compaction.trial_plan import most_context
+from lore.compaction.untrusted import context_refresh
 from lore.model.events import Billed
 from lore.recording.opening import Options
 from lore.run.compaction import dry_run
@@ -122,6 +125,12 @@ def test_a_turn_is_priced_by_the_model_that_it_asked(tried):
 
 
 ASKED = {"context_sources": (ContextSource("git", ("true",)),), "context_token_cap": 500}
+MOST = most_context(Compaction(**ASKED))
+
+
+def test_what_sources_may_say_is_counted_with_their_wraps():
+    wraps = context_refresh([SourceText("git", "x" * 2_000)], session_id="s", key=b"k", at=0.0)
+    assert 500 < MOST == pytest.approx(len(wraps) / 4, abs=2)
 
 
 def test_what_sources_may_say_is_paid_for_in_every_turn_behind_it(tried):
@@ -129,16 +138,16 @@ def test_what_sources_may_say_is_paid_for_in_every_turn_behind_it(tried):
     without, asked = tried(talk(8), **OFTEN), tried(talk(8), **OFTEN, **ASKED)
     more = asked.totals.compacted.prompt_tokens - without.totals.compacted.prompt_tokens
     turns = sum(one.cost.turns or 0 for one in asked.triggers)
-    assert more == pytest.approx(turns * 500, rel=0.05)
+    assert more == pytest.approx(turns * MOST, rel=0.05)
     assert asked.totals.saved < without.totals.saved
-    assert asked.triggers[0].after_tokens - without.triggers[0].after_tokens == pytest.approx(500, rel=0.05)
+    assert asked.triggers[0].after_tokens - without.triggers[0].after_tokens == pytest.approx(MOST, rel=0.05)
 
 
 def test_a_gap_with_nothing_to_prune_pays_for_what_sources_may_say(tried):
     gaps = {"gap_secs": PAUSE // 2, "keep_recent": 500}
     assert tried(talk(8, pause_after=5), **gaps).triggers == []
     (one,) = tried(talk(8, pause_after=5), **gaps, **ASKED).triggers
-    assert (one.trigger, one.pruned, one.after_tokens - one.before_tokens) == ("gap", 0, pytest.approx(500, rel=0.05))
+    assert (one.trigger, one.pruned, one.after_tokens - one.before_tokens) == ("gap", 0, pytest.approx(MOST, rel=0.05))
     assert one.cost.next_warm == pytest.approx(one.cost.next_cold)  # all that stood in the cache stays there
     assert 0 < one.cost.next_warm < 0.01
     assert -0.01 < one.cost.saved < 0

@@ -17,7 +17,7 @@ from lore.compaction.policy import AFTER_TURN
 from lore.compaction.settings import Compaction
 from lore.compaction.tracker import UNTIMED, Tracked
 from lore.compaction.trial_accounts import Accounts
-from lore.compaction.trial_plan import Plan
+from lore.compaction.trial_plan import Plan, most_context
 from lore.formats.base import Read
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
@@ -217,7 +217,7 @@ def notes(totals: CompactedTotals, settings: Compaction, plan: Plan, seen: Track
     if totals.fired and settings.summarizer != "extractive":
         yield f"summaries are estimated as the extractive ones; {settings.summarizer} was not asked"
     if totals.fired and settings.context_sources:
-        counted = f"a compaction is counted with the {settings.context_token_cap:,} tokens that they may add"
+        counted = f"a compaction is counted with the {most_context(settings):,} tokens that they may add"
         yield f"context sources are not asked in a dry run: {counted}"
     if totals.unbilled:
         yield f"{_turns(totals.unbilled)} without a bill: prompts and costs are estimated, without what was answered"

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from lore.cache.prices import Price
 from lore.cache.rules import Rules
 from lore.compaction.activity import TimelineSizes, in_tokens, messages, overhead
-from lore.compaction.base import Firing, Trigger
+from lore.compaction.base import Firing, SourceText, Trigger
 from lore.compaction.costs import FREE, BillScale, Cache, Moment, PromptSizes, cost_of, dollars, summary_price
 from lore.compaction.cuts import kept, pruned
 from lore.compaction.executor import compacted, in_estimates, shorter, timestamp
@@ -26,6 +26,7 @@ from lore.compaction.extractive import Extractive
 from lore.compaction.policy import PolicyInput, due, silence
 from lore.compaction.settings import Compaction
 from lore.compaction.tracker import Tracker
+from lore.compaction.untrusted import context_refresh
 from lore.fold.step import Folding
 from lore.model.canonical import encode
 from lore.model.events import Append, Billed, CompactApplied, Event, PatchText, PatchToolCall, Remove, ToolResultCleared
@@ -122,6 +123,13 @@ class Counterfactual:
 
 
 EXTRACTIVE = Extractive()
+
+
+def most_context(settings: Compaction) -> int:
+    """Return the most tokens that the sources may add: their cap, and the wrap of each."""
+    empty = [SourceText(source.name, "") for source in settings.context_sources]
+    wraps = context_refresh(empty, session_id="", key=b"any", at=0.0)
+    return settings.context_token_cap + in_tokens(len(wraps.encode()))
 
 
 class RecordedState(NamedTuple):
@@ -228,7 +236,7 @@ class Plan:
         unsaid = " " if firing.window is not None and not gone else None
         stamp = None if at is None else timestamp(at)
         events = compacted(session.state, chain.id, firing, summary, unsaid, at=stamp)
-        context = settings.context_token_cap if settings.context_sources and firing.window is not None else 0
+        context = most_context(settings) if settings.context_sources and firing.window is not None else 0
         spelled = in_tokens(len(encode(summary)) - 2)  # as the timeline counts it
         session.compact(events, gone, summary=spelled, context=context)
         rewrites = bool(gone or firing.shortened)
