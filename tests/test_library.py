@@ -155,6 +155,22 @@ def test_results_are_told_once_and_unknown_calls_are_named():
     assert [block["type"] for block in results[3]["content"]] == ["text", "image"]
 
 
+def test_a_call_without_a_result_is_asked_for_and_never_changes_what_was_sent():
+    session = lore.Session("claude-opus-5")
+    session.user("hi")
+    session.request()
+    calls = [{"type": "tool_use", "id": f"toolu_{n}", "name": "f", "input": {}} for n in range(2)]
+    session.assistant({"role": "assistant", "content": calls})
+    session.result("toolu_0", "x")
+    with pytest.raises(LoreError, match=r"1 calls of the last answer have no result: f \(toolu_1\)"):
+        session.request()
+    session.user("Never mind.")
+    before = session.write(session.begin_turn().prompt)
+    with pytest.raises(LoreError, match="was sent without a result"):
+        session.result("toolu_1", "too late")
+    assert session.write(session.unanswered()) == before
+
+
 def test_after_a_failure_another_turn_begins():
     session = lore.Session("claude-opus-5")
     session.user("hi")

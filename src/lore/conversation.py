@@ -133,7 +133,8 @@ class Conversation(ABC):
         the session: `Session(params={…})`, `change(params={…})`; what the SDK alone wants (`stream`, `timeout`) is
         given to its call. Where a turn has begun and was not answered (the call failed, the program was killed) and
         nothing was said since, that turn is asked again with the bytes of the first time, its context included.
-        Raises LoreError for a context that cannot be. Costs O(the prompt): the arguments are values of your own.
+        Raises LoreError for a context that cannot be, and while calls of the last answer have no result. Costs O(the
+        prompt): the arguments are values of your own.
 
         >>> session = Session("claude-opus-5", system="Be brief.", params={"max_tokens": 999})
         >>> uuid = session.user("What is new?")
@@ -147,6 +148,12 @@ class Conversation(ABC):
         state = self.state.chain(chain)
         waits = not state.since and len(state.entries) == state.sent
         prompt = self.unanswered(chain) if waits else None
+        waiting = self.pending(chain) if prompt is None else ()
+        if waiting:
+            raise LoreError(
+                f"{len(waiting)} calls of the last answer have no result: {waiting[0].name} ({waiting[0].call_id})",
+                hint="`session.result(call_id, output)` for each, or `error=` for those that did not run",
+            )
         return prompt or self.begin_turn(context, chain=chain, at=at or self._time()).prompt
 
     def _arguments(self, prompt: Prompt) -> dict[str, Any]:
@@ -209,7 +216,8 @@ class Conversation(ABC):
 
         `error` says that the call failed: the words for it, an exception, or True where `output` says why. A result
         that is known already changes nothing. Raises LoreError for a call that is not known, and names the nearest;
-        and for another result of a call that has one: what was sent does not change. Costs O(the result).
+        and for another result of a call that has one, or was sent without: what was sent does not change. Costs O(the
+        result).
 
         >>> session = Session("claude-opus-5")
         >>> message = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "f", "input": {}}]}
@@ -233,6 +241,11 @@ class Conversation(ABC):
         event = patch_tool_call(
             call_id, "failed" if error else "completed", output=given, error=fault or None, at=self._time(), chain=chain
         )
+        if call.status == "running" and place is not None and place < state.sent:
+            raise LoreError(
+                f"the call {call_id!r} was sent without a result",
+                hint="what was sent does not change: tell it as a message",
+            )
         if call.status == "running":
             self.apply(event)
         elif (call.status, bytes(call.output), bytes(call.error)) != (
