@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put
+from lore.prompt.base import Rules
+from strategies.sessions import Agent
 
 KNOWN = (Path(__file__).parents[2] / "fixtures/sessions/knowledge.jsonl").read_bytes()
 
@@ -71,3 +74,27 @@ def test_without_the_saved_events_the_settings_decide():
     sent = lore("assemble", "p.jsonl").out
     put("lore.toml", b"[assemble]\nknowledge_tokens = 20\nremovals = false\n")
     assert lore("assemble", "p.jsonl").out != sent
+
+
+def test_what_a_loop_was_told_is_assembled_under_other_settings():
+    """The deltas behind results that were appended to the log once stand where they were derived."""
+    agent = Agent(rules=Rules(max_loop_turns=2))
+    agent.know("aaaaa1", "one")
+    agent.user()
+    for number in range(6):
+        agent.turn({"current_time": f"10:0{number}"})
+        agent.calls(2)
+        agent.know("bbbbb1", f"two {number}")
+    agent.restart("lost")
+    put("p.jsonl", agent.log)
+    put("lore.toml", b"[assemble]\nmax_loop_turns = 2\n")
+    sent = [turn.body.decode() for turn in agent.turns]
+    assert [json.dumps(one["body"], separators=(",", ":")) for one in bodies()] == sent
+    assert lore("assemble", "p.jsonl", "--persist").out.strip() == sent[-1]
+    put("lore.toml", b"[assemble]\nmax_loop_turns = 0\n")
+    assert [json.dumps(one["body"], separators=(",", ":")) for one in bodies()] == sent
+    assert lore("check", "p.jsonl").code == 0
+
+
+def bodies():
+    return lore("assemble", "p.jsonl", "--all", "--full").lines

@@ -231,6 +231,8 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
         if self.max_loop_turns < 0:
             return "max_loop_turns must not be negative; 0 means never"
         for name in ("system_in_conversation", "one_system_message"):
+            if isinstance(getattr(self, name), str):  # each of its letters would be a pattern
+                return f"{name} has to be a list of models"
             if not all(getattr(self, name)):
                 return f"{name} names models: an empty text fits none"
         if (self.head_ttl, self.ttl) == ("5m", "1h"):
