@@ -319,7 +319,7 @@ def lost_lifetime(turn: Turn) -> LifetimeLost | None:
     What was written lies behind what was read: a breakpoint has to lie there, too.
     """
     usage = turn.usage
-    if usage is None or not usage.write_5m_tokens or usage.write_1h_tokens or turn.fidelity == "reconstructed":
+    if usage is None or not usage.write_5m_tokens or usage.write_1h_tokens or turn.is_rebuilt:
         return None
     if not _asks_for_hours(turn.prompt):
         return None

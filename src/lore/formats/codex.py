@@ -100,6 +100,7 @@ class Codex(TranscriptLines[CodexMemory]):
     name: ClassVar[str] = "codex"
     clock: ClassVar[Clock] = "first_line"
     memory = CodexMemory
+    own_tools: ClassVar[bool] = False  # of the client: their schemas are not in the file
     unseen: ClassVar[str] = "the schemas of built-in tools"
 
     def __init__(self) -> None:

@@ -94,7 +94,7 @@ def limited(context: PairContext, why: tuple[Cause, ...]) -> tuple[Cause, ...]:
 
     What was recorded on the wire is certain: its bytes lead all the same, and LORE302 says that the verdict is another.
     """
-    verdict = _provider(context) if context.fell and context.right.fidelity == "reconstructed" else None
+    verdict = _provider(context) if context.fell and context.right.is_rebuilt else None
     if verdict is None or not why or any(fits(cause.code, cause.section, verdict.section) for cause in why):
         return why
     found, doubt = [*why, *_fitting(context, verdict, {cause.code for cause in why})], disputed(context)
@@ -210,7 +210,7 @@ def _lookback(context: PairContext) -> Cause | None:
         if reach <= POSITIONS or lookback(context.right.at).runs:
             return None
         found = LookbackExceeded(reach, POSITIONS, context.fell)
-    elif not context.billed or context.right.fidelity == "reconstructed":
+    elif not context.billed or context.right.is_rebuilt:
         return None
     else:
         found = too_far(context)

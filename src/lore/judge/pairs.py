@@ -186,7 +186,7 @@ class Pairs:
         self._measure(left)
         found = overlap(left.prompt, right.prompt)
         tail = None
-        if not found.covered and right.fidelity not in ("reconstructed", "rendered"):
+        if not found.covered and not right.is_rebuilt and right.fidelity != "rendered":
             tail = replaced_tail(left.prompt, right.prompt)
             if tail is not None:
                 whole, left = left.prompt, replace(left, source=without_tail(left.prompt, tail))
@@ -313,7 +313,7 @@ class Pairs:
             hour = self._hour or _wrote_for_an_hour(right)
             lost = None if hour else lost_lifetime(left) or lost_lifetime(right)
             found += self._once(Code.LIFETIME_LOST, lost)
-            if context.fell is None and not broken and right.fidelity != "reconstructed":
+            if context.fell is None and not broken and not right.is_rebuilt:
                 far = too_far(context) if routed(context) is None else None
                 found += [] if far is None else [Cause(Code.LOOKBACK_EXCEEDED, "messages", far, context.found.common)]
         # a bill that contradicts its body is no witness

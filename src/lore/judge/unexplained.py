@@ -56,10 +56,11 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
     verdict = verdict_evidence(right.verdict)
     if verdict is not None and verdict.reason not in CLIENTS:
         yield RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
-    if right.fidelity == "reconstructed":
+    if right.is_rebuilt:
         level = _level(context)
         yield from level
-        head = "" if any(reason.reason.startswith(_HEAD) for reason in level) else "system prompt, tools, "
+        unseen = "the client's own tools, " if right.fidelity == "structural" else "system prompt, tools, "
+        head = "" if any(reason.reason.startswith(_HEAD) for reason in level) else unseen
         yield RuledOut(f"{head}breakpoints, parameters and endpoint", None)
         return
     yield _breakpoints(context)

@@ -79,7 +79,7 @@ def by_shape(context: PairContext) -> Cause | None:
         return Cause(Code.CHAIN_RESTARTED, "tools", ChainRestarted(number), found.common)
     if left.chain != right.chain and (cold := _cold(context)) is not None:
         return cold
-    if found.covered or right.changes or right.fidelity in ("reconstructed", "rendered"):
+    if found.covered or right.changes or right.is_rebuilt or right.fidelity == "rendered":
         return None
     begin = left.prompt.messages.common(right.prompt.messages)
     return sealed(left.prompt, right.prompt, begin) or rewritten(left.prompt, right.prompt, found.common)
@@ -270,7 +270,7 @@ def dispute(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes, *, br
 
     `broken` says that a cause was found, in the bytes or in the bill.
     """
-    if not context.billed or context.right.fidelity in ("reconstructed", "rendered"):
+    if not context.billed or context.right.is_rebuilt or context.right.fidelity == "rendered":
         return None
     if any(cause.code in _OTHER for cause in causes):  # one witness speaks of another request, or of nothing
         return None

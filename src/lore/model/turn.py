@@ -219,11 +219,15 @@ class TurnPrompt(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """What a prompt will be made of: its timeline, and `rest`, all else that it depends on, the model first."""
+    """What a prompt will be made of: its timeline, and `rest`, all else that it depends on, the model first.
+
+    `fidelity` is that of the prompt: `structural` where the log holds all of it but the tools that its client has.
+    """
 
     entries: Vector[Entry]
     dialect: str
     rest: tuple[object, ...]
+    fidelity: Fidelity = "reconstructed"
 
     @property
     def model(self) -> str | None:
@@ -298,7 +302,12 @@ class Turn(Struct):
     @property
     def fidelity(self) -> Fidelity:
         """How close the prompt is to what was sent; it need not be made for that."""
-        return self.prompt.fidelity if self.basis is None else "reconstructed"
+        return self.prompt.fidelity if self.basis is None else self.basis.fidelity
+
+    @property
+    def is_rebuilt(self) -> bool:
+        """Whether the prompt is put together from a log's events, and is not all that was sent."""
+        return self.basis is not None or self.prompt.fidelity == "reconstructed"
 
     @property
     def at(self) -> float | None:

@@ -22,7 +22,7 @@ from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
 from lore.model.state import Chain, Session
-from lore.model.turn import Basis, Turn, TurnPrompt
+from lore.model.turn import Basis, Fidelity, Turn, TurnPrompt
 from lore.prompt.assemble import Assembler, Unsaid, rated
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
@@ -204,7 +204,10 @@ class EventRecording(Recording):
         turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, opened.at)
         turn.line, turn.byte, turn.signs = read.line, read.byte, opened.signs
         if not session.is_own and not self.watchful and not self.is_whole(chain):
-            turn.basis = Basis(chain.entries, dialect.name, (chain.model, chain.system, chain.tools))
+            own = not is_absent(chain.system) and dialect.name == session.dialect
+            fidelity: Fidelity = "structural" if own and self._lacks_tools_alone else "reconstructed"
+            turn.basis = Basis(chain.entries, dialect.name, (chain.model, chain.system, chain.tools), fidelity)
+            turn.source = partial(_made, assembler, session, chain, whole=fidelity == "structural")
         else:
             self._make(turn, assembler, chain, read)
         return turn
@@ -221,10 +224,15 @@ class EventRecording(Recording):
 
     def is_whole(self, chain: Chain) -> bool:
         """Tell whether another tool's session says all of its prompt that lore itself does not write."""
-        session = self._folding.session
-        if session.is_own or chain.tools is None or is_absent(chain.system):
+        if self._folding.session.is_own or chain.tools is None or is_absent(chain.system):
             return False
-        return not getattr(READERS.get(session.format), "unseen", "")
+        given = self._completion is not None and self._completion.tools is not None
+        return given or not self._lacks_tools_alone
+
+    @property
+    def _lacks_tools_alone(self) -> bool:
+        """Whether the session was recorded in a format that holds all of a prompt but the client's own tools."""
+        return getattr(READERS.get(self._folding.session.format), "own_tools", True) is False
 
 
 def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecording:
@@ -262,6 +270,6 @@ def holds_any(data: Iterable[bytes], words: Collection[bytes]) -> bool:
     return False
 
 
-def _made(assembler: Assembler, session: Session, chain: Chain) -> TurnPrompt:
+def _made(assembler: Assembler, session: Session, chain: Chain, *, whole: bool = False) -> TurnPrompt:
     made = assembler.assemble(session, chain)
-    return TurnPrompt(made.prompt, made.omitted)
+    return TurnPrompt(rated(made.prompt, whole=whole, left_out=0), made.omitted)
