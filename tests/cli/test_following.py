@@ -142,8 +142,10 @@ def test_events_come_from_a_log_that_another_process_writes():
 def test_the_timeline_of_a_log_that_another_process_writes_is_shown_as_it_grows():
     put("s.jsonl", LOG)
     with Running("fold", "s.jsonl", "--follow", "--no-color") as follower:
-        assert [follower.line() for _ in range(3)] == [
-            "user       first\n", "assistant  answer\n", "user       second\n",
+        assert [follower.line() for _ in range(5)] == [
+            "user       first\n",
+            "turn 1     2026-01-01T00:00:00Z, read 0, paid 3 uncached and 50 written, 2 output tokens\n",
+            "assistant  answer\n", "user       second\n", "turn 2     2026-01-01T00:00:10Z, not ended\n",
         ]  # fmt: skip
         add("s.jsonl", dumps(record("append", item=said("a2", "third"))) + b"\n")
         assert follower.line() == "assistant  third\n"

@@ -180,7 +180,8 @@ def told(*events, **fields):
     items = [entry.item for entry in Fold(started(), *events).state.main().entries]
     session = SessionResult("s", "lore", "reconstructed", "m", [])
     result = FoldResult(
-        session=session, timeline=[], pruned=["p"], problems=[],
+        session=session, timeline=[], item_turns=[0] * len(items), injected=fields.pop("injected", []), pruned=["p"],
+        turns=fields.pop("turns", []), problems=[],
         usage=fields.pop("usage", UsageResult(2, None, None, None, None)),
     )  # fmt: skip
     return shown(lambda out: timeline.write(result, items, out, **fields))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import NoneType
+
 import pytest
 
 from cli.running import compacted, session
@@ -9,6 +11,7 @@ from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.items import CompactDivider, ToolCall
+from lore.model.results_store import InjectedResult, TurnResult
 from lore.recording.opening import Options
 from lore.report.json_report import render
 from lore.run.folding import fold
@@ -26,7 +29,7 @@ def line(kind, **fields):
 def items(path, *actions, heard=None):
     """What is shown, each as one short word or two."""
     shown = follow_timeline(str(path), Options(), (heard if heard is not None else []).append, wait=Script(*actions))
-    return [_word(one) for one in shown if one is not None]
+    return [_word(one) for one in shown if not isinstance(one, NoneType | TurnResult | InjectedResult)]
 
 
 def _word(one):
@@ -78,7 +81,7 @@ def test_a_message_that_arrives_in_pieces_is_shown_once_it_is_whole(log):
             wait=Script(*[add(log, one) for one in [*pieces, line("turn_completed", turn=2)]]),
         )
     )
-    last = [one for one in shown if one is not None][3:]
+    last = [one for one in shown if not isinstance(one, NoneType | TurnResult)][3:]
     assert [bytes(one.text) for one in last] == [b'"0 1 2 "']
 
 
@@ -201,3 +204,21 @@ def test_a_line_is_an_event_or_a_snapshot(log):
     assert lines[0].startswith('{"schema":2,"cursor":"')
     assert ',"snapshot":{"schema":2,' in lines[0]
     assert lines[1].endswith(':11","event":{"kind":"cache_reset","reason":"asked for"}}')
+
+
+def test_requests_are_shown_once_they_end_and_what_was_injected_as_it_comes(log):
+    """A request's line has what it read and paid; what was injected says what it is."""
+    delta = {"seq": 0, "selector": {"target": "messages", "insert_at": 3}, "content": [{"role": "user", "text": "d"}]}
+    events = (
+        line("prompt_delta", **delta),
+        line("turn_completed", turn=2, usage={"read_tokens": 7}),
+        line("turn_started", turn=3),
+        line("turn_failed", turn=3),
+    )
+    shown = follow_timeline(str(log), Options(), [].append, wait=Script(*(add(log, event) for event in events)))
+    rows = [one for one in shown if isinstance(one, TurnResult | InjectedResult)]
+    first, begun, injected, second, failed = rows
+    assert (first.turn, first.state, begun.turn, begun.state) == (1, "completed", 2, "open")
+    assert (injected.kind, injected.number, injected.before_turn, injected.saved) == ("delta", 0, 3, True)
+    assert (second.turn, second.read_tokens, second.started_at) == (2, 7, "2026-01-01T00:00:10Z")
+    assert (failed.turn, failed.state) == (3, "failed")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Config, Format, Verbose, log, out, quiet_pipe, settings, tell
+from lore.cli.common import AsJson, Colour, Config, Format, Redact, Verbose, log, out, quiet_pipe, settings, tell
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
@@ -32,6 +32,7 @@ def run(
     since: Annotated[
         str | None, typer.Option("--since", help="With --follow --json: what came after this cursor (EPOCH:N).")
     ] = None,
+    redact: Redact = False,
     as_json: AsJson = False,
     format: Format = None,
     config: Config = None,
@@ -54,6 +55,10 @@ def run(
         raise LoreError("--verify compares a log with its checkpoint", hint="name one with --checkpoint")
     if since is not None and not (follow and as_json):
         raise LoreError("--since asks for events as they come", hint="use it with --follow --json")
+    if redact and follow:
+        raise LoreError(
+            "--follow shows what a log says as it comes", hint="leave --redact out, or fold without --follow"
+        )
     if follow:
         if checkpoint is not None or view:
             hint = "leave --checkpoint, --at, --pruned and --unpruned out"
@@ -63,33 +68,40 @@ def run(
         if view:
             hint = "leave --at, --pruned and --unpruned out"
             raise LoreError("a checkpoint goes on from the end of a session", hint=hint)
-        return _resume(session, options, checkpoint, verify=verify, as_json=as_json, color=color)
+        return _resume(session, options, checkpoint, verify=verify, redact=redact, as_json=as_json, color=color)
     from lore.run.folding import fold
 
     folded = fold(session, options, at=at, unpruned=unpruned, only_pruned=pruned)
-    _answer(folded, as_json=as_json, color=color, title="pruned by compaction" if pruned else "")
+    _answer(folded, redact=redact, as_json=as_json, color=color, title="pruned by compaction" if pruned else "")
     return 0
 
 
-def _answer(folded: Folded, *, as_json: bool, color: bool | None, title: str = "") -> None:
+def _answer(folded: Folded, *, redact: bool, as_json: bool, color: bool | None, title: str = "") -> None:
+    result, shown = folded
+    if redact:
+        from lore.report.redacted_fold import redacted_fold
+
+        result, shown = redacted_fold(result, shown)
     if as_json:
         from lore.report.json_report import render
 
-        sys.stdout.write(render(folded.result) + "\n")
+        sys.stdout.write(render(result) + "\n")
         return
     from lore.report.timeline import write
 
-    write(folded.result, folded.shown, out(color), title=title)
+    write(result, shown, out(color), title=title)
 
 
-def _resume(session: str, options: Options, checkpoint: str, *, verify: bool, as_json: bool, color: bool | None) -> int:
+def _resume(
+    session: str, options: Options, checkpoint: str, *, verify: bool, redact: bool, as_json: bool, color: bool | None
+) -> int:  # fmt: skip
     """Answer from a checkpoint; where no new one can be written, say so after the answer."""
     from lore.run.checkpoints import fold_resumed
 
     folded, refused, failure = fold_resumed(session, options, checkpoint, verify=verify)
     if refused is not None:
         tell(refused)
-    _answer(folded, as_json=as_json, color=color)
+    _answer(folded, redact=redact, as_json=as_json, color=color)
     if failure is not None:
         sys.stdout.flush()
         raise failure
@@ -98,7 +110,7 @@ def _resume(session: str, options: Options, checkpoint: str, *, verify: bool, as
 
 def _follow_text(session: str, options: Options, color: bool | None) -> int:
     from lore.model.codes import Problem
-    from lore.report.timeline import write_item, write_note, write_problem
+    from lore.report.timeline import write_note, write_problem, write_row
     from lore.run.following import Note, follow_timeline
 
     console = out(color)
@@ -111,7 +123,7 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
             case Note():
                 write_note(shown.text, console)
             case _:
-                write_item(shown, console)
+                write_row(shown, console)
     return 0
 
 

@@ -46,12 +46,53 @@ class UsageResult(Struct, frozen=True):
     partial_output: Literal[True] | UnsetType = UNSET
 
 
+class TurnResult(Struct, frozen=True):
+    """One request of a folded session, with its times as they were recorded and what was billed for it.
+
+    `state` is `open` where no end of it was recorded. `ended_at` is when its response came: its end, or its first line
+    where a format has no other time. The counts sum the passes of a response; unknown is null.
+    """
+
+    chain: str
+    turn: int
+    state: Literal["open", "completed", "failed", "canceled"]
+    started_at: str | None = None
+    ended_at: str | None = None
+    uncached_tokens: int | None = None
+    read_tokens: int | None = None
+    write_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class InjectedResult(Struct, frozen=True):
+    """Text that was put between the items: a durable delta, a turn's context, context from outside.
+
+    `number` is a delta's seq, a context's turn; `before_turn` counts the requests up to the one that it came before,
+    `insert_at` the items before it. `content` is as the log spells it; `saved`: the log holds it, lore has not only
+    derived it.
+    """
+
+    kind: Literal["delta", "context", "outside"]
+    number: int
+    before_turn: int
+    insert_at: int
+    saved: bool
+    content: Raw
+
+
 class FoldResult(Result, frozen=True, kw_only=True):
-    """`lore fold --json`; `timeline` holds the items of the main chain as lore's log spells them."""
+    """`lore fold --json`; `timeline` holds the items of the main chain as lore's log spells them.
+
+    `item_turns` has for each of them the turn that was under way when it came (0: none yet), `injected` what stands
+    between them. `turns` are the requests of all chains, in the order in which they began.
+    """
 
     session: SessionResult
     timeline: list[Raw]
+    item_turns: list[int]
+    injected: list[InjectedResult]
     pruned: list[str]
+    turns: list[TurnResult]
     usage: UsageResult
     problems: list[Problem]
 

@@ -189,7 +189,7 @@ _NOW = re.compile(
 )
 # A date with a time of day that fills a line, alone or behind what it is the time of.
 _ISO = re.compile(
-    r"^[ \t>*#(\[-]{0,8}(?:<[\w-]{1,40}>|(?:now|utc|today|date|time|datetime|date and time|it is)[ \t]*[:=]?[ \t]*)?"
+    r"^[ \t>*#(\[-]{0,8}(?:<[\w-]{1,40}>|(?:now|utc|today|date|time|datetime|date and time)[ \t]*[:=]?[ \t]*)?"
     r"\d{4}-\d{2}-\d{2}[t ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:[ ]?(?:z|utc|gmt)|[+-]\d{2}:?\d{2})?"
     r"(?:</[\w-]{1,40}>)?[)\].,;]{0,2}[ \t\r]*$",
     re.IGNORECASE | re.MULTILINE,

@@ -22,9 +22,10 @@ from lore import __version__
 from lore.errors import LoreError
 from lore.files import replaced
 from lore.model.codes import Problem
+from lore.model.results_store import TurnResult
 from lore.recording import corpus
 
-VERSION = 2
+VERSION = 3
 
 
 MAGIC = b'{"kind":"lore-checkpoint",'
@@ -53,12 +54,16 @@ class Fingerprint(Struct, frozen=True):
 
 
 class LogCheckpoint(Struct, frozen=True):
-    """What a run knew when it had read all there was; `problems` and `counts` without the file's name."""
+    """What a run knew when it had read all there was; `problems` and `counts` without the file's name.
+
+    `turns` are the requests so far, with their bills.
+    """
 
     lore: str
     format: str
     log: Fingerprint
     pruned: list[str]
+    turns: list[TurnResult]
     problems: list[Problem]
     counts: dict[str, int]
     reader: bytes

@@ -49,37 +49,42 @@ def digest(text: str) -> str:
 
 
 def _path(path: str) -> str:
-    return "".join(piece if piece in _MEMBERS or _PIECES.fullmatch(piece) else _short(piece) for piece in _split(path))
+    return "".join(
+        piece if piece in _MEMBERS or _PIECES.fullmatch(piece) else short_hash(piece) for piece in _split(path)
+    )
 
 
 def _split(path: str) -> list[str]:
     return [piece for piece in _PIECES.split(path) if piece]
 
 
-def _short(text: str) -> str:
+def short_hash(text: str) -> str:
+    """Return what stands for an id or a name: 8 digits of its SHA-256."""
     return "#" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-def _chain(chain: str | None) -> str | None:
-    return chain if chain is None or lasting_chain(chain) is None else _short(chain)
+def redacted_chain(chain: str | None) -> str | None:
+    """Return a chain's name where it is one of lore's own, else its hash."""
+    return chain if chain is None or lasting_chain(chain) is None else short_hash(chain)
 
 
 def _section(section: str | None) -> str | None:
     return section if section is None or section in _SECTIONS else digest(section)
 
 
-def _model(name: str) -> str:
+def redacted_model(name: str) -> str:
+    """Return a model's name where it looks like one, masked, else its digest."""
     return mask(name) if _MODEL.fullmatch(name) else digest(name)
 
 
 # What becomes of each kind of text in evidence (`lore.model.differences`): lore's own words stay.
-REDACTED: dict[str, Callable[[str], str]] = {"content": digest, "name": digest, "path": _path, "model": _model}
+REDACTED: dict[str, Callable[[str], str]] = {"content": digest, "name": digest, "path": _path, "model": redacted_model}
 
 
 def redacted_finding(finding: Finding) -> Finding:
     """Return a finding without content; its fingerprint holds none and stays."""
     path = None if finding.json_path is None else _path(finding.json_path)
-    kept = replace(finding, chain=_chain(finding.chain), section=_section(finding.section), json_path=path)
+    kept = replace(finding, chain=redacted_chain(finding.chain), section=_section(finding.section), json_path=path)
     return worded(kept, REDACTED)
 
 
@@ -112,7 +117,7 @@ def redacted_diff(diff: Diff) -> Diff:
         billed=diff.billed,
         verdict=None if diff.verdict is None else _verdict(diff.verdict),
         problems=list(map(redacted_problem, diff.problems)),
-        chain=_chain(diff.chain),
+        chain=redacted_chain(diff.chain),
         turn=diff.turn,
         columns=diff.columns,
     )
@@ -120,8 +125,8 @@ def redacted_diff(diff: Diff) -> Diff:
 
 def _side(side: Side, chain: str | None) -> Side:
     """Return a side: in `FILE#CHAIN:TURN` the chain as it is shown elsewhere, a model only if it looks like one."""
-    name = side.name if not chain else side.name.replace(f"#{chain}:", f"#{_chain(chain)}:")
-    model = None if side.model is None else _model(side.model)
+    name = side.name if not chain else side.name.replace(f"#{chain}:", f"#{redacted_chain(chain)}:")
+    model = None if side.model is None else redacted_model(side.model)
     return Side(name, side.format, side.dialect, model, side.fidelity, side.partial)
 
 

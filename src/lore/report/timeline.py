@@ -1,11 +1,20 @@
-"""`lore fold` for a person: one line an item, dividers, and sums."""
+"""`lore fold` for a person: one line an item, the requests and what was injected between them, dividers, and sums.
+
+A request's line stands where it went out: what came of it, and what was said after it, stands below. What was injected
+is marked with `+`, at its place.
+"""
 
 from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from rich.console import Console
 
 from lore.model.canonical import text_of
 from lore.model.codes import Problem
+from lore.model.inserts import insert_texts
 from lore.model.items import (
     AssistantMessage,
     Block,
@@ -22,23 +31,26 @@ from lore.model.items import (
 )  # fmt: skip
 from lore.model.jsonslice import table
 from lore.model.mask import mask
-from lore.model.results_store import FoldResult, KnowledgeResult
+from lore.model.results_store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
+from lore.model.turn import seconds
 from lore.report.sentences import duration
 from lore.report.terminal import counted, line
 
 SHOWN = 100
+Row: TypeAlias = Item | TurnResult | InjectedResult
 
 
 def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "") -> None:
     """Write a timeline and its sums."""
     if title:
         out.print(line((title, "bold")))
-    for item in items:
-        write_item(item, out)
+    for row in rows(result, items):
+        write_row(row, out)
     session = result.session
+    name = f"session {session.id} " if session.id else "session "
     out.print(
         line(
-            f"session {session.id} ({session.format}, {session.fidelity}): {counted(len(items), 'item')}, "
+            f"{name}({session.format}, {session.fidelity}): {counted(len(items), 'item')}, "
             f"{counted(len(result.pruned), 'item')} pruned, {counted(result.usage.turns, 'turn')}, "
             f"{counted(len(session.chains), 'chain')}"
         )
@@ -55,6 +67,67 @@ def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "
         out.print(line(f"billed: {bill} tokens (recorded)"))
     for problem in result.problems:
         write_problem(problem, out)
+
+
+def rows(result: FoldResult, items: list[Item]) -> Iterator[Row]:
+    """Yield the items of a timeline, and at their places the requests and what was injected. Costs O(all of these).
+
+    Of the requests that a compaction left nothing of none is among them.
+    """
+    name = next((chain.id for chain in result.session.chains if chain.kind == "main"), None)
+    name = name or next((chain.id for chain in result.session.chains), "")
+    turns, injected = deque(turn for turn in result.turns if turn.chain == name), deque(result.injected)
+    pairs = list(zip(items, result.item_turns, strict=True))
+    begun = max((turn for item, turn in pairs if isinstance(item, CompactDivider)), default=0)
+    for place, (item, number) in enumerate(pairs):
+        while not isinstance(item, CompactDivider) and turns and turns[0].turn <= number:
+            turn = turns.popleft()
+            if turn.turn == number or turn.turn > begun:
+                yield turn
+        while injected and injected[0].insert_at <= place:
+            yield injected.popleft()
+        yield item
+    yield from injected
+    yield from (turn for turn in turns if pairs and turn.turn > begun)
+
+
+def write_row(row: Row, out: Console) -> None:
+    """Write a row as one line."""
+    match row:
+        case TurnResult():
+            write_turn(row, out)
+        case InjectedResult():
+            write_injected(row, out)
+        case _:
+            write_item(row, out)
+
+
+def write_turn(turn: TurnResult, out: Console) -> None:
+    """Write a request as one line: when it went out, how long it took, what it read and paid."""
+    parts = [] if turn.started_at is None else [short(turn.started_at, 40)]
+    begin, end = seconds(turn.started_at), seconds(turn.ended_at)
+    if begin is not None and end is not None and end >= begin:
+        parts.append(f"answered after {duration(end - begin)}")
+    if turn.state != "completed":
+        parts.append({"open": "not ended"}.get(turn.state, turn.state))
+    if (turn.uncached_tokens, turn.read_tokens, turn.write_tokens, turn.output_tokens) != (None,) * 4:
+        read, uncached, write, output = (
+            "unknown" if count is None else f"{count:,}"
+            for count in (turn.read_tokens, turn.uncached_tokens, turn.write_tokens, turn.output_tokens)
+        )
+        parts.append(f"read {read}, paid {uncached} uncached and {write} written, {output} output tokens")
+    elif turn.state == "completed":
+        parts.append("no bill recorded")
+    out.print(line((f"{f'turn {turn.turn}':<10} {', '.join(parts)}", "dim")))
+
+
+def write_injected(injected: InjectedResult, out: Console) -> None:
+    """Write a text that was put between the items: what it is, and which request sent it first."""
+    what = f"delta {injected.number}" if injected.kind == "delta" else injected.kind
+    texts = insert_texts(injected.content) or ()
+    said = " ".join(short(text_of(spoken.text)) for spoken in texts)
+    derived = "" if injected.saved else ", derived: the log does not hold it"
+    out.print(line((f"{f'+ {what}':<10}", "bold green"), f" (turn {injected.before_turn}{derived}) {said}"))
 
 
 def write_problem(problem: Problem, out: Console) -> None:

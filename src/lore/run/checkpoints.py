@@ -20,7 +20,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.checkpoint_file import Digester, LogCheckpoint, UnusableError, load, recognised, store
 from lore.recording.opening import Options, reader_named
-from lore.run.folding import Folded, LogFold
+from lore.run.folding import Folded, LogFold, TurnRows
 
 
 class Resumed(NamedTuple):
@@ -82,7 +82,7 @@ def _resume(path: str, options: Options, checkpoint: str, known: LogCheckpoint, 
                 msgspec.structs.replace(problem, file=recording.shown) for problem in known.problems
             ]
             recording.problems.counts.update({(code, recording.shown): many for code, many in known.counts.items()})
-            folding.pruned = dict.fromkeys(known.pruned)
+            folding.pruned, folding.turns = dict.fromkeys(known.pruned), TurnRows(known.turns)
             options.log(f"{recording.shown}: {known.log.size:,} bytes known from {corpus.show(checkpoint)}")
             return _fold(folding, iter(lambda: file.read(corpus.PIECE), b""), digester, checkpoint)
     except OSError as error:
@@ -97,6 +97,7 @@ def _fold(folding: LogFold, data: Iterator[bytes], digester: Digester, checkpoin
         folding.take_all(recording.take(piece))
     known = LogCheckpoint(
         __version__, recording.reader.name, digester.fingerprint, list(folding.pruned),
+        list(folding.turns.rows),
         [msgspec.structs.replace(problem, file=None) for problem in problems.kept],
         {code: number for (code, _), number in problems.counts.items()},
         recording.reader.state, saved_state.dump(recording.state),

@@ -1,6 +1,7 @@
 """Fold a session: what `lore fold` answers.
 
-In: a session log. Out: the main chain's timeline, what compactions pruned, sums. Rules: `at` stops before
+In: a session log. Out: the main chain's timeline, what was injected between its items, what compactions pruned, each
+request with its times and its bill, sums. Rules: `at` stops before
 a turn's request goes out, so that the timeline is what its prompt was made of; `unpruned` reads every
 compaction as its divider alone, so that nothing is hidden; nothing is ever removed from the log.
 """
@@ -15,11 +16,31 @@ from msgspec import Raw
 
 from lore.cache.billing import is_partial
 from lore.errors import LoreError
+from lore.fold.step import MOST_TOKENS
 from lore.formats.base import Read
-from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
+from lore.model.events import (
+    MAIN,
+    Append,
+    Billed,
+    CompactApplied,
+    ContextPersisted,
+    Event,
+    PromptDelta,
+    TurnCanceled,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
 from lore.model.items import CompactDivider, Item
-from lore.model.results_store import ChainResult, FoldResult, SessionResult, UsageResult
-from lore.model.state import Session, Totals
+from lore.model.results_store import (
+    ChainResult,
+    FoldResult,
+    InjectedResult,
+    SessionResult,
+    TurnResult,
+    UsageResult,
+)
+from lore.model.state import Chain, Entry, Session, Totals
 from lore.recording.base import Problems, Recording, collected_seldom
 from lore.recording.events import session_log
 from lore.recording.opening import Options
@@ -33,6 +54,56 @@ class Folded(NamedTuple):
     shown: list[Item]
 
 
+class TurnRows:
+    """The requests of a session as they begin and end; of a chain the last two may still end, as in the fold."""
+
+    def __init__(self, rows: Iterable[TurnResult] = ()) -> None:
+        self.rows: list[TurnResult] = []
+        self._latest: dict[str, list[int]] = {}
+        for row in rows:
+            self._add(row)
+
+    def _add(self, row: TurnResult) -> None:
+        self._latest[row.chain] = [*self._latest.get(row.chain, ())[-1:], len(self.rows)]
+        self.rows.append(row)
+
+    def latest(self, chain: str) -> TurnResult | None:
+        """Return the latest request of a chain."""
+        places = self._latest.get(chain)
+        return self.rows[places[-1]] if places else None
+
+    def take(self, event: TurnStarted | TurnCompleted | TurnFailed | TurnCanceled) -> None:
+        """Take a turn's start or end; an end of no turn that may still end changes nothing."""
+        if isinstance(event, TurnStarted):
+            self._add(TurnResult(event.chain, event.turn, "open", event.at))
+            return
+        places = self._latest.get(event.chain, ())
+        place = next((place for place in reversed(places) if self.rows[place].turn == event.turn), None)
+        if place is None:
+            return
+        row, counts = self.rows[place], {} if event.usage is None else _counts(event.usage)
+        if place == places[-1]:
+            ended = {**dict.fromkeys(_COUNTS), **counts}
+            self.rows[place] = msgspec.structs.replace(row, state=_ENDS[type(event)], ended_at=event.at, **ended)
+        elif counts:  # the bill of the turn before, which came late
+            self.rows[place] = msgspec.structs.replace(row, **counts)
+
+
+_COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
+_ENDS = {TurnCompleted: "completed", TurnFailed: "failed", TurnCanceled: "canceled"}
+TURNS = (TurnStarted, TurnCompleted, TurnFailed, TurnCanceled)
+
+
+def _counts(usage: Billed) -> dict[str, int | None]:
+    """Sum the passes of a response; what no request can have is unknown, as in the fold."""
+    sums: dict[str, int | None] = {}
+    for name in _COUNTS:
+        known = [count for counts in usage.passes if (count := getattr(counts, name)) is not None]
+        believable = [count for count in known if 0 <= count <= MOST_TOKENS]
+        sums[name] = sum(believable) if believable else None
+    return sums
+
+
 class LogFold:
     """A session log while it is folded; `pruned` holds what compactions took, by uuid, in order.
 
@@ -42,7 +113,8 @@ class LogFold:
     def __init__(self, recording: Recording, *, unpruned: bool = False, keep: bool = False) -> None:
         hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`"
         self.recording = session_log(recording, "events: there is nothing to fold", hint=hint)
-        self.pruned: dict[str, Item | None] = {}
+        self.pruned: dict[str, Entry | None] = {}
+        self.turns = TurnRows()
         self._unpruned = unpruned
         self._keep = keep
 
@@ -55,6 +127,8 @@ class LogFold:
                 yield self._compact(read, event)
                 continue
             recording.apply(read, event)
+            if isinstance(event, TURNS):
+                self.turns.take(event)
             yield event
 
     def take_all(self, reads: Iterable[Read]) -> None:
@@ -75,17 +149,16 @@ class LogFold:
         state = self.recording.state
         if taken is event and event.chain == main_name(state):
             kept = {entry.item.uuid for entry in state.chain(event.chain).entries}
-            gone = [entry.item for entry in before.entries if entry.item.uuid not in kept]
-            self.pruned.update({item.uuid: item if self._keep else None for item in gone})
+            gone = [entry for entry in before.entries if entry.item.uuid not in kept]
+            self.pruned.update({entry.item.uuid: entry if self._keep else None for entry in gone})
         return taken
 
     def result(self, *, only_pruned: bool = False) -> Folded:
         """Return the result as it stands."""
         recording = self.recording
         state, main = recording.state, recording.state.main()
-        shown = [item for item in self.pruned.values() if item is not None]
-        if not only_pruned:
-            shown = [entry.item for entry in main.entries]
+        entries = [entry for entry in self.pruned.values() if entry is not None] if only_pruned else [*main.entries]
+        shown = [entry.item for entry in entries]
         raws = [Raw(msgspec.json.encode(item)) for item in shown]
         chains = [ChainResult(chain.id, chain.kind, chain.turns, len(chain.entries)) for chain in state.chains.values()]
         session = SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
@@ -93,8 +166,34 @@ class LogFold:
         if any(is_partial(packaged(), client) for chain in state.chains.values() for client in chain.totals.clients):
             usage = msgspec.structs.replace(usage, partial_output=True)
         kept = list(recording.problems.kept)
-        result = FoldResult(session=session, timeline=raws, pruned=list(self.pruned), usage=usage, problems=kept)
+        result = FoldResult(
+            session=session, timeline=raws, item_turns=[entry.turn for entry in entries],
+            injected=[] if only_pruned else injected(main), pruned=list(self.pruned), turns=list(self.turns.rows),
+            usage=usage, problems=kept,
+        )  # fmt: skip
         return Folded(result, shown)
+
+
+def injected(chain: Chain) -> list[InjectedResult]:
+    """List what stands between a chain's items, in its order there."""
+    unsaved = {_name(event) for event in chain.unsaved}
+    found: list[InjectedResult] = []
+    for insert in sorted((*chain.deltas.values(), *chain.persisted, *chain.outside), key=lambda insert: insert.order):
+        kind = "delta" if insert.is_delta else "outside" if insert.outside else "context"
+        saved = (kind, insert.number) not in unsaved
+        found.append(InjectedResult(kind, insert.number, insert.age + 1, insert.place, saved, insert.content))
+    return found
+
+
+def _name(event: Event) -> tuple[str, int]:
+    """Name an unsaved event as the insert that it made."""
+    match event:
+        case PromptDelta(seq=seq):
+            return "delta", seq
+        case ContextPersisted(turn=turn, outside=outside):
+            return "outside" if outside else "context", turn
+        case _:
+            return "", 0
 
 
 def fold(

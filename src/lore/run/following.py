@@ -27,7 +27,8 @@ from lore.recording.base import Problems
 from lore.recording.opening import Options
 from lore.recording.tailing import Live, Say, Wait, every
 from lore.report.terminal import counted
-from lore.run.folding import LogFold, main_name
+from lore.report.timeline import Row, rows
+from lore.run.folding import LogFold, injected, main_name
 
 _NO_TEXT = (b'""', b"null")
 REPLAYED = 500  # events that a cursor may be behind
@@ -40,13 +41,13 @@ class Note(NamedTuple):
     text: str
 
 
-Shown: TypeAlias = Item | Note | Problem | None
+Shown: TypeAlias = Row | Note | Problem | None
 
 
 def follow_timeline(path: str, options: Options, say: Say, *, wait: Wait = every) -> Iterator[Shown]:
-    """Yield the main chain's timeline as it stands, then what comes: new items, and items that changed.
+    """Yield the main chain's timeline as it stands, then what comes: new items, items that changed, what was injected.
 
-    A message that arrives in pieces is shown once it is whole.
+    A request is shown once it has ended, with what it read and paid; a message that arrives in pieces once it is whole.
     """
     live = Live(path, options.format, wait, say)
     while (head := live.head()) is not None:
@@ -74,15 +75,16 @@ class _TimelineView:
     """What an event shows of the main chain."""
 
     def __init__(self, folding: LogFold) -> None:
+        self._folding = folding
         self._recording = folding.recording
         self._partial: str | None = None  # the message whose text still arrives
 
-    def all(self) -> Iterator[Item]:
+    def all(self) -> Iterator[Row]:
         """The timeline as it stands."""
-        for entry in self._recording.state.main().entries:
-            yield entry.item
+        folded = self._folding.result()
+        yield from rows(folded.result, folded.shown)
 
-    def after(self, event: e.Event) -> Iterator[Item | Note]:
+    def after(self, event: e.Event) -> Iterator[Row | Note]:
         """What there is to show once an event was folded."""
         if event.chain != main_name(self._recording.state):
             return
@@ -104,6 +106,12 @@ class _TimelineView:
                 yield Note(f"{counted(len(uuids), 'item')} taken back")
             case e.ToolResultCleared(call_ids=call_ids):
                 yield Note(f"{counted(len(call_ids), 'tool result')} cleared")
+            case e.PromptDelta() | e.ContextPersisted():
+                yield from injected(self._chain())[-1:]
+            case e.TurnCompleted() | e.TurnFailed() | e.TurnCanceled():
+                turn = self._folding.turns.latest(event.chain)
+                if turn is not None and turn.turn == event.turn:
+                    yield turn
             case _:
                 return
 
