@@ -17,6 +17,7 @@ Each object is kept in memory, under one lock: what S3 promises of reads and wri
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -62,8 +63,7 @@ class ObjectServer:
         self.conditions = conditions
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"service": self})
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._http.daemon_threads = True
+        self._http = _Listener(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
     def __enter__(self) -> Self:
@@ -90,6 +90,17 @@ class ObjectServer:
         start, found = len(self.requests), list[tuple[str, str]]()
         yield found
         found += self.requests[start:]
+
+
+class _Listener(ThreadingHTTPServer):
+    """The socket; a client that is killed, or gives up, is no error of the service."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Pass over what a client that is gone leaves."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -193,6 +193,20 @@ def test_a_session_whose_names_fill_many_pages_is_listed(store):
     assert type(open_store(store.url).list()[0]) is Summary
 
 
+def test_a_binding_that_is_damaged_is_said_and_bound_anew(store, bucket):
+    begun(store)
+    begun(store, session_id="t")
+    store.bind("client", "s")
+    for data in (b"", b"{}", bucket.read("clients/client").replace(b'"s"', b'"t"')):
+        bucket.write("clients/client", data)
+        for call in (lambda: store.resolve("client"), lambda: store.bind("client", "t")):
+            with pytest.raises(DamagedError) as error:
+                call()
+            assert "replace" in error.value.hint
+    store.bind("client", "t", replace=True)
+    assert store.resolve("client") == "t"
+
+
 # what is left
 
 

@@ -269,6 +269,15 @@ def test_a_url_is_shown_with_what_names_the_place():
     assert parsed("s3://b").url == "s3://b"
 
 
+def test_a_network_without_encryption_is_told(objects, url):
+    told = []
+    open_store(url, told.append)
+    assert told == []  # this machine's own
+    with pytest.raises(StoreError):
+        Objects.open("s3://bucket/x?endpoint=http://store.invalid", told.append)
+    assert told[0].startswith("s3://bucket/x?endpoint=http://store.invalid is reached without encryption")
+
+
 def test_reading_what_was_never_made_tells_so(objects, url):
     told = []
     assert open_store(url, told.append).list() == []

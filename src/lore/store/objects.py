@@ -66,7 +66,16 @@ from lore.store.lines import (
     read_header,
     rows_of,
 )  # fmt: skip
-from lore.store.objects_client import Client, Object, TakenError, UnansweredError, connected, is_stamped
+from lore.store.objects_client import (
+    Client,
+    Object,
+    TakenError,
+    UnansweredError,
+    connected,
+    is_plain,
+    is_stamped,
+    parsed,
+)
 from lore.store.objects_log import FRONT, ObjectLog, Stored, front_of, packed, stored_of
 from lore.store.objects_sessions import Change, SessionObjects, Tries, folder_of, key_of
 
@@ -94,6 +103,8 @@ class Objects:
     @classmethod
     def open(cls, url: str, tell: Tell) -> Objects:
         """Open `s3://BUCKET/PREFIX?endpoint=…&region=…`; raises StoreError, FormatError."""
+        if is_plain(url):
+            tell(f"{parsed(url).url} is reached without encryption: who is on the way reads what is stored")
         return cls(connected(url), tell)
 
     # sessions
@@ -255,10 +266,10 @@ class Objects:
         tries = Tries()
         while True:
             found = self._client.get(key)
-            other = None if found is None else self._meant(found, client_key)
-            if other == session_id:
+            other = None if found is None or replace else self._meant(found, client_key)
+            if other == session_id or (found is not None and found.data == data):
                 return
-            if other is not None and not replace:
+            if other is not None:
                 raise ConflictError(f"the client is bound to session {other!r}", hint="replace it if that is meant")
             try:
                 if found is None:

@@ -32,7 +32,7 @@ from lore.store.base import FormatError, StoreError
 
 if TYPE_CHECKING:
     from obstore import GetOptions, PutMode
-    from obstore.store import ObjectStore, RetryConfig, S3Config
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
 
 KIND, VERSION, STAMP = "lore-store", 1, "lore-store.json"
 HINT = "pip install 'lore-cache[remote]'"
@@ -129,6 +129,12 @@ def parsed(url: str) -> Address:
     return Address(parts.netloc, prefix, endpoint or None, options.get("region") or None, printable(shown))
 
 
+def is_plain(url: str) -> bool:
+    """Tell whether a store is reached over a network without encryption; raises StoreError."""
+    place = urlsplit(parsed(url).endpoint or "")
+    return place.scheme == "http" and place.hostname not in ("localhost", "127.0.0.1", "::1")
+
+
 def connected(url: str) -> Client:
     """Return the client of the store that a URL names; sends nothing. Raises StoreError."""
     place = parsed(url)
@@ -142,11 +148,13 @@ def connected(url: str) -> Client:
         config["endpoint"] = place.endpoint
     if place.region is not None:
         config["region"] = place.region
-    is_plain = (place.endpoint or "").startswith("http:")
+    options: ClientConfig = {"timeout": _TIMEOUT, "connect_timeout": _CONNECT}
+    if urlsplit(place.endpoint or "").scheme == "http":
+        options["allow_http"] = True
     try:
         store = S3Store(
             place.bucket, prefix=place.prefix or None, config=config, retry_config=_RETRIES,
-            client_options={"timeout": _TIMEOUT, "connect_timeout": _CONNECT, "allow_http": is_plain},
+            client_options=options,
         )  # fmt: skip
     except (BaseError, ValueError) as error:
         raise StoreError(f"{place.url}: {_plain(error)}", hint=SHAPE) from None
