@@ -20,13 +20,12 @@ from urllib.parse import unquote, urldefrag
 
 SOURCE = Path(__file__).parents[2] / "src" / "lore"
 ROOMS = tuple(f"lore.{path.parent.name}.base" for path in sorted(SOURCE.glob("*/base.py")))
-TESTING = ("lore.testing", "lore.testing.stores.scenarios")  # what a store's contract is given, its class inherits
 PLUGIN = ("lore.pytest_plugin", "lore.pytest_plugin.hooks")
 NAME = re.compile(r"`(lore(?:\.\w+)+)(?:\(.*?\))?`")
 FILE = re.compile(r"`([\w/]+\.(?:py|md|toml))`")
 USERS_OWN = ("pyproject.toml", "lore.toml", "conftest.py")  # files that docstrings name and users write
 GROUPS = {f"lore.{kind}" for kind in ("formats", "dialects", "caches", "stores", "reports", "rules")}  # of entry points
-TAGS = {"p", "a", "code", "pre", "ul", "ol", "li", "div", "span", "br", "blockquote", "h1", "h2", "h3"}
+TAGS = {"p", "a", "code", "pre", "ul", "ol", "li", "div", "span", "br"}
 
 
 def public() -> list[str]:
@@ -34,12 +33,15 @@ def public() -> list[str]:
     lore = importlib.import_module("lore")
     offered = (getattr(lore, name) for name in getattr(lore, "__all__", ()))
     own = [value.__name__ for value in offered if isinstance(value, ModuleType)]
-    names = ["lore", *own, *TESTING, *ROOMS, *PLUGIN]
+    names = ["lore", *own, "lore.testing", *ROOMS, *PLUGIN]
+    bases: dict[str, None] = {}
     for module in map(importlib.import_module, names):
         for name in getattr(module, "__all__", ()):
             value = getattr(module, name)
             setattr(module, name, getattr(value, "__wrapped__", value) if name == "lore_recorder" else value)
-    return names
+            bases.update((base.__module__, None) for base in getattr(value, "__mro__", ())[1:])
+    inherited = (name for name in bases if name.startswith("lore.") and name not in names)
+    return [*names, *inherited]  # what a class inherits is told where it is written
 
 
 def write(folder: Path) -> list[str]:
@@ -48,6 +50,9 @@ def write(folder: Path) -> list[str]:
     import pdoc.render
 
     names = public()
+    for value in [value for name in names for value in vars(sys.modules[name]).values()]:
+        for field in getattr(value, "_fields", ()) if isinstance(value, type) and issubclass(value, tuple) else ():
+            getattr(value, field).__doc__ = value.__new__.__doc__ = ""  # "Alias for field number 0": Python's own words
     pdoc.render.configure(docformat="markdown", show_source=False, footer_text="lore")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
