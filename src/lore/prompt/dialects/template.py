@@ -186,11 +186,9 @@ class JinjaTemplate(RenderedText):
 
     @cached_property
     def _late(self) -> Does | None:
-        found: list[Does] = []
-        for talk in (_TALK[:2], _TALK):
-            does = self._with_system_behind(talk)
-            found += () if does is None else (does,)
-        return next((does for does in found if does != "renders"), found[0] if found else None)
+        behind_user = self._with_system_behind(_TALK[:2])
+        behind_tool = self._with_system_behind(_TALK)
+        return behind_tool if behind_tool is not None and behind_user in ("renders", None) else behind_user
 
     def _with_system_behind(self, talk: list[dict[str, Any]]) -> Does | None:
         try:
