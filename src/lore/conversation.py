@@ -150,8 +150,10 @@ class Conversation(ABC):
         prompt = self.unanswered(chain) if waits else None
         waiting = self.pending(chain) if prompt is None else ()
         if waiting:
+            named = ", ".join(f"{use.name} ({use.call_id})" for use in waiting[:3])
+            more = f", and {len(waiting) - 3} more" if len(waiting) > 3 else ""
             raise LoreError(
-                f"{len(waiting)} calls of the last answer have no result: {waiting[0].name} ({waiting[0].call_id})",
+                f"calls of the last answer have no result: {named}{more}",
                 hint="`session.result(call_id, output)` for each, or `error=` for those that did not run",
             )
         return prompt or self.begin_turn(context, chain=chain, at=at or self._time()).prompt
