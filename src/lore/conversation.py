@@ -288,7 +288,8 @@ class Conversation(ABC):
     ) -> None:  # fmt: skip
         """Change the model, the system prompt, the tools or the parameters from the next turn on.
 
-        That gives up what is cached behind the change. Tools that were sent keep their places, new ones come behind
+        What is given holds instead of all that was: `params` are all parameters from then on, `tools` all tools. That
+        gives up what is cached behind the change. Tools that were sent keep their places, new ones come behind
         them. A model of another dialect needs a session of its own. What is the same already changes nothing.
         """
         made = session_changed(
