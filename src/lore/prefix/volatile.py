@@ -352,7 +352,7 @@ def wrapping(left: str, right: str) -> Wrapped | None:
         rest = whole[len(own) :].strip()
     else:
         return None
-    holds = tuple([label.holds for label in labelled(rest)])
+    holds: tuple[Holds, ...] = tuple([label.holds for label in labelled(rest)])
     return Wrapped(rest, holds) if holds or is_reminder(rest) or _TAGGED.fullmatch(rest) else None
 
 

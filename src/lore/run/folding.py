@@ -77,7 +77,7 @@ class TurnRows:
         if isinstance(event, TurnStarted):
             self._add(TurnResult(event.chain, event.turn, "open", event.at))
             return
-        places = self._latest.get(event.chain, ())
+        places = self._latest.get(event.chain, [])
         place = next((place for place in reversed(places) if self.rows[place].turn == event.turn), None)
         if place is None:
             return
