@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from formats.codex import BASE, Rollout, plain
+import pytest
+
+from formats.codex import BASE, Rollout, folded, plain
 from lore.formats.codex import Codex
 from lore.formats.registry import reader_of, recognise
 from lore.judge.policy import Budgets
@@ -10,6 +12,7 @@ from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.recording.opening import Options
+from lore.report.terminal import unseen_lines
 from lore.run.check import check
 from lore.testing import ReaderContract
 
@@ -207,3 +210,96 @@ def test_a_change_of_the_date_is_shown_where_the_read_fell(tmp_path):
     (finding,) = check([str(tmp_path)], Budgets(), Options()).result.findings
     assert (finding.code, finding.kind) == ("LORE101", "unattributable")
     assert "from 2026-04-08 to 2026-04-09" in finding.message
+
+
+def test_check_says_once_what_the_logs_lack_and_how_big_it_is(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_bytes(plain().data().replace(b"t-1", name.encode()))
+    result = check([str(tmp_path)], Budgets(), Options()).result
+    texts = BASE, "<permissions instructions>\nread only\n</permissions instructions>", "what is here?"
+    known = len("".join(texts)) + len("<environment_context>\n  <cwd>/w</cwd>\n</environment_context>")
+    (unseen,) = result.unseen
+    assert (unseen.format, unseen.what, unseen.files) == ("codex", "the schemas of built-in tools", 2)
+    assert unseen.tokens == 10_000 - round(known / 4.5)
+    assert list(unseen_lines(result)) == [
+        f"not in codex logs: the schemas of built-in tools, about {unseen.tokens:,} tokens of each prompt (estimated)"
+    ]
+
+
+def test_a_prompt_is_structural_in_its_own_dialect_alone(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(plain().data())
+    for dialect, fidelity in ((None, "structural"), ("anthropic", "reconstructed")):
+        for turn in Options(dialect=dialect).open(str(tmp_path / "a.jsonl")).turns():
+            assert (turn.fidelity, turn.prompt.fidelity) == (fidelity, fidelity)
+
+
+def test_a_fork_counts_its_own_requests_alone(tmp_path):
+    parent = plain()
+    fork = Rollout().meta("t-2", forked_from_id="t-1")
+    fork.lines += parent.lines
+    fork.sums = dict(parent.sums)
+    fork.user("other way").message("assistant", "sure").count(10_400, 10_112)
+    parent.user("this way").message("assistant", "yes").count(10_500, 10_112)
+    (tmp_path / "a.jsonl").write_bytes(parent.data())
+    (tmp_path / "b.jsonl").write_bytes(fork.data())
+    summary = check([str(tmp_path)], Budgets(), Options()).result.summary
+    assert (summary.turns, summary.copied, summary.sessions) == (4, 2, 2)
+    assert fork.read()[0].parent_session_id == "t-1"
+
+
+def test_a_subagent_is_a_session_of_its_own_that_names_its_parent():
+    spawned = {"subagent": {"thread_spawn": {"parent_thread_id": "t-1", "depth": 1, "agent_nickname": "x"}}}
+    for fields in ({"source": spawned}, {"parent_thread_id": "t-1"}):
+        header = Rollout().meta("t-9", **fields).read()[0]
+        assert (header.session_id, header.parent_session_id) == ("t-9", "t-1")
+
+
+HOSTILE = (
+    {"type": "response_item", "payload": {"type": "message", "role": 5}},
+    {"type": "response_item", "payload": {"type": "function_call", "call_id": [], "name": "x"}},
+    {"type": "response_item", "payload": {"type": "message", "role": "user", "content": {"a": 1}}},
+    {"type": "response_item", "payload": []},
+    {"type": "session_meta", "payload": {"id": 7}},
+    {"type": "compacted", "payload": {"message": "", "replacement_history": [5]}},
+    {"type": "event_msg", "payload": {"type": "token_count", "info": {"total_token_usage": "x"}}},
+    {"type": "token_usage_record", "payload": {"usage": {"input_tokens": "1"}}},
+    {"type": "turn_context", "payload": [1]},
+    {"type": "response_item", "payload": {"type": "of the future", "x": 1}},
+    {"type": "of_the_future", "payload": 1},
+    {"payload": 1},
+)
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=str)
+def test_what_cannot_be_read_is_kept_or_passed_over_and_the_rest_is_read(line):
+    made = plain()
+    made.lines.insert(6, {"timestamp": "2026-04-08T08:00:01Z", **line})
+    session = made.folded()
+    assert len(turns(made)) == 2
+    shown = line["type"] == "event_msg" if "type" in line else False
+    assert len(session.problems) == (0 if shown else 1), session.problems
+
+
+def test_numbers_that_cannot_be_counts_are_no_counts():
+    made = plain().event("thread_rolled_back", num_turns=10**30).event("thread_rolled_back", num_turns=-1)
+    made.event("thread_rolled_back", num_turns="x").user("x").message("assistant", "y").count(-5, 10**12)
+    session = made.folded()
+    usage = session.state.main().last.usage
+    assert (usage.uncached_tokens, usage.read_tokens) == (None, None)
+
+
+def test_a_response_that_never_ends_is_held_no_longer_than_it_may_be():
+    made = Rollout().meta().context().user("hi")
+    for number in range(3_000):
+        made.call(f"c{number}")
+    reader = Codex()
+    reads = list(reader.feed(made.data()))
+    assert len(reads) > 2_900
+    assert len(made.count(5, 0).read()) == len(reads) + 1
+
+
+def test_a_lone_surrogate_in_a_text_or_in_arguments_is_read():
+    data = plain().data().replace(b"I look.", rb"I \ud83d look").replace(rb"\"ls\"", rb"\"\ud83d\"")
+    session = folded(data)
+    assert not session.problems
+    assert len(session.state.main().entries) == 8

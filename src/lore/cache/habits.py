@@ -32,6 +32,8 @@ Moves: TypeAlias = Literal["head", "history", "text"]
 MOMENTS: tuple[Moment, ...] = ("request", "prompt")
 MOVES: tuple[Moves, ...] = ("head", "history", "text")
 
+# Signs that were seen too seldom to be counted: nothing is predicted of them.
+UNCOUNTED = frozenset(("date", "instructions", "memory"))
 # Habits that no sign of the log shows: a clock, a bill or the prompt's shape does.
 UNSIGNED: dict[str, str] = {
     "expiry": "what was written for five minutes is older",

@@ -26,7 +26,7 @@ from lore.judge.base import RULES, WORSE, Place, Verdict, damage, summed
 from lore.judge.baseline import Known, Recorder, belongs
 from lore.judge.policy import Budgets, Decided, Found, Limited, Policy, Ruling, decide, judge_pair, over_budget
 from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
-from lore.model.results import Checked, CostlyCause, Finding, Summary
+from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
 PROBLEMS_KEPT = 10_000  # in all: each file keeps few, but there may be many files
@@ -128,7 +128,8 @@ class FileResult:
 
     `session` is its id (empty: it has none; None: it was not judged to its end); `whole` says that all of it
     was, or that it is no recording; `turns` counts the turns of each chain of a session log; `boundaries` are the
-    uuids and times of its compactions; `log` is what is still to be said; `judged` are the turns that are not
+    uuids and times of its compactions; `unseen` is what it lacks of its prompts; `log` is what is still to be said;
+    `judged` are the turns that are not
     settled, `failed` says that something else is an error; `costs` is what causes cost; `excused` counts what each
     exemption took out; `error` is set where the file was named and cannot be judged.
     """
@@ -145,6 +146,7 @@ class FileResult:
     costs: Costs = field(default_factory=Costs)
     excused: Counter[int] = field(default_factory=Counter[int])
     boundaries: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
+    unseen: Unseen | None = None
     problems: list[Problem] = field(default_factory=list[Problem])
     log: list[str] = field(default_factory=list[str])
     failed: bool = False
@@ -277,6 +279,7 @@ class RunTotals:
         self._sessions: set[str] = set()
         self._responses: dict[str, bool] = {}  # whether it was compared with the turn before it
         self._boundaries: set[tuple[str, str | None]] = set()
+        self._unseen: dict[tuple[str, str], list[int | None]] = {}
 
     def take(self, result: FileResult) -> None:
         """Add the next file's result."""
@@ -292,6 +295,8 @@ class RunTotals:
             found = [self._compared(part, result, dropped) for part in turn.found]
             self.failed = settle(found, result.summary, result.costs) or self.failed
         self._count(result)
+        if result.unseen is not None:
+            self._unseen.setdefault((result.unseen.format, result.unseen.what), []).append(result.unseen.tokens)
         self.failed = self.failed or result.failed
         self.incomplete = self.incomplete or result.incomplete
         self._keep(finding for place, finding in enumerate(result.findings) if place not in dropped)
@@ -363,9 +368,16 @@ class RunTotals:
         return Checked(
             summary=self.summary,
             top=costliest(self._costs, reader),
+            unseen=[_unseen(*name, found) for name, found in self._unseen.items()],
             findings=self._findings,
             problems=self._problems,
         )
+
+
+def _unseen(format: str, what: str, found: list[int | None]) -> Unseen:
+    """Put together what the logs of a format lack: the lower median of what is known."""
+    known = sorted(tokens for tokens in found if tokens is not None)
+    return Unseen(format, what, len(found), known[(len(known) - 1) // 2] if known else None)
 
 
 def _only(budgets: Budgets, name: str) -> Budgets:

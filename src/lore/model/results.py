@@ -305,11 +305,27 @@ class CostlyCause(Struct, frozen=True):
     lost_dollars: float | None = None
 
 
+class Unseen(Struct, frozen=True):
+    """What logs of a format do not hold of their prompts, in `files` files.
+
+    `tokens` is how much that is of a prompt, the median of what first requests were billed beyond their texts, an
+    estimate; None where nothing tells.
+    """
+
+    format: str
+    what: str
+    files: int
+    tokens: int | None
+
+
 class Checked(Result, frozen=True, kw_only=True):
-    """`lore check --json`; `top` holds the three costliest causes, those that are no waste behind those that are."""
+    """`lore check --json`; `top` holds the three costliest causes, those that are no waste behind those that are;
+    `unseen` says what logs lack of their prompts.
+    """
 
     summary: Summary
     top: list[CostlyCause] = []
+    unseen: list[Unseen] = []
     findings: list[Finding]
     problems: list[Problem]
 

@@ -16,7 +16,7 @@ from lore.model.results_simulate import Simulated, SimulatedTurn
 from lore.report.plain import visible
 from lore.report.sentences import dollars_of
 from lore.report.simulation import agreement_lines, chance
-from lore.report.terminal import counted, shown, sums_lines, top_shown, who_can_act, worst_first
+from lore.report.terminal import counted, shown, sums_lines, top_shown, unseen_lines, who_can_act, worst_first
 
 ROWS, CELL = 200, 300
 _MARKS = {"error": "❌", "warning": "⚠️", "note": "·"}
@@ -38,7 +38,7 @@ def lines(result: Checked, *, verbose: bool) -> Iterable[str]:
     found = worst_first(shown(result.findings, verbose=verbose))
     yield "## lore check"
     yield ""
-    for line in sums_lines(result.summary):
+    for line in (*sums_lines(result.summary), *unseen_lines(result)):
         yield f"- {line}"
     yield ""
     yield from _top(top_shown(result.top, verbose=verbose))

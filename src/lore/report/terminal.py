@@ -89,6 +89,8 @@ class Terminal:
         if hidden:
             out.print(line((f"{len(hidden)} expected or harmless: show them with -v", "dim")))
         _summary(result.summary, out, sum(finding.code.startswith(_PROBLEM) for finding in hidden))
+        for sentence in unseen_lines(result):
+            out.print(line(sentence))
         _top(top_shown(result.top, verbose=verbose), out)
 
 
@@ -152,6 +154,13 @@ def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
     if sums.problems:
         rest = f", {hidden:,} of them shown with -v only" if hidden else ""
         yield f"{counted(sums.problems, 'problem')} in the recordings{rest}"
+
+
+def unseen_lines(result: Checked) -> Iterator[str]:
+    """Yield what the logs of each format lack of their prompts."""
+    for unseen in result.unseen:
+        size = "" if unseen.tokens is None else f", about {unseen.tokens:,} tokens of each prompt (estimated)"
+        yield f"not in {unseen.format} logs: {unseen.what}{size}"
 
 
 def _dollars(amount: float | None) -> str:

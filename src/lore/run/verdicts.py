@@ -17,12 +17,14 @@ from lore.cache.base import Simulate
 from lore.cache.levels import Predicted
 from lore.cache.rules import Rules
 from lore.errors import LoreError
+from lore.formats.registry import READERS
 from lore.judge.base import Place, Verdict
 from lore.judge.judge import Judge
 from lore.judge.policy import Budgets, Policy
 from lore.judge.totals import FileResult, FileTotals
+from lore.judge.unseen import unseen_tokens
 from lore.model.codes import Reader
-from lore.model.results import Finding
+from lore.model.results import Finding, Unseen
 from lore.model.turn import Turn
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, place_of
@@ -140,8 +142,16 @@ def _judge(
         if verdict is None:
             break
         totals.turn(verdict, events=events)
+        if verdict.turn.basis is not None and result.unseen is None:
+            result.unseen = _unseen(recording, verdict.turn)
         result.summary.chains = judge.chains
         if progress is not None:
             progress(verdict.turn.byte or 0)
     problems = recording.problems
     totals.finish(recording.state.id, recording.boundaries, problems.kept, problems.counts)
+
+
+def _unseen(recording: Recording, turn: Turn) -> Unseen | None:
+    """Say what a log of this format lacks of its prompts; None where the format does not say it."""
+    what = getattr(READERS.get(recording.state.format), "unseen", "")
+    return Unseen(recording.state.format, what, 1, unseen_tokens(turn)) if what else None
