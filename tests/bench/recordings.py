@@ -18,12 +18,14 @@ import orjson
 
 from bench import clock, files
 from fuzz.samples import CORPUS
+from lore.formats.codex import Codex
 from lore.judge.policy import Budgets
 from lore.recording.opening import Options
 from lore.run.check import check
 
+PIECE = 256 * 1024  # bytes at a time
 Fields = tuple[str, str, str, bool | None]
-SESSIONS = CORPUS / "claude-code"
+SESSIONS, ROLLOUTS = CORPUS / "claude-code", CORPUS / "codex"
 ABSENT = "not measured: no real recordings beside the project (LORE_CORPUS)"
 LOOP = """
 import os, sys, orjson
@@ -65,6 +67,28 @@ def parse(pairs: int, most: int | None) -> Fields:
     size = sum(path.stat().st_size for path in paths)
     said = f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s for {size / 1e6:,.1f} MB"
     return measure, bar, said, found.median <= 2.0
+
+
+def rollouts(pairs: int) -> Fields:
+    """Reading Codex rollouts, in process, on one core, in CPU time."""
+    measure = "reading all Codex rollouts of the corpus against `orjson.loads` over their lines"
+    bar = "at most 2.5 times"
+    paths = sorted(ROLLOUTS.glob("*.jsonl"))
+    if not paths:
+        return measure, bar, ABSENT, None
+    found = clock.alternate(lambda: _read(paths), lambda: _loop(paths), pairs, clock.CPU)
+    size = sum(path.stat().st_size for path in paths)
+    said = f"{found}; {found.left_seconds:.3f} s against {found.right_seconds:.3f} s for {size / 1e6:,.1f} MB"
+    return measure, bar, said, found.median <= 2.5
+
+
+def _read(paths: list[Path]) -> None:
+    for path in paths:
+        reader = Codex()
+        with path.open("rb", buffering=0) as file:
+            while data := file.read(PIECE):
+                reader.feed(data)
+        reader.finish()
 
 
 def _loop(paths: list[Path]) -> None:

@@ -159,6 +159,11 @@ def parse(_: Path, sizes: Sizes) -> Row:
     return Row(*recordings.parse(sizes.judged, most=sizes.file))
 
 
+def rollouts(_: Path, sizes: Sizes) -> Row:
+    """Reading rollouts against parsing them."""
+    return Row(*recordings.rollouts(sizes.judged))
+
+
 def process(folder: Path, sizes: Sizes) -> Row:
     """The same as a whole process over 500 MB, with two jobs."""
     return Row(*recordings.process(folder, lore(), sizes.file // 2, sizes.judged))
@@ -278,6 +283,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "files": against_cmp,
     "start": start,
     "parse": parse,
+    "rollouts": rollouts,
     "process": process,
     "resume": resume,
     "deltas": deltas,

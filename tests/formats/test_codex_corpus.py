@@ -15,6 +15,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lore.cache.bills import total
+from lore.cache.predictor import Predictor
 from lore.fold.step import step
 from lore.formats.codex import Codex
 from lore.judge.policy import Budgets
@@ -26,6 +28,7 @@ from lore.model.state import Session
 from lore.recording.opening import Options
 from lore.run.check import check
 from lore.run.folding import fold
+from lore.run.rules import packaged
 from lore.testing import everything
 
 CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
@@ -154,3 +157,34 @@ def test_a_log_that_is_read_in_parts_is_read_as_a_whole(path):
     last = everything(reader, data[at:])
     assert shown([*reads, *last]) == shown(whole)
     assert checkpoint.dump(folded(session, last)) == checkpoint.dump(folded(Session(), whole))
+
+
+@ABSENT
+def test_reads_are_predicted_better_than_by_the_previous_input():
+    near = previous = count = 0
+    for path in FILES:
+        predictor, before = Predictor(packaged()), None
+        for turn in Options().open(str(path)).turns():
+            read, whole, predicted = turn.usage.read_tokens, total(turn.usage), predictor.turn(turn).prediction.read
+            if before is not None and predicted is not None:
+                count += 1
+                near += abs(predicted - read) <= 0.02 * whole
+                previous += abs(min(before, whole) - read) <= 0.02 * whole
+            before = whole
+    assert near / count >= 0.86
+    assert near > previous
+
+
+@ABSENT
+def test_what_the_logs_lack_is_the_same_for_one_version():
+    """Before 0.140 the tools of connected servers stand in each prompt, and differ from day to day."""
+    sizes = {}
+    for path in FILES:
+        result = check([str(path)], Budgets(), Options()).result
+        meta = records(path)[0]["payload"]
+        if meta["cli_version"] >= "0.140":
+            sizes.setdefault(meta["cli_version"], []).append(result.unseen[0].tokens)
+    assert len(sizes) >= 3
+    for found in sizes.values():
+        median = sorted(found)[len(found) // 2]
+        assert all(abs(size - median) <= 0.1 * median for size in found)

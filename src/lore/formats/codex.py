@@ -382,17 +382,17 @@ def _happened(reader: Codex, record: records.EventLine) -> None:
 
 
 _EVENTS: dict[str, Callable[[Codex, records.EventLine], None]] = {
-    "token_count": Codex._counted,
-    "turn_aborted": Codex._stopped,
-    "error": Codex._stopped,
-    "stream_error": Codex._stopped,
-    "thread_rolled_back": Codex._rolled_back,
+    "token_count": Codex._counted,  # pyright: ignore[reportPrivateUsage]
+    "turn_aborted": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
+    "error": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
+    "stream_error": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
+    "thread_rolled_back": Codex._rolled_back,  # pyright: ignore[reportPrivateUsage]
 }
 _HANDLERS: dict[type, Callable[[Codex, Any], None]] = {
-    records.ItemLine: Codex._item,
+    records.ItemLine: Codex._item,  # pyright: ignore[reportPrivateUsage]
     records.EventLine: _happened,
-    records.MetaLine: Codex._session,
-    records.ContextLine: Codex._context,
-    records.CompactedLine: Codex._compacted,
-    records.UsageLine: Codex._record_bill,
+    records.MetaLine: Codex._session,  # pyright: ignore[reportPrivateUsage]
+    records.ContextLine: Codex._context,  # pyright: ignore[reportPrivateUsage]
+    records.CompactedLine: Codex._compacted,  # pyright: ignore[reportPrivateUsage]
+    records.UsageLine: Codex._record_bill,  # pyright: ignore[reportPrivateUsage]
 }
