@@ -128,7 +128,7 @@ class Code(StrEnum):
         "Keep thinking on or off for a whole session, and report it to the agent's author if it goes on.", "messages")
     REASONING_DROPPED_BY_TEMPLATE = _row("LORE116", "expected",
         "Nothing to do where a provider does it; a model that you serve needs a template that keeps reasoning.",
-        "Nothing to do: the provider leaves reasoning of earlier turns out of the prompt.", "messages", "provider")
+        "Nothing to do: the provider leaves reasoning of earlier turns out of the prompt.", "messages")
     TOOL_RESULT_REWRITTEN = _row("LORE117", "waste",
         "Shorten tool results when they are created; clear old ones seldom, and many at once.",
         "Make tools print less (quieter commands, smaller reads), so that the agent has less to clear.", "messages")
@@ -350,7 +350,7 @@ class Code(StrEnum):
 
     # LORE3xx, prediction against bill.
     BILLED_READ_FELL = _row("LORE301", "unattributable",
-        "Compare sessions of the same time: nothing that was looked at explains it. Of a log, record the bodies too.",
+        "Compare sessions of the same time, and record bodies beside a log: nothing that was looked at explains it.",
         "Compare sessions of the same time; if all of them fell, report it to the provider.", None, "provider")
     VERDICT_DISAGREES = _row("LORE302", "unattributable",
         "Compare the three columns, and record the request whole on the wire.",
