@@ -102,6 +102,7 @@ class Codex(TranscriptLines[CodexMemory]):
     memory = CodexMemory
     own_tools: ClassVar[bool] = False  # of the client: their schemas are not in the file
     unseen: ClassVar[str] = "the schemas of built-in tools"
+    sealed: ClassVar[str] = "summaries of compactions are encrypted there, or left out"
 
     def __init__(self) -> None:
         super().__init__()

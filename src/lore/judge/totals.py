@@ -279,7 +279,7 @@ class RunTotals:
         self._sessions: set[str] = set()
         self._responses: dict[str, bool] = {}  # whether it was compared with the turn before it
         self._boundaries: set[tuple[str, str | None]] = set()
-        self._unseen: dict[tuple[str, str], list[int | None]] = {}
+        self._unseen: dict[tuple[str, str, str], list[int | None]] = {}
 
     def take(self, result: FileResult) -> None:
         """Add the next file's result."""
@@ -296,7 +296,8 @@ class RunTotals:
             self.failed = settle(found, result.summary, result.costs) or self.failed
         self._count(result)
         if result.unseen is not None:
-            self._unseen.setdefault((result.unseen.format, result.unseen.what), []).append(result.unseen.tokens)
+            unseen = result.unseen
+            self._unseen.setdefault((unseen.format, unseen.what, unseen.sealed), []).append(unseen.tokens)
         self.failed = self.failed or result.failed
         self.incomplete = self.incomplete or result.incomplete
         self._keep(finding for place, finding in enumerate(result.findings) if place not in dropped)
@@ -374,10 +375,10 @@ class RunTotals:
         )
 
 
-def _unseen(format: str, what: str, found: list[int | None]) -> Unseen:
+def _unseen(format: str, what: str, sealed: str, found: list[int | None]) -> Unseen:
     """Put together what the logs of a format lack: the lower median of what is known."""
     known = sorted(tokens for tokens in found if tokens is not None)
-    return Unseen(format, what, len(found), known[(len(known) - 1) // 2] if known else None)
+    return Unseen(format, what, len(found), known[(len(known) - 1) // 2] if known else None, sealed)
 
 
 def _only(budgets: Budgets, name: str) -> Budgets:

@@ -309,13 +309,14 @@ class Unseen(Struct, frozen=True):
     """What logs of a format do not hold of their prompts, in `files` files.
 
     `tokens` is how much that is of a prompt, the median of what first requests were billed beyond their texts, an
-    estimate; None where nothing tells.
+    estimate; None where nothing tells. `sealed` says what is in the files and can be read by nobody.
     """
 
     format: str
     what: str
     files: int
     tokens: int | None
+    sealed: str = ""
 
 
 class Checked(Result, frozen=True, kw_only=True):

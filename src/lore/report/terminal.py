@@ -160,7 +160,8 @@ def unseen_lines(result: Checked) -> Iterator[str]:
     """Yield what the logs of each format lack of their prompts."""
     for unseen in result.unseen:
         size = "" if unseen.tokens is None else f", about {unseen.tokens:,} tokens of each prompt (estimated)"
-        yield f"not in {unseen.format} logs: {unseen.what}{size}"
+        sealed = f"; {unseen.sealed}" if unseen.sealed else ""
+        yield f"not in {unseen.format} logs: {unseen.what}{size}{sealed}"
 
 
 def _dollars(amount: float | None) -> str:

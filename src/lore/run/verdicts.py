@@ -153,5 +153,6 @@ def _judge(
 
 def _unseen(recording: Recording, turn: Turn) -> Unseen | None:
     """Say what a log of this format lacks of its prompts; None where the format does not say it."""
-    what = getattr(READERS.get(recording.state.format), "unseen", "")
-    return Unseen(recording.state.format, what, 1, unseen_tokens(turn)) if what else None
+    kind = READERS.get(recording.state.format)
+    what, sealed = getattr(kind, "unseen", ""), getattr(kind, "sealed", "")
+    return Unseen(recording.state.format, what, 1, unseen_tokens(turn), sealed) if what else None
