@@ -10,7 +10,7 @@ import pytest
 import lore
 
 ROOT = Path(lore.__file__).parent
-PURE = ("model", "formats", "fold", "prompt", "prefix", "cache", "check")
+PURE = ("model", "formats", "fold", "prompt", "prefix", "cache", "judge")
 CALLS = frozenset(["open", "print", "input", "exec", "eval", "breakpoint", "__import__"])
 METHODS = frozenset(
     [

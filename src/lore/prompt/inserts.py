@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from operator import attrgetter
-from sys import maxsize
 from typing import NamedTuple
 
 from lore.model.inserts import Insert
@@ -17,6 +16,7 @@ from lore.model.state import Chain
 from lore.model.vector import Vector
 
 _ORDER = attrgetter("order")
+BEHIND_ALL = 2**62  # a place that no entry of a timeline has
 
 
 class Kept(NamedTuple):
@@ -40,7 +40,7 @@ class Ordered:
             same = bisect_left(self._inserts, min(map(_ORDER, (*left.values(), *come))), key=_ORDER)
             behind = [insert for insert in self._inserts[same:] if insert.key not in left]
             self._inserts[same:] = sorted((*behind, *come), key=_ORDER)
-        return Kept(same, self._inserts[same].place if same < len(self._inserts) else maxsize)
+        return Kept(same, self._inserts[same].place if same < len(self._inserts) else BEHIND_ALL)
 
     def since(self, count: int) -> list[Insert]:
         """Return the inserts behind the first `count`."""
