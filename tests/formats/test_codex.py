@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from formats.codex import BASE, Rollout, folded, plain
+from lore.cache.rules import served_by
 from lore.formats.codex import Codex
 from lore.formats.registry import reader_of, recognise
 from lore.judge.policy import Budgets
@@ -302,3 +303,16 @@ def test_a_lone_surrogate_in_a_text_or_in_arguments_is_read():
     session = folded(data)
     assert not session.problems
     assert len(session.state.main().entries) == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "served"),
+    [("openai", ("openai", "")), ("azure", ("openai", "azure")), ("ollama", ("", "")), ("my-proxy", ("openai", ""))],
+)
+def test_who_serves_a_thread_is_told_by_its_provider_where_that_is_known(tmp_path, name, served):
+    data = plain().data().replace(b'"model_provider":"openai"', f'"model_provider":"{name}"'.encode())
+    (tmp_path / "a.jsonl").write_bytes(data)
+    (turn, _) = Options().open(str(tmp_path / "a.jsonl")).turns()
+    assert tuple(served_by(turn)) == served
+    assert turn.model == "gpt-5.4"
+    assert turn.answered_at - turn.at == 3.0

@@ -256,7 +256,7 @@ def _session_started(state: Session, event: e.SessionStarted) -> Step:
         return Step(state, problem(Code.BAD_HEADER, "a second session_started; the first holds"))
     opened = _replace(
         state, id=event.session_id, at=event.at, format=event.origin or state.format, model=event.model,
-        dialect=event.dialect, system=event.system, tools=event.tools, params=event.params,
+        dialect=event.dialect, provider=event.provider, system=event.system, tools=event.tools, params=event.params,
         attachments=event.attachments, started=True,
     )  # fmt: skip
     chain = _replace(  # events may have come before the header

@@ -200,6 +200,7 @@ class Codex(TranscriptLines[CodexMemory]):
                     system=NULL if base is None else base.text,
                     tools=meta.dynamic_tools or None,
                     parent_session_id=parent,
+                    provider=made.provider_named(meta.model_provider),
                 )  # fmt: skip
             )
         elif meta.id != memory.thread:  # a fork's copy of the log that it was forked from

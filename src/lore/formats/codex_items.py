@@ -33,6 +33,7 @@ from lore.model.items import (
     is_blank,
 )
 from lore.model.jsonslice import array, is_json, table
+from lore.model.providers import named_provider
 from lore.model.state import Sign, bounded
 
 # What stands for itself in a history, with the members that are sent again.
@@ -50,6 +51,7 @@ _CALLS = {
     "local_shell_call": "local_shell",
     "tool_search_call": "tool_search",
 }
+_LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
 OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output"))
 MADE = frozenset((*_MEMBERS, *_CALLS))  # by the model, as its messages are
 NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "additional_tools", "configuration_update", "other"))
@@ -222,3 +224,9 @@ def parent_of(source: Raw) -> str | None:
 def is_empty(text: Raw) -> bool:
     """Tell whether a summary says nothing: newer compactions leave it empty."""
     return is_absent(text) or bytes(memoryview(text)[:1]) != b'"' or is_blank(text)
+
+
+def provider_named(name: str | None) -> str | None:
+    """Return who serves a thread, where its name tells: people give their own names to proxies."""
+    known = name is not None and (named_provider(name) or name in _LOCAL)
+    return name if known else None

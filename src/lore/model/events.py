@@ -29,7 +29,10 @@ class Envelope(
 
 
 class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started"):
-    """The header of a log. `origin` names the format that the session was recorded in, where not this one."""
+    """The header of a log. `origin` names the format that the session was recorded in, where not this one.
+
+    `provider` is who served the session, as its client names it.
+    """
 
     session_id: str
     v: int = 1
@@ -43,6 +46,7 @@ class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started")
     user_id: str | None = None
     project_id: str | None = None
     parent_session_id: str | None = None
+    provider: str | None = None
 
 
 class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed"):

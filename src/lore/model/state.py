@@ -285,6 +285,7 @@ class Session(Struct, frozen=True):
     adopted: bool = False
     model: str | None = None
     dialect: str | None = None
+    provider: str | None = None
     system: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL

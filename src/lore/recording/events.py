@@ -22,7 +22,7 @@ from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
 from lore.model.state import Chain, Session
-from lore.model.turn import Basis, Fidelity, Turn, TurnPrompt
+from lore.model.turn import Basis, Call, Fidelity, Turn, TurnPrompt
 from lore.prompt.assemble import Assembler, Unsaid, rated
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
@@ -203,6 +203,8 @@ class EventRecording(Recording):
         assert opened is not None
         turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, opened.at)
         turn.line, turn.byte, turn.signs = read.line, read.byte, opened.signs
+        if session.provider and not session.is_own:
+            turn.call = Call(answered_by=session.provider)
         if not session.is_own and not self.watchful and not self.is_whole(chain):
             own = not is_absent(chain.system) and dialect.name == session.dialect
             fidelity: Fidelity = "structural" if own and self._lacks_tools_alone else "reconstructed"
