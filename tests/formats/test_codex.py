@@ -316,3 +316,30 @@ def test_who_serves_a_thread_is_told_by_its_provider_where_that_is_known(tmp_pat
     assert tuple(served_by(turn)) == served
     assert turn.model == "gpt-5.4"
     assert turn.answered_at - turn.at == 3.0
+
+
+def test_the_copy_of_a_record_in_a_compaction_bills_nothing():
+    made = Rollout().meta().context().user("hi").message("assistant", "a").recorded("resp_1", 100, 0)
+    copy = made.lines[-1]["payload"]
+    made.line("compacted", {"message": "", "replacement_history": [], "latest_token_usage_record": copy})
+    assert turns(made) == [(100, 0, 10)]
+
+
+def test_a_record_behind_what_the_screen_was_told_of_it_bills_once():
+    made = Rollout().meta().context().user("hi").message("assistant", "a").count(100, 0).recorded("resp_1", 100, 0)
+    made.message("assistant", "b").count(200, 96).recorded("resp_2", 200, 96)
+    assert turns(made) == [(100, 0, 10), (104, 96, 10)]
+
+
+def test_what_a_tool_delivered_in_the_models_name_is_no_item():
+    made = plain().message("assistant", "told by a tool")
+    made.lines[-1]["metadata"] = {"delivered_assistant_message": "complete"}
+    assert len(items(made)) == len(items(plain()))
+
+
+def test_an_older_compaction_keeps_the_prompts_and_its_summary():
+    made = plain().line("compacted", {"message": "so far: a file"}).user("go on")
+    found = items(made)
+    assert [item.uuid for item in found[:1]] == ["compaction-9"]
+    assert text_of(bytes(found[0].summary)) == "so far: a file"
+    assert [item.uuid for item in found[1:]] == ["item-3", "item-9"]

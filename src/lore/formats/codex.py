@@ -340,8 +340,11 @@ class Codex(TranscriptLines[CodexMemory]):
     def _record_bill(self, record: records.UsageLine) -> None:
         memory, bill = self._memory, record.payload
         name = bill.response_id or f"line {self._line.number}"
-        if bill.usage is not None and name != memory.recorded:
-            memory.recorded = name
+        if bill.usage is None or name == memory.recorded:
+            return
+        is_copy = memory.recorded is None and not memory.waiting and bill.usage.total_tokens == memory.tokens
+        memory.recorded = name
+        if not is_copy:  # of what the screen was told just before, in the first version that records bills
             self._bill(bill.usage, name, record.timestamp)
 
     def _bill(self, usage: records.Usage, name: str, at: str | None) -> None:
