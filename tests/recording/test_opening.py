@@ -75,7 +75,7 @@ def test_a_stream_tells_which_request_holds_its_answer(tmp_path):
 def test_what_is_no_recording_is_not_recognised(tmp_path, data):
     with pytest.raises(UnrecognisedError) as caught:
         list(recording(tmp_path, data).turns())
-    assert "lore reads: " in caught.value.hint
+    assert "lore formats" in caught.value.hint
 
 
 def test_a_dialect_that_lore_does_not_write_is_a_problem(tmp_path):

@@ -32,7 +32,7 @@ from lore.prompt.dialects import DIALECTS
 from lore.recording import corpus
 from lore.store.registry import GROUP, STORES
 
-HINT_FORMATS = "lore reads: " + ", ".join(READERS) + "; say which with --format"
+HINT_FORMATS = "`lore formats` lists what lore reads; --format NAME reads the file as that"
 KEPT = 20  # problems of each code in each file: a million bad lines must not cost a million records
 SELDOM = (200_000, 50, 1_000)  # thresholds of the garbage collector
 

@@ -10,6 +10,7 @@ import msgspec
 
 from lore.errors import LoreError, Where
 from lore.formats.base import Reader
+from lore.formats.foreign import GENERIC, foreign, looks_like
 from lore.formats.registry import BUILT_IN, READERS, reader_of
 from lore.model.events import MAIN
 from lore.model.state import Change
@@ -65,9 +66,10 @@ class Options:
         growing = opened is not None  # what is being written is judged as it comes
         opened = opened or corpus.open_head(path)
         reader = _reader(opened.head, self.format)
+        if self.format is None and (reader is None or reader.name in GENERIC):
+            _refuse_foreign(path, opened.head)
         if reader is None:
-            what = "is empty" if not opened.head.strip() else "is no recording that lore knows"
-            raise UnrecognisedError(f"{corpus.show(path)} {what}", hint=HINT_FORMATS)
+            raise _unrecognised(path, opened.head)
         dialect = _dialect_named(self.dialect) if self.dialect else None
         problems = problems or Problems()
         if reader.yields == "events":
@@ -88,6 +90,21 @@ class Options:
         for companion in recording.companions:
             self.log(f"{corpus.show(companion)}: a subagent's file of this session, read with it")
         return recording
+
+
+def _refuse_foreign(path: str, head: bytes) -> None:
+    """Raise UnrecognisedError for the file of an agent that lore does not read."""
+    found = foreign(head, path)
+    if found is not None:
+        raise UnrecognisedError(f"{corpus.show(path)} is {found.what}: {found.why}", hint=found.hint)
+
+
+def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
+    if not head.strip():
+        return UnrecognisedError(f"{corpus.show(path)} is empty", hint=HINT_FORMATS)
+    what, hint = looks_like(head)
+    shown = f": it is {what}" if what else ""
+    return UnrecognisedError(f"{corpus.show(path)} is no recording that lore knows{shown}", hint=hint or HINT_FORMATS)
 
 
 def kind_of(head: bytes, format: str | None) -> type[Reader] | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from lore.errors import LoreError, Where
+from lore.formats.foreign import SENTENCES
 from lore.judge.base import lasting_chain
 from lore.model.codes import Problem
 from lore.model.mask import mask
@@ -145,15 +146,19 @@ def _verdict(verdict: VerdictResult) -> VerdictResult:
 # What lore says of files in its own words: no content can stand in it but names of files, chains and turns.
 _OWN = re.compile(
     r"(?:cannot (?:read|open) |no recordings? in |nothing matches |there is no |cannot write ).*"
-    r"|.* (?:is not a file|is empty|is no recording that lore knows|holds no request body that lore knows"
+    r"|.* (?:is not a file|is empty|holds no request body that lore knows"
     r"|has no turn \d+.*|holds \d+ turns? and no pair to compare|is no session log)",
     re.DOTALL,
 )
+_UNKNOWN = re.compile(r"(.* is no recording that lore knows)(?:: it is .*)?", re.DOTALL)  # of what its members are
 
 
 def redacted_error(error: LoreError) -> LoreError:
     """Return an error of reading a recording without what it may quote; its place stays."""
-    if _OWN.fullmatch(error.message):
+    unknown = _UNKNOWN.fullmatch(error.message)
+    if unknown is not None:
+        error.message = unknown[1]
+    if unknown is not None or _OWN.fullmatch(error.message) or error.message.endswith(SENTENCES):
         return error
     place = error.where.file if error.where is not None else None
     message = f"{place + ': ' if place else ''}an input could not be judged: {digest(error.message)}"

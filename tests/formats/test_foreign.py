@@ -1,0 +1,126 @@
+"""What files are called that no reader takes."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from lore.formats.foreign import SENTENCES, foreign, looks_like, members, tables
+from lore.model.canonical import encode
+
+
+def database(folder, *statements):
+    path = folder / "made.db"
+    with sqlite3.connect(path) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+    return path.read_bytes()
+
+
+DATABASES = {
+    "a Cursor chat store": ("CREATE TABLE blobs (id TEXT PRIMARY KEY, data BLOB)", "CREATE TABLE meta (key, value)"),
+    "a Cursor state store": ("CREATE TABLE ItemTable (key, value)", "CREATE TABLE cursorDiskKV (key, value)"),
+    "Zed's store of threads": ("CREATE TABLE IF NOT EXISTS threads (id, summary, updated_at, data_type, data BLOB)",),
+    "a Crush session store": (
+        "CREATE TABLE sessions (id, prompt_tokens, completion_tokens, cost, summary_message_id)",
+        "CREATE TABLE messages (id, parts, is_summary_message)",
+    ),
+    "a Goose session store": (
+        "CREATE TABLE sessions (id, input_tokens, accumulated_input_tokens)",
+        "CREATE TABLE messages (message_id, role, content_json)",
+    ),
+    "Copilot CLI's store of usage": ('CREATE TABLE "assistant_usage_events" (id, session_id)',),
+}
+
+
+@pytest.mark.parametrize("what", DATABASES)
+def test_a_store_is_known_by_its_tables(tmp_path, what):
+    found = foreign(database(tmp_path, *DATABASES[what]), "any.db")
+    assert found is not None
+    assert found.what == what
+
+
+FILES = [
+    ("T-1.json", {"v": 3, "id": "T-8d1c", "created": 1, "messages": []}, "an Amp thread"),
+    ("s.jsonl", {"type": "session_start", "id": "x", "title": "t", "cwd": "/w"}, "a Droid session"),
+    ("s.settings.json", {"model": "m", "tokenUsage": {}}, "the settings of a Droid session"),
+    ("updates.jsonl", {"method": "session/update", "params": {"update": {"sessionUpdate": "x"}}}, "Grok Build's log"),
+    ("meta.json", {"session_id": "s", "stats": {"session_prompt_tokens": 1}}, "Mistral Vibe's account"),
+    ("old.jsonl", {"working_dir": "/w", "description": "d", "message_count": 2}, "a Goose session"),
+]
+
+
+@pytest.mark.parametrize(("name", "record", "what"), FILES)
+def test_a_file_is_known_by_its_members(name, record, what):
+    found = foreign(encode(record) + b"\n", name)
+    assert found is not None
+    assert found.what.startswith(what)
+
+
+@pytest.mark.parametrize(
+    ("name", "agent"),
+    [
+        ("/p/.aider.llm.history", "aider"),
+        ("/home/me/.grok/sessions/%2Fw/1/chat_history.jsonl", "grok"),
+        ("C:\\Users\\me\\.factory\\sessions\\-w\\x.jsonl", "droid"),
+        ("/home/me/.codewhale/sessions/a.json", "codewhale"),
+    ],
+)
+def test_a_file_that_shows_less_is_known_by_where_it_lies(name, agent):
+    found = foreign(b"TO LLM 2026-01-01\n", name)
+    assert found is not None
+    assert found.agent == agent
+
+
+# A request that quotes an Amp thread, or has members of the same names further below, is a request.
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"model": "m", "messages": [{"role": "user", "content": '{"v":1,"id":"T-1","created":1}'}]},
+        {"model": "m", "messages": [{"v": 1, "id": "T-1", "created": 1, "role": "user", "content": ""}]},
+        {"model": "m", "metadata": {"method": "x", "params": {}}, "messages": ["sessionUpdate"]},
+    ],
+)
+def test_members_below_the_first_object_are_none_of_it(body):
+    assert foreign(encode(body), "b.json") is None
+
+
+def test_a_database_of_others_is_named_by_its_tables(tmp_path):
+    data = database(tmp_path, "CREATE TABLE one (a)", 'create table "two" (b)')
+    assert foreign(data, "x.db") is None
+    assert tables(data) == ["one", "two"]
+    assert looks_like(data)[0] == "a SQLite database with the tables one, two"
+
+
+@pytest.mark.parametrize(
+    ("head", "what"),
+    [
+        (b'{"a":1}\n{"a":2}\n', "JSON Lines with the members a"),
+        (b'{\n  "a": {"x": [1]},\n  "b": "}"\n}', "a JSON object with the members a, b"),
+        (b"\xef\xbb\xbf [1]", "a JSON array"),
+        (b"hello\n", "text"),
+        (b"\x7fELF\x00\x00", "a binary file"),
+        (b"\x1f\x8b\x08", "a gzip archive"),
+        (b"%PDF-1.7", "a PDF document"),
+        (b"{" + b'"k":1,' * 9, "a JSON object with the members k"),
+        (
+            b"{" + b",".join(b'"k%d":1' % n for n in range(9)),
+            "a JSON object with the members k0, k1, k2, k3, k4, k5, …",
+        ),
+        (b"{{{{[[[", ""),
+        (b"", "text"),
+    ],
+)
+def test_any_other_file_is_called_what_its_beginning_shows(head, what):
+    assert looks_like(head)[0] == what
+
+
+def test_the_beginning_of_an_object_is_enough():
+    assert list(members(b'{"a":{"b":1},"c":"x\\"","d":[{"e":')) == ["a", "c", "d"]
+    assert members(b'x {"a":1}') == {}
+
+
+def test_every_sentence_says_why():
+    assert all(": " in sentence and not sentence.endswith(".") for sentence in SENTENCES)
