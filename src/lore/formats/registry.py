@@ -15,6 +15,7 @@ from lore.formats.inspect_log import InspectArchive, InspectLog
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
 from lore.formats.litellm import ANSWERED, PAYLOAD, Completions, LiteLLM
 from lore.formats.lore_log import AssembledLog, LoreLog
+from lore.formats.mini_swe_agent import MiniSweAgent
 from lore.formats.openfang import OpenFang
 from lore.formats.sidecode import Sidecode
 from lore.formats.telemetry import ClaudeEvents, GenAI
@@ -29,6 +30,7 @@ READERS: dict[str, type[Reader]] = {
     "assembled": AssembledLog,
     "flue": Flue,
     "openfang": OpenFang,
+    "mini-swe-agent": MiniSweAgent,
     "har": Har,
     "vcr": Vcr,
     "claude-tap": ClaudeTap,
@@ -53,6 +55,7 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "flue": (b'"parentId"', b'"leafId"', b'"newEntries"', b'"removedEntryIds"'),
     "codex": (b'"payload"',),
     "openfang": (b'"role"',),
+    "mini-swe-agent": (b'"mini_version"', b'"mini-swe-agent'),
     "har": (b'"entries"',),
     "vcr": (b"interactions",),
     "claude-tap": (b'"packets"',),

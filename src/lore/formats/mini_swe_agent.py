@@ -1,0 +1,230 @@
+"""mini-swe-agent's trajectories (`*.traj.json`): the messages of one run, as they were sent, in one document.
+
+In: `{info{config, model_stats, mini_version}, messages[], trajectory_format}`. Every message but an `exit` was sent to
+the model just so, and every one of the assistant is a request; what the provider answered stands in its `extra` with
+the usage, which counts what was read from a cache as input. Calls are OpenAI's, results messages of the role `tool`; in
+runs without tools commands stand in the text, and what came of them is the next message of the user. A model asked by
+the Responses API leaves its response in place of a message.
+
+The system prompt and the history are in the file; the schema of the tool `bash` is not.
+
+Sources: 31 public trajectories of versions 1 to 2.2 (3,664 requests); mini-swe-agent's source, October 2026.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.formats.bills import billed_of
+from lore.formats.lines import BOM, SPACE, array_at
+from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
+from lore.formats.values import blocks_in, opens, stamp_of, text_in
+from lore.model import events as e
+from lore.model.codes import Code
+from lore.model.items import NULL, AssistantMessage, RawBlock, ThinkingBlock, ToolCall, UserMessage
+from lore.model.jsonslice import is_json, table
+
+_SIGN = re.compile(rb'"mini_version"[ \t\r\n]*:|"trajectory_format"[ \t\r\n]*:[ \t\r\n]*"mini-swe-agent')
+_PATHS = (".messages",)
+
+
+class _Function(Struct, frozen=True):
+    name: str = ""
+    arguments: Raw = Raw(b'"{}"')
+
+
+class _Call(Struct, frozen=True):
+    function: _Function = _Function()
+    id: str = ""
+
+
+class _Response(Struct, frozen=True):
+    id: str = ""
+    model: str = ""
+    created: Raw = NULL
+    usage: Raw = NULL
+
+
+class _Extra(Struct, frozen=True):
+    response: _Response | None = None
+    timestamp: Raw = NULL
+    returncode: Raw = NULL
+    exception_info: Raw = NULL
+
+
+class _Item(Struct, frozen=True):
+    """An item of a response of the Responses API."""
+
+    type: str = ""
+    call_id: str = ""
+    name: str = ""
+    arguments: Raw = NULL
+    content: Raw = NULL
+
+
+class _Message(Struct, frozen=True):
+    """A message, or a response or a result of the Responses API (`object`, `type`)."""
+
+    role: str = ""
+    content: Raw = NULL
+    reasoning_content: Raw = NULL
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str = ""
+    extra: _Extra | None = None
+    timestamp: Raw = NULL
+    object: str = ""
+    type: str = ""
+    output: Raw = NULL
+    call_id: str = ""
+    id: str = ""
+    model: str = ""
+    usage: Raw = NULL
+
+
+class _Config(Struct, frozen=True):
+    model: Raw = NULL
+
+
+class _Info(Struct, frozen=True):
+    config: _Config | None = None
+    mini_version: Raw = NULL
+
+
+class _Head(Struct, frozen=True):
+    info: _Info | None = None
+
+
+class _Memory(TranscriptMemory):
+    """What the reader remembers: what stood before the messages, how many there were, the turns."""
+
+    model: str | None = None
+    client: str = "mini-swe-agent"
+    begun: bool = False
+    messages: int = 0
+    turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
+
+
+_MESSAGE = msgspec.json.Decoder(_Message)
+_ITEMS = msgspec.json.Decoder(list[Raw])
+_ITEM = msgspec.json.Decoder(_Item)
+
+
+class MiniSweAgent(TranscriptDocument[_Memory]):
+    """Reader of mini-swe-agent's trajectories."""
+
+    name: ClassVar[str] = "mini-swe-agent"
+    paths: ClassVar[tuple[str, ...]] = _PATHS
+    memory = _Memory
+    own_tools: ClassVar[bool] = False
+    unseen: ClassVar[str] = "the schema of the tool bash"
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        begin = head.removeprefix(BOM).lstrip(SPACE)
+        return begin[:1] == b"{" and _SIGN.search(head) is not None and array_at(head, _PATHS) >= 0
+
+    def _head(self, data: bytes) -> None:
+        memory = self._memory
+        try:
+            head = msgspec.json.decode(data, type=_Head)
+        except msgspec.DecodeError:
+            return
+        if head.info is not None:
+            version = text_in(head.info.mini_version)
+            memory.client = f"mini-swe-agent {version}".rstrip()
+            memory.model = _model_of(head.info.config)
+
+    def _take(self, data: bytes) -> None:
+        message, memory = _MESSAGE.decode(data), self._memory
+        extra = message.extra or _Extra()
+        at = stamp_of(extra.timestamp) or stamp_of(message.timestamp)
+        first, memory.begun = not memory.begun, True
+        if first:
+            leads = message.role == "system"
+            system = message.content if leads and opens(message.content) in ('"', "[") else NULL
+            dialect = "openai-responses" if message.type or message.object else "openai-chat"
+            self._emit(e.SessionStarted(session_id="", model=memory.model, dialect=dialect, system=system, at=at))
+            memory.turns.model = memory.model
+            if leads:
+                return
+        memory.messages += 1
+        uuid = f"m{memory.messages}"
+        if message.role == "exit":  # how the run ended, which no model was told
+            return
+        if message.role == "assistant":
+            self._answer(message, extra, uuid, at)
+        elif message.object == "response":
+            self._respond(message, extra, uuid, at)
+        elif message.role == "tool" or message.type == "function_call_output":
+            self._result(message, extra, at)
+        elif message.role in ("user", "system", "developer"):
+            memory.turns.asked_at = at
+            self._append(UserMessage(uuid, blocks=blocks_in(message.content)), e.MAIN, at)
+        else:
+            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {message.role[:40]!r}; kept as opaque")
+
+    def _answer(self, message: _Message, extra: _Extra, uuid: str, at: str | None) -> None:
+        response = extra.response or _Response()
+        self._memory.turns.asked_at = self._memory.turns.asked_at or stamp_of(response.created)
+        calls = message.tool_calls or []
+        thinking = (ThinkingBlock(message.reasoning_content),) if opens(message.reasoning_content) == '"' else ()
+        self._begin_turn(at)
+        blocks = (*thinking, *blocks_in(message.content))
+        if blocks:
+            self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid), e.MAIN, at)
+        for number, call in enumerate(calls):
+            self._append(_called(f"{uuid}.{number}", call.id, call.function, uuid), e.MAIN, at)
+        self._end_turn(response, at)
+
+    def _respond(self, message: _Message, extra: _Extra, uuid: str, at: str | None) -> None:
+        """Take a response of the Responses API: its items are what the model said."""
+        self._begin_turn(at)
+        for number, raw in enumerate(_ITEMS.decode(message.output)):
+            item, name = _ITEM.decode(raw), f"{uuid}.{number}"
+            if item.type == "function_call":
+                function = _Function(item.name, item.arguments)
+                self._append(_called(name, item.call_id, function, uuid), e.MAIN, at)
+                continue
+            said = (
+                blocks_in(item.content) if item.type == "message" else (RawBlock(Raw(bytes(raw)), "openai-responses"),)
+            )
+            self._append(AssistantMessage(name, blocks=said, response_id=uuid), e.MAIN, at)
+        self._end_turn(_Response(message.id, message.model, usage=message.usage), at)
+
+    def _begin_turn(self, at: str | None) -> None:
+        self._start_turn(e.MAIN, self._memory.turns, None, at)
+
+    def _end_turn(self, response: _Response, at: str | None) -> None:
+        memory = self._memory
+        usage = billed_of(bytes(response.usage)) if opens(response.usage) == "{" else None
+        usage = None if usage is None else msgspec.structs.replace(usage, client=memory.client)
+        if memory.turns.model is None and response.model:
+            memory.turns.model = response.model
+            self._emit(e.SessionChanged(model=response.model))
+        self._emit(e.TurnCompleted(turn=memory.turns.turn, at=at, usage=usage, response_id=response.id or None))
+
+    def _result(self, message: _Message, extra: _Extra, at: str | None) -> None:
+        self._memory.turns.asked_at = at
+        raised = bool(text_in(extra.exception_info))
+        content = message.output if message.type else message.content
+        output = content if opens(content) == '"' else Raw(b'[{"type":"raw","json":' + bytes(content) + b"}]")
+        name, status = message.call_id or message.tool_call_id, "failed" if raised else "completed"
+        self._emit(e.PatchToolCall(call_id=name, status=status, output=output, at=at))
+
+
+def _model_of(config: _Config | None) -> str | None:
+    named = table(bytes(config.model)) if config is not None else None
+    return text_in((named or {}).get("model_name", b"")) or None
+
+
+def _called(uuid: str, call_id: str, function: _Function, response: str) -> ToolCall:
+    """Make a call; arguments that are no JSON object stand as the text that they are."""
+    given = text_in(function.arguments).encode("utf-8", "surrogatepass")
+    arguments = (
+        Raw(given) if table(given) is not None and is_json(given) else Raw(b'{"arguments":%b}' % function.arguments)
+    )
+    return ToolCall(uuid, call_id, function.name, arguments, response_id=response)

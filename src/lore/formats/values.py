@@ -1,0 +1,92 @@
+"""Values as agents write them, read leniently: texts, times, what a message says.
+
+In: JSON values as they stand in a record. Out: what lore's events hold. Rules: content stays a slice; a value of
+another type says nothing; no function raises but `blocks_in`, where content is neither a text nor a list.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.model.canonical import decode, printable
+from lore.model.items import NULL, Block, RawBlock, TextBlock
+
+_LATEST = 32_503_680_000  # seconds: the year 3000
+_MILLISECONDS = _LATEST  # a larger number counts milliseconds, as JavaScript does
+_TEXTS = frozenset(("text", "input_text", "output_text"))
+
+
+class _Text(Struct, frozen=True):
+    """A block, as far as it says whether it is a text."""
+
+    type: str = ""
+    text: Raw = NULL
+
+
+_LIST = msgspec.json.Decoder(list[Raw])
+_BLOCK = msgspec.json.Decoder(_Text)
+
+
+def opens(raw: Raw | bytes) -> str:
+    """Return the first character of a JSON value: what type it has. Copies nothing."""
+    view = memoryview(raw)
+    return chr(view[0]) if view.nbytes else ""
+
+
+def text_in(raw: Raw | bytes) -> str:
+    """Return a text that can be written again; empty for a value of another type."""
+    if opens(raw) != '"':
+        return ""
+    try:
+        return printable(decode(bytes(raw)))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def count_in(raw: Raw | bytes) -> int | None:
+    """Return a count: a whole number from 0 on; None for anything else."""
+    try:
+        found = decode(bytes(raw))
+    except (ValueError, RecursionError):
+        return None
+    return found if type(found) is int and found >= 0 else None
+
+
+def stamp_of(raw: Raw | bytes) -> str | None:
+    """Return a time as RFC 3339 (UTC, milliseconds), of a number of seconds or milliseconds; a text is one already."""
+    if opens(raw) == '"':
+        return text_in(raw) or None
+    try:
+        found = decode(bytes(raw))
+    except (ValueError, RecursionError):
+        return None
+    if type(found) not in (int, float) or not 0 < found < _LATEST * 1000:
+        return None
+    seconds = found / 1000 if found > _MILLISECONDS else found
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def blocks_in(content: Raw) -> tuple[Block, ...]:
+    """Return what a message says: a text is one block, a list one each; ValueError for any other content."""
+    match opens(content):
+        case '"':
+            return (TextBlock(content),) if memoryview(content).nbytes > len('""') else ()
+        case "[":
+            return tuple([block_in(raw) for raw in _LIST.decode(content)])
+        case "n":
+            return ()
+        case _:
+            raise ValueError("content is neither text nor a list")
+
+
+def block_in(raw: Raw) -> Block:
+    """Return a text block as text, any other as it stands."""
+    try:
+        found = _BLOCK.decode(raw)
+    except msgspec.DecodeError:
+        found = _Text()
+    plain = found.type in _TEXTS and opens(found.text) == '"'
+    return TextBlock(found.text) if plain else RawBlock(Raw(bytes(raw)))

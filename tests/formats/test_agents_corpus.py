@@ -1,0 +1,94 @@
+"""Real recordings of other agents: requests, tokens and calls counted again with plain json; read in parts as whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lore.fold.step import step
+from lore.formats.mini_swe_agent import MiniSweAgent
+from lore.judge.policy import Budgets
+from lore.model import checkpoint
+from lore.model import events as e
+from lore.model.codes import Problem
+from lore.model.items import ToolCall
+from lore.model.state import Session
+from lore.recording.opening import Options
+from lore.run.check import check
+from lore.run.folding import fold
+from lore.testing import everything
+
+CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
+MINI = sorted((CORPUS / "mini-swe-agent").glob("*.json"))
+FIELDS = ("uncached_tokens", "read_tokens", "output_tokens")
+CUTS = 40
+
+pytestmark = pytest.mark.corpus
+ABSENT = pytest.mark.skipif(not MINI, reason="no real recordings beside the project (LORE_CORPUS)")
+
+
+def counted(path):
+    """What a person would count in a trajectory of mini-swe-agent."""
+    messages = json.loads(path.read_bytes())["messages"]
+    bills = [message["extra"]["response"]["usage"] for message in messages if message["role"] == "assistant"]
+    for bill in bills:
+        hit, miss = bill["prompt_cache_hit_tokens"], bill["prompt_cache_miss_tokens"]
+        assert 0 <= hit <= bill["prompt_tokens"] == hit + miss  # inclusive
+    return {
+        "requests": len(bills),
+        "usage": [
+            sum(bill[name] for bill in bills)
+            for name in ("prompt_cache_miss_tokens", "prompt_cache_hit_tokens", "completion_tokens")
+        ],
+        "calls": sorted(call["id"] for message in messages for call in message.get("tool_calls") or []),
+    }
+
+
+@ABSENT
+@pytest.mark.parametrize("path", MINI, ids=lambda path: path.name)
+def test_mini_swe_agent_counts_what_plain_json_counts(path):
+    expected = counted(path)
+    values = [found.value for found in everything(MiniSweAgent(), path.read_bytes())]
+    assert not [value for value in values if isinstance(value, Problem)]
+    bills = [value.usage for value in values if isinstance(value, e.TurnCompleted)]
+    items = [value.item for value in values if isinstance(value, e.Append)]
+    assert {
+        "requests": len(bills),
+        "usage": [sum(getattr(bill, name) for bill in bills) for name in FIELDS],
+        "calls": sorted(item.call_id for item in items if isinstance(item, ToolCall)),
+    } == expected
+    summary = check([str(path)], Budgets(), Options()).result.summary
+    usage = fold(str(path), Options()).result.usage
+    assert (summary.turns, usage.turns, summary.problems) == (expected["requests"], expected["requests"], 0)
+    assert [getattr(usage, name) for name in FIELDS] == expected["usage"]
+
+
+@ABSENT
+@pytest.mark.parametrize("path", MINI, ids=lambda path: path.name)
+def test_read_and_folded_in_parts_it_is_what_it_is_as_a_whole(path):
+    data = path.read_bytes()
+    whole = everything(MiniSweAgent(), data)
+    for cut in range(0, len(data), len(data) // CUTS + 1):
+        reader = MiniSweAgent()
+        first = [*reader.feed(data[:cut])]
+        session = checkpoint.load(checkpoint.dump(folded(Session(), first)))
+        last = everything(MiniSweAgent.restore(reader.state), data[cut:])
+        assert shown([*first, *last]) == shown(whole), cut
+        assert checkpoint.dump(folded(session, last)) == checkpoint.dump(folded(Session(), whole)), cut
+
+
+def folded(session, reads):
+    """The session after these reads."""
+    for found in reads:
+        if not isinstance(found.value, Problem):
+            session, _ = step(session, found.value)
+    return session
+
+
+def shown(reads):
+    """Reads as bytes that can be compared."""
+    return [(msgspec.json.encode(found.value), found.line, found.byte) for found in reads]

@@ -1,0 +1,232 @@
+"""mini-swe-agent's trajectories: messages as they were sent, bills of responses, all that can be wrong with a file."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from formats.agents import codes, events, folded, with_members
+from lore.formats.mini_swe_agent import MiniSweAgent
+from lore.formats.registry import recognise
+from lore.model import events as e
+from lore.model.codes import Code
+from lore.model.items import AssistantMessage, ThinkingBlock, ToolCall, UserMessage
+from lore.model.state import Session
+from lore.testing import ReaderContract
+
+INFO = {"model_stats": {"api_calls": 2}, "config": {"model": {"model_name": "deepseek/deepseek-chat"}}}
+SYSTEM = {"role": "system", "content": "You solve tasks."}
+TASK = {"role": "user", "content": "Mend it — now"}
+
+
+def usage(whole: int, read: int, output: int = 7) -> dict[str, Any]:
+    """What DeepSeek counts."""
+    return {
+        "prompt_tokens": whole, "completion_tokens": output, "total_tokens": whole + output,
+        "prompt_tokens_details": {"cached_tokens": read}, "prompt_cache_hit_tokens": read,
+        "prompt_cache_miss_tokens": whole - read,
+    }  # fmt: skip
+
+
+def answer(number: int, bill: dict[str, Any] | None, *commands: str, **more: Any) -> dict[str, Any]:
+    """A message of the assistant that calls bash."""
+    calls = [
+        {
+            "type": "function",
+            "id": f"c{number}.{at}",
+            "function": {"name": "bash", "arguments": json.dumps({"command": c})},
+        }
+        for at, c in enumerate(commands)
+    ]
+    response = {"id": f"r{number}", "created": 1_700_000_000 + 10 * number, "model": "deepseek-chat", "usage": bill}
+    extra = {"response": response, "timestamp": 1_700_000_003.5 + 10 * number, "cost": 0.1}
+    return {"role": "assistant", "content": f"step {number}", "tool_calls": calls or None, "extra": extra, **more}
+
+
+def result(call: str, output: Any, at: float, **extra: Any) -> dict[str, Any]:
+    """What came of a call."""
+    return {"role": "tool", "tool_call_id": call, "content": output, "extra": {"timestamp": at, **extra}}
+
+
+def trajectory(*messages: Any, **info: Any) -> bytes:
+    """A file, as it is written."""
+    whole = {"info": {**INFO, "mini_version": "2.2.7", **info}, "messages": messages}
+    return json.dumps({**whole, "trajectory_format": "mini-swe-agent-1.1", "instance_id": "x__y-1"}, indent=2).encode()
+
+
+RUN = trajectory(
+    SYSTEM, TASK, answer(1, usage(1000, 0), "ls", "pwd"), result("c1.0", "a\nb", 1_700_000_014.25),
+    result("c1.1", "no", 1_700_000_014.5, exception_info="TimeoutError"), answer(2, usage(1100, 960), "echo done"),
+    {"role": "exit", "content": "the patch", "extra": {"exit_status": "Submitted"}},
+)  # fmt: skip
+TEXT = json.dumps({
+    "info": {"mini_version": "1.14.0", "config": {"model": {"model_name": "gpt-5-mini"}}},
+    "messages": [
+        SYSTEM, {"role": "user", "content": [{"type": "text", "text": "go"}], "timestamp": 1_700_000_000.5},
+        {"role": "assistant", "content": "```bash\nls\n```", "timestamp": 1_700_000_002.0,
+         "extra": {"response": {"id": "q", "usage": {"prompt_tokens": 50, "completion_tokens": 4}}}},
+        {"role": "user", "content": "<output>a</output>", "timestamp": 1_700_000_003.0},
+    ],
+    "trajectory_format": "mini-swe-agent-1",
+}).encode()  # fmt: skip
+RESPONSES = trajectory(
+    SYSTEM, TASK,
+    {"object": "response", "id": "resp_1", "model": "gpt-5-mini", "output": [
+        {"type": "reasoning", "encrypted_content": "eA==", "summary": []},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look"}]},
+        {"type": "function_call", "call_id": "f1", "name": "bash", "arguments": '{"command":"ls"}'},
+     ], "usage": {"input_tokens": 90, "input_tokens_details": {"cached_tokens": 64}, "output_tokens": 9},
+     "extra": {"timestamp": 1_700_000_001.0}},
+    {"type": "function_call_output", "call_id": "f1", "output": "a", "extra": {"timestamp": 1_700_000_002.0}},
+)  # fmt: skip
+
+
+class TestContract(ReaderContract):
+    """The suite that every reader passes."""
+
+    reader = MiniSweAgent
+    samples = (RUN, TEXT, RESPONSES)
+
+
+def read(data: bytes) -> list[e.Event]:
+    """The events of a file."""
+    return events(MiniSweAgent, data)
+
+
+def session(data: bytes) -> Session:
+    """The session at the end of a file."""
+    return folded(MiniSweAgent, data)
+
+
+@pytest.mark.parametrize("sample", TestContract.samples)
+def test_the_registry_knows_it(sample):
+    assert recognise(sample) is MiniSweAgent
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        b'{"messages":[{"role":"user","content":"mini-swe-agent"}]}',
+        b'{"info":{"mini_version":"2"}}',
+        b'["mini_version"]',
+    ],
+)
+def test_what_is_none_is_not_taken_for_one(other):
+    assert recognise(other) is not MiniSweAgent
+
+
+def test_messages_are_the_prompt_and_each_of_the_assistant_is_a_request():
+    state = session(RUN)
+    kinds = [type(entry.item) for entry in state.main().entries]
+    assert kinds == [UserMessage, AssistantMessage, ToolCall, ToolCall, AssistantMessage, ToolCall]
+    assert bytes(state.main().system) == b'"You solve tasks."'
+    assert (state.main().model, state.dialect) == ("deepseek/deepseek-chat", "openai-chat")
+    first, second = (found for found in read(RUN) if isinstance(found, e.TurnStarted))
+    assert (first.turn, first.at) == (1, "2023-11-14T22:13:30.000Z")  # when the provider took it: the task has no time
+    assert (second.turn, second.at) == (2, "2023-11-14T22:13:34.500Z")  # when the last result was there
+
+
+def test_bills_count_what_was_read_apart():
+    bills = [found.usage for found in read(RUN) if isinstance(found, e.TurnCompleted)]
+    client = "mini-swe-agent 2.2.7"
+    assert bills == [
+        e.Billed(1000, 0, None, 7, client=client),
+        e.Billed(140, 960, None, 7, client=client),
+    ]
+
+
+def test_results_come_to_their_calls():
+    calls = [entry.item for entry in session(RUN).main().entries if isinstance(entry.item, ToolCall)]
+    assert [(call.status, bytes(call.output)) for call in calls] == [
+        ("completed", b'"a\\nb"'), ("failed", b'"no"'), ("running", b"null"),
+    ]  # fmt: skip
+    assert [bytes(call.input) for call in calls] == [
+        b'{"command": "ls"}', b'{"command": "pwd"}', b'{"command": "echo done"}',
+    ]  # fmt: skip
+
+
+def test_a_run_without_tools_says_its_commands_in_texts():
+    state = session(TEXT)
+    assert [type(entry.item) for entry in state.main().entries] == [UserMessage, AssistantMessage, UserMessage]
+    (bill,) = (found.usage for found in read(TEXT) if isinstance(found, e.TurnCompleted))
+    assert bill == e.Billed(50, None, None, 4, client="mini-swe-agent 1.14.0")
+
+
+def test_a_response_of_the_responses_api_is_taken_apart():
+    state = session(RESPONSES)
+    items = [entry.item for entry in state.main().entries]
+    assert [type(item) for item in items] == [UserMessage, AssistantMessage, AssistantMessage, ToolCall]
+    assert b'"reasoning"' in bytes(items[1].blocks[0].json)
+    assert (items[3].call_id, bytes(items[3].output)) == ("f1", b'"a"')
+    (bill,) = (found.usage for found in read(RESPONSES) if isinstance(found, e.TurnCompleted))
+    assert (bill.uncached_tokens, bill.read_tokens) == (26, 64)
+
+
+def test_reasoning_is_thinking():
+    state = session(trajectory(SYSTEM, TASK, answer(1, usage(9, 0), reasoning_content="hm")))
+    said = state.main().entries[1].item
+    assert said.blocks[0] == ThinkingBlock(said.blocks[0].text)
+    assert bytes(said.blocks[0].text) == b'"hm"'
+
+
+def test_a_file_without_a_model_takes_that_of_the_response():
+    data = trajectory(SYSTEM, TASK, answer(1, usage(9, 0)), config=None)
+    assert session(data).main().model == "deepseek-chat"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": 7, "content": "x"}, {"role": "user", "content": {"a": 1}}, {"role": "assistant", "extra": []},
+        {"role": "assistant", "content": "x", "tool_calls": [{"function": {"name": 1}}]}, {"role": "oracle"}, {},
+        {"object": "response", "output": "none"},
+    ],
+)  # fmt: skip
+def test_what_is_malformed_is_kept_and_named(message):
+    data = trajectory(SYSTEM, TASK, message, answer(1, usage(9, 0)))
+    assert len(codes(MiniSweAgent, data)) == 1
+    assert any(isinstance(found, e.OpaqueEvent) for found in read(data))
+    assert sum(isinstance(found, e.TurnCompleted) for found in read(data)) >= 1
+
+
+@pytest.mark.parametrize("bill", [None, [], "many", {}, {"prompt_tokens": "x"}])
+def test_a_bill_that_says_nothing_is_unknown(bill):
+    (found,) = (
+        found for found in read(trajectory(SYSTEM, TASK, answer(1, bill))) if isinstance(found, e.TurnCompleted)
+    )
+    assert found.usage is None
+
+
+def test_a_read_beyond_the_input_is_no_negative_count():
+    data = trajectory(SYSTEM, TASK, answer(1, {**usage(10, 0), "prompt_tokens_details": {"cached_tokens": 64}}))
+    (found,) = (found for found in read(data) if isinstance(found, e.TurnCompleted))
+    assert found.usage is not None
+    assert found.usage.uncached_tokens is not None
+    assert found.usage.uncached_tokens >= 0
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, -1, "x", [], {"a": {}}, 1e300, 10**400], ids=lambda value: str(value)[:9]
+)
+def test_no_value_of_another_type_breaks_the_reader(value):
+    for data in with_members(RUN, value):
+        events(MiniSweAgent, data)
+
+
+def test_a_file_that_ends_early_says_so_and_gives_what_it_has():
+    cut = RUN[: RUN.index(b'"exit"')]
+    assert codes(MiniSweAgent, cut) == [Code.TORN_LAST_LINE]
+    assert sum(isinstance(found, e.TurnCompleted) for found in read(cut)) == 2
+
+
+def test_arguments_that_are_no_object_stay_as_they_were_said():
+    message = answer(1, usage(9, 0), "ls")
+    message["tool_calls"][0]["function"]["arguments"] = "not json"
+    (call,) = (
+        entry.item
+        for entry in session(trajectory(SYSTEM, TASK, message)).main().entries
+        if isinstance(entry.item, ToolCall)
+    )
+    assert json.loads(bytes(call.input)) == {"arguments": "not json"}
