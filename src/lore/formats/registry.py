@@ -8,6 +8,7 @@ from lore.formats.captures import BODY, Cassette, ClaudeTap, Har, Proxy, ProxyLi
 from lore.formats.claude_code import ClaudeCode
 from lore.formats.claude_records import MARKERS
 from lore.formats.codex import Codex
+from lore.formats.copilot import Copilot
 from lore.formats.flue import Flue
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
@@ -27,6 +28,7 @@ READERS: dict[str, type[Reader]] = {
     "lore": LoreLog,
     "claude-code": ClaudeCode,
     "codex": Codex,
+    "copilot": Copilot,
     "assembled": AssembledLog,
     "flue": Flue,
     "openfang": OpenFang,
@@ -54,6 +56,7 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "claude-code": MARKERS,
     "flue": (b'"parentId"', b'"leafId"', b'"newEntries"', b'"removedEntryIds"'),
     "codex": (b'"payload"',),
+    "copilot": (b'"parentId"',),
     "openfang": (b'"role"',),
     "mini-swe-agent": (b'"mini_version"', b'"mini-swe-agent'),
     "har": (b'"entries"',),

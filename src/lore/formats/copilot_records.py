@@ -1,0 +1,334 @@
+"""Lines of GitHub Copilot CLI's `events.jsonl`, decoded as far as a timeline needs them.
+
+In: one line, `{type, data, id, timestamp, parentId, agentId?}`. Out: a record of its type. Rules: a line is decoded
+once, into the struct of the type that its beginning names; content stays raw; what a record holds besides is passed
+over. A wrong type of a field that is read raises ValueError.
+
+Sources: counts over 17 public sessions, versions 0.0.354 to 1.0.74; the event types of `@github/copilot` as public
+readers of them list these, versions up to 1.0.91 (October 2026).
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.model import lenient
+from lore.model.items import NULL
+from lore.model.jsonslice import validated
+
+# Lines that no model sees: what the screen showed, what hooks, permissions and the client's own bookkeeping noted. A
+# skill's text comes as a message of the user's role, a call's name and arguments with the message that made it.
+SILENT = frozenset(
+    (
+        "hook.start", "hook.end", "hook.progress", "tool.execution_start", "tool.execution_partial_result",
+        "tool.execution_progress", "tool.user_requested", "assistant.turn_end", "assistant.intent", "assistant.idle",
+        "assistant.reasoning", "assistant.reasoning_delta", "assistant.message_delta", "assistant.message_start",
+        "assistant.streaming_delta", "assistant.usage", "prompt_cache_break", "permission.requested",
+        "permission.completed", "user_input.requested", "user_input.completed", "elicitation.requested",
+        "elicitation.completed", "external_tool.requested", "external_tool.completed", "command.queued",
+        "command.execute", "command.completed", "commands.changed", "exit_plan_mode.requested",
+        "exit_plan_mode.completed", "auto_mode_switch.requested", "auto_mode_switch.completed", "mcp.oauth_required",
+        "mcp.oauth_completed", "sampling.requested", "sampling.completed", "pending_messages.modified",
+        "session.info", "session.warning", "session.idle", "session.handoff", "session.title_changed",
+        "session.plan_changed", "session.workspace_file_changed", "session.context_changed", "session.usage_info",
+        "session.task_complete", "session.background_tasks_changed", "session.remote_steerable_changed",
+        "session.schedule_created", "session.schedule_cancelled", "session.custom_agents_updated",
+        "session.extensions_loaded", "session.custom_notification", "session.import_legacy", "session.skills_loaded",
+        "session.mcp_servers_loaded", "session.mcp_server_status_changed", "session.tools_updated",
+        "session.binary_asset", "session.autopilot_objective_changed", "subagent.completed", "subagent.failed",
+        "subagent.selected", "subagent.deselected", "capabilities.changed",
+    )
+)  # fmt: skip
+_TYPE = re.compile(rb'"type"[ \t]*:[ \t]*"([a-z_.]{1,48})"')
+_NEAR = 256  # bytes in which a line says its type
+
+
+class Line(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """What every line has; a line of an agent of its own names it."""
+
+    type: str
+    id: str | None = None
+    timestamp: str | None = None
+    agent_id: str | None = None
+
+
+class SilentLine(Line, frozen=True, kw_only=True):
+    """A line of which nothing is needed but that it is there."""
+
+
+class OtherLine(Line, frozen=True, kw_only=True):
+    """A line of a type that nobody knows; Copilot's have data."""
+
+    data: Raw = NULL
+
+
+class Start(Struct, frozen=True, gc=False, rename="camel"):
+    """Who began a session, or goes on with it, with what."""
+
+    session_id: str = ""
+    version: int | str | None = None
+    copilot_version: str = ""
+    start_time: str | None = None
+    selected_model: str | None = None
+    reasoning_effort: str | None = None
+
+
+class StartLine(Line, frozen=True, kw_only=True):
+    """A line that begins a session, or goes on with it."""
+
+    data: Start
+
+
+class Model(Struct, frozen=True, gc=False, rename="camel"):
+    """Another model, or another effort of it."""
+
+    new_model: str | None = None
+    previous_reasoning_effort: str | None = None
+    reasoning_effort: str | None = None
+
+
+class ModelLine(Line, frozen=True, kw_only=True):
+    """A line that changes the model."""
+
+    data: Model
+
+
+class Mode(Struct, frozen=True, gc=False, rename="camel"):
+    """What the agent may do; a mode, or permissions that are on or off."""
+
+    previous_mode: str = ""
+    new_mode: str = ""
+    previous_allow_all_permission_mode: str = ""
+    allow_all_permission_mode: str = ""
+
+
+class ModeLine(Line, frozen=True, kw_only=True):
+    """A line that changes what the agent may do."""
+
+    data: Mode
+
+
+class Message(Struct, frozen=True, gc=False, rename="camel"):
+    """A message that the model did not make.
+
+    `transformed_content` is what the model sees in place of `content`; `source` names who wrote it, where no user did.
+    """
+
+    content: Raw = NULL
+    transformed_content: Raw = NULL
+    source: str | None = None
+    attachments: Raw = NULL
+
+
+class MessageLine(Line, frozen=True, kw_only=True):
+    """A line that is a message: the system prompt, a user's message, a notification."""
+
+    data: Message
+
+
+class Request(Struct, frozen=True, gc=False, rename="camel"):
+    """A tool call."""
+
+    tool_call_id: str = ""
+    name: str = ""
+    arguments: Raw = NULL
+
+
+class Answer(Struct, frozen=True, gc=False, rename="camel"):
+    """What the model made; `api_call_id` is the provider's name of the response."""
+
+    message_id: str | None = None
+    api_call_id: str | None = None
+    model: str | None = None
+    content: Raw = NULL
+    tool_requests: tuple[Request, ...] | None = None
+    reasoning_text: Raw = NULL
+    reasoning_opaque: Raw = NULL
+    encrypted_content: Raw = NULL
+    output_tokens: int | None = None
+    parent_tool_call_id: str | None = None
+
+
+class AnswerLine(Line, frozen=True, kw_only=True):
+    """A line that is what a model made in one request."""
+
+    data: Answer
+
+
+class Outcome(Struct, frozen=True, gc=False):
+    """What the model is told of a call."""
+
+    content: Raw = NULL
+
+
+class Failure(Struct, frozen=True, gc=False):
+    """Why a call failed."""
+
+    message: Raw = NULL
+
+
+class Result(Struct, frozen=True, gc=False, rename="camel"):
+    """The end of a call."""
+
+    tool_call_id: str = ""
+    success: bool | None = None
+    result: Outcome | None = None
+    error: Failure | None = None
+    parent_tool_call_id: str | None = None
+
+
+class ResultLine(Line, frozen=True, kw_only=True):
+    """A line that ends a call."""
+
+    data: Result
+
+
+class Subagent(Struct, frozen=True, gc=False, rename="camel"):
+    """An agent that a call began."""
+
+    tool_call_id: str = ""
+    model: str | None = None
+
+
+class SubagentLine(Line, frozen=True, kw_only=True):
+    """A line that begins an agent."""
+
+    data: Subagent
+
+
+class Usage(Struct, frozen=True, gc=False, rename="camel"):
+    """Counts of tokens: input includes what was read from a cache or written to one."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    duration: int | float | None = None
+    model: str | None = None
+
+
+class Compaction(Struct, frozen=True, gc=False, rename="camel"):
+    """A compaction, begun or done: what it sums up, and what its own request was billed."""
+
+    success: bool | None = None
+    pre_compaction_tokens: int | None = None
+    post_compaction_tokens: int | None = None
+    summary_content: Raw = NULL
+    compaction_tokens_used: Usage | None = None
+    request_id: str | None = None
+
+
+class CompactionLine(Line, frozen=True, kw_only=True):
+    """A line that begins a compaction, or ends it."""
+
+    data: Compaction
+
+
+class Rewind(Struct, frozen=True, gc=False, rename="camel"):
+    """Where a session was taken back to: this event and all behind it are gone."""
+
+    up_to_event_id: str = ""
+
+
+class RewindLine(Line, frozen=True, kw_only=True):
+    """A line that takes events back."""
+
+    data: Rewind
+
+
+class CacheState(Struct, frozen=True, gc=False, rename="camel"):
+    """How long what a model wrote to its cache lives, as the client reckons."""
+
+    model_id: str = ""
+    cache_ttl_seconds: int | float | None = None
+
+
+class Checkpoint(Struct, frozen=True, gc=False, rename="camel"):
+    """What the client notes when a session goes idle; what it knows of prompts by hash stays raw."""
+
+    model_cache_state: tuple[CacheState, ...] | None = None
+    prompt_cache_break_state: Raw = NULL
+
+
+class CheckpointLine(Line, frozen=True, kw_only=True):
+    """A line that notes usage as a session goes idle."""
+
+    data: Checkpoint
+
+
+class Requests(Struct, frozen=True, gc=False):
+    """How many requests a model answered."""
+
+    count: int | None = None
+
+
+class Metrics(Struct, frozen=True, gc=False):
+    """What a model answered and was billed, since the session began or was resumed."""
+
+    requests: Requests | None = None
+    usage: Usage | None = None
+
+
+class Shutdown(Struct, frozen=True, gc=False, rename="camel"):
+    """What a client sums up at its end."""
+
+    model_metrics: dict[str, Metrics] | None = None
+
+
+class ShutdownLine(Line, frozen=True, kw_only=True):
+    """A line that ends a client's run."""
+
+    data: Shutdown
+
+
+KINDS: dict[str, type[Line]] = {
+    "session.start": StartLine,
+    "session.resume": StartLine,
+    "session.model_change": ModelLine,
+    "session.mode_changed": ModeLine,
+    "session.permissions_changed": ModeLine,
+    "session.compaction_start": CompactionLine,
+    "session.compaction_complete": CompactionLine,
+    "session.context_cleared": OtherLine,
+    "session.truncation": OtherLine,
+    "session.snapshot_rewind": RewindLine,
+    "session.usage_checkpoint": CheckpointLine,
+    "session.shutdown": ShutdownLine,
+    "session.error": OtherLine,
+    "abort": OtherLine,
+    "system.message": MessageLine,
+    "system.notification": MessageLine,
+    "user.message": MessageLine,
+    "skill.invoked": OtherLine,
+    "assistant.turn_start": SilentLine,
+    "assistant.message": AnswerLine,
+    "tool.execution_complete": ResultLine,
+    "subagent.started": SubagentLine,
+    **dict.fromkeys(SILENT, SilentLine),
+}
+_DECODERS: dict[type[Line], msgspec.json.Decoder[Line]] = {
+    kind: msgspec.json.Decoder(kind) for kind in {*KINDS.values(), OtherLine}
+}
+_BY_NAME = {name.encode(): (name, _DECODERS[kind]) for name, kind in KINDS.items()}
+_ANY: tuple[str, msgspec.json.Decoder[Line]] = "", _DECODERS[OtherLine]
+
+
+def decode(line: bytes) -> Line:
+    """Decode a line; ValueError where it is none of Copilot's, or a field has the wrong type."""
+    match = _TYPE.search(line, 0, _NEAR)
+    kind, decoder = _BY_NAME.get(match[1], _ANY) if match is not None else _ANY
+    try:
+        record = decoder.decode(line)
+    except ValueError as error:
+        if isinstance(error, msgspec.ValidationError) and kind in SILENT:
+            validated(line)  # whatever it says, it is JSON
+            return SilentLine(type=kind)
+        if isinstance(error, msgspec.ValidationError):
+            raise
+        return lenient.convert(line, KINDS.get(kind, OtherLine))  # lone surrogates
+    if record.type == kind or record.type not in KINDS:
+        return record
+    return lenient.convert(line, KINDS[record.type])  # what its beginning named is the type of something else

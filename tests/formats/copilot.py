@@ -1,0 +1,111 @@
+"""Lines of Copilot CLI's session logs, made for the tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lore.formats.copilot import Copilot
+from lore.model.codes import Problem
+from lore.testing import everything
+from model.making import Fold, dumps
+
+SYSTEM = "You are the GitHub Copilot CLI."
+
+
+class Log:
+    """A log that grows: lines a second apart, each the parent of the next."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+
+    def line(self, kind: str, data: Any, agent: str = "") -> Log:
+        """Any line."""
+        number = len(self.lines) + 1
+        minute, second = divmod(number, 60)
+        parent = f"e{number - 1}" if number > 1 else None
+        own = {"type": kind, "data": data, "id": f"e{number}", "timestamp": f"2026-09-20T10:{minute:02}:{second:02}Z"}
+        self.lines.append({**own, "parentId": parent, **({"agentId": agent} if agent else {})})
+        return self
+
+    def start(self, model: str | None = "claude-sonnet-5", session: str = "s-1", **fields: Any) -> Log:
+        """The line that begins a session."""
+        base = {"sessionId": session, "version": 1, "producer": "copilot-agent", "copilotVersion": "1.0.74"}
+        chosen = {} if model is None else {"selectedModel": model}
+        return self.line("session.start", {**base, "startTime": "2026-09-20T10:00:00Z", **chosen, **fields})
+
+    def system(self, text: str = SYSTEM, agent: str = "") -> Log:
+        """The system prompt."""
+        return self.line("system.message", {"role": "system", "content": text}, agent)
+
+    def user(self, text: str, agent: str = "", **fields: Any) -> Log:
+        """A message of the user's, with what the client put around it."""
+        whole = f"<current_datetime>now</current_datetime>\n\n{text}"
+        return self.line(
+            "user.message", {"content": text, "transformedContent": whole, "attachments": [], **fields}, agent
+        )
+
+    def answer(
+        self, text: str = "", *calls: str, output: int | None = 10, api: str = "", agent: str = "", **fields: Any
+    ) -> Log:
+        """What the model made in one request."""
+        number = len(self.lines) + 1
+        requests = [{"toolCallId": call, "name": "bash", "arguments": {"command": "ls"}} for call in calls]
+        data = {
+            "messageId": f"m{number}",
+            "apiCallId": api or f"msg_{number}",
+            "content": text,
+            "toolRequests": requests,
+        }
+        data |= {"model": "claude-sonnet-5"} | ({} if output is None else {"outputTokens": output})
+        return self.line("assistant.message", {**data, **fields}, agent)
+
+    def result(self, call: str, text: str = "done", agent: str = "", **fields: Any) -> Log:
+        """What came of a call."""
+        self.line("tool.execution_start", {"toolCallId": call, "toolName": "bash", "arguments": {}}, agent)
+        data = {"toolCallId": call, "success": True, "result": {"content": text, "detailedContent": text * 2}}
+        return self.line("tool.execution_complete", {**data, **fields}, agent)
+
+    def compact(self, summary: str = "All of it.", **fields: Any) -> Log:
+        """The end of a compaction, and what it cost."""
+        used = {"inputTokens": 900, "outputTokens": 90, "cacheReadTokens": 100, "cacheWriteTokens": 700, "duration": 5}
+        used["model"] = "claude-sonnet-5"
+        data = {"success": True, "preCompactionTokens": 800, "summaryContent": summary, "compactionTokensUsed": used}
+        return self.line("session.compaction_complete", {**data, **fields})
+
+    def shutdown(self, **models: Any) -> Log:
+        """The sums of a client that ends: requests, input, read, written, output by model."""
+        metrics = {}
+        for model, (count, whole, read, written, output) in models.items():
+            usage = {"inputTokens": whole, "outputTokens": output, "cacheReadTokens": read, "cacheWriteTokens": written}
+            metrics[model.replace("_", "-")] = {"requests": {"count": count, "cost": 1}, "usage": usage}
+        return self.line("session.shutdown", {"shutdownType": "routine", "modelMetrics": metrics})
+
+    def data(self) -> bytes:
+        """The file."""
+        return b"".join(dumps(line) + b"\n" for line in self.lines)
+
+    def read(self) -> list[Any]:
+        """What the reader finds."""
+        return [read.value for read in everything(Copilot(), self.data())]
+
+    def folded(self) -> Fold:
+        """The session that the lines fold to, the reader's problems among the fold's."""
+        return folded(self.data())
+
+
+def folded(data: bytes) -> Fold:
+    """The session that a file folds to."""
+    made = Fold()
+    for read in everything(Copilot(), data):
+        if isinstance(read.value, Problem):
+            made.problems.append(read.value)
+        else:
+            made.take(read.value)
+    return made
+
+
+def plain() -> Log:
+    """A session of two requests: a call, and an answer."""
+    made = Log().start().system().user("what is here?").line("assistant.turn_start", {"turnId": "0"})
+    made.answer("I look.", "c1", reasoningText="Hm.", reasoningOpaque="c2ln").result("c1")
+    return made.line("assistant.turn_end", {"turnId": "0"}).answer("a file", output=7)

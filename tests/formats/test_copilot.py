@@ -1,0 +1,226 @@
+"""The reader of Copilot CLI's logs: requests, system prompts, subagents, compactions, sums, damage."""
+
+from __future__ import annotations
+
+import pytest
+
+from formats.copilot import SYSTEM, Log, folded, plain
+from lore.formats.copilot import Copilot
+from lore.formats.registry import recognise
+from lore.model import events as e
+from lore.model.canonical import text_of
+from lore.model.items import AssistantMessage, CompactDivider, ThinkingBlock, ToolCall, UserMessage
+from lore.testing import ReaderContract
+
+
+def ends(made):
+    """How the requests of a session ended."""
+    return [value for value in made.read() if isinstance(value, e.TurnCompleted)]
+
+
+def items(made, chain="main"):
+    """The items of a chain's timeline."""
+    return [entry.item for entry in made.folded().state.chain(chain).entries]
+
+
+def busy() -> Log:
+    """All that happens in one session: subagents, a compaction, a rewind, a resume, sums."""
+    made = plain().line("session.usage_checkpoint", {"totalNanoAiu": 1, "modelCacheState": []}).system()
+    made.user("go on", source="user").answer("", "c2", "c3").result("c2", success=False, error={"message": "no"})
+    made.line("subagent.started", {"toolCallId": "c3", "agentName": "car", "model": "claude-opus-5"}, "c3")
+    made.user("look", "c3", source="agent-s-1").answer("", "d1", agent="c3", model="claude-opus-5").result(
+        "d1", agent="c3"
+    )
+    made.answer("seen", agent="c3", model="claude-opus-5").result("c3", "seen")
+    made.line("session.compaction_start", {"systemTokens": 1}).answer("", "c4").result("c4").compact()
+    made.answer("on").line(
+        "session.model_change", {"newModel": "gpt-5.4", "previousReasoningEffort": "low", "reasoningEffort": "high"}
+    )
+    made.line("session.mode_changed", {"previousMode": "interactive", "newMode": "plan"})
+    made.system(SYSTEM + " Plan.").user("and?").answer("yes", model="gpt-5.4", api="resp_1")
+    made.line("system.notification", {"content": "<n>done</n>", "kind": {"type": "shell_completed"}})
+    made.line("abort", {"reason": "user"}).line("session.truncation", {"messagesRemovedDuringTruncation": 2})
+    made.line("skill.invoked", {"name": "plan", "content": "x"}).shutdown(gpt_5_4=(1, 500, 100, 0, 10))
+    made.line("session.resume", {"selectedModel": "gpt-5.4"}).user("again").answer("ok", model="gpt-5.4")
+    return made.line("session.snapshot_rewind", {"upToEventId": f"e{len(made.lines)}"}).line("odd.kind", {"x": [1]})
+
+
+class TestContract(ReaderContract):
+    reader = Copilot
+    samples = (plain().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"))
+
+
+def test_a_log_is_recognised_by_its_lines():
+    assert recognise(plain().data()) is Copilot
+    assert recognise(b"\xef\xbb\xbf\n" + busy().data()) is Copilot
+    assert recognise(b'{"type":"session.start","data":{},"id":"a"}\n') is None
+    assert recognise(b'{"type":"message","data":{},"id":"a","timestamp":"","parentId":null}\n') is None
+
+
+def test_a_request_is_an_assistants_message_billed_by_its_output():
+    assert [(end.turn, end.usage.output_tokens, end.usage.read_tokens) for end in ends(plain())] == [
+        (1, 10, None),
+        (2, 7, None),
+    ]
+    starts = [value.at for value in plain().read() if isinstance(value, e.TurnStarted)]
+    assert starts == ["2026-09-20T10:00:04Z", "2026-09-20T10:00:07Z"]
+
+
+def test_messages_of_one_api_call_are_one_request():
+    made = plain().user("more").answer("first", api="resp_9", output=3).answer("second", api="resp_9", output=9)
+    assert [(end.turn, end.usage.output_tokens) for end in ends(made)][2:] == [(3, 3), (3, 9)]
+    assert made.folded().state.main().turns == 3
+
+
+def test_the_session_says_its_system_prompt_model_and_items():
+    session = plain().folded().state
+    assert (session.id, session.dialect, session.model) == ("s-1", "anthropic", "claude-sonnet-5")
+    assert text_of(bytes(session.main().system)) == SYSTEM
+    found = items(plain())
+    assert [type(item) for item in found] == [UserMessage, AssistantMessage, ToolCall, AssistantMessage]
+    assert text_of(bytes(found[0].blocks[0].text)) == "<current_datetime>now</current_datetime>\n\nwhat is here?"
+    assert found[1].blocks[0] == ThinkingBlock(found[1].blocks[0].text, "c2ln")
+    assert (found[2].call_id, bytes(found[2].output)) == ("c1", b'"done"')
+
+
+def test_the_model_of_the_header_is_the_one_that_was_chosen_before_the_first_message():
+    made = Log().start(None).line("session.model_change", {"newModel": "gpt-5.4"}).user("hi").answer("ho", model=None)
+    session = made.folded().state
+    assert (session.model, session.dialect) == ("gpt-5.4", "openai-responses")
+    assert Log().start("auto").user("hi").folded().state.model is None
+
+
+def test_a_system_prompt_that_is_written_again_changes_nothing_and_another_one_does():
+    again = plain().system().user("x").answer("y").folded().state.main().turn
+    other = plain().system("Another.").user("x").answer("y").folded().state.main().turn
+    assert [change.cause for change in again.since] == []
+    assert [change.detail for change in other.since] == ["system changed"]
+
+
+def test_a_subagent_is_a_chain_of_its_own_without_the_sessions_system_prompt():
+    state = busy().folded().state
+    chain = state.chains["c3"]
+    assert (chain.kind, chain.turns, chain.model) == ("subagent", 2, "claude-opus-5")
+    assert bytes(chain.system) == b"null"
+    assert "d1" not in [item.call_id for item in items(busy()) if isinstance(item, ToolCall)]
+
+
+def test_an_agent_of_older_logs_is_known_by_the_call_that_began_it():
+    made = plain().answer("", "c9").answer("inner", "d9", parentToolCallId="c9").result("d9", parentToolCallId="c9")
+    state = made.folded().state
+    assert (state.main().turns, state.chains["c9"].turns) == (3, 1)
+
+
+def test_an_agent_that_is_called_main_is_not_the_main_chain():
+    state = plain().answer("x", agent="main").folded().state
+    assert (state.main().turns, state.chains["agent-main"].turns) == (2, 1)
+
+
+def test_a_compaction_keeps_what_came_since_it_began_and_is_billed_by_itself():
+    made = plain().line("session.compaction_start", {}).answer("", "c4").result("c4").compact()
+    found = items(made)
+    assert [type(item) for item in found] == [CompactDivider, ToolCall]
+    assert text_of(bytes(found[0].summary)) == "All of it."
+    end = next(end for end in ends(made) if end.chain == "utility-1")
+    assert (end.usage.uncached_tokens, end.usage.read_tokens, end.usage.write_tokens) == (100, 100, 700)
+    assert made.folded().state.chains["utility-1"].kind == "utility"
+
+
+def test_a_compaction_that_failed_prunes_nothing():
+    made = plain().line("session.compaction_start", {}).compact(success=False)
+    assert len(items(made)) == len(items(plain()))
+    assert len(ends(made)) == 3
+
+
+def test_a_history_that_is_cleared_or_rewound_is_gone():
+    cleared = plain().line("session.context_cleared", {}).user("new")
+    assert len(items(cleared)) == 1
+    rewound = plain().line("session.snapshot_rewind", {"upToEventId": "e5"})
+    assert [type(item) for item in items(rewound)] == [UserMessage]
+    assert len(items(plain().line("session.snapshot_rewind", {"upToEventId": "gone"}))) == len(items(plain()))
+
+
+def test_sums_of_one_request_are_its_bill():
+    made = (
+        Log()
+        .start()
+        .system()
+        .user("hi")
+        .answer("ho", output=45)
+        .shutdown(claude_sonnet_5=(1, 15_000, 9_000, 1_000, 45))
+    )
+    state = made.folded().state
+    bill = state.main().last.usage
+    assert (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens) == (5_000, 9_000, 1_000, 45)
+    assert state.main().totals.output_tokens == 45
+
+
+def test_sums_that_contradict_the_log_are_a_problem_once():
+    fewer = plain().shutdown(claude_sonnet_5=(1, 10, 0, 0, 17)).folded().problems
+    other = plain().shutdown(claude_sonnet_5=(2, 10, 0, 0, 18)).folded().problems
+    assert ["one is incomplete" in found.message for found in (*fewer, *other)] == [True, True]
+    assert not plain().shutdown(claude_sonnet_5=(2, 10, 0, 0, 17)).folded().problems
+    assert not plain().shutdown(claude_sonnet_5=(5, 10, 0, 0, 90)).folded().problems  # titles and the like
+
+
+def test_more_cached_than_there_was_input_is_no_negative_count():
+    made = Log().start().user("hi").answer("ho").shutdown(claude_sonnet_5=(1, 100, 90, 20, 10))
+    bill = ends(made)[-1].usage
+    assert isinstance(bill, e.OddBill)
+    assert (bill.uncached_tokens, bill.read_tokens) == (None, 90)
+
+
+def test_signs_stand_before_the_next_request():
+    made = busy().read()
+    signs = [value.name for value in made if isinstance(value, e.Observed)]
+    assert signs == ["effort", "permission-mode", "interrupt", "micro-compaction", "skill", "resume"]
+
+
+def test_whose_a_message_is():
+    made = (
+        plain()
+        .user("a", source="system")
+        .user("b", source="skill-x")
+        .user("c", source="schedule-1")
+        .user("d", source="agent-s")
+    )
+    made.line("system.notification", {"content": "e"})
+    assert [item.source for item in items(made)[4:]] == [
+        "context_injection",
+        "context_injection",
+        "tick",
+        "user",
+        "context_injection",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"assistant.message","data":{"toolRequests":7},"id":"x","timestamp":"t","parentId":null}',
+        b'{"type":"user.message","data":{"content":7},"id":"x","timestamp":"t","parentId":null}',
+        b'{"type":"system.message","data":{},"id":"x","timestamp":"t","parentId":null}',
+        b'{"type":"session.usage_checkpoint","data":[],"id":"x","timestamp":"t","parentId":null}',
+        b'{"type":"session.shutdown","data":{"modelMetrics":[1]},"id":"x","timestamp":"t","parentId":null}',
+        b'{"type":"tool.execution_complete","data":{"toolCallId":[]},"id":"x","timestamp":"t","parentId":null}',
+    ],
+)
+def test_a_line_of_wrong_types_is_opaque_and_a_problem_at_its_place(line):
+    made = folded(plain().data() + line + b"\n" + Log().user("on").data())
+    assert [(found.code, found.line) for found in made.problems] == [("LORE207", 10)]
+    assert made.state.opaque == 1
+
+
+def test_a_line_that_no_model_sees_may_say_anything():
+    assert not folded(plain().data() + b'{"type":"hook.start","data":7,"id":[],"timestamp":{}}\n').problems
+
+
+def test_lone_surrogates_are_read():
+    made = folded(plain().data().replace(b"a file", b"a \\ud83d file"))
+    assert not made.problems
+    assert len(made.state.main().entries) == 4
+
+
+def test_a_line_that_no_model_sees_and_is_cut_is_unreadable():
+    made = folded(plain().data() + b'{"type":"hook.start","id":[],"data":{')
+    assert [found.code for found in made.problems] == ["LORE202"]
