@@ -52,18 +52,18 @@ def session_started(
 
 @strict
 def session_changed(
-    *, model: str | None = None, system: str | Sequence[str] | None = None,
+    *, model: str | None = None, dialect: str | None = None, system: str | Sequence[str] | None = None,
     tools: Sequence[JSON] | Mapping[str, JSON] | None = None, params: Mapping[str, JSON] | None = None,
     **common: Unpack[Common],
 ) -> e.SessionChanged:  # fmt: skip
-    """Return a change of the model, the system prompt, the tools or the parameters, in mid-session.
+    """Return a change of the model, the dialect, the system prompt, the tools or the parameters, in mid-session.
 
     >>> session_changed(model="claude-sonnet-5").model
     'claude-sonnet-5'
     """
     return e.SessionChanged(
-        model=model, system=system_json(system), tools=tools_json(tools), params=optional_json(params, "params"),
-        **common,
+        model=model, dialect=dialect, system=system_json(system), tools=tools_json(tools),
+        params=optional_json(params, "params"), **common,
     )  # fmt: skip
 
 

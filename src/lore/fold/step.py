@@ -280,6 +280,10 @@ def _session_changed(chain: Chain, event: e.SessionChanged) -> Problems:
         moved.append("tools")
     if moved:
         note(chain, Code.SESSION_CHANGED, " and ".join(moved) + " changed")
+    if event.dialect is not None and event.dialect != chain.dialect:
+        if chain.turns:
+            note(chain, Code.SESSION_CHANGED, f"requests have the shape of {event.dialect}")
+        chain.dialect = event.dialect
     if event.model is not None and event.model != chain.model:
         if chain.model is not None:
             note(chain, Code.MODEL_CHANGED, f"model changed from {chain.model} to {event.model}")

@@ -39,7 +39,7 @@ ENTRIES = ("message", "compaction", "branch_summary")
 ROLES = ("user", "assistant", "toolResult")
 _INJECTED = "context_injection"
 _SUMMARY, _BRANCH = "[Context Summary]", "[Branch Summary]"  # how flue opens what it puts into a prompt
-_STOPS = {"toolUse": "tool_use", "stop": "end_turn", "length": "max_tokens"}
+STOPS = {"toolUse": "tool_use", "stop": "end_turn", "length": "max_tokens"}
 # The wire that a message went over, by the beginning of its name -> the dialect of its body.
 _DIALECTS = {
     "anthropic": "anthropic", "openai-completions": "openai-chat", "mistral": "openai-chat", "google": "gemini",
@@ -129,9 +129,7 @@ def _spoken(name: str, message: Members) -> tuple[Item, ...]:
             blocks.append(_block(raw, own))
     if not blocks:
         return tuple(calls)
-    said = AssistantMessage(
-        name, blocks=tuple(blocks), stop_reason=_STOPS.get(stop, stop) or None, response_id=response
-    )
+    said = AssistantMessage(name, blocks=tuple(blocks), stop_reason=STOPS.get(stop, stop) or None, response_id=response)
     return (said, *calls)
 
 
@@ -160,6 +158,11 @@ def _thinking(own: Members) -> Block:
     if own.get("redacted") == b"true" and signature[:1] == b'"':
         return RawBlock(Raw(b'{"type":"redacted_thinking","data":' + signature + b"}"))
     return ThinkingBlock(Raw(own["thinking"]), word(own, "thinkingSignature") or None)
+
+
+def dialect_of(wire: str) -> str | None:
+    """Return the dialect of what went over a wire of this name; None where it is none of lore's."""
+    return next((dialect for begin, dialect in _DIALECTS.items() if wire.startswith(begin)), None)
 
 
 def call_of(own: Members) -> str:
@@ -192,7 +195,6 @@ def answer_of(own: Members) -> Answer:
         bill = None  # a request that failed has zeros where nothing is known
     wire = word(message, "api")
     return Answer(
-        word(message, "model") or None,
-        next((dialect for begin, dialect in _DIALECTS.items() if wire.startswith(begin)), None),
-        bill, word(message, "responseId") or None, stop, word(message, "errorMessage"),
+        word(message, "model") or None, dialect_of(wire), bill, word(message, "responseId") or None, stop,
+        word(message, "errorMessage"),
     )  # fmt: skip

@@ -18,6 +18,7 @@ from lore.formats.litellm import ANSWERED, PAYLOAD, Completions, LiteLLM
 from lore.formats.lore_log import AssembledLog, LoreLog
 from lore.formats.mini_swe_agent import MiniSweAgent
 from lore.formats.openfang import OpenFang
+from lore.formats.pi import Pi
 from lore.formats.sidecode import Sidecode
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.formats.vcr import Vcr
@@ -29,6 +30,7 @@ READERS: dict[str, type[Reader]] = {
     "claude-code": ClaudeCode,
     "codex": Codex,
     "copilot": Copilot,
+    "pi": Pi,
     "assembled": AssembledLog,
     "flue": Flue,
     "openfang": OpenFang,
@@ -57,6 +59,7 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "flue": (b'"parentId"', b'"leafId"', b'"newEntries"', b'"removedEntryIds"'),
     "codex": (b'"payload"',),
     "copilot": (b'"parentId"',),
+    "pi": (b'"session"',),
     "openfang": (b'"role"',),
     "mini-swe-agent": (b'"mini_version"', b'"mini-swe-agent'),
     "har": (b'"entries"',),

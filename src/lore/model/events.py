@@ -50,9 +50,13 @@ class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started")
 
 
 class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed"):
-    """The model, the system prompt, the tools or the parameters changed in mid-session."""
+    """The model, the system prompt, the tools or the parameters changed in mid-session.
+
+    `dialect` is the shape of the requests from here on, in logs of tools that speak to several APIs in one session.
+    """
 
     model: str | None = None
+    dialect: str | None = None
     system: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL

@@ -199,6 +199,7 @@ class Chain(Struct):
 
     Never changed once a session holds it: the fold works on copies (`fold.step`).
 
+    `dialect` is that of its requests where it is not the session's.
     `turn` is the latest request, `last` its end once that has come, `previous` the end of the one before, whose last
     line may come late; `totals` sums all turns, `before` those before the latest. `sent` counts the entries that the
     latest request was made of, `sent_before` those of the one before. `pinned` and `pinned_layers` stand in the system
@@ -215,6 +216,7 @@ class Chain(Struct):
     system: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL
+    dialect: str | None = None
     entries: Vector[Entry] = msgspec.field(default_factory=Vector[Entry])
     groups: int = 0
     turns: int = 0

@@ -181,8 +181,8 @@ class EventRecording(Recording):
             load_plugins()
         return READERS.get(origin, type(self.reader)).clock
 
-    def dialect_for(self, state: Session) -> Dialect:
-        """Return the dialect asked for, else the session's own, else Anthropic's."""
+    def dialect_for(self, state: Session, chain: Chain | None = None) -> Dialect:
+        """Return the dialect asked for, else the chain's, else the session's own, else Anthropic's."""
         if self._template is not None and self._dialect is None:
             from lore.prompt.dialects.template import JinjaTemplate  # noqa: PLC0415 - jinja2 is slow to import
 
@@ -190,12 +190,13 @@ class EventRecording(Recording):
                 self._template.source, now=state.at, file=self._template.file,
                 bos_token=self.rules.bos_token, eos_token=self.rules.eos_token,
             )  # fmt: skip
-        return self._dialect or dialect_named(state.dialect or "") or DIALECTS["anthropic"]
+        own = state.dialect if chain is None or chain.dialect is None else chain.dialect
+        return self._dialect or dialect_named(own or "") or DIALECTS["anthropic"]
 
     def _asked(self, name: str, read: Read) -> Turn:
         """Return the turn that a chain has begun: its prompt where that is lore's own, else what makes it."""
         session, chain = self._folding.session, self._folding.chain(name)
-        dialect = self.dialect_for(session)
+        dialect = self.dialect_for(session, chain)
         assembler = self._assemblers.get(name)
         if assembler is None or assembler.dialect is not dialect:
             assembler = self._assemblers[name] = Assembler(dialect, rules=self.rules)

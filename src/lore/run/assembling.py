@@ -77,9 +77,10 @@ def assemble(name: Name, options: Options) -> Assembly:
     problems = Problems()
     recording = _opened(name, options, problems, subagents=name.chain is not None)
     turn = pick(recording, name).turn
-    dialect = recording.dialect_for(recording.state)
     state = recording.state
+    dialect = recording.dialect_for(state)
     if turn is not None:
+        dialect = DIALECTS.get(turn.dialect) or dialect
         chain = state.chain(turn.chain)
         prompt, omitted, unsaid = turn.prompt, turn.omitted, turn.unsaid
     else:

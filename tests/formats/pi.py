@@ -1,0 +1,142 @@
+"""Lines of pi's sessions, made for the tests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lore.formats.pi import Pi
+from lore.model.codes import Problem
+from lore.testing import everything
+from model.making import Fold, dumps
+
+START = 1_775_635_200_000  # 2026-04-08T08:00:00Z, in ms
+
+
+class Pages:
+    """A session that grows: entries a second apart, each behind the one before it."""
+
+    def __init__(self, version: int = 3, **fields: Any) -> None:
+        self.version = version
+        self.lines: list[dict[str, Any]] = []
+        self.leaf: str | None = None
+        self.number = 0
+        more = {"version": version} if version > 1 else {}
+        self.raw({"type": "session", **more, "id": "s-1", "timestamp": self.at, "cwd": "/w", **fields})
+
+    @property
+    def at(self) -> str:
+        """The time of the next line."""
+        minute, second = divmod(self.number, 60)
+        return f"2026-04-08T08:{minute:02}:{second:02}.000Z"
+
+    def raw(self, line: dict[str, Any]) -> Pages:
+        """Any line."""
+        self.lines.append(line)
+        self.number += 1
+        return self
+
+    def entry(self, kind: str, **fields: Any) -> Pages:
+        """An entry behind the leaf."""
+        line: dict[str, Any] = {"type": kind}
+        if self.version > 1:
+            name = f"{self.number:08x}"
+            line |= {"id": name, "parentId": self.leaf}
+            self.leaf = name
+        return self.raw({**line, "timestamp": self.at, **fields})
+
+    def message(self, role: str, content: Any, **fields: Any) -> Pages:
+        """A message."""
+        own = {"role": role, "content": content, "timestamp": START + self.number * 1000, **fields}
+        return self.entry("message", message=own)
+
+    def user(self, text: str) -> Pages:
+        """A prompt of the user's."""
+        return self.message("user", [{"type": "text", "text": text}])
+
+    def answer(self, *blocks: Any, bill: tuple[int, int, int, int] = (10, 0, 100, 5), **fields: Any) -> Pages:
+        """A response; the bill is what was not read, what was read, what was written, and the output."""
+        uncached, read, write, output = bill
+        usage = {"input": uncached, "output": output, "cacheRead": read, "cacheWrite": write}
+        usage |= {"totalTokens": sum(bill), "cost": {"total": 0.1}}
+        content = [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
+        base = {"api": "anthropic-messages", "provider": "anthropic", "model": "claude-opus-4-5", "usage": usage}
+        more = {"stopReason": "stop", "responseId": f"msg_{self.number}"}
+        return self.message("assistant", content, **{**base, **more, **fields})
+
+    def result(self, call_id: str, text: str = "done", **fields: Any) -> Pages:
+        """What came of a call."""
+        content = [{"type": "text", "text": text}]
+        return self.message("toolResult", content, toolCallId=call_id, toolName="bash", **{"isError": False, **fields})
+
+    def go(self, name: str | None) -> Pages:
+        """Go on from an entry."""
+        self.leaf = name
+        return self
+
+    def data(self) -> bytes:
+        """The file."""
+        return b"".join(written(line) + b"\n" for line in self.lines)
+
+    def read(self) -> list[Any]:
+        """What the reader finds."""
+        return [read.value for read in everything(Pi(), self.data())]
+
+    def folded(self) -> Fold:
+        """The session that the lines fold to, the reader's problems among the fold's."""
+        return folded(self.data())
+
+
+def folded(data: bytes) -> Fold:
+    """The session that a file folds to."""
+    made = Fold()
+    for read in everything(Pi(), data):
+        if isinstance(read.value, Problem):
+            made.problems.append(read.value)
+        else:
+            made.take(read.value)
+    return made
+
+
+def written(value: Any) -> bytes:
+    """Compact JSON; lone surrogates as escapes."""
+    try:
+        return dumps(value)
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
+
+
+def call(call_id: str, command: str = "ls") -> dict[str, Any]:
+    """A call of the shell."""
+    return {"type": "toolCall", "id": call_id, "name": "bash", "arguments": {"command": command}}
+
+
+def thought(text: str = "hm", signature: str = "sig") -> dict[str, Any]:
+    """Reasoning."""
+    return {"type": "thinking", "thinking": text, "thinkingSignature": signature}
+
+
+def plain(version: int = 3) -> Pages:
+    """A session of two requests: a call, and an answer."""
+    made = Pages(version).entry("model_change", provider="anthropic", modelId="claude-opus-4-5")
+    made.entry("thinking_level_change", thinkingLevel="medium").user("what is here?")
+    made.answer(thought(), "I look.", call("c1"), bill=(10, 0, 5_000, 20), stopReason="toolUse").result("c1")
+    return made.answer("a file", bill=(12, 5_000, 100, 5))
+
+
+def shown(made: Pages) -> list[tuple[str, str]]:
+    """The timeline: what each item is, and the first words of it."""
+    return [_shown(entry.item) for entry in made.folded().state.main().entries]
+
+
+def _shown(item: Any) -> tuple[str, str]:
+    kind = type(item).__name__
+    if kind == "ToolCall":
+        return kind, bytes(item.output).decode()
+    if kind == "CompactDivider":
+        return kind, bytes(item.summary).decode().split("<summary>\\n")[1].split("\\n")[0]
+    if kind == "OpaqueItem":
+        return kind, ""
+    if item.blocks is None:
+        return kind, bytes(item.text).decode()
+    return kind, " ".join(bytes(block.text).decode() for block in item.blocks if hasattr(block, "text"))

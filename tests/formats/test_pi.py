@@ -1,0 +1,305 @@
+"""The reader of pi's sessions: requests and their bills, the tree, compactions, what is in the prompt."""
+
+from __future__ import annotations
+
+from formats.pi import Pages, call, folded, plain, shown, thought
+from lore.formats.pi import Pi
+from lore.formats.registry import recognise
+from lore.judge.policy import Budgets
+from lore.model import events as e
+from lore.model.canonical import text_of
+from lore.model.items import AssistantMessage, RawBlock, ThinkingBlock, ToolCall
+from lore.recording.opening import Options
+from lore.run.check import check
+from lore.testing import ReaderContract
+
+
+def turns(made):
+    """The bills of a session's requests."""
+    found = [value for value in made.read() if isinstance(value, e.TurnCompleted | e.TurnFailed | e.TurnCanceled)]
+    return [end.usage and (end.usage.uncached_tokens, end.usage.read_tokens, end.usage.write_tokens) for end in found]
+
+
+def names(made):
+    """What came of a session, without its items."""
+    return [type(value).__name__ for value in made.read()]
+
+
+def busy() -> Pages:
+    """All that happens in one session: branches, compactions, other APIs, what is in no prompt, damage."""
+    made = plain().entry("custom", customType="x", data={"a": 1}).entry("label", targetId="00000003", label="l")
+    made.entry("custom_message", customType="x", content="noted", display=True)
+    made.message("bashExecution", None, command="ls", output="a", exitCode=1, cancelled=False, truncated=False)
+    made.message("bashExecution", None, command="id", output="b", exitCode=0, excludeFromContext=True)
+    made.user("go on").answer(call("c2"), stopReason="aborted", bill=(0, 0, 0, 0), errorMessage="by hand")
+    made.user("again").answer(call("c3"), call("c4"), stopReason="toolUse").result("c3").result("c4", isError=True)
+    back = made.leaf
+    made.answer("wrong", model="gpt-5.5", api="openai-codex-responses").go(back)
+    made.entry("branch_summary", fromId="x", summary="tried").user("other").answer("right")
+    made.entry("thinking_level_change", thinkingLevel="high")
+    made.entry("compaction", summary="so far", firstKeptEntryId=back, tokensBefore=9_000)
+    made.user("on").answer(thought(signature='{"id":"rs_1","type":"reasoning","encrypted_content":"x"}'), "yes")
+    made.go("00000003").user("before it").answer("back").entry("session_info", name="n").entry("hologram", x=1)
+    tail = [
+        {"role": "user", "content": "kept"},
+        {"role": "assistant", "content": [call("c9")], "stopReason": "toolUse"},
+    ]
+    tail.append(
+        {"role": "toolResult", "toolCallId": "c9", "content": [{"type": "image", "data": "aa", "mimeType": "i"}]}
+    )
+    made.entry("compaction", summary="all", retainedTail=tail, tokensBefore=1).user("ä \ud83d").answer("end")
+    return made.entry("reset_boundary").user("anew").answer("end", stopReason="error", bill=(1, 2, 3, 4))
+
+
+class TestContract(ReaderContract):
+    reader = Pi
+    samples = (
+        plain().data(),
+        plain(1).data(),
+        busy().data(),
+        busy().data()[:-1],
+        busy().data().replace(b"\n", b"\r\n"),
+    )
+
+
+def test_a_session_is_recognised_by_its_header():
+    assert recognise(plain().data()) is recognise(plain(1).data()) is Pi
+    assert recognise(b'{"type":"title","title":"t"}\n' + busy().data()) is Pi
+    assert recognise(b'{"type":"session","id":1,"cwd":"/"}\n') is not Pi
+    assert recognise(b'{"type":"session.start","data":{}}\n') is not Pi
+
+
+def test_a_message_of_the_assistant_is_a_request_and_its_own_time_is_when_it_went_out():
+    made = plain()
+    assert turns(made) == turns(plain(1)) == [(10, 0, 5_000), (12, 5_000, 100)]
+    first = next(value for value in made.read() if isinstance(value, e.TurnStarted))
+    assert first.at == "2026-04-08T08:00:04.000Z"
+    assert names(made)[:6] == ["SessionStarted", "Append", "SessionChanged", "TurnStarted", "Append", "Append"]
+
+
+def test_items_keep_their_places_in_a_response():
+    made = Pages().user("a").answer("one", call("c1"), "two", call("c2"))
+    assert [kind for kind, _ in shown(made)] == ["UserMessage", *["AssistantMessage", "ToolCall"] * 2]
+
+
+def test_a_session_names_its_parent_by_path_or_id():
+    path = "/h/.pi/agent/sessions/--w--/2026-04-08T07-00-00-000Z_019dc75a-7dc4-752d-b8f7-b9c759a59c4b.jsonl"
+    assert Pages(parentSession=path).read()[0].parent_session_id == "019dc75a-7dc4-752d-b8f7-b9c759a59c4b"
+    assert Pages(parentSession="s-0").read()[0].parent_session_id == "s-0"
+    assert Pages(1, branchedFrom=path).read()[0].parent_session_id == "019dc75a-7dc4-752d-b8f7-b9c759a59c4b"
+
+
+def test_a_fork_copies_requests_that_are_counted_once(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(plain().data())
+    (tmp_path / "b.jsonl").write_bytes(plain().user("more").answer("x").data().replace(b'"s-1"', b'"s-2"'))
+    summary = check([str(tmp_path)], Budgets(), Options()).result.summary
+    assert (summary.turns, summary.copied) == (3, 2)
+
+
+def test_a_fork_of_responses_without_a_name_copies_requests_too(tmp_path):
+    old = plain().data().replace(b"responseId", b"noId")
+    (tmp_path / "a.jsonl").write_bytes(old)
+    (tmp_path / "b.jsonl").write_bytes(old.replace(b'"s-1"', b'"s-2"'))
+    assert check([str(tmp_path)], Budgets(), Options()).result.summary.copied == 2
+
+
+def test_what_was_aborted_is_no_bill_and_in_no_later_prompt():
+    made = plain().user("go").answer("part", call("c2"), stopReason="aborted", bill=(0, 0, 0, 0)).result("c2")
+    assert turns(made)[2] is None
+    assert names(made)[-2:] == ["TurnCanceled", "Observed"]
+    assert shown(made)[-1] == ("UserMessage", '"go"')
+    assert not made.folded().problems
+
+
+def test_a_failed_call_says_so():
+    made = Pages().user("a").answer(call("c1"), stopReason="toolUse").result("c1", "no", isError=True)
+    assert made.folded().state.main().entries[-1].item.status == "failed"
+
+
+def test_what_failed_keeps_what_was_billed_all_the_same():
+    made = plain().answer("part", stopReason="error", bill=(1, 2, 3, 4), errorMessage="overloaded")
+    end = next(value for value in made.read() if isinstance(value, e.TurnFailed))
+    assert (end.error, end.usage.read_tokens) == ("overloaded", 2)
+
+
+def test_a_total_that_is_smaller_than_its_parts_is_an_odd_bill():
+    made = plain()
+    made.lines[-1]["message"]["usage"]["totalTokens"] = 4_000
+    found = [value.usage for value in made.read() if isinstance(value, e.TurnCompleted)]
+    assert isinstance(found[1], e.OddBill)
+    assert found[1].uncached_tokens is None
+
+
+def test_each_answer_names_its_api_and_model():
+    made = plain().user("go").answer("x", api="openai-codex-responses", model="gpt-5.5")
+    changes = [value for value in made.read() if isinstance(value, e.SessionChanged)]
+    assert [(change.model, change.dialect) for change in changes] == [
+        ("claude-opus-4-5", "anthropic"), ("gpt-5.5", "openai-responses"),
+    ]  # fmt: skip
+
+
+def test_turns_have_the_dialect_of_their_answer(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(plain().user("go").answer("x", api="openai-codex-responses", model="gpt-5.5").data())
+    assert [turn.dialect for turn in Options().open(str(path)).turns()] == [
+        "anthropic",
+        "anthropic",
+        "openai-responses",
+    ]
+
+
+def test_reasoning_of_openai_is_an_item_that_says_what_it_is():
+    item = '{"id":"rs_1","summary":[],"encrypted_content":"' + "x" * 400 + '","type":"reasoning"}'
+    made = Pages().user("a").answer(thought(signature=item), "b").answer(thought(), "c")
+    said = [entry.item for entry in made.folded().state.main().entries if isinstance(entry.item, AssistantMessage)]
+    reasoning, signed = said[0].blocks[0], said[1].blocks[0]
+    assert isinstance(reasoning, RawBlock)
+    assert bytes(reasoning.json).startswith(b'{"type":"reasoning","id":"rs_1","summary":[],')
+    assert signed == ThinkingBlock(signed.text, "sig")
+
+
+def test_what_extensions_and_commands_put_in_is_in_the_prompt_and_states_are_not():
+    made = plain().entry("custom", customType="x", data=1).entry("custom_message", customType="x", content="noted")
+    made.message("bashExecution", None, command="ls", output="a", exitCode=2)
+    made.message("bashExecution", None, command="id", output="b", excludeFromContext=True)
+    items = [entry.item for entry in made.folded().state.main().entries][-2:]
+    assert [text_of(bytes(item.text)) for item in items] == [
+        "noted", "Ran `ls`\n```\na\n```\n\nCommand exited with code 2",
+    ]  # fmt: skip
+    assert {item.source for item in items} == {"context_injection"}
+
+
+def test_an_entry_that_goes_on_from_an_earlier_one_takes_back_what_stands_behind_that():
+    made = plain().user("wrong").answer("no")
+    made.go("00000006").user("right").answer("yes")
+    assert [text for _, text in shown(made)][-3:] == ['"a file"', '"right"', '"yes"']
+    assert len(turns(made)) == 4
+    assert not made.folded().problems
+
+
+def test_an_entry_may_go_on_from_a_branch_that_was_left():
+    made = plain().user("one").answer("first")
+    left = made.leaf
+    made.go("00000006").user("two").answer("second").go(left).user("three")
+    assert [text for _, text in shown(made)][-4:] == ['"a file"', '"one"', '"first"', '"three"']
+    assert len(turns(made)) == 4
+
+
+def test_a_branch_from_a_call_takes_its_result_back():
+    made = plain().go("00000004").user("not that")
+    items = made.folded().state.main().entries
+    assert [type(entry.item).__name__ for entry in items][-2:] == ["ToolCall", "UserMessage"]
+    assert [entry.item.status for entry in items if isinstance(entry.item, ToolCall)] == ["running"]
+
+
+def test_a_compaction_keeps_what_stands_from_an_entry_on():
+    made = plain().user("two").answer("b")
+    made.entry("compaction", summary="so far", firstKeptEntryId="00000007", tokensBefore=900).user("three").answer("c")
+    assert shown(made) == [
+        ("CompactDivider", "so far"), ("UserMessage", '"two"'), ("AssistantMessage", '"b"'),
+        ("UserMessage", '"three"'), ("AssistantMessage", '"c"'),
+    ]  # fmt: skip
+    applied = next(value for value in made.read() if isinstance(value, e.CompactApplied))
+    assert (applied.pre_tokens, applied.preserved_uuids) == (900, ("00000007", "00000008"))
+
+
+def test_the_first_version_keeps_by_the_place_in_the_file():
+    made = plain(1).user("two").answer("b").entry("compaction", summary="so far", firstKeptEntryIndex=7, tokensBefore=9)
+    assert [text for _, text in shown(made)] == ["so far", '"two"', '"b"']
+    beyond = plain(1).entry("compaction", summary="so far", firstKeptEntryIndex=70, tokensBefore=9)
+    assert [text for _, text in shown(beyond)] == ["so far"]
+
+
+def test_a_later_compaction_may_keep_what_an_earlier_one_had_dropped():
+    made = plain().user("two").entry("compaction", summary="one", firstKeptEntryId="00000007", tokensBefore=9)
+    made.user("three").entry("compaction", summary="both", firstKeptEntryId="00000006", tokensBefore=9)
+    assert [text for _, text in shown(made)] == ["both", '"a file"', '"two"', '"three"']
+
+
+def test_a_compaction_may_bring_what_it_keeps():
+    tail = [
+        {"role": "user", "content": "kept"},
+        {"role": "assistant", "content": [call("c9")], "stopReason": "toolUse"},
+    ]
+    tail.append({"role": "toolResult", "toolCallId": "c9", "content": [{"type": "text", "text": "r"}]})
+    made = plain().entry("compaction", summary="all", retainedTail=tail, tokensBefore=9).user("on")
+    assert [text for _, text in shown(made)] == ["all", '"kept"', '"r"', '"on"']
+    assert len(turns(made)) == 2
+    made.go("00000007").user("else")
+    assert [text for _, text in shown(made)] == ["all", '"kept"', '"r"', '"else"']
+    made.go("00000006").user("before")
+    assert [text for _, text in shown(made)][-2:] == ['"a file"', '"before"']
+
+
+def test_a_branch_from_before_a_compaction_has_the_whole_history_again():
+    made = plain().user("two").entry("compaction", summary="so far", firstKeptEntryId="00000007", tokensBefore=9)
+    fold = made.user("three").leaf
+    before = plain().user("four")
+    assert shown(made.go("00000006").user("four"))[1:] == shown(before)[1:]
+    assert [text for _, text in shown(made.go(fold).user("five"))] == ["so far", '"two"', '"three"', '"five"']
+    assert not made.folded().problems
+
+
+def test_a_reset_leaves_nothing_of_what_was_before():
+    made = plain().entry("reset_boundary").user("anew")
+    assert shown(made) == [("UserMessage", '"anew"')]
+    assert [text for _, text in shown(made.go("00000006").user("no"))][-2:] == ['"a file"', '"no"']
+
+
+def test_a_change_of_effort_is_seen_where_a_request_was_asked_with_another():
+    made = (
+        plain().entry("thinking_level_change", thinkingLevel="high").entry("thinking_level_change", thinkingLevel="low")
+    )
+    seen = [value for value in made.user("x").answer("y").read() if isinstance(value, e.Observed)]
+    assert [(sign.name, sign.before, sign.after) for sign in seen] == [("effort", "medium", "low")]
+
+
+def test_the_system_prompt_of_a_subagent_is_the_sessions():
+    made = Pages().entry("session_init", systemPrompt="Be brief.", task="t", tools=["read"]).user("a").answer("b")
+    assert text_of(bytes(made.folded().state.main().system)) == "Be brief."
+
+
+def test_damage_is_a_problem_with_a_place_and_the_rest_is_read():
+    data = plain().data().splitlines(keepends=True)
+    hurt = b"".join(
+        [*data[:3], b'{"type":"message","id":"x', b"\n", *data[3:], b'{"type":"message","message":7}\n', b"{"]
+    )
+    made = folded(hurt)
+    assert [problem.line for problem in made.problems] == [4, 9, 10]
+    assert len(made.state.main().entries) == 4
+
+
+def test_a_parent_that_is_not_there_and_an_entry_that_comes_again_are_problems():
+    made = plain().go("nowhere").user("two")
+    again = {**made.lines[-1], "timestamp": "2026-04-08T09:00:00.000Z"}
+    made.raw(again)
+    found = made.folded().problems
+    assert ["is not in the file" in found[0].message, "came before" in found[1].message] == [True, True]
+    assert [text for _, text in shown(made)][-2:] == ['"a file"', '"two"']
+
+
+def test_an_entry_that_is_its_own_parent_follows_the_file():
+    made = plain()
+    made.raw(
+        {
+            "type": "message",
+            "id": "me",
+            "parentId": "me",
+            "timestamp": made.at,
+            "message": {"role": "user", "content": "x"},
+        }
+    )
+    assert shown(made)[-1] == ("UserMessage", '"x"')
+
+
+def test_hostile_lines_never_raise():
+    for value in (None, 1, "x", [], {}, -1, 1e400, "\ud800"):
+        for key in ("id", "parentId", "timestamp", "message", "summary", "firstKeptEntryId", "retainedTail", "type"):
+            made = plain().entry("compaction", summary="s", tokensBefore=9)
+            made.lines[-1][key] = value
+            made.user("x").answer("y")
+            made.folded()
+        for key in ("role", "content", "usage", "stopReason", "timestamp", "api", "model", "responseId"):
+            made = plain()
+            made.lines[-1]["message"][key] = value
+            made.folded()
