@@ -11,6 +11,7 @@ from lore.formats.codex import Codex
 from lore.formats.copilot import Copilot
 from lore.formats.flue import Flue
 from lore.formats.folders import OPENING
+from lore.formats.gemini_cli import GeminiCli, GeminiCliDocument
 from lore.formats.http import is_plain_request
 from lore.formats.inspect_log import InspectArchive, InspectLog
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
@@ -27,6 +28,8 @@ from lore.model.jsonslice import Sliced, table
 READERS: dict[str, type[Reader]] = {
     "sidecode": Sidecode,  # before lore, whose own reader takes any event
     "lore": LoreLog,
+    "gemini-cli": GeminiCli,
+    "gemini-cli-json": GeminiCliDocument,
     "claude-code": ClaudeCode,
     "codex": Codex,
     "copilot": Copilot,
@@ -60,6 +63,8 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "codex": (b'"payload"',),
     "copilot": (b'"parentId"',),
     "pi": (b'"session"',),
+    "gemini-cli": (b'"projectHash"',),
+    "gemini-cli-json": (b'"projectHash"',),
     "openfang": (b'"role"',),
     "mini-swe-agent": (b'"mini_version"', b'"mini-swe-agent'),
     "har": (b'"entries"',),

@@ -54,7 +54,7 @@ class TranscriptMemory(Struct):
     last: tuple[int, int] = (0, 0)
 
 
-class _Emitting(Generic[M]):
+class Emitting(Generic[M]):
     """Events and problems at the place of the record that is being read."""
 
     yields: ClassVar[Yields] = "events"
@@ -132,7 +132,7 @@ class _Emitting(Generic[M]):
         """Emit what was held back for records that did not come."""
 
 
-class TranscriptLines(LineReader, _Emitting[M]):
+class TranscriptLines(LineReader, Emitting[M]):
     """A reader of a log with a record a line."""
 
     yields: ClassVar[Yields] = "events"
@@ -163,7 +163,7 @@ class _DocumentState(Struct, frozen=True):
     own: bytes
 
 
-class TranscriptDocument(_Emitting[M]):
+class TranscriptDocument(Emitting[M]):
     """A reader of one JSON document whose records are the elements of an array at one of `paths`.
 
     What stands in the document before the array (up to 4 MiB) goes to `_head` first; what stands behind it is not read.

@@ -152,7 +152,8 @@ _OWN, _FALLBACK = ANSWERING = ("message", "fallback_message")  # passes that ans
 class Iteration(Counts, frozen=True, gc=False):
     """What another pass of a model within the same response was billed, by the model that it names.
 
-    `kind` is the provider's word: a compaction, an advisor's message, an attempt that another model answered instead.
+    `kind` is the provider's word: a compaction, an advisor's message, an attempt that another model answered instead;
+    thoughts that no later request holds.
     """
 
     kind: str = ""

@@ -136,8 +136,8 @@ def _totals(result: Simulated, out: Console) -> None:
     turns = counted(totals.turns, "turn")
     out.print(line(f"{turns}; predicted: {_counts(totals.predicted)}{of}"))
     out.print(line(f"{'':>{len(turns)}}  billed:    {_counts(totals.billed)}"))
-    if isinstance(totals.other_passes, BilledResult):
-        several = sum(isinstance(turn.other_passes, BilledResult) for turn in result.turns)
+    if _has_input(totals.other_passes):
+        several = sum(_has_input(turn.other_passes) for turn in result.turns)
         passes = f"other passes of {counted(several, 'response')}: {_counts(totals.other_passes)}"
         out.print(line(f"{'':>{len(turns)}}  besides:   {passes}"))
     cost = totals.cost
@@ -158,6 +158,14 @@ def _totals(result: Simulated, out: Console) -> None:
         )
         found = f"{totals.unexplained_tokens:,} tokens in {counted(len(unexplained), 'turn')}{paid}"
         out.print(line((f"unexplained: {found}{f'; ruled out: {most}' if most else ''}", "yellow")))
+
+
+def _has_input(passes: object) -> bool:
+    """Tell whether other passes had any input; thoughts that are billed apart have none."""
+    counts = (
+        (passes.read_tokens, passes.write_tokens, passes.uncached_tokens) if isinstance(passes, BilledResult) else ()
+    )
+    return any(counts)
 
 
 def _counts(found: BilledResult) -> str:

@@ -1,0 +1,263 @@
+"""The reader of Gemini CLI's chats: both envelopes, records written again, rewritten histories, rewinds, bills."""
+
+from __future__ import annotations
+
+import pytest
+
+from formats.gemini import MODEL, Chat, call, folded, old, plain, tokens
+from lore.formats.gemini_cli import GeminiCli, GeminiCliDocument
+from lore.formats.registry import reader_of, recognise
+from lore.model import events as e
+from lore.model.canonical import text_of
+from lore.model.codes import Code
+from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, ToolCall, UserMessage
+from lore.testing import ReaderContract
+
+
+def busy() -> Chat:
+    """All that happens in one chat: a screen's messages, a cancel, a resume, a rewind, another history, pictures."""
+    made = plain().message("info", "i-1", "an update").user("u-2", "go on").model("m-3", "Removing.", tokens(10_400, 0))
+    made.message("info", "i-2", "another").message(
+        "gemini", "m-4", "", model=MODEL, thoughts=[], toolCalls=[call("c-2", None, "executing")]
+    )
+    made.message("gemini", "m-4", "", model=MODEL, thoughts=[], toolCalls=[call("c-2", "removed")])
+    made.model("m-5", "gone", tokens(10_600, 10_000)).set(sessionId="s-1").user("u-3", "no").model("m-6", "well")
+    made.rewind("u-3").message("error", "x-1", "[API Error: quota]").user("u-4", "again")
+    made.model("m-7", "yes", tokens(10_800, 128), toolCalls=[call("c-3", status="cancelled")])
+    made.set(messages=history(made)).user("u-5", "last").model("m-8", "end", tokens(3_000, 0, tool=40))
+    return made.message("user", "u-6", [{"inlineData": {"mimeType": "image/png", "data": "QQ=="}}, "look"])
+
+
+def history(_: Chat) -> list[dict]:
+    """What a compression leaves: a summary, an answer to it, the last of the messages."""
+    at = "2026-04-14T08:30:00.000Z"
+    summary = {
+        "id": "n-1",
+        "timestamp": at,
+        "type": "user",
+        "content": [{"text": "<state_snapshot>x</state_snapshot>"}],
+    }
+    thanks = {"id": "n-2", "timestamp": at, "type": "gemini", "content": [{"text": "Got it."}]}
+    last = {"id": "u-4", "timestamp": at, "type": "user", "content": [{"text": "again"}]}
+    parts = [{"text": "yes"}, {"functionCall": {"id": "c-3", "name": "read_file", "args": {}}}]
+    spoken = {"id": "m-7", "timestamp": at, "type": "gemini", "content": parts, "model": MODEL, "tokens": tokens(9, 0)}
+    error = {"functionResponse": {"id": "c-3", "name": "read_file", "response": {"error": "done"}}}
+    result = {"id": "n-3", "timestamp": at, "type": "user", "content": [error]}
+    return [summary, thanks, last, {**spoken, "toolCalls": [call("c-3", status="cancelled")]}, result]
+
+
+class TestLines(ReaderContract):
+    reader = GeminiCli
+    samples = (plain().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"))
+
+
+class TestDocument(ReaderContract):
+    reader = GeminiCliDocument
+    samples = (old().document(), Chat(kind="subagent").document(), busy().document())
+
+
+def ends(values):
+    """The ends of requests: what was not read, what was, the output."""
+    found = [value for value in values if isinstance(value, e.TurnCompleted)]
+    bills = [value.usage for value in found]
+    return [None if bill is None else (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) for bill in bills]
+
+
+def entries(made):
+    """The items of the main chain."""
+    return [entry.item for entry in made.folded().state.main().entries]
+
+
+def test_chats_are_recognised_by_their_header():
+    assert recognise(plain().data()) is GeminiCli
+    assert recognise(old().document()) is GeminiCliDocument
+    assert isinstance(reader_of(b"\xef\xbb\xbf" + old().document()), GeminiCliDocument)
+    assert recognise(b'{"sessionId":"x","messages":[]}') is not GeminiCliDocument
+    assert recognise(b'{"sessionId":1,"projectHash":"x"}\n') is not GeminiCli
+
+
+def test_both_envelopes_fold_to_the_same_session():
+    lines, document = plain().folded(), old().folded(GeminiCliDocument)
+    assert not lines.problems
+    assert not document.problems
+    assert [entry.item for entry in lines.state.main().entries] == [
+        entry.item for entry in document.state.main().entries
+    ]
+    assert lines.state.main().totals == document.state.main().totals
+
+
+def test_a_message_that_is_written_again_is_one_request_and_its_last_counts_hold():
+    assert ends(plain().read()) == [(10_000, 0, 10), (400, 9_800, 10)]
+
+
+def test_a_turn_starts_before_what_its_response_made_and_after_what_it_answers():
+    assert [type(value).__name__ for value in plain().read()] == [
+        "SessionStarted", "Append", "SessionChanged", "TurnStarted", "Append", "Append", "TurnCompleted", "TurnStarted",
+        "Append", "TurnCompleted",
+    ]  # fmt: skip
+    starts = [value.at for value in plain().read() if isinstance(value, e.TurnStarted)]
+    assert starts == ["2026-04-14T08:00:01.000Z", "2026-04-14T08:00:30.000Z"]
+
+
+def test_text_and_calls_with_their_results_are_items_and_thoughts_are_none():
+    prompt, spoken, called, answer = entries(plain())
+    assert isinstance(prompt, UserMessage)
+    assert [text_of(bytes(block.text)) for block in spoken.blocks] == ["I look."]
+    assert isinstance(answer, AssistantMessage)
+    assert isinstance(called, ToolCall)
+    assert (called.name, bytes(called.input), text_of(bytes(called.output)), called.status) == (
+        "read_file", b'{"file_path":"a.py"}', "done", "completed",
+    )  # fmt: skip
+
+
+def test_calls_noted_behind_a_message_for_the_screen_are_the_responses_before_it():
+    made = plain().model("m-3", "Removing.", tokens(10_400, 0)).message("info", "i-1", "an update")
+    made.message("gemini", "m-4", "", model=MODEL, thoughts=[], tokens=tokens(0, 0, 0, 0), toolCalls=[call("c-2")])
+    made.message("gemini", "m-4", "", model=MODEL, thoughts=[], tokens=tokens(0, 0, 0, 0), toolCalls=[call("c-2")])
+    assert len(ends(made.read())) == 3
+    assert [item.response_id for item in entries(made)[-2:]] == ["m-3", "m-3"]
+    more = made.message("gemini", "m-5", "", model=MODEL, thoughts=[], toolCalls=[call("c-3")])
+    assert ends(more.read())[3:] == [None]  # the one before has called: these are another response's
+
+
+def test_counts_that_are_all_zero_are_unknown():
+    assert ends(plain().model("m-3", "x", tokens(0, 0, 0, 0)).read())[2:] == [None]
+
+
+def test_more_cached_than_all_is_odd_and_never_negative():
+    usage = plain().model("m-3", "x", tokens(10, 128)).read()[-1].usage
+    assert isinstance(usage, e.OddBill)
+    assert (usage.uncached_tokens, usage.read_tokens) == (None, 128)
+
+
+def test_thoughts_and_prompts_of_the_servers_tools_are_billed_beside():
+    usage = plain().model("m-3", "x", tokens(100, 60, tool=40)).read()[-1].usage
+    counts = [(found.uncached_tokens, found.read_tokens, found.output_tokens) for found in usage.passes]
+    assert counts == [(40, 60, 10), (0, 0, 20), (40, 0, 0)]
+    assert [found.kind for found in usage.iterations] == ["thoughts", "tool_use_prompt"]
+
+
+def test_a_rewind_takes_back_a_message_and_all_behind_it():
+    made = plain().user("u-2", "no").model("m-3", "well", tokens(10_400, 0)).rewind("u-2")
+    assert entries(made) == entries(plain())
+    assert len(ends(made.read())) == 3
+    assert not made.folded().problems
+    unknown = plain().rewind("who").folded()
+    assert [problem.code for problem in unknown.problems] == [Code.UNKNOWN_ID]
+    assert not unknown.state.main().entries
+
+
+def test_another_history_replaces_all_before_it_and_bills_nothing_again():
+    made = plain().user("u-4", "again").model("m-7", "yes", tokens(10_800, 128))
+    made.model("m-7", "yes", tokens(10_800, 128), toolCalls=[call("c-3", status="cancelled")])
+    made.set(messages=history(made)).model("m-8", "end", tokens(3_000, 0))
+    session = made.folded()
+    assert not session.problems
+    items = [entry.item for entry in session.state.main().entries]
+    assert isinstance(items[0], CompactDivider)
+    assert [type(item) for item in items[1:]] == [
+        UserMessage, AssistantMessage, UserMessage, AssistantMessage, ToolCall, AssistantMessage,
+    ]  # fmt: skip
+    assert (items[1].source, items[3].source) == ("context_injection", "user")
+    assert (items[5].status, text_of(bytes(items[5].error))) == ("failed", "done")
+    assert len(ends(made.read())) == 4
+
+
+def test_a_history_in_which_a_result_was_cut_keeps_all_else_and_names_the_result():
+    made = plain()
+    parts = [{"text": "I look."}, {"functionCall": {"id": "c-1", "name": "read_file", "args": {"file_path": "a.py"}}}]
+    masked = call("c-1", "<tool_output_masked>")
+    result = {"id": "n-1", "type": "user", "content": masked["result"], "timestamp": made.at()}
+    first = {"id": "u-1", "type": "user", "content": [{"text": "what is here?"}], "timestamp": made.at()}
+    looked = {"id": "m-1", "type": "gemini", "content": parts, "toolCalls": [masked], "model": MODEL}
+    answer = {"id": "m-2", "type": "gemini", "content": [{"text": "a file"}], "model": MODEL, "tokens": tokens(1, 0)}
+    values = made.set(messages=[first, looked, result, answer]).read()
+    assert [type(value).__name__ for value in values[10:]] == ["ToolResultCleared"]
+    assert len(entries(made)) == 4
+    assert b"masked" in bytes(entries(made)[2].output)
+
+
+def test_a_history_in_which_a_text_changed_takes_back_what_stood_from_there_on():
+    made = plain().set(messages=[
+        {"id": "u-1", "type": "user", "content": [{"text": "what is here?"}]},
+        {"id": "m-1", "type": "gemini", "content": [{"text": "I look."}], "toolCalls": [call()]},
+        {"id": "n-1", "type": "user", "content": [{"text": "a hint"}]},
+        {"id": "m-2", "type": "gemini", "content": [{"text": "a file"}]},
+    ])  # fmt: skip
+    assert [type(value).__name__ for value in made.read()[10:]] == ["Remove", "Append", "Append"]
+    assert [type(item) for item in entries(made)] == [
+        UserMessage, AssistantMessage, ToolCall, UserMessage, AssistantMessage,
+    ]  # fmt: skip
+
+
+def test_what_the_screen_was_told_is_a_sign_where_it_tells_of_a_request():
+    made = plain().message("error", "x", "[API Error: quota]").message("info", "y", "Request cancelled.")
+    made.message("warning", "z", "beware").set(sessionId="s-1").set(summary="talk").model("m-3", "x", tokens(9, 0))
+    assert [sign.name for sign in made.folded().state.main().turn.signs] == ["api-error", "interrupt", "resume"]
+
+
+def test_a_subagents_chat_is_a_chain_of_its_own():
+    made = Chat("s-9", kind="subagent").user("u", "look").model("m", "seen", tokens(5, 0))
+    chains = made.folded().state.chains
+    assert [name for name, chain in chains.items() if chain.turns] == ["agent-s-9"]
+
+
+def test_content_of_every_shape_is_read():
+    made = Chat().message("user", "a", "text").message("user", "b", {"text": "part"}).message("user", "c", ["x", "y"])
+    made.message("user", "d", [{"inlineData": {"mimeType": "image/png", "data": "QQ=="}}, {"fileData": {"x": 1}}])
+    items = entries(made)
+    assert [len(item.blocks) for item in items] == [1, 1, 2, 2]
+    assert isinstance(items[3].blocks[0], ImageBlock)
+    assert bytes(items[3].blocks[1].json) == b'{"fileData":{"x":1}}'
+    shapes = (
+        {"output": "a"},
+        {"x": 1},
+        "plain",
+        [{"text": "t"}, {"inlineData": {"mimeType": "image/png", "data": ""}}],
+    )
+    for shape in shapes:
+        result = [{"functionResponse": {"id": "c-9", "response": shape}}] if isinstance(shape, dict) else shape
+        called = Chat().model("m", "x", toolCalls=[{**call("c-9"), "result": result}]).folded().state.main().entries
+        assert len(bytes(called[-1].item.output)) > 2
+
+
+HOSTILE = (
+    {"id": "h", "type": "gemini", "content": 5},
+    {"id": "h", "type": "user", "content": True},
+    {"id": "h", "type": "gemini", "content": "x", "tokens": {"input": "1"}},
+    {"id": "h", "type": "gemini", "content": "x", "toolCalls": [5]},
+    {"id": "h", "type": "of the future", "content": "x"},
+    {"id": 7, "type": "user", "content": "x"},
+    {"$set": {"messages": [7]}},
+    {"$set": {"messages": "x"}},
+    {"$rewindTo": 5},
+    {"x": 1},
+    {"type": "user"},
+)
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=str)
+def test_what_cannot_be_read_is_kept_with_its_place_and_the_rest_is_read(line):
+    made = plain()
+    made.lines.insert(2, line)
+    session = made.folded()
+    assert len(ends(made.read())) == 2
+    assert [problem.line for problem in session.problems] == [4], session.problems
+    assert session.state.opaque == 1
+
+
+def test_a_lone_surrogate_and_a_torn_end_are_read():
+    data = plain().data().replace(b"I look.", rb"I \ud83d look")
+    assert not folded(GeminiCli, data).problems
+    torn = folded(GeminiCli, data[:-40])
+    assert [problem.code for problem in torn.problems] == [Code.TORN_LAST_LINE]
+    torn = folded(GeminiCliDocument, old().document()[:-40])
+    assert [problem.code for problem in torn.problems] == [Code.TORN_LAST_LINE]
+
+
+def test_a_chat_without_its_header_is_read():
+    made = plain()
+    made.lines.insert(0, {"sessionId": "late", "projectHash": "x"})
+    session = folded(GeminiCli, b"\n".join(made.data().split(b"\n")[2:]))
+    assert len(session.state.main().entries) == 4
+    assert not session.problems
