@@ -216,7 +216,11 @@ def taken_out(context: PairContext) -> Cause | None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, evidence, strength="strong")
     if boundary is None and not any(isinstance(entry.item, ToolCall) for entry in right.basis.entries):
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", evidence, strength="strong")
-    return Cause(Code.TOOL_RESULT_REWRITTEN, "messages", evidence, strength="strong")
+    found = Cause(Code.TOOL_RESULT_REWRITTEN, "messages", evidence, strength="strong")
+    # a provider without breakpoints may leave out what it likes: nothing shows that it was the client
+    if seen is None or not seen.implicit or boundary is not None:
+        return found
+    return replace(found, evidence=replace(evidence, unsure=True), strength="weak", override=_OPEN)
 
 
 def _seen(sign: Sign) -> SignSeen | ToolsAnnounced:

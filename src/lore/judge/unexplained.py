@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from lore.cache.bills import DROP, POSITIONS, SOON, cached, gap, met_read, total
 from lore.cache.forecast import Situation
 from lore.judge.signs import SHRANK, dropped_reasoning
-from lore.judge.witnesses import CLIENTS, PairContext, since, started_in_parallel, verdict_evidence
+from lore.judge.witnesses import CLIENTS, PairContext, lives_of, since, started_in_parallel, verdict_evidence
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.evidence import ReadFell, RuledOut
@@ -122,7 +122,8 @@ def _expiry(context: PairContext) -> RuledOut:
     pause = since(context.used or context.left, context.right)
     if pause is None or pause < 0:
         return RuledOut("expiry", None)
-    return RuledOut("expiry", None if context.lives is None else True, seconds=pause, limit=context.lives)
+    lives = lives_of(context)
+    return RuledOut("expiry", None if lives is None else True, seconds=pause, limit=lives)
 
 
 def _starts(context: PairContext) -> Iterator[RuledOut]:

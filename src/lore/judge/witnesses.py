@@ -143,9 +143,15 @@ def other_api(context: PairContext) -> Cause | None:
     return Cause(Code.ENDPOINT_CHANGED, "outside", other, strength="strong")
 
 
+def lives_of(context: PairContext) -> float | None:
+    """Return how many seconds what the left wrote lives: as billed, else by the rules of a cache that bills none."""
+    seen = context.situation
+    return seen.lifetime if context.lives is None and seen is not None and seen.implicit else context.lives
+
+
 def expired(context: PairContext) -> Cause | None:
     """Return that what the left wrote had expired; an entry that the bill shows unread died without any grace."""
-    gone = expiry(context.used or context.left, context.right, context.lives, missed=bool(context.fell))
+    gone = expiry(context.used or context.left, context.right, lives_of(context), missed=bool(context.fell))
     if gone is None or not context.billed:
         return None
     return Cause(Code.CACHE_EXPIRED, "time", Paused(gone.pause, gone.lifetime), strength="strong")

@@ -99,13 +99,15 @@ class HistoryShrank(EvidenceFact, frozen=True):
 class TotalShrank(EvidenceFact, frozen=True):
     """A prompt was billed for fewer tokens than the one before, of which `cached_tokens` stood in the cache.
 
-    `boundary`: the log says that the client cleared results, and not which.
+    `boundary`: the log says that the client cleared results, and not which. `unsure`: it may have been
+    the provider.
     """
 
     tokens_before: int
     tokens_after: int
     cached_tokens: int
     boundary: bool = False
+    unsure: bool = False
 
 
 # What the clock shows

@@ -55,8 +55,9 @@ def _recorded(fact: e.Recorded) -> str:
 def _total_shrank(fact: e.TotalShrank) -> str:
     """Say that a prompt shrank: the client took something out."""
     what = "the log says that results were cleared, and not which" if fact.boundary else "the log does not say what"
+    who = "the client or the provider" if fact.unsure else "the client"
     return (
-        f"the whole prompt went from {fact.tokens_before:,} to {fact.tokens_after:,} tokens: the client took something "
+        f"the whole prompt went from {fact.tokens_before:,} to {fact.tokens_after:,} tokens: {who} took something "
         f"out of it, and {what}; {fact.cached_tokens:,} tokens stood in the cache"
     )
 

@@ -1,0 +1,56 @@
+"""Verdicts about session logs of providers whose caches take no breakpoints."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from cli.running import lore
+
+BEGIN = datetime(2026, 5, 1, 9, tzinfo=UTC)
+
+
+def log(tmp_path, bills):
+    """A session log of another program: `bills` are (seconds since the begin, whole prompt, read)."""
+
+    def at(seconds):
+        return (BEGIN + timedelta(seconds=seconds)).isoformat()
+
+    records = [{"kind": "session_started", "session_id": "s", "origin": "codex", "model": "gpt-5.4",
+                "dialect": "openai-responses", "at": at(0)},
+               {"kind": "append", "item": {"type": "user_message", "uuid": "u", "text": "Why?"}}]  # fmt: skip
+    for turn, (seconds, whole, read) in enumerate(bills, 1):
+        call = {"type": "tool_call", "uuid": f"c{turn}", "call_id": f"c{turn}", "name": "shell", "input": {},
+                "status": "completed", "output": "line " * 800, "response_id": f"r{turn}"}  # fmt: skip
+        usage = {"uncached_tokens": whole - read, "read_tokens": read, "output_tokens": 90}
+        records += [{"kind": "turn_started", "turn": turn, "at": at(seconds)}, {"kind": "append", "item": call},
+                    {"kind": "turn_completed", "turn": turn, "at": at(seconds + 5), "usage": usage,
+                     "response_id": f"r{turn}"}]  # fmt: skip
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    return path
+
+
+def found(path):
+    (finding,) = json.loads(lore("check", str(path), "--json").out)["findings"]
+    return finding
+
+
+def test_a_pause_longer_than_the_rules_say_is_an_expiry(tmp_path):
+    """Eight hours between two turns were shown as a miss of the server's, their lifetime as not recorded."""
+    finding = found(log(tmp_path, [(0, 20_000, 9_600), (30, 21_000, 19_968), (9_000, 22_000, 9_600)]))
+    assert (finding["code"], finding["evidence"]["lifetime"]) == ("LORE128", 600.0)
+
+
+def test_a_miss_within_the_lifetime_is_the_servers_and_its_clock_is_shown(tmp_path):
+    finding = found(log(tmp_path, [(0, 20_000, 9_600), (30, 21_000, 19_968), (60, 22_000, 9_600)]))
+    assert (finding["code"], finding["kind"]) == ("LORE130", "unattributable")
+    expiry = next(reason for reason in finding["ruled_out"] if reason["reason"] == "expiry")
+    assert (expiry["out"], expiry["limit"]) == (True, 600.0)
+
+
+def test_a_prompt_that_shrank_by_itself_is_no_waste_of_the_client(tmp_path):
+    """Two requests of one turn lost 4,456 tokens in between; nothing shows that it was the client."""
+    finding = found(log(tmp_path, [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 26_000, 9_600)]))
+    assert (finding["code"], finding["kind"], finding["strength"]) == ("LORE117", "unattributable", "weak")
+    assert "the client or the provider took something out" in finding["message"]
