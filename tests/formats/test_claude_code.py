@@ -290,7 +290,7 @@ def test_a_boundary_and_its_summary_are_one_compaction():
     fold = folded(*COMPACTED)
     divider = fold.item(0)
     assert isinstance(divider, CompactDivider)
-    assert (divider.uuid, divider.trigger, divider.pre_tokens, divider.pruned) == ("b1", "overflow", 900, 5)
+    assert (divider.uuid, divider.trigger, divider.pre_tokens, divider.pruned) == ("b1", "auto", 900, 5)
     assert bytes(divider.summary) == b'"This session is being continued"'
     assert fold.uuids == ["b1", "u5", "a5"]
     assert fold.problems == []
