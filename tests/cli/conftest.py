@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import pytest
 
+from lore.recording.agents import AGENTS
+
 
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("NO_COLOR", "FORCE_COLOR", "LORE_DEBUG", "COLUMNS", "CLAUDE_CONFIG_DIR", "GITHUB_STEP_SUMMARY"):
+    agents = {
+        path[1:].partition("/")[0] for agent in AGENTS for logs in agent.logs for path in logs.paths if path[0] == "$"
+    }
+    for name in (
+        *agents,
+        "XDG_DATA_HOME",
+        "XDG_CONFIG_HOME",
+        "NO_COLOR",
+        "FORCE_COLOR",
+        "LORE_DEBUG",
+        "COLUMNS",
+        "CLAUDE_CONFIG_DIR",
+        "GITHUB_STEP_SUMMARY",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return tmp_path

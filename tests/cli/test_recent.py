@@ -9,8 +9,10 @@ import pytest
 
 from cli.running import lore, put, session
 from formats.claude import answered, asked, text
+from formats.codex import Rollout
 from lore.errors import LoreError
-from lore.recording.recent import project_name, since, whereabouts
+from lore.recording.agents import Surroundings, project_name
+from lore.recording.recent import since, whereabouts
 
 NOW = 1_800_000_000.0
 DAY = 86_400
@@ -19,6 +21,10 @@ DAY = 86_400
 def claude(name, session_id="s"):
     lines = [asked("u1", "hello"), answered("a1", "msg_1", text("yes"), "u1")]
     return put(name, *[{**line, "sessionId": session_id} for line in lines])
+
+
+def rollout():
+    return Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
 
 
 def aged(name, days):
@@ -39,8 +45,7 @@ def test_the_project_of_the_folder_comes_first(empty_folder):
     claude(str(own / "b.jsonl"))
     ran = lore("check", "--json")
     assert (ran.code, ran.json["summary"]["files"]) == (0, 1)
-    assert "no path is given: looked in " in ran.err
-    assert str(own) in ran.err
+    assert ran.err.rstrip() == f"no path is given: judging {os.path.abspath(own)}"
 
 
 def test_all_projects_come_before_the_folder_itself():
@@ -75,14 +80,33 @@ def test_where_nothing_is_found_it_says_where_it_looked(args):
     assert ", .; name a file or folder" in hint
 
 
-def test_a_project_is_named_by_its_path():
-    assert project_name("/home/me/my_app v1.2") == "-home-me-my-app-v1-2"
-    assert project_name("/home/mü/🙂") == "-home-m----"
+def test_nothing_but_the_surroundings_that_are_given_is_looked_at(tmp_path):
+    found = whereabouts(Surroundings({}, "", "linux", str(tmp_path)))
+    assert (found.looked, found.paths) == ((".",), ())
 
 
-def test_nothing_but_the_environment_that_is_given_is_looked_at(tmp_path):
-    found = whereabouts({}, "", str(tmp_path))
-    assert (found.looked, found.path) == ((".",), "")
+def test_the_logs_of_all_agents_are_judged_together():
+    claude("home/.claude/projects/-other/a.jsonl")
+    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *rollout().lines)
+    put("home/.codex/sessions/2026/01/01/rollout-2.jsonl", b"words")
+    ran = lore("check", "--json")
+    assert (ran.json["summary"]["files"], ran.json["summary"]["skipped"]) == (2, 1)
+    home = os.path.abspath("home")
+    assert ran.err.rstrip() == f"no path is given: judging {home}/.claude/projects, {home}/.codex/sessions"
+
+
+@pytest.mark.parametrize("command", ["check", "simulate"])
+def test_both_commands_look_in_the_same_places(command):
+    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *rollout().lines)
+    ran = lore(command, "--json")
+    assert ran.code == 0
+    assert "judging " + os.path.abspath("home/.codex/sessions") in ran.err
+
+
+def test_simulate_says_where_it_looked():
+    ran = lore("simulate")
+    assert ran.code == 2
+    assert "error: there are no recordings\nhint: looked in " in ran.err
 
 
 # --last

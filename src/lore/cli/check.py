@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -34,13 +32,13 @@ from lore.cli.common import (
     tell,
     writing,
 )
+from lore.cli.inputs import chosen_inputs
 
 if TYPE_CHECKING:
     from lore.config import Loaded
     from lore.judge.policy import Budgets
     from lore.model.codes import Reader
     from lore.model.results import Checked, Finding
-    from lore.recording.inputs import Input
     from lore.recording.opening import Options
     from lore.run.check import CheckContext, CheckOutcome, Target
 
@@ -156,11 +154,12 @@ def run(
         is_json = any(report.kind == "json" for report in reports)
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
     keep_apart(reports, needed(loaded, baseline))
-    which = chosen(paths or [], Wanted(last=last, since=since, format=format))
+    which = chosen_inputs(paths or [], last=last, since=since, format=format)
     with progress(wanted=not verbose, colour=color) as report_progress:
         outcome = check(
             which.paths, budgets, options, context=context, jobs=cores() if jobs is None else jobs,
-            progress=report_progress, wanted=which.wanted, looked=which.looked, pass_over=pass_over,
+            progress=report_progress, wanted=which.wanted, looked=which.looked,
+            pass_over=pass_over or bool(which.looked),
         )  # fmt: skip
     return _answer(outcome, context, reports, which.paths, color=color, verbose=verbose)
 
@@ -313,39 +312,3 @@ def needed(loaded: Loaded, baseline: str | None) -> dict[str, str]:
 def _listed(given: Sequence[str]) -> tuple[str, ...]:
     """Return selectors, also those that are joined by commas."""
     return tuple(part.strip() for text in given for part in text.split(",") if part.strip())
-
-
-class Wanted(NamedTuple):
-    """Which recordings are wanted."""
-
-    last: bool
-    since: str | None
-    format: str | None
-
-
-class Chosen(NamedTuple):
-    """What to judge: paths, which of their files, and where recordings were looked for (empty: they were named)."""
-
-    paths: list[str]
-    wanted: Callable[[Input], bool] | None = None
-    looked: tuple[str, ...] = ()
-
-
-def chosen(paths: list[str], which: Wanted) -> Chosen:
-    """Say which files to judge; where none is named, look for them and say where."""
-    from lore.recording import recent
-
-    after = None if which.since is None else recent.since(which.since, time.time())
-    wanted = None if after is None else partial(recent.is_as_new, since=after)
-    looked: tuple[str, ...] = ()
-    if not paths:
-        found = recent.whereabouts(os.environ, os.path.expanduser("~"), os.getcwd())
-        paths, looked = [found.path or os.curdir], found.looked
-        tell(f"no path is given: looked in {recent.shown_places(looked)}; judging {recent.shown_places(paths)}")
-    if which.last:
-        try:
-            paths = [recent.newest(paths, which.format)]
-        except recent.NoRecordingError as error:
-            raise recent.nothing(looked) if looked else error from None
-        tell(f"the newest session is {recent.shown_places(paths)}")
-    return Chosen(paths, wanted, looked)

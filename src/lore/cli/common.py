@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lore.config import Loaded, Settings
     from lore.model.codes import Reader
     from lore.prompt.base import Policy, Rules
+    from lore.recording.agents import Surroundings
     from lore.recording.base import Problems
     from lore.recording.events import Template
     from lore.recording.overrides import Completion
@@ -237,6 +238,14 @@ def reader_named(name: str | None) -> Reader | None:
     if name not in (None, "author", "user"):
         raise LoreError(f"--for {name!r} is nobody that lore speaks to", hint="--for author or --for user")
     return name
+
+
+def surroundings() -> Surroundings:
+    """Return where lore runs."""
+    from lore.recording.agents import Surroundings
+
+    home = os.path.expanduser("~")
+    return Surroundings(os.environ, "" if home == "~" else home, sys.platform, os.getcwd())
 
 
 def closed_pipe() -> int:

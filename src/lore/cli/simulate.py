@@ -22,6 +22,7 @@ from lore.cli.common import (
     quiet_pipe,
     reader_named,
 )
+from lore.cli.inputs import chosen_inputs
 
 if TYPE_CHECKING:
     from lore.model.results_simulate import RulesResult
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 @quiet_pipe
 def run(
     paths: Annotated[
-        list[str] | None, typer.Argument(help="Sessions, captures, folders, or patterns ('logs/**/*.jsonl'); or `-`.")
+        list[str] | None,
+        typer.Argument(
+            help="Sessions, captures, folders, patterns ('logs/**/*.jsonl'), or `-`; default: where agents keep logs."
+        ),
     ] = None,
     cache: Annotated[
         list[str] | None, typer.Option("--cache", help="Simulate this cache, whoever served it; repeatable.")
@@ -80,8 +84,6 @@ def run(
         return _rules(listed(table, provider=provider, model=model), as_json=as_json, color=color)
     if model is not None or provider is not None:
         raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
-    if not paths:
-        raise LoreError("say what to simulate: a session, a capture, a folder", hint="lore simulate --help")
     from lore.recording.opening import Options
     from lore.run.simulate import SimulateRequest, simulate
     from lore.tokens.o200k import Counter
@@ -93,7 +95,8 @@ def run(
         dated = dated._replace(path=rules_file)
     caches = tuple(cache or settings.settings.simulate.caches)
     who = reader_named(reader) or settings.settings.check.reader
-    request = SimulateRequest(paths, caches, tuple(what_if or ()), dated, who)
+    which = chosen_inputs(paths or [])
+    request = SimulateRequest(which.paths, caches, tuple(what_if or ()), dated, who, which.looked)
     for number, result in enumerate(simulate(request, options, table)):
         if as_json:
             from lore.report.json_report import render

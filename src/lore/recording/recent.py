@@ -1,7 +1,7 @@
 """Which recordings: where agents keep their logs, how new they are, the newest session.
 
-In: the environment, the current folder, the clock. Out: paths. Rules: Claude Code's logs come first, of them
-the project of the current folder; else the current folder. Times are those when files were last written;
+In: the surroundings, the clock. Out: paths. Rules: the logs that agents keep of the current folder come first, then all
+that they keep (`agents.py`), else the current folder. Times are those when files were last written;
 the time zone of a date without one is this machine's.
 """
 
@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Sequence
 from datetime import datetime
-from itertools import islice
 from typing import NamedTuple
 
 from lore.errors import LoreError
 from lore.recording import corpus
+from lore.recording.agents import LogPlace, Surroundings, existing, files_of, places
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import kind_of
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _AGO = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([smhdw])")
 HINT_SINCE = "give an age (30m, 2h, 1d, 1w) or a date (2026-01-31, 2026-01-31T09:00)"
-_NO_WORD = re.compile(r"[^A-Za-z0-9]")  # JavaScript counts a character beyond 16 bits as two
+PLACES_SHOWN = 4  # of those that were looked at in vain
 LOGS_LOOKED_AT = 10_000  # how many files are passed over in search of the first log
 
 
@@ -31,42 +31,33 @@ class NoRecordingError(LoreError):
 
 
 class Whereabouts(NamedTuple):
-    """Where recordings were looked for, in this order, and where some are (empty: nowhere)."""
+    """Where recordings were looked for, in this order, and the places where some are (none: nowhere)."""
 
     looked: tuple[str, ...]
-    path: str
+    paths: tuple[str, ...]
 
 
-def whereabouts(environment: Mapping[str, str], home: str, folder: str) -> Whereabouts:
-    """Look where agents keep their logs; the last place is the current folder, which is not looked into."""
-    looked: list[str] = []
-    for place in _places(environment, home, folder):
-        looked.append(place)
-        if _holds_logs(place):
-            return Whereabouts(tuple(looked), place)
-    return Whereabouts((*looked, os.curdir), "")
+def whereabouts(here: Surroundings) -> Whereabouts:
+    """Look where the agents that lore reads keep their logs: those of the current folder first, else all of them.
+
+    The last place is the current folder, which is not looked into. Costs a look at each place, up to its first log.
+    """
+    looked: dict[str, None] = {}
+    for project in (True, False):
+        own = [place for place in places(here, project=project) if place.agent.is_read]
+        looked |= dict.fromkeys(place.path for place in own)
+        found = dict.fromkeys(path for place in own for there in existing(place) for path in _with_logs(there))
+        if found:
+            return Whereabouts(tuple(looked), tuple(found))
+    return Whereabouts((*looked, os.curdir), ())
 
 
-def _places(environment: Mapping[str, str], home: str, folder: str) -> Iterator[str]:
-    own = environment.get("CLAUDE_CONFIG_DIR")
-    bases = [own] if own else []
-    if home:
-        bases += [os.path.join(home, ".claude"), os.path.join(home, ".config", "claude")]
-    projects = list(dict.fromkeys(os.path.join(base, "projects") for base in bases))
-    yield from (os.path.join(project, project_name(folder)) for project in projects)
-    yield from projects
-
-
-def project_name(folder: str) -> str:
-    """Return the name under which Claude Code keeps the logs of a folder: its path, all else than words a dash."""
-    return _NO_WORD.sub(lambda found: "-" * (1 + (ord(found[0]) > 0xFFFF)), folder)
-
-
-def _holds_logs(folder: str) -> bool:
-    if not os.path.isdir(folder):
-        return False
-    files = corpus.files_below(folder, lambda _place, _error: None)  # judging it says so
-    return any(file.endswith(".jsonl") for file in islice(files, LOGS_LOOKED_AT))
+def _with_logs(place: LogPlace) -> list[str]:
+    """Return the folder of a place where logs are, or the logs themselves where other files lie beside them."""
+    files = files_of(place, lambda _place, _error: None, LOGS_LOOKED_AT)  # judging it says so
+    if not place.logs.deep:
+        return list(files)
+    return [place.path] if next(files, None) is not None else []
 
 
 def since(text: str, now: float) -> float:
@@ -117,11 +108,14 @@ def _session(path: str) -> str | None:
     return None if below is None else f"{below[1]}.jsonl"
 
 
-def nothing(looked: Iterable[str]) -> LoreError:
+def nothing(looked: Sequence[str]) -> LoreError:
     """Say that no recordings were found where they were looked for."""
-    return LoreError("there are no recordings", hint=f"looked in {shown_places(looked)}; name a file or folder")
+    shown, rest = looked, len(looked) - PLACES_SHOWN - 1
+    if rest > 1:
+        shown = (*looked[:PLACES_SHOWN], f"{rest} more places of agents", looked[-1])
+    return LoreError("there are no recordings", hint=f"looked in {shown_places(shown)}; name a file or folder")
 
 
-def shown_places(found: Iterable[str]) -> str:
-    """Name the places that were looked at."""
+def shown_places(found: Sequence[str]) -> str:
+    """Name places."""
     return ", ".join(map(corpus.show, found))

@@ -45,6 +45,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
+from lore.recording.recent import nothing
 from lore.report.sentences import cause_result, worded
 from lore.run.rules import output_note, stale
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
@@ -55,7 +56,8 @@ RANK = ""  # a change without a value: which fix saves most
 class SimulateRequest(NamedTuple):
     """What to simulate: `caches` (none: whoever served a turn), `changes` as `KEY=VALUE` or `RANK`.
 
-    `dated` says by which rules verdicts are made, `reader` whom fixes speak to (None: as the format says).
+    `dated` says by which rules verdicts are made, `reader` whom fixes speak to (None: as the format says). `looked`:
+    where recordings were looked for, if nobody named these; what is none there is passed over.
     """
 
     paths: list[str]
@@ -63,11 +65,12 @@ class SimulateRequest(NamedTuple):
     changes: Sequence[str] = ()
     dated: Dated = PACKAGED
     reader: Reader | None = None
+    looked: tuple[str, ...] = ()
 
 
 def simulate(request: SimulateRequest, options: Options, rules: Rules) -> Iterator[Simulated]:
     """Yield a result for each cache. Raises LoreError for what was named and is no recording."""
-    files = inputs(request.paths)
+    files = [file._replace(optional=bool(request.looked)) for file in inputs(request.paths)]
     once = any(file.stream for file in files)
     if once and (len(request.caches) > 1 or any(change != RANK for change in request.changes)):
         hint = "save it to a file: several caches and changes need more than one look"
@@ -135,7 +138,7 @@ def _play(
                 turns.append(seen.paid)
             recordings += 1
         except UnrecognisedError:
-            if file.named:
+            if file.named and not file.optional:
                 raise
             options.log(f"{shown}: no recording, passed over")
         except LoreError as error:
@@ -145,6 +148,8 @@ def _play(
             recordings += 1
         found.extend(problems.kept)
     found.extend(simulation.problems.kept)
+    if not recordings and request.looked:
+        raise nothing(request.looked)
     if not recordings:
         hint = "lore simulate reads sessions and captures"
         raise LoreError(f"no recordings in {corpus.show(request.paths[0])}", hint=hint)

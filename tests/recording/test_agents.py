@@ -1,0 +1,164 @@
+"""Where agents keep logs, on each platform; nothing of this machine is looked at but what tests make."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.errors import LoreError
+from lore.formats.registry import READERS
+from lore.recording.agents import AGENTS, Surroundings, agent_named, existing, files_of, places, project_name
+
+LINUX = Surroundings({}, "/home/me", "linux", "/work/app")
+MAC = Surroundings({}, "/Users/me", "darwin", "/work/app")
+WINDOWS = Surroundings(
+    {"APPDATA": r"C:\Users\me\AppData\Roaming", "LOCALAPPDATA": r"D:\Local"}, r"C:\Users\me", "win32", r"C:\work\app"
+)
+
+
+def paths(agent, here, **options):
+    return [place.path for place in places(here, **options) if place.agent.name == agent]
+
+
+@pytest.mark.parametrize(
+    ("agent", "linux", "mac", "windows"),
+    [
+        ("claude-code", "/home/me/.claude/projects", "/Users/me/.claude/projects", r"C:\Users\me\.claude\projects"),
+        ("codex", "/home/me/.codex/sessions", "/Users/me/.codex/sessions", r"C:\Users\me\.codex\sessions"),
+        ("codex", "/home/me/.codex/archived_sessions", "/Users/me/.codex/archived_sessions",
+         r"C:\Users\me\.codex\archived_sessions"),
+        ("pi", "/home/me/.pi/agent/sessions", "/Users/me/.pi/agent/sessions", r"C:\Users\me\.pi\agent\sessions"),
+        ("oh-my-pi", "/home/me/.omp/agent/sessions", "/Users/me/.omp/agent/sessions",
+         r"C:\Users\me\.omp\agent\sessions"),
+        ("opencode", "/home/me/.local/share/opencode", "/Users/me/.local/share/opencode",
+         r"C:\Users\me\.local\share\opencode"),
+        ("gemini", "/home/me/.gemini/tmp/*/chats", "/Users/me/.gemini/tmp/*/chats", r"C:\Users\me\.gemini\tmp\*\chats"),
+        ("qwen", "/home/me/.qwen/projects/*/chats", "/Users/me/.qwen/projects/*/chats",
+         r"C:\Users\me\.qwen\projects\*\chats"),
+        ("copilot", "/home/me/.copilot/session-state", "/Users/me/.copilot/session-state",
+         r"C:\Users\me\.copilot\session-state"),
+        ("cline", "/home/me/.config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
+         "/Users/me/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
+         r"C:\Users\me\AppData\Roaming\Code\User\globalStorage\saoudrizwan.claude-dev\tasks"),
+        ("roo", "/home/me/.vscode-server/data/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
+         "/Users/me/Library/Application Support/Cursor/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
+         r"C:\Users\me\AppData\Roaming\VSCodium\User\globalStorage\rooveterinaryinc.roo-cline\tasks"),
+        ("kilo-code", "/home/me/.config/Code - Insiders/User/globalStorage/kilocode.kilo-code/tasks",
+         "/Users/me/Library/Application Support/Windsurf/User/globalStorage/kilocode.kilo-code/tasks",
+         r"C:\Users\me\AppData\Roaming\Code\User\globalStorage\kilocode.kilo-code\tasks"),
+        ("kimi-cli", "/home/me/.kimi/sessions", "/Users/me/.kimi/sessions", r"C:\Users\me\.kimi\sessions"),
+        ("goose", "/home/me/.local/share/goose/sessions",
+         "/Users/me/Library/Application Support/Block/goose/data/sessions",
+         r"C:\Users\me\AppData\Roaming\Block\goose\data\sessions"),
+        ("zed", "/home/me/.local/share/zed/threads", "/Users/me/Library/Application Support/Zed/threads",
+         r"D:\Local\Zed\threads"),
+        ("crush", "/work/app/.crush", "/work/app/.crush", r"C:\work\app\.crush"),
+    ],
+)  # fmt: skip
+def test_each_agent_keeps_its_logs_there(agent, linux, mac, windows):
+    assert linux in paths(agent, LINUX)
+    assert mac in paths(agent, MAC)
+    assert windows in paths(agent, WINDOWS)
+
+
+@pytest.mark.parametrize(
+    ("agent", "variable", "path"),
+    [
+        ("claude-code", "CLAUDE_CONFIG_DIR", "/x/projects"),
+        ("codex", "CODEX_HOME", "/x/sessions"),
+        ("pi", "PI_CODING_AGENT_DIR", "/x/sessions"),
+        ("pi", "PI_CODING_AGENT_SESSION_DIR", "/x"),
+        ("opencode", "XDG_DATA_HOME", "/x/opencode"),
+        ("opencode", "OPENCODE_DB", "/x"),
+        ("gemini", "GEMINI_CLI_HOME", "/x/.gemini/tmp/*/chats"),
+        ("qwen", "QWEN_DATA_DIR", "/x/projects/*/chats"),
+        ("copilot", "COPILOT_HOME", "/x/session-state"),
+        ("kimi-cli", "KIMI_SHARE_DIR", "/x/sessions"),
+        ("kimi-code", "KIMI_CODE_HOME", "/x/sessions"),
+        ("openhands", "OPENHANDS_PERSISTENCE_DIR", "/x/conversations"),
+        ("cline", "XDG_CONFIG_HOME", "/x/Code/User/globalStorage/saoudrizwan.claude-dev/tasks"),
+    ],
+)
+def test_a_variable_that_is_set_holds_alone(agent, variable, path):
+    moved, default = paths(agent, LINUX._replace(environment={variable: "/x"})), paths(agent, LINUX)
+    assert path in moved
+    assert path not in default
+    assert paths(agent, LINUX._replace(environment={variable: ""})) == default
+
+
+def test_a_variable_takes_the_place_of_the_default():
+    assert paths("codex", LINUX._replace(environment={"CODEX_HOME": "~/c"})) == [
+        "/home/me/c/sessions",
+        "/home/me/c/archived_sessions",
+    ]
+
+
+def test_where_the_home_is_unknown_only_what_is_given_is_a_place():
+    here = Surroundings({"CODEX_HOME": "/c"}, "", "linux", "/w")
+    found = {place.path for place in places(here)}
+    assert found == {"/c/sessions", "/c/archived_sessions", "/w/.crush", "/w"}
+
+
+@pytest.mark.parametrize(
+    ("agent", "path"),
+    [
+        ("claude-code", "/home/me/.claude/projects/-work-app"),
+        ("pi", "/home/me/.pi/agent/sessions/--work-app--"),
+        ("qwen", "/home/me/.qwen/projects/-work-app/chats"),
+        ("gemini",
+         "/home/me/.gemini/tmp/70467eff2e0a236497f0693901c782c674520c598f57e72b22e636e00311bd81/chats"),
+        ("kimi-cli", "/home/me/.kimi/sessions/7d3bc8c3c79adb12ac244d58560d89da"),
+    ],
+)  # fmt: skip
+def test_agents_that_keep_projects_apart_have_a_folder_for_this_one(agent, path):
+    assert path in paths(agent, LINUX, project=True)
+
+
+def test_agents_that_do_not_keep_projects_apart_have_none():
+    assert paths("codex", LINUX, project=True) == []
+
+
+def test_a_project_is_named_by_its_path():
+    assert project_name("/home/me/my_app v1.2") == "-home-me-my-app-v1-2"
+    assert project_name("/home/mü/🙂") == "-home-m----"
+    assert paths("pi", WINDOWS, project=True) == [r"C:\Users\me\.pi\agent\sessions\--C--work-app--"]
+
+
+def test_every_agent_is_named_once():
+    names = [agent.name for agent in AGENTS]
+    assert len(set(names)) == len(names)
+    assert agent_named("codex").is_read
+    assert not agent_named("cursor").is_read
+    with pytest.raises(LoreError) as caught:
+        agent_named("codx")
+    assert caught.value.hint == "did you mean 'codex'?"
+
+
+def test_what_is_there_is_found(tmp_path):
+    here = Surroundings({}, str(tmp_path), "linux", str(tmp_path))
+    for name in (
+        ".gemini/tmp/abc/chats/session-1.json", ".gemini/tmp/abc/logs.json", ".gemini/tmp/def/other.txt",
+        ".codex/sessions/2026/01/02/rollout-1.jsonl.zst", ".codex/sessions/2026/01/02/notes.md",
+        ".local/share/opencode/opencode.db", ".local/share/opencode/opencode.db-wal",
+        ".local/share/opencode/snapshot/deep/opencode.db",
+    ):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    found = [
+        (place.agent.name, file.removeprefix(f"{tmp_path}/"))
+        for place in places(here)
+        for there in existing(place)
+        for file in files_of(there, lambda _place, error: pytest.fail(str(error)))
+    ]
+    assert found == [
+        ("codex", ".codex/sessions/2026/01/02/rollout-1.jsonl.zst"),
+        ("opencode", ".local/share/opencode/opencode.db"),
+        ("gemini", ".gemini/tmp/abc/chats/session-1.json"),
+    ]
+
+
+def test_formats_of_the_table_that_lore_reads_are_those_of_the_registry():
+    """Agents without a reader have no format at all, so that a misspelled one is seen."""
+    unread = {agent.name for agent in AGENTS if not agent.is_read}
+    named = {agent.name for agent in AGENTS if not agent.formats}
+    assert named <= unread
+    assert {"claude-code", "codex"} <= set(READERS)
