@@ -19,9 +19,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from lore.formats import copilot_records as records
-from lore.formats.lines import each
+from lore.formats.base import Read
+from lore.formats.copilot_usage import COMPACTION, MAIN, OPENING, StoredUsage
+from lore.formats.lines import Line, Lines, each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e
 from lore.model.canonical import text_of
@@ -91,6 +94,7 @@ class CopilotMemory(TranscriptMemory):
     chains: dict[str, ChainMemory] = {}
     compactions: int = 0
     spent: dict[str, Spent] = {}
+    stored: StoredUsage = field(default_factory=StoredUsage)
 
 
 class Copilot(TranscriptLines[CopilotMemory]):
@@ -106,11 +110,34 @@ class Copilot(TranscriptLines[CopilotMemory]):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in each(head):
+            if line.startswith(OPENING):  # which lore alone writes
+                return True
             own = table(line) or {}
             kind = own.get("type", b"")
             named = kind[:1] == _QUOTE and text_of(kind) in records.KINDS
             return named and own.get("data", b"")[:1] == b"{" and own.keys() >= {"id", "timestamp", "parentId"}
         return False
+
+    def feed(self, data: bytes) -> list[Read]:
+        lines = self._lines
+        if lines.number == 0 and lines.byte == 0:  # the first line is not whole, and may be the one before the log
+            begun = lines.pending + data
+            end = begun.find(b"\n") if begun.startswith(OPENING) else -1
+            if end >= 0:
+                self._lines = Lines(times=self.times)
+                return [*self._store(begun[:end]), *super().feed(begun[end + 1 :])]
+        return super().feed(data)
+
+    def _store(self, line: bytes) -> list[Read]:
+        """Take what a database bills."""
+        self._line = Line(1, 0, b"")
+        try:
+            self._memory.stored, fault = StoredUsage.read(line)
+        except ValueError:
+            fault = "what its database bills cannot be read"
+        if fault:
+            self._problem(Code.UNREADABLE_FILE, fault)
+        return self._taken()
 
     def _take(self, data: bytes) -> None:
         record = records.decode(data)
@@ -126,6 +153,11 @@ class Copilot(TranscriptLines[CopilotMemory]):
 
     def _last(self) -> None:
         self._begin_session()
+        stored = self._memory.stored
+        left = sum(len(rows) for rows in stored.rows.values()) + stored.passed
+        if stored.missing:
+            detail = f"{stored.missing} requests of the log have no bill in session-store.db, {left} bills no request"
+            self._problem(Code.UNKNOWN_ID, detail)
 
     # where a line belongs
 
@@ -233,7 +265,9 @@ class Copilot(TranscriptLines[CopilotMemory]):
         self._begin_session(record.timestamp)
         response = answer.api_call_id or answer.message_id or self._id(record)
         went_on = chain.last is not None and answer.api_call_id is not None and chain.last.name == answer.api_call_id
-        usage = e.Billed(output_tokens=answer.output_tokens, client=f"copilot {memory.version}".rstrip())
+        usage = chain.last.usage if went_on and chain.last is not None else self._bill(name, record)
+        if went_on and answer.output_tokens is not None:
+            usage = replace(usage, output_tokens=answer.output_tokens)
         if not went_on:
             model = answer.model or (memory.model if name == e.MAIN else chain.model) or chain.turns.model
             self._start_turn(name, chain.turns, model, record.timestamp, record.agent_id)
@@ -251,6 +285,16 @@ class Copilot(TranscriptLines[CopilotMemory]):
             self._append(item, name, record.timestamp, record.agent_id)
         chain.last = Answered(chain.turns.turn, record.timestamp, response, chain.turns.model, usage)
         self._complete(name, chain.last)
+
+    def _bill(self, name: str, record: records.AnswerLine) -> e.Billed:
+        """Return what the database bills of a request; without one, what the log says."""
+        answer = record.data
+        agents = (MAIN,) if name == e.MAIN else tuple(filter(None, (record.agent_id, answer.parent_tool_call_id)))
+        row = self._memory.stored.take(agents, answer.model, answer.output_tokens)
+        if row is None:
+            return self._billed(records.Usage(output_tokens=answer.output_tokens))
+        output = answer.output_tokens if row.output_tokens is None else row.output_tokens
+        return self._billed(records.Usage(row.input_tokens, output, row.cache_read_tokens, row.cache_write_tokens))
 
     def _complete(self, name: str, last: Answered) -> None:
         usage = None if last.usage == e.Billed(client=last.usage.client) else last.usage
@@ -311,6 +355,8 @@ class Copilot(TranscriptLines[CopilotMemory]):
         if model is not None:
             self._emit(e.SessionChanged(model=model, chain=name))
         self._emit(e.TurnStarted(turn=1, at=asked_at or record.timestamp, chain=name))
+        if COMPACTION in memory.stored.rows:
+            memory.stored.take((COMPACTION,), used.model, used.output_tokens)
         usage, response = self._billed(used), record.data.request_id or self._id(record)
         self._emit(e.TurnCompleted(turn=1, at=record.timestamp, chain=name, usage=usage, response_id=response))
         self._spend(name, model, used.output_tokens)

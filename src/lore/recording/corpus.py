@@ -19,6 +19,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from lore.errors import LoreError, Where
+from lore.formats.copilot_usage import session_in
 from lore.formats.folders import OPENING
 from lore.formats.lines import LONGEST, is_document, may_be_recording
 from lore.model.canonical import text_of
@@ -33,6 +34,7 @@ HEAD = 256 * 1024
 HEAD_LIMIT = LONGEST  # no reader keeps a line that is longer than this
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
 STDIN = "-"
+_JSON_LINES = ".jsonl"
 _SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
 
 
@@ -216,7 +218,10 @@ def open_head(path: str) -> Opened:
 
 
 def _source(path: str) -> Iterator[bytes]:
-    """Yield the bytes of an input, unpacked; those of a folder or an archive that is one recording as a pack."""
+    """Yield the bytes of an input, unpacked; those of a folder or an archive that is one recording as a pack.
+
+    Before a log of Copilot CLI's stands what its client's database bills of it.
+    """
     if path != STDIN and os.path.isdir(path) and (names := packed.members(path)):
         yield from packed.folder_stream(path, names)
         return
@@ -226,6 +231,11 @@ def _source(path: str) -> Iterator[bytes]:
         yield from zstd.unpacked(chain((first,), source), show(path))
         return
     if not first.startswith(packed.ARCHIVE):
+        session = session_in(first) if path.endswith(_JSON_LINES) else None
+        if session is not None:
+            from lore.recording.copilot_store import usage_line  # noqa: PLC0415 - few logs need a database
+
+            yield from usage_line(path, session)
         yield first
         yield from source
         return

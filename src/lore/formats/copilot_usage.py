@@ -1,0 +1,118 @@
+"""What Copilot CLI's database bills of a session, joined with the requests of its log.
+
+In: one line before the log, `{"lore_usage": {"rows": […], "problem": "…"}}`, which whoever opens the log writes. Out:
+the row of each request. A row names no request: those of one agent are in the order of its requests, and a row is a
+request's where both say the same model and output tokens, as far as they say any. A row in between that is nobody's
+was of a request that the log does not hold (one that was given up, a title). Rows of compactions are told by who began
+them.
+
+Source: public readers of `assistant_usage_events`, schema version 8 (October 2026): input includes what was read and
+written, NULL is unknown.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from lore.model.canonical import text_of
+from lore.model.jsonslice import table
+
+OPENING = b'{"lore_usage":'
+MOST_ROWS = 30_000  # of a session
+LOOKED_AT = 16  # rows in which a request's own is sought
+MAIN = ""
+COMPACTION = "compaction"
+_FIRST = 64 * 1024  # bytes in which a log says whose it is
+
+
+class StoredRow(Struct, frozen=True, gc=False, array_like=True):
+    """The bill of a request; `agent` names the subagent that asked, empty: the session itself."""
+
+    agent: str = MAIN
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    initiator: str = ""
+
+    @classmethod
+    def of(
+        cls, agent: object, call: object, model: object, whole: object, output: object, read: object, write: object,
+        initiator: object,
+    ) -> StoredRow:  # fmt: skip
+        """Make a row of what stands in the columns, of which any may hold anything."""
+        return cls(
+            _text(agent) or _text(call), _text(model) or None, _count(whole), _count(output), _count(read),
+            _count(write), _text(initiator),
+        )  # fmt: skip
+
+    def fits(self, model: str | None, output: int | None) -> bool:
+        """Tell whether a row may be of a request that was answered by this model with so many tokens."""
+        same = self.model is None or model is None or self.model == model
+        return same and (self.output_tokens is None or output is None or self.output_tokens == output)
+
+
+class _Line(Struct, frozen=True):
+    rows: tuple[StoredRow, ...] = ()
+    problem: str = ""
+
+
+class _Whole(Struct, frozen=True):
+    lore_usage: _Line
+
+
+class StoredUsage(Struct):
+    """The rows that no request has yet, by agent, the next one last; how many were passed over, and requests without.
+
+    Nothing is missing where a database says nothing of a session.
+    """
+
+    rows: dict[str, list[StoredRow]] = {}
+    passed: int = 0
+    missing: int = 0
+
+    @classmethod
+    def read(cls, line: bytes) -> tuple[StoredUsage, str]:
+        """Read the line before a log; with it what is wrong with the database."""
+        found = msgspec.json.decode(line, type=_Whole).lore_usage
+        rows: dict[str, list[StoredRow]] = {}
+        for row in reversed(found.rows):
+            rows.setdefault(COMPACTION if row.initiator == COMPACTION else row.agent, []).append(row)
+        return cls(rows), found.problem
+
+    def take(self, agents: tuple[str, ...], model: str | None, output: int | None) -> StoredRow | None:
+        """Return the row of an agent's next request, by the first of its names that has rows; None: it has none."""
+        if not self.rows:
+            return None
+        rows = next((self.rows[agent] for agent in agents if self.rows.get(agent)), [])
+        for back in range(1, min(LOOKED_AT, len(rows)) + 1):
+            if rows[-back].fits(model, output):
+                row = rows[-back]
+                self.passed += back - 1
+                del rows[-back:]
+                return row
+        self.missing += 1
+        return None
+
+
+def line_of(rows: list[StoredRow], problem: str) -> bytes:
+    """Write the line before a log."""
+    return msgspec.json.encode(_Whole(_Line(tuple(rows), problem))) + b"\n"
+
+
+def session_in(first: bytes) -> str | None:
+    """Return the session of a log that begins with these bytes; None where it is no log of Copilot's."""
+    line = first[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
+    own = (table(line) or {}) if b'"session.start"' in line else {}
+    named = (table(own.get("data", b"")) or {}).get("sessionId", b"") if own.get("type") == b'"session.start"' else b""
+    return text_of(named) if named[:1] == b'"' else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None

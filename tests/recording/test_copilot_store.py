@@ -1,0 +1,184 @@
+"""Copilot CLI's database beside its logs: bills joined with requests, nothing written, damage that is said."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+import pytest
+
+from formats.copilot import Log, plain
+from lore.formats.copilot import Copilot
+from lore.formats.copilot_usage import StoredRow, line_of
+from lore.judge.policy import Budgets
+from lore.model import events as e
+from lore.model.codes import Problem
+from lore.recording.opening import Options
+from lore.run.check import check
+from lore.run.folding import fold
+from lore.testing import ReaderContract, everything
+
+COLUMNS = (
+    "id integer primary key, session_id text, turn_index integer, agent_id text, parent_tool_call_id text, model text,"
+    " input_tokens integer, output_tokens integer, cache_read_tokens integer, cache_write_tokens integer,"
+    " initiator text, created_at text"
+)
+NAMES = "session_id, agent_id, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, initiator"
+ROW = f"insert into assistant_usage_events ({NAMES}) values (?,?,?,?,?,?,?,?)"
+SONNET = "claude-sonnet-5"
+TWO = [("s-1", None, SONNET, 15_000, 10, 0, 14_000, "user"), ("s-1", None, SONNET, 15_100, 7, 14_000, 1_000, "agent")]
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A folder as Copilot CLI keeps it: a log, a database whose rows stand in its `-wal` alone."""
+
+    def made(rows, log=None, columns=COLUMNS):
+        folder = tmp_path / "session-state" / "s-1"
+        folder.mkdir(parents=True)
+        (folder / "events.jsonl").write_bytes((log or plain()).data())
+        connection = sqlite3.connect(tmp_path / "session-store.db")
+        connection.execute("pragma journal_mode = wal")
+        connection.execute(f"create table assistant_usage_events ({columns})")
+        if rows:
+            connection.executemany(ROW, rows)
+        connection.commit()
+        opened.append(connection)
+        return folder / "events.jsonl"
+
+    opened = []
+    yield made
+    for connection in opened:
+        connection.close()
+
+
+def bills(path):
+    """The bill of each request of a log, as `(uncached, read, written, output)`."""
+    turns = Options().open(str(path)).turns()
+    return [(u.uncached_tokens, u.read_tokens, u.write_tokens, u.output_tokens) for turn in turns if (u := turn.usage)]
+
+
+def files(folder):
+    """Every file below a folder with its bytes and time."""
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_requests_are_billed_by_the_database_and_not_a_byte_changes(home, tmp_path):
+    path = home(TWO)
+    before = files(tmp_path)
+    assert (tmp_path / "session-store.db-wal").stat().st_size
+    assert bills(path) == [(1_000, 0, 14_000, 10), (100, 14_000, 1_000, 7)]
+    assert files(tmp_path) == before
+
+
+def test_a_database_lies_beside_the_log_too(home, tmp_path):
+    path = home(TWO)
+    for name in os.listdir(tmp_path):
+        if name.startswith("session-store.db"):
+            (tmp_path / name).rename(path.parent / name)
+    assert bills(path)[0] == (1_000, 0, 14_000, 10)
+
+
+def test_rows_of_other_sessions_agents_and_compactions_are_not_mixed_up(home):
+    log = plain().line("session.compaction_start", {}).answer("", "c2").answer("in", agent="c2", output=5).compact()
+    rows = [("s-2", None, SONNET, 1, 10, 0, 0, "user"), *TWO, ("s-1", "c2", SONNET, 700, 5, 600, 0, "sub-agent")]
+    rows += [
+        ("s-1", None, SONNET, 900, 90, 100, 700, "compaction"),
+        ("s-1", None, SONNET, 16_000, 10, 15_000, 0, "agent"),
+    ]
+    found = fold(str(home(rows, log)), Options()).result
+    assert (found.usage.turns, found.usage.read_tokens) == (5, 14_000 + 600 + 100 + 15_000)
+    assert not found.problems
+
+
+def test_a_row_of_a_request_that_the_log_does_not_hold_is_passed_over(home):
+    rows = [
+        TWO[0],
+        ("s-1", None, "gpt-5-mini", 90, 7, 0, 0, "user"),
+        ("s-1", None, SONNET, 15_050, 3, 0, 0, "agent"),
+        TWO[1],
+    ]
+    path = home(rows)
+    assert bills(path)[1] == (100, 14_000, 1_000, 7)
+    assert not check([str(path)], Budgets(), Options()).result.summary.problems
+
+
+def test_requests_without_a_row_are_said_once(home):
+    path = home([("s-1", None, SONNET, 15_000, 99, 0, 0, "user")])
+    problems = check([str(path)], Budgets(), Options()).result.problems
+    assert [problem.message for problem in problems] == [
+        "2 requests of the log have no bill in session-store.db, 1 bills no request"
+    ]
+    assert bills(path) == [(None, None, None, 10), (None, None, None, 7)]
+
+
+def test_a_database_that_says_nothing_of_a_session_is_no_problem(home):
+    path = home([("s-2", None, SONNET, 15_000, 99, 0, 0, "user")])
+    assert not check([str(path)], Budgets(), Options()).result.problems
+
+
+def test_null_is_unknown_and_columns_that_are_missing_are_too(home):
+    older = "id integer primary key, session_id text, model text"
+    older += "".join(f", {name} integer" for name in ("input_tokens", "output_tokens", "cache_read_tokens"))
+    path = home([], columns=older)
+    with sqlite3.connect(path.parents[2] / "session-store.db") as connection:
+        connection.execute("insert into assistant_usage_events values (1, 's-1', null, 500, null, 100)")
+        connection.execute("insert into assistant_usage_events values (2, 's-1', null, null, 7, 'x')")
+    connection.close()
+    assert bills(path) == [(400, 100, None, 10), (None, None, None, 7)]
+
+
+def test_more_cached_than_there_was_input_is_no_negative_count(home):
+    path = home([("s-1", None, SONNET, 100, 10, 90, 20, "user"), TWO[1]])
+    assert bills(path)[0] == (None, 90, 20, 10)
+
+
+@pytest.mark.parametrize("damage", [b"", b"no database at all" * 100, b"SQLite format 3\x00" + bytes(200)])
+def test_a_database_that_cannot_be_read_is_a_problem_and_the_log_is_judged(home, tmp_path, damage):
+    path = home(TWO)
+    for name in ("session-store.db-wal", "session-store.db-shm"):
+        (tmp_path / name).unlink()
+    (tmp_path / "session-store.db").write_bytes(damage)
+    found = check([str(path)], Budgets(), Options()).result
+    assert found.summary.turns == 2
+    assert [problem.message.startswith("session-store.db: ") for problem in found.problems] == [True]
+
+
+def test_a_database_of_another_schema_is_a_problem(home):
+    path = home([], columns="id integer primary key, session_id text, input_tokens integer")
+    problems = check([str(path)], Budgets(), Options()).result.problems
+    assert [problem.message for problem in problems] == [
+        "session-store.db: no table assistant_usage_events with cache_read_tokens"
+    ]
+
+
+def test_a_database_that_another_process_writes_is_read(home, tmp_path):
+    path = home(TWO)
+    with sqlite3.connect(tmp_path / "session-store.db", isolation_level=None) as connection:
+        connection.execute("begin exclusive")
+        assert bills(path)[0] == (1_000, 0, 14_000, 10)
+    connection.close()
+
+
+def test_places_are_those_of_the_log(home):
+    log = Log().start().user("hi").answer("ho")
+    path = home(TWO, log)
+    path.write_bytes(log.data() + b"no json\n")
+    problem = check([str(path)], Budgets(), Options()).result.problems[0]
+    assert (problem.line, problem.byte) == (4, len(log.data()))
+
+
+class TestContract(ReaderContract):
+    reader = Copilot
+    samples = (
+        line_of([StoredRow("", SONNET, 15_000, 10, 0, 14_000, "user"), StoredRow("", SONNET, 15_100, 7, 14_000, 9)], "")
+        + plain().data(),
+        line_of([], "session-store.db: no table") + plain().data(),
+    )
+
+
+@pytest.mark.parametrize("line", [b'{"lore_usage":7}\n', b'{"lore_usage":{"rows":[[{}]]}}\n', b'{"lore_usage":\n'])
+def test_a_line_before_the_log_that_is_damaged_is_a_problem(line):
+    values = [found.value for found in everything(Copilot(), line + plain().data())]
+    assert [value.code for value in values if isinstance(value, Problem)] == ["LORE215"]
+    assert sum(isinstance(value, e.TurnCompleted) for value in values) == 2
