@@ -70,7 +70,7 @@ def read(path):
     return {
         "requests": sum(isinstance(value, e.TurnStarted) for value in values),
         "billed": len(bills),
-        "usage": [sum(getattr(bill, name) for bill in bills) for name in FIELDS],
+        "usage": [sum(getattr(bill, name) or 0 for bill in bills) for name in FIELDS],
         "calls": [item.call_id for item in items if isinstance(item, ToolCall)],
         "compactions": sum(isinstance(value, e.CompactApplied) for value in values),
     }

@@ -26,6 +26,7 @@ from lore.model.canonical import decode
 from lore.model.events import ANSWERING, Billed, Counts, Iteration, OddBill
 
 MOST = 10**9  # tokens: no request is billed for as many
+BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects: where another provider's count is 0, there is none
 _SHOWN = 10**17  # a longer number is not repeated
 
 

@@ -32,6 +32,7 @@ from lore.formats.lines import each
 from lore.formats.pi_path import COMPACTION, RESET, RESULT, Tree, Way
 from lore.formats.pi_records import Entry, Message
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.values import stamp_of
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
@@ -269,13 +270,13 @@ class Pi(TranscriptLines[PiMemory]):
                 self._observe((Sign("effort", before=level.asked, after=level.now),), e.MAIN, at)
             level.asked = level.now
         turns.turn += 1
-        asked = messages.asked_at(message.timestamp) or at
+        asked = stamp_of(message.timestamp) or at
         self._emit(e.TurnStarted(turn=turns.turn, at=asked))
         self._show(number, entry)
         self._end(message, at)
 
     def _end(self, message: Message, at: str | None) -> None:
-        memory, turn, bill = self._memory, self._memory.turns.turn, messages.billed(message.usage)
+        memory, turn, bill = self._memory, self._memory.turns.turn, messages.billed(message.usage, self._memory.dialect)
         if message.stop_reason not in messages.GIVEN_UP:
             name = message.response_id or _name_of(message, bill)
             self._emit(e.TurnCompleted(turn=turn, at=at, usage=bill, response_id=name))

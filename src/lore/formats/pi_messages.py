@@ -11,12 +11,12 @@ Sources: pi's messages.ts and transform-messages.ts, autumn 2026.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
+from lore.formats.bills import BILLS_WRITES
 from lore.formats.contents import unescaped
 from lore.formats.flue_messages import STOPS
 from lore.formats.pi_records import Call, Image, Message, Other, Part, Text, Thinking, Usage, parts_of
@@ -47,7 +47,6 @@ _COMPACTED = (
 _BRANCH = ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>")
 _REASONING = re.compile(rb'"type"\s*:\s*"reasoning"')
 _NEAR = 200  # bytes in which a reasoning item should say what it is
-_LATEST, _DIGITS = 253_402_300_799_000, 15  # ms: the end of the year 9999
 
 
 def made_of(message: Message, name: str, at: str | None) -> Made | None:
@@ -220,25 +219,20 @@ def _wrapped(text: Raw, begin: str, end: str) -> Raw:
     return Raw(encode(begin)[:-1] + raw[1:-1] + encode(end)[1:])
 
 
-def billed(usage: Usage | None) -> Billed | None:
-    """Return a bill; None where there is no usage, or nothing but zeros: what was given up says nothing else."""
+def billed(usage: Usage | None, dialect: str | None) -> Billed | None:
+    """Return a bill; None where there is no usage, or nothing but zeros: what was given up says nothing else.
+
+    No writes are unknown ones but where requests have a dialect whose writes are billed.
+    """
     if usage is None:
         return None
     counts = usage.input, usage.cache_read, usage.cache_write, usage.output
     if not any(counts):
         return None
     uncached, read, write, output = counts
+    write = write if write or dialect in BILLS_WRITES else None
     sent, total = (uncached or 0) + (read or 0) + (write or 0), usage.total_tokens
     if total and total < sent:
         odd = f"{sent} tokens of input are more than all {total} of the request"
         return OddBill(None, read, write, output, write_1h_tokens=usage.cache_write_1h, client="pi", odd=odd)
     return Billed(uncached, read, write, output, write_1h_tokens=usage.cache_write_1h, client="pi")
-
-
-def asked_at(raw: Raw) -> str | None:
-    """Return when a response was asked for, from milliseconds since 1970; None where that is no time."""
-    text = bytes(raw)
-    if not text.isdigit() or len(text) > _DIGITS or int(text) > _LATEST:
-        return None
-    moment = datetime.fromtimestamp(int(text) / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

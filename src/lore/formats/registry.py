@@ -18,6 +18,7 @@ from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
 from lore.formats.litellm import ANSWERED, PAYLOAD, Completions, LiteLLM
 from lore.formats.lore_log import AssembledLog, LoreLog
 from lore.formats.mini_swe_agent import MiniSweAgent
+from lore.formats.opencode import OpenCode
 from lore.formats.openfang import OpenFang
 from lore.formats.pi import Pi
 from lore.formats.sidecode import Sidecode
@@ -34,6 +35,7 @@ READERS: dict[str, type[Reader]] = {
     "codex": Codex,
     "copilot": Copilot,
     "pi": Pi,
+    "opencode": OpenCode,
     "assembled": AssembledLog,
     "flue": Flue,
     "openfang": OpenFang,
@@ -65,6 +67,7 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "pi": (b'"session"',),
     "gemini-cli": (b'"projectHash"',),
     "gemini-cli-json": (b'"projectHash"',),
+    "opencode": (b'"info"',),
     "openfang": (b'"role"',),
     "mini-swe-agent": (b'"mini_version"', b'"mini-swe-agent'),
     "har": (b'"entries"',),

@@ -1,0 +1,169 @@
+"""Sessions, messages and parts of OpenCode (and Kilo CLI), decoded as far as a timeline needs them.
+
+In: a message with its parts, `{info, parts[]}`. Out: a struct. Rules: one decoding for a message with its parts;
+content stays raw; what a record holds besides is passed over. A wrong type of a field that is read raises ValueError.
+
+Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's message-v2.ts and compaction.ts.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.model import lenient
+from lore.model.items import NULL
+
+
+class Time(Struct, frozen=True, gc=False):
+    """Times in ms since 1970; `compacted` is when an output was taken out of later prompts."""
+
+    created: Raw = NULL
+    completed: Raw = NULL
+    start: Raw = NULL
+    end: Raw = NULL
+    compacted: Raw = NULL
+
+
+class Cached(Struct, frozen=True, gc=False):
+    """What was read from a cache, and written to one."""
+
+    read: int | None = None
+    write: int | None = None
+
+
+class Tokens(Struct, frozen=True, gc=False):
+    """Counts of tokens: `input` leaves out what was cached; `output` holds reasoning, or leaves it out."""
+
+    input: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+    total: int | None = None
+    cache: Cached = Cached()
+
+
+class Failure(Struct, frozen=True, gc=False):
+    """Why a message has no whole response."""
+
+    name: str = ""
+    data: Raw = NULL
+
+
+class Model(Struct, frozen=True, gc=False, rename={"provider": "providerID", "model": "modelID"}):
+    """What a user's message asks."""
+
+    provider: str = ""
+    model: str = ""
+    variant: str | None = None
+
+
+class Info(
+    Struct, frozen=True, gc=False, rename={"parent": "parentID", "provider": "providerID", "asked": "modelID"}
+):  # fmt: skip
+    """A message without its parts; `summary` is true of the response that a compaction asked for."""
+
+    id: str = ""
+    role: str = ""
+    parent: str = ""
+    provider: str = ""
+    asked: str | None = None
+    agent: str | None = None
+    variant: str | None = None
+    model: Raw = NULL
+    time: Time = Time()
+    tokens: Tokens | None = None
+    finish: str | None = None
+    error: Failure | None = None
+    summary: Raw = NULL
+    tools: dict[str, Raw] | None = None
+    system: Raw = NULL
+
+
+class State(Struct, frozen=True, gc=False):
+    """What became of a call."""
+
+    status: str = ""
+    input: Raw = NULL
+    output: Raw = NULL
+    error: Raw = NULL
+    time: Time | None = None
+    attachments: list[Part] | None = None
+
+
+class Part(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
+    """A part of a message; which fields there are depends on its type."""
+
+    type: str = ""
+    id: str = ""
+    text: Raw = NULL
+    ignored: bool | None = None
+    synthetic: bool | None = None
+    tool: str = ""
+    call_id: str = ""
+    state: State | None = None
+    mime: str = ""
+    url: Raw = NULL
+    metadata: Raw = NULL
+    tokens: Tokens | None = None
+    auto: bool | None = None
+    tail_start_id: str | None = None
+
+
+class Record(Struct, frozen=True, gc=False):
+    """A message with its parts."""
+
+    info: Info
+    parts: list[Part] = []
+
+
+class Reverted(Struct, frozen=True, gc=False, rename={"message": "messageID"}):
+    """Up to where a session was taken back."""
+
+    message: str = ""
+
+
+class Session(Struct, frozen=True, gc=False, rename={"parent": "parentID", "project": "projectID"}):
+    """A session."""
+
+    id: str = ""
+    parent: str | None = None
+    version: str = ""
+    time: Time = Time()
+    revert: Reverted | None = None
+
+
+class Head(Struct, frozen=True, gc=False):
+    """What stands before the messages of an export."""
+
+    info: Session = Session()
+
+
+_RECORD = msgspec.json.Decoder(Record)
+_HEAD = msgspec.json.Decoder(Head)
+_MODEL = msgspec.json.Decoder(Model)
+
+
+def decode(data: bytes) -> Record:
+    """Decode a message; ValueError where it is none, or a field has the wrong type."""
+    try:
+        return _RECORD.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except ValueError:  # a lone surrogate, as JavaScript writes them
+        return lenient.convert(data, Record)
+
+
+def head_of(data: bytes) -> Head:
+    """Decode what stands before the messages; nothing where it is of another shape."""
+    try:
+        return _HEAD.decode(data)
+    except (ValueError, RecursionError):
+        return Head()
+
+
+def variant_of(info: Info) -> str | None:
+    """Return the variant of the model (its effort) that a user's message asks; None where it names none."""
+    try:
+        return _MODEL.decode(info.model).variant
+    except (ValueError, RecursionError):
+        return None

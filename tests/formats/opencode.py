@@ -1,0 +1,102 @@
+"""Sessions of OpenCode, made for the tests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lore.formats.opencode import OpenCode
+from lore.model.codes import Problem
+from lore.testing import everything
+from model.making import Fold
+
+START = 1_775_635_200_000  # 2026-04-08T08:00:00Z, in ms
+
+
+class Export:
+    """An export that grows: messages ten seconds apart."""
+
+    def __init__(self, session: str = "ses_1", **fields: Any) -> None:
+        own = {"id": session, "slug": "calm-lagoon", "projectID": "p", "directory": "/w", "title": "t"}
+        self.info = {**own, "version": "1.14.30", "time": {"created": START, "updated": START}, **fields}
+        self.messages: list[dict[str, Any]] = []
+        self.parts = 0
+
+    @property
+    def now(self) -> int:
+        """The time of the next message, in ms."""
+        return START + len(self.messages) * 10_000
+
+    def part(self, kind: str, **fields: Any) -> dict[str, Any]:
+        """A part."""
+        self.parts += 1
+        return {"type": kind, "id": f"prt_{self.parts:03}", **fields}
+
+    def message(self, role: str, parts: list[dict[str, Any]], **fields: Any) -> Export:
+        """A message."""
+        name = f"msg_{len(self.messages) + 1:03}"
+        info = {"role": role, "id": name, "sessionID": self.info["id"], "time": {"created": self.now}, **fields}
+        self.messages.append({"info": info, "parts": parts})
+        return self
+
+    def user(self, text: str, *more: dict[str, Any], **fields: Any) -> Export:
+        """A prompt of the user's."""
+        model = {"providerID": "openai", "modelID": "gpt-5.4", "variant": "high"}
+        return self.message(
+            "user", [self.part("text", text=text), *more], **{"agent": "build", "model": model, **fields}
+        )
+
+    def tool(self, call_id: str, output: Any = "done", **fields: Any) -> dict[str, Any]:
+        """A call that was made, and what came of it."""
+        time = {"start": self.now + 2_000, "end": self.now + 3_000, **fields.pop("time", {})}
+        state = {"status": "completed", "input": {"command": "ls"}, "output": output, "time": time, **fields}
+        return self.part("tool", tool="bash", callID=call_id, state=state)
+
+    def answer(self, *parts: Any, bill: tuple[int, int, int] = (100, 0, 5), **fields: Any) -> Export:
+        """A response of one step; the bill is what was not read, what was read, and the output."""
+        uncached, read, output = bill
+        tokens = {"input": uncached, "output": output, "reasoning": 0, "cache": {"read": read, "write": 0}}
+        tokens["total"] = sum(bill)
+        said = [self.part("text", text=part) if isinstance(part, str) else part for part in parts]
+        steps = [self.part("step-start"), *said, self.part("step-finish", reason="stop", tokens=tokens)]
+        base = {"agent": "build", "mode": "build", "providerID": "openai", "modelID": "gpt-5.4", "finish": "stop"}
+        time = {"created": self.now, "completed": self.now + 4_000}
+        return self.message("assistant", steps, **{**base, "time": time, "tokens": tokens, "cost": 0, **fields})
+
+    def data(self) -> bytes:
+        """The file, as the client writes it."""
+        return json.dumps({"info": self.info, "messages": self.messages}, indent=2).encode()
+
+    def read(self) -> list[Any]:
+        """What the reader finds."""
+        return [read.value for read in everything(OpenCode(), self.data())]
+
+    def folded(self) -> Fold:
+        """The session that the messages fold to, the reader's problems among the fold's."""
+        return folded(self.data())
+
+
+def folded(data: bytes) -> Fold:
+    """The session that a file folds to."""
+    made = Fold()
+    for read in everything(OpenCode(), data):
+        if isinstance(read.value, Problem):
+            made.problems.append(read.value)
+        else:
+            made.take(read.value)
+    return made
+
+
+def plain() -> Export:
+    """A session of two requests: a call, and an answer."""
+    made = Export().user("what is here?")
+    made.answer(made.part("reasoning", text="hm", metadata={"openai": {"itemId": "rs_1"}}), "I look.", made.tool("c1"))
+    return made.answer("a file", bill=(20, 96, 5))
+
+
+def compacted(**marker: Any) -> Export:
+    """A session that was compacted behind two requests, and went on."""
+    made = plain().user("two").answer("b", bill=(30, 120, 5))
+    made.message("user", [made.part("compaction", auto=True, overflow=False, **marker)], agent="build")
+    made.answer("## Goal\nall", bill=(140, 0, 30), agent="compaction", mode="compaction", summary=True)
+    return made.user("go on").answer("c", bill=(50, 64, 5))

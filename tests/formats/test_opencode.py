@@ -1,0 +1,267 @@
+"""The reader of OpenCode's sessions: requests and bills, tools, compactions, pruned outputs, what the user changed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from formats.opencode import START, Export, compacted, folded, plain
+from lore.formats.opencode import OpenCode
+from lore.formats.registry import recognise
+from lore.model import events as e
+from lore.model.canonical import text_of
+from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, ThinkingBlock, ToolCall, UserMessage
+from lore.recording.opening import Options
+from lore.testing import ReaderContract
+
+
+def turns(made):
+    """The bills of the main chain's requests: what was not read, what was, and the output."""
+    found = [value for value in made.read() if isinstance(value, e.TurnCompleted | e.TurnFailed | e.TurnCanceled)]
+    bills = [end.usage for end in found if end.chain == e.MAIN]
+    return [bill and (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) for bill in bills]
+
+
+def signs(made):
+    """What was seen besides the timeline."""
+    return [value for value in made.read() if isinstance(value, e.Observed)]
+
+
+def items(made):
+    """The timeline."""
+    return [entry.item for entry in made.folded().state.main().entries]
+
+
+def busy() -> Export:
+    """All that happens in one session."""
+    made = compacted(tail_start_id="msg_004")
+    made.user(
+        "see",
+        made.part("file", mime="image/png", url="data:image/png;base64,aGk="),
+        agent="plan",
+        tools={"bash": False},
+    )
+    made.answer(
+        made.tool("c5", "long", time={"compacted": START + 95_000}), made.tool("c6", "x", status="error", error="no")
+    )
+    made.answer("on", providerID="anthropic", modelID="claude-opus-4-5").message(
+        "user", [made.part("hologram"), made.part("subtask")]
+    )
+    made.answer("part", error={"name": "MessageAbortedError", "data": {}}, bill=(0, 0, 0)).message("system", [])
+    return made.user("ä \ud83d").answer(made.tool("c7", status="running"))
+
+
+class TestContract(ReaderContract):
+    reader = OpenCode
+    samples = (
+        plain().data(),
+        compacted().data(),
+        busy().data(),
+        busy().data()[:-40],
+        json.dumps(json.loads(busy().data())).encode(),
+    )
+
+
+def test_an_export_is_recognised_by_its_session():
+    assert recognise(plain().data()) is OpenCode
+    assert recognise(b'{"info":{"slug":"s","projectID":"p"},"messages":[') is OpenCode
+    assert recognise(b'{"info":{"model_stats":{}},"messages":[{"role":"user","content":"x"}]}') is not OpenCode
+
+
+def test_a_message_of_the_assistant_is_a_request():
+    made = plain()
+    assert turns(made) == [(100, 0, 5), (20, 96, 5)]
+    start = next(value for value in made.read() if isinstance(value, e.TurnStarted))
+    end = next(value for value in made.read() if isinstance(value, e.TurnCompleted))
+    assert (start.at, end.at) == ("2026-04-08T08:00:10.000Z", "2026-04-08T08:00:14.000Z")
+    assert [type(item) for item in items(made)] == [
+        UserMessage,
+        AssistantMessage,
+        AssistantMessage,
+        ToolCall,
+        AssistantMessage,
+    ]
+    assert not made.folded().problems
+
+
+def test_a_session_names_its_parent():
+    header = Export(parentID="ses_0").user("a").read()[0]
+    assert (header.session_id, header.parent_session_id, header.at) == ("ses_1", "ses_0", "2026-04-08T08:00:00.000Z")
+
+
+def test_each_step_of_an_older_message_is_a_request():
+    made = plain()
+    first, second = made.messages[1]["parts"], made.messages[2]["parts"]
+    made.messages[1]["parts"] = [*first, *second]
+    made.messages[1]["info"]["tokens"] = made.messages[2]["info"]["tokens"]
+    del made.messages[2]
+    assert turns(made) == [(100, 0, 5), (20, 96, 5)]
+
+
+def test_a_message_without_a_step_is_no_request():
+    made = plain().message("assistant", [], providerID="openai", modelID="gpt-5.4", tokens={"input": 0, "output": 0})
+    assert len(turns(made)) == 2
+
+
+def test_reasoning_is_output_whether_the_total_holds_it_or_not():
+    made = plain()
+    tokens = {"input": 100, "output": 5, "reasoning": 7, "cache": {"read": 0, "write": 0}}
+    for total, output in ((105, 5), (112, 12), (None, 5)):
+        own = tokens if total is None else {**tokens, "total": total}
+        made.messages[1]["info"]["tokens"] = made.messages[1]["parts"][-1]["tokens"] = own
+        assert turns(made)[0] == (100, 0, output)
+
+
+def test_a_total_that_is_smaller_than_its_parts_is_an_odd_bill():
+    made = plain()
+    made.messages[2]["parts"][-1]["tokens"]["total"] = 90
+    found = [value.usage for value in made.read() if isinstance(value, e.TurnCompleted)][1]
+    assert isinstance(found, e.OddBill)
+
+
+def test_no_writes_are_known_only_where_they_are_billed():
+    made = plain().user("go").answer("x", providerID="anthropic", modelID="claude-opus-4-5")
+    bills = [value.usage for value in made.read() if isinstance(value, e.TurnCompleted)]
+    assert [bill.write_tokens for bill in bills] == [None, None, 0]
+
+
+def test_turns_have_the_dialect_of_their_provider(tmp_path):
+    path = tmp_path / "a.json"
+    made = plain().user("go").answer("x", providerID="anthropic", modelID="claude-opus-4-5")
+    path.write_bytes(made.user("go").answer("y", providerID="github-copilot", modelID="claude-sonnet-4.6").data())
+    found = [turn.dialect for turn in Options().open(str(path)).turns()]
+    assert found == ["openai-responses", "openai-responses", "anthropic", "openai-chat"]
+
+
+def test_reasoning_is_thinking_with_what_its_provider_signed():
+    made = Export().user("a")
+    made.answer(made.part("reasoning", text="hm", metadata={"copilot": {"reasoningOpaque": "c2VjcmV0"}}), "b")
+    block = items(made)[1].blocks[0]
+    assert isinstance(block, ThinkingBlock)
+    assert (text_of(bytes(block.text)), block.signature) == ("hm", "c2VjcmV0")
+
+
+def test_tools_have_the_outcome_that_they_had():
+    made = Export().user("a")
+    image = {"type": "file", "mime": "image/png", "url": "data:image/png;base64,aGk="}
+    made.answer(made.tool("c1"), made.tool("c2", status="error", error="no"), made.tool("c3", status="running"))
+    made.answer(made.tool("c4", "seen", attachments=[image]))
+    calls = [item for item in items(made) if isinstance(item, ToolCall)]
+    assert [call.status for call in calls] == ["completed", "failed", "running", "completed"]
+    assert [bytes(call.output) for call in calls[:2]] == [b'"done"', b'"no"']
+    assert [block["type"] for block in json.loads(bytes(calls[3].output))] == ["text", "image"]
+    assert [sign.name for sign in signs(made)] == ["image"]
+
+
+def test_files_of_text_stand_in_the_prompt_as_the_clients_text():
+    made = Export()
+    read = made.part("file", mime="text/plain", filename="a.ts", url="file:///w/a.ts")
+    shown = made.part("text", text="<content>", synthetic=True)
+    hidden = made.part("text", text="not this", ignored=True)
+    image = made.part("file", mime="image/png", url="data:image/png;base64,aGk=")
+    made.user("see", read, shown, hidden, image)
+    blocks = items(made)[0].blocks
+    assert [text_of(bytes(block.text)) for block in blocks[:2]] == ["see", "<content>"]
+    assert isinstance(blocks[2], ImageBlock)
+    assert len(blocks) == 3
+
+
+def test_a_compaction_is_a_request_of_its_own_and_its_text_stands_for_the_history():
+    made = compacted()
+    assert [type(item) for item in items(made)] == [CompactDivider, UserMessage, AssistantMessage]
+    divider = items(made)[0]
+    assert (text_of(bytes(divider.summary)), divider.trigger, divider.pre_tokens) == ("## Goal\nall", "auto", 150)
+    ends = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
+    assert [end.chain for end in ends] == ["main", "main", "main", "utility-1", "main"]
+    assert not made.folded().problems
+
+
+def test_a_compaction_may_keep_the_history_from_a_message_on():
+    made = compacted(tail_start_id="msg_004")
+    assert [type(item) for item in items(made)][:3] == [CompactDivider, UserMessage, AssistantMessage]
+    assert [text_of(bytes(item.blocks[0].text)) for item in items(made)[1:]] == ["two", "b", "go on", "c"]
+
+
+def test_a_compaction_that_failed_changes_nothing():
+    made = compacted()
+    made.messages[6]["info"]["error"] = {"name": "APIError", "data": {}}
+    assert not [item for item in items(made) if isinstance(item, CompactDivider)]
+
+
+def test_an_output_that_was_pruned_is_cleared_before_the_next_request():
+    made = Export().user("a")
+    made.answer(made.tool("c1", "long", time={"compacted": START + 25_000})).user("b").answer("c")
+    found = made.read()
+    cleared = next(at for at, value in enumerate(found) if isinstance(value, e.ToolResultCleared))
+    assert isinstance(found[cleared + 1], e.TurnStarted)
+    assert found[cleared].call_ids == ("c1",)
+    early = Export().user("a")
+    early.answer(early.tool("c1", "long", time={"compacted": START + 95_000})).answer("b")
+    assert not [value for value in early.read() if isinstance(value, e.ToolResultCleared)]
+
+
+def test_what_the_user_changed_besides_the_text_is_seen():
+    made = plain().user("b", tools={"bash": False, "edit": True}).answer("c")
+    made.user("d", tools={"bash": True, "edit": False}, agent="plan").answer("e")
+    model = {"providerID": "openai", "modelID": "gpt-5.4", "variant": "low"}
+    made.user("f", agent="plan", model=model).answer("g")
+    found = [(sign.name, sign.names, sign.removed, sign.after) for sign in signs(made)]
+    assert found == [
+        ("tools-delta", (), ("bash",), ""),
+        ("instructions", (), (), "plan"),
+        ("tools-delta", ("bash",), ("edit",), ""),
+        ("effort", (), (), "low"),
+        ("tools-delta", ("edit",), (), ""),
+    ]
+
+
+def test_the_tools_of_the_first_message_are_no_change():
+    assert not signs(Export().user("a", tools={"bash": False}).answer("b").user("c", tools={"bash": False}).answer("d"))
+
+
+def test_an_interrupt_and_an_error_are_no_bills():
+    made = plain().user("x").answer("part", error={"name": "MessageAbortedError", "data": {}}, bill=(0, 0, 0))
+    made.user("y").answer(error={"name": "APIError", "data": {}}, bill=(0, 0, 0))
+    assert turns(made)[2:] == [None, None]
+    assert [sign.name for sign in signs(made)] == ["interrupt", "api-error"]
+
+
+def test_what_was_reverted_is_taken_back_at_the_end():
+    made = plain().user("wrong").answer("no")
+    made.info["revert"] = {"messageID": "msg_004"}
+    assert len(turns(made)) == 3
+    assert len(items(made)) == 5
+
+
+def test_what_is_unknown_is_a_problem_and_the_rest_is_read():
+    made = plain().message("user", [made_part := plain().part("hologram")]).message("system", [])
+    problems = [problem.message for problem in made.folded().problems]
+    assert made_part["type"] in problems[0]
+    assert "'system'" in problems[1]
+    assert len(turns(made)) == 2
+
+
+def test_a_document_that_ends_in_the_middle_is_read_as_far_as_it_goes():
+    data = plain().data()
+    made = folded(data[: data.rfind(b'"a file"')])
+    assert len(made.state.main().entries) == 4
+    assert [problem.code for problem in made.problems]
+
+
+@pytest.mark.parametrize("value", [None, 1, "x", [], {}, -1, 10**400, "\ud800", [{}], {"type": 1}])
+def test_hostile_values_never_raise(value):
+    for key in ("id", "role", "time", "tokens", "model", "tools", "error", "summary", "modelID", "agent", "system"):
+        made = compacted()
+        for message in made.messages:
+            message["info"][key] = value
+        folded(json.dumps({"info": made.info, "messages": made.messages}).encode())
+    for key in ("type", "id", "text", "state", "callID", "metadata", "tokens", "url", "auto", "tail_start_id"):
+        made = compacted()
+        for message in made.messages:
+            for part in message["parts"]:
+                part[key] = value
+        folded(json.dumps({"info": made.info, "messages": made.messages}).encode())
+    for key in ("id", "version", "time", "revert", "parentID"):
+        folded(Export(**{key: value}).user("a").data())
+    folded(json.dumps({"info": value, "messages": [value, {"info": value, "parts": value}]}).encode())
