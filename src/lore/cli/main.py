@@ -66,6 +66,7 @@ def command() -> Callable[..., object]:
         knowledge,
         memory,
         schema,
+        sessions,
         simulate,
         store,
     )
@@ -89,6 +90,7 @@ def command() -> Callable[..., object]:
     app.add_typer(knowledge.app, name="knowledge")
     app.add_typer(store.app, name="store")
     app.add_typer(memory.app, name="memory")
+    app.command("sessions")(sessions.run)
     app.command("explain")(explain.run)
     app.command("schema")(schema.run)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed."""
     from lore.model import results
+    from lore.model import results_found as found
     from lore.model import results_simulate as simulate
     from lore.model import results_store as store
 
@@ -35,6 +36,7 @@ def schemas() -> dict[str, type[Struct]]:
         "simulate-rules": simulate.RulesResult,
         "compact": simulate.DryRun,
         "compact-written": simulate.Compacted,
+        "sessions": found.FoundSessions,
         "store-list": store.StoreList,
         "store-show": store.StoreShown,
         "store-import": store.StoreImported,

@@ -153,6 +153,17 @@ def foreign(head: bytes, name: str) -> Foreign | None:
     return next((found for folder, found in _FOLDERS.items() if folder in path), None)
 
 
+def why_unread(agent: str) -> str:
+    """Say why lore judges no file of an agent."""
+    every = (*(sign.foreign for sign in _SIGNS), *_FOLDERS.values())
+    return next((known.why for known in every if known.agent == agent), LATER)
+
+
+def kinds() -> list[Foreign]:
+    """Return all files that are named and not judged, each kind once."""
+    return list({sign.foreign.what: sign.foreign for sign in _SIGNS}.values())
+
+
 def _of_database(head: bytes) -> Iterator[_Sign]:
     names = frozenset(tables(head))
     for sign in _SIGNS:

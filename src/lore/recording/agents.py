@@ -115,11 +115,11 @@ AGENTS: tuple[Agent, ...] = (
         Logs(("{data}/kilo",), ("kilo.db", "opencode-*.db"), deep=False),
         Logs(("{data}/kilo/storage/session",), ("*.json",)),
     )),
-    Agent("gemini", "Gemini CLI", ("gemini",), (
+    Agent("gemini", "Gemini CLI", ("gemini-cli", "gemini-cli-json"), (
         Logs(("$GEMINI_CLI_HOME/.gemini/tmp/*/chats", "~/.gemini/tmp/*/chats"), ("*.json", "*.jsonl"),
              project=_sha256_name),
     )),
-    Agent("qwen", "Qwen Code", ("qwen",), (
+    Agent("qwen", "Qwen Code", ("qwen-code", "qwen"), (
         Logs(("$QWEN_DATA_DIR/projects/*/chats", "$QWEN_HOME/projects/*/chats", "~/.qwen/projects/*/chats"),
              ("*.jsonl",), project=project_name),
     )),

@@ -283,10 +283,10 @@ def companions(path: str) -> list[str]:
         names = sorted(name for name in os.listdir(folder or os.curdir) if is_companion(name))
     except OSError:
         names = []
-    session = _session_of(path) if names else None
+    session = session_named(path) if names else None
     if session is not None:
         beside = (os.path.join(folder, name) for name in names)
-        found.extend(file for file in beside if os.path.isfile(file) and _session_of(file) == session)
+        found.extend(file for file in beside if os.path.isfile(file) and session_named(file) == session)
     return found
 
 
@@ -300,17 +300,17 @@ def is_companion(name: str) -> bool:
     return name.startswith("agent-") and name.endswith(".jsonl")
 
 
-def _session_of(path: str) -> str | None:
+def session_named(path: str) -> str | None:
     """Return the session that the first lines of a Claude Code log name; None where they name none."""
     try:
         found = os.stat(path)
-        return _session_named(path, found.st_ino, found.st_size, found.st_mtime_ns)
+        return _named_in(path, found.st_ino, found.st_size, found.st_mtime_ns)
     except (OSError, ValueError):
         return None
 
 
 @lru_cache(maxsize=65_536)
-def _session_named(path: str, *_: int) -> str | None:
+def _named_in(path: str, *_: int) -> str | None:
     """Read the beginning of a file once for all sessions that lie beside it, as long as it stays as it is."""
     with open(path, "rb") as file:
         for _number in range(SESSION_LINES):

@@ -90,10 +90,12 @@ def newest(paths: list[str], format: str | None) -> str:
     each file, and the beginning of the newest.
     """
     files = [file for file in inputs(paths) if not file.stream and file.error is None]
-    subagents = {file.path: _session(file.path) for file in files}
+    known = {file.path for file in files}
+    subagents = {path: session_of(path) for path in known}
     times: dict[str, float] = {}
     for file in files:
-        session = subagents[file.path] or file.path
+        session = subagents[file.path]
+        session = session if session in known else file.path
         times[session] = max(times.get(session, 0.0), _written(file.path) or 0.0)
     for path in sorted(times, key=lambda time: (-times[time], time)):
         if os.path.isfile(path) and kind_of(corpus.open_head(path).head, format) is not None:
@@ -102,10 +104,17 @@ def newest(paths: list[str], format: str | None) -> str:
     raise NoRecordingError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
 
 
-def _session(path: str) -> str | None:
-    """Return the session that a subagent's file in its folder belongs to; None for other files."""
+def session_of(path: str) -> str | None:
+    """Return the session that a subagent's file belongs to, in its folder or beside it; None for other files.
+
+    One that lies beside it is looked into, for the session that it names.
+    """
     below = re.fullmatch(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", path, re.DOTALL)
-    return None if below is None else f"{below[1]}.jsonl"
+    if below is not None:
+        return f"{below[1]}.jsonl"
+    folder, name = os.path.split(path)
+    session = corpus.session_named(path) if corpus.is_companion(name) else None
+    return None if session is None else os.path.join(folder, f"{session}.jsonl")
 
 
 def nothing(looked: Sequence[str]) -> LoreError:

@@ -1,0 +1,73 @@
+"""`lore sessions`: what recordings agents keep on this machine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Config,
+    Verbose,
+    dated_rules,
+    found_settings,
+    log,
+    out,
+    progress,
+    quiet_pipe,
+    surroundings,
+)
+
+
+@quiet_pipe
+def run(
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="Those of this agent alone; an unknown word lists them.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Sessions written since then: 30m, 2h, 1d, 1w, or a date.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many.")] = 20,
+    every: Annotated[
+        bool, typer.Option("--all", help="All of them, each read to its end: as long as `lore check` takes.")
+    ] = False,
+    as_json: AsJson = False,
+    config: Config = None,
+    color: Colour = None,
+    verbose: Verbose = False,
+) -> int:
+    """List the sessions that agents keep on this machine, the newest first.
+
+    Of each: the agent, the project, its age, its requests, the tokens that were read from a cache and those that
+    were paid again without need. Sessions that are shown are read for that, up to 256 MB of them; --all reads all.
+    `lore check PATH` says why tokens were paid again. Nothing is written, and nothing leaves this machine.
+    """
+    from lore.recording import recent
+    from lore.recording.agents import agent_named
+    from lore.recording.opening import Options
+    from lore.run.sessions import MOST_BYTES, SessionsRequest, sessions
+
+    loaded, now = found_settings(config), time.time()
+    request = SessionsRequest(
+        agent=None if agent is None else agent_named(agent),
+        since=None if since is None else recent.since(since, now),
+        most=None if every else limit,
+        most_bytes=None if every else MOST_BYTES,
+        dated=dated_rules(loaded),
+    )
+    options = Options(rules=loaded.settings.assemble, log=log(verbose))
+    with progress(wanted=not verbose, colour=color, what="reading") as shown:
+        found = sessions(surroundings(), request, options, shown)
+    if as_json:
+        from lore.report.json_report import render
+
+        sys.stdout.write(render(found) + "\n")
+    else:
+        from lore.report.found import write_sessions
+
+        write_sessions(found, out(color), now=now)
+    return 0

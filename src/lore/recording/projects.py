@@ -1,0 +1,74 @@
+"""Which folder a session was about: what the beginning of its log says, or a file that its agent put beside it.
+
+In: the first bytes of a log, its path. Out: a folder's path, None where nothing says it. Rules: only members that an
+agent's records have themselves count, never text inside them; at most the first lines are looked at.
+
+Sources: the agents' records as their readers describe them; `.project_root`: Gemini CLI's own code, 2026.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import islice
+
+from lore.formats.lines import SPACE, each
+from lore.model.canonical import decode
+from lore.model.jsonslice import table
+
+_LINES = 40
+_BEGINNING = 8_192  # bytes of a document whose first object is longer than what was read
+_MEMBERS = (
+    ("cwd",),  # Claude Code, pi, Qwen Code
+    ("payload", "cwd"),  # Codex CLI
+    ("data", "context", "cwd"),  # Copilot CLI
+    ("info", "directory"),  # OpenCode
+    ("directory",),
+    ("workspace", "working_dir"),  # OpenHands
+    ("info", "config", "environment", "cwd"),  # mini-swe-agent
+)
+_NAMED = re.compile(rb'"(?:cwd|directory|working_dir)"\s*:\s*("(?:[^"\\]++|\\.)++")')
+_ROOT = ".project_root"
+_LONGEST = 4_096  # of a path
+
+
+def project_of(head: bytes, path: str) -> str | None:
+    """Return the folder that a session was about."""
+    for line in islice(each(head), _LINES):
+        own = table(line.strip(SPACE))
+        if own is None:
+            break
+        for names in _MEMBERS:
+            found = _text(own, names)
+            if found:
+                return found
+    named = _NAMED.search(head[:_BEGINNING]) if head[:1] in (b"{", b"[") else None
+    return _decoded(named[1]) if named is not None else _beside(path)
+
+
+def _text(own: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:
+    for name in names[:-1]:
+        value = (own or {}).get(name, b"")
+        own = table(value) if value[:1] == b"{" else None
+    value = (own or {}).get(names[-1], b"")
+    return _decoded(value) if value[:1] == b'"' else None
+
+
+def _decoded(value: bytes) -> str | None:
+    try:
+        found = decode(value)
+    except ValueError:
+        return None
+    return found if isinstance(found, str) and found and len(found) <= _LONGEST else None
+
+
+def _beside(path: str) -> str | None:
+    """Read the file in which Gemini CLI keeps the folder of the chats below it."""
+    folder = os.path.dirname(path)
+    for place in (os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))):
+        try:
+            with open(os.path.join(place, _ROOT), "rb") as file:
+                return file.read(_LONGEST).decode("utf-8", "replace").strip() or None
+        except (OSError, ValueError):
+            continue
+    return None

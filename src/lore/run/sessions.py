@@ -1,0 +1,191 @@
+"""List the sessions that agents keep on this machine: what `lore sessions` answers.
+
+In: where lore runs, which sessions are wanted. Out: a row a session, the newest first. Rules: nothing is written; a
+subagent's file belongs to its session; what cannot be read is a row with its problem. Cost: a look at every log's name
+and time, then reading those that are shown, as far as `most_bytes` goes: a session beyond it is listed and not counted.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from lore.errors import LoreError
+from lore.formats.foreign import LATER, why_unread
+from lore.judge.base import Place
+from lore.judge.policy import Budgets, Policy
+from lore.judge.totals import UNREAD, FileTotals
+from lore.model.results_found import FoundSession, FoundSessions, UnreadLogs
+from lore.recording import corpus
+from lore.recording.agents import Agent, LogPlace, Surroundings, existing, files_of, places
+from lore.recording.base import Problems, collected_seldom, load_plugins
+from lore.recording.inputs import Input, inputs
+from lore.recording.opening import Options
+from lore.recording.projects import project_of
+from lore.recording.recent import LOGS_LOOKED_AT, session_of
+from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
+
+MOST_BYTES = 256 * 1024 * 1024  # read for one answer: some seconds
+SHOWN = 20
+Progress = Callable[[int, int], None]
+
+
+class SessionsRequest(NamedTuple):
+    """Which sessions: of one agent (None: of all), written since then, at most so many (None: all).
+
+    `most_bytes` are read to count what they hold (None: all).
+    """
+
+    agent: Agent | None = None
+    since: float | None = None
+    most: int | None = SHOWN
+    most_bytes: int | None = MOST_BYTES
+    dated: Dated = PACKAGED
+
+
+class _Log(NamedTuple):
+    """A file, folder or stored session of an agent's, when it was written and how long it is."""
+
+    agent: Agent
+    file: Input
+    written: float | None
+
+
+def sessions(
+    here: Surroundings, request: SessionsRequest, options: Options, progress: Progress | None = None
+) -> FoundSessions:  # fmt: skip
+    """List the sessions of agents, the newest first."""
+    load_plugins()
+    failed: list[str] = []
+    own = [place for place in places(here) if request.agent in (None, place.agent)]
+    there = [found for place in own for found in existing(place)]
+    grouped = _grouped([log for place in there if place.agent.is_read for log in _logs(place, failed)])
+    total = sum(log.file.size for logs in grouped for log in logs)
+    wanted = [logs for logs in grouped if request.since is None or (logs[0].written or request.since) >= request.since]
+    chosen = list(islice(wanted, request.most))
+    rows: list[FoundSession] = []
+    size = sum(log.file.size for logs in chosen for log in logs)
+    read = 0
+    for logs in chosen:
+        row = _row(logs)
+        if logs[0].file.error is not None:
+            row = replace(row, message=logs[0].file.error.message)
+        elif request.most_bytes is not None and read + row.bytes > request.most_bytes:
+            row = replace(row, message="not counted: --all reads it")
+        else:
+            row = _counted(row, logs[0].file.path, options, request.dated)
+            read += row.bytes
+        rows.append(row)
+        if progress is not None:
+            progress(read, size)
+    unread = [logs for place in there if not place.agent.is_read for logs in _unread(place, failed)]
+    looked = list(dict.fromkeys(corpus.show(place.path) for place in there if place.agent.is_read))
+    return FoundSessions(
+        sessions=rows, found=len(wanted), bytes=total, read_bytes=read, unread=unread, looked=looked, failed=failed
+    )
+
+
+def _logs(place: LogPlace, failed: list[str]) -> Iterator[_Log]:
+    """Yield the recordings at a place: files of the names that logs have there, folders and stored sessions."""
+    try:
+        if place.logs.deep:
+            found = inputs([place.path])
+        else:
+            found = inputs(list(files_of(place, lambda _, error: failed.append(error.message))))
+    except LoreError as error:
+        failed.append(error.message)
+        return
+    for file in found:
+        path, name = file.path.partition("#")[0], os.path.basename(file.path)
+        named = any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names)
+        if file.error is None and not (named or os.path.isdir(path) or path != file.path):
+            continue
+        yield _Log(place.agent, file, _written(path))
+
+
+def _written(path: str) -> float | None:
+    """Return when a file was last written, or the newest file of a folder that is one recording."""
+    try:
+        if not os.path.isdir(path):
+            return os.stat(path).st_mtime
+        with os.scandir(path) as entries:
+            return max((entry.stat().st_mtime for entry in entries), default=None)
+    except (OSError, ValueError):
+        return None
+
+
+def _grouped(logs: list[_Log]) -> list[list[_Log]]:
+    """Put the files of each session together, its own first; the session that was written last comes first."""
+    known = {log.file.path: log for log in logs}
+    groups: dict[str, list[_Log]] = {}
+    for log in sorted(logs, key=lambda log: (-(log.written or 0.0), log.file.path)):
+        session = session_of(log.file.path)
+        name = session if session in known else log.file.path
+        groups.setdefault(name, []).append(log)
+    for name, found in groups.items():
+        found.sort(key=lambda log: log.file.path != name)
+        found[0] = found[0]._replace(written=max((log.written or 0.0 for log in found), default=0.0) or None)
+    return list(groups.values())
+
+
+def _row(logs: list[_Log]) -> FoundSession:
+    own = logs[0]
+    at = None if own.written is None else datetime.fromtimestamp(own.written, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    size = sum(log.file.size for log in logs)
+    return FoundSession(own.agent.name, corpus.show(own.file.path), at, size)
+
+
+def _counted(row: FoundSession, path: str, options: Options, dated: Dated) -> FoundSession:
+    """Read a session, and say what it holds; a problem that ends it stands in its row."""
+    problems = Problems()
+    try:
+        opened = corpus.open_head(path)
+        row = replace(row, project=project_of(opened.head, path))
+        with collected_seldom():
+            return _read(row, path, options, problems, dated, opened)
+    except LoreError as error:
+        return replace(row, message=error.message, problems=problems.total)
+
+
+def _read(
+    row: FoundSession, path: str, options: Options, problems: Problems, dated: Dated, opened: corpus.Opened
+) -> FoundSession:  # fmt: skip
+    recording = options.open(path, problems, subagents=True, opened=opened)
+    place = Place(row.path, reader=reader_of(recording, None))
+    totals = FileTotals(place, Policy().ruling("", Budgets()), settles=True)
+    read, billed = 0, 0
+    model: str | None = None
+    for verdict, ended in verdicts(recording, dated.judge(quick=True), place):
+        totals.ended(ended)
+        if verdict is None:
+            break
+        totals.turn(verdict, events=recording.events)
+        model = verdict.turn.model or model
+        usage = verdict.turn.usage
+        counts = [] if usage is None else [part.read_tokens for part in usage.passes if part.read_tokens is not None]
+        read += sum(counts)
+        billed += bool(counts)
+    summary = totals.result.summary
+    broken = next((problem for problem in problems.kept if problem.code in UNREAD), None)
+    where = "" if broken is None or broken.line is None else f" (line {broken.line})"
+    return replace(
+        row, format=recording.reader.name, session_id=recording.state.id or None, model=model, counted=True,
+        requests=summary.turns, billed_requests=billed, read_tokens=read if billed else None,
+        paid_again_tokens=summary.waste_tokens if billed else None,
+        paid_again_dollars=summary.waste_dollars, unexplained_tokens=summary.unexplained_tokens,
+        problems=problems.total, message=None if broken is None else f"{broken.message}{where}",
+    )  # fmt: skip
+
+
+def _unread(place: LogPlace, failed: list[str]) -> Iterator[UnreadLogs]:
+    files = sum(1 for _ in files_of(place, lambda _, error: failed.append(error.message), LOGS_LOOKED_AT))
+    if files:
+        agent = place.agent
+        why = LATER if agent.formats else why_unread(agent.name)
+        yield UnreadLogs(agent.name, agent.title, corpus.show(place.path), files, why)

@@ -1,0 +1,182 @@
+"""`lore sessions`: what agents keep in a home folder, the newest first."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, put
+from formats.claude import answered, asked, counts, text
+from formats.codex import Rollout
+
+DAY = 86_400
+
+
+def aged(name, seconds):
+    when = time.time() - seconds
+    os.utime(name, (when, when))
+    return name
+
+
+def claude(name, session="s", read=100, **more):
+    lines = [asked("u1", "hello"), answered("a1", f"msg_{session}", text("yes"), "u1", usage=counts(5, read, 50, 2))]
+    return put(name, *[{**line, "sessionId": session, "cwd": "/work/app", **more} for line in lines])
+
+
+def codex(name, requests=2):
+    made = Rollout().meta().context().user("hello")
+    for number in range(requests):
+        made.message("assistant", "yes").count(9_000 + number, 2_432)
+    return put(name, *made.lines)
+
+
+CLAUDE, CODEX = "home/.claude/projects/-work-app/a.jsonl", "home/.codex/sessions/2026/01/01/rollout-1.jsonl"
+
+
+def rows(*args):
+    return lore("sessions", "--json", *args).json["sessions"]
+
+
+def test_each_session_is_a_row_with_what_it_read_the_newest_first():
+    aged(claude(CLAUDE), 3 * 3_600)
+    aged(codex(CODEX), 60)
+    found = rows()
+    assert [(row["agent"], row["project"], row["requests"], row["read_tokens"]) for row in found] == [
+        ("codex", "/w", 2, 4_864),
+        ("claude-code", "/work/app", 1, 100),
+    ]
+    assert [os.path.relpath(row["path"]) for row in found] == [CODEX, CLAUDE]
+    assert all(row["counted"] and row["message"] is None for row in found)
+
+
+def test_what_a_row_says_is_what_check_says():
+    claude(CLAUDE)
+    codex(CODEX, 5)
+    for row in rows():
+        summary = lore("check", row["path"], "--json").json["summary"]
+        assert (row["requests"], row["paid_again_tokens"]) == (summary["turns"], summary["waste_tokens"])
+        assert row["problems"] == summary["problems"]
+
+
+def test_a_person_reads_two_lines_a_session():
+    aged(codex(CODEX), 2 * 3_600 + 60)
+    lines = lore("sessions").out.splitlines()
+    assert lines[0].split() == ["age", "agent", "requests", "read", "paid", "again", "project"]
+    assert lines[1].split() == ["2h", "codex", "2", "4,864", "0", "/w"]
+    assert lines[2].strip() == os.path.abspath(CODEX)
+    assert lines[3].startswith("1 of 1 session, ")
+
+
+def test_subagents_belong_to_their_session():
+    """Its own age is that of the newest of its files; requests of all of them are counted."""
+    aged(claude(CLAUDE, "a"), DAY)
+    below = "home/.claude/projects/-work-app/a/subagents/agent-1.jsonl"
+    aged(claude(below, "a", isSidechain=True, agentId="1"), 60)
+    beside = "home/.claude/projects/-work-app/agent-2.jsonl"
+    aged(claude(beside, "a", isSidechain=True, agentId="2"), 2 * DAY)
+    aged(codex(CODEX), 3_600)
+    found = rows()
+    assert [row["agent"] for row in found] == ["claude-code", "codex"]
+    assert found[0]["requests"] == 3
+    assert found[0]["bytes"] == sum(os.path.getsize(name) for name in (CLAUDE, below, beside))
+
+
+def test_a_subagent_whose_session_is_gone_is_a_row():
+    claude("home/.claude/projects/-work-app/agent-2.jsonl", "gone")
+    assert [os.path.basename(row["path"]) for row in rows()] == ["agent-2.jsonl"]
+
+
+@pytest.mark.parametrize("damage", [b"words\n", b"", b"\x00" * 99, b'{"type":"nothing"}\n', b"\x28\xb5\x2f\xfdxx"])
+def test_a_damaged_file_is_a_row_with_its_problem_and_never_a_stop(damage):
+    aged(put("home/.codex/sessions/2026/01/01/rollout-bad.jsonl", damage), 10)
+    aged(codex(CODEX), 60)
+    ran = lore("sessions", "--json")
+    bad, good = ran.json["sessions"]
+    assert (ran.code, bad["counted"], bad["requests"], good["requests"]) == (0, False, None, 2)
+    assert bad["message"]
+    assert "! " + bad["message"] in lore("sessions").out
+
+
+def test_a_line_that_cannot_be_read_is_said_beside_the_counts():
+    codex(CODEX)
+    with open(CODEX, "ab") as file:
+        file.write(b"{broken}\n{}\n")
+    (row,) = rows()
+    assert (row["counted"], row["requests"]) == (True, 2)
+    assert "line" in row["message"]
+    assert row["problems"] >= 1
+
+
+def test_only_what_is_shown_is_read(monkeypatch):
+    opened = []
+    from lore.recording import corpus
+
+    whole = corpus.open_head
+    monkeypatch.setattr("lore.recording.corpus.open_head", lambda path: opened.append(path) or whole(path))
+    for number in range(5):
+        aged(codex(f"home/.codex/sessions/2026/01/01/rollout-{number}.jsonl"), 60 + number)
+    found = lore("sessions", "--limit", "2", "--json").json
+    assert (len(found["sessions"]), found["found"], len(opened)) == (2, 5, 2)
+    assert found["read_bytes"] == sum(row["bytes"] for row in found["sessions"])
+    assert "2 of 5 sessions" in lore("sessions", "-n", "2").out
+    assert len(lore("sessions", "--all", "--json").json["sessions"]) == 5
+
+
+def test_what_would_take_too_long_is_listed_and_not_counted(monkeypatch):
+    monkeypatch.setattr("lore.run.sessions.MOST_BYTES", 2_500)
+    aged(codex(CODEX), 60)
+    aged(codex("home/.codex/sessions/2026/01/01/rollout-2.jsonl", 90), 30)
+    large, small = rows()
+    assert (large["counted"], large["requests"], large["message"]) == (False, None, "not counted: --all reads it")
+    assert small["counted"]
+    assert all(row["counted"] for row in rows("--all"))
+
+
+def test_sessions_of_one_agent_and_of_the_last_hours():
+    aged(claude(CLAUDE), 3 * DAY)
+    aged(codex(CODEX), 60)
+    assert [row["agent"] for row in rows("--agent", "claude-code")] == ["claude-code"]
+    assert [row["agent"] for row in rows("--since", "1d")] == ["codex"]
+    assert rows("--agent", "claude-code", "--since", "1d") == []
+
+
+def test_an_agent_that_nobody_knows_is_an_error_that_names_them():
+    ran = lore("sessions", "--agent", "zzz")
+    assert ran.code == 2
+    assert "agents: claude-code, codex, " in ran.err
+    assert lore("sessions", "--since", "soon").code == 2
+
+
+def test_logs_of_agents_that_are_not_read_are_said_with_the_reason():
+    put("home/.cursor/chats/m/u/store.db", b"SQLite format 3\x00")
+    put("home/.factory/sessions/-w/x.jsonl", {"type": "session_start"})
+    found = lore("sessions", "--json").json
+    assert [(logs["agent"], logs["files"]) for logs in found["unread"]] == [("cursor", 1), ("droid", 1)]
+    out = lore("sessions").out
+    assert "no sessions of agents that lore reads are here" in out
+    assert f"not read: Cursor, 1 file in {os.path.abspath('home/.cursor/chats')}: it records no usage" in out
+
+
+def test_a_home_with_nothing_in_it_is_no_error():
+    ran = lore("sessions", "--json")
+    assert (ran.code, ran.json["sessions"], ran.json["looked"]) == (0, [], [])
+
+
+def test_nothing_is_written_where_agents_keep_their_logs():
+    claude(CLAUDE)
+    codex(CODEX)
+    before = {path: path.stat() for path in Path("home").rglob("*")}
+    lore("sessions")
+    assert {path: path.stat().st_mtime_ns for path in Path("home").rglob("*")} == {
+        path: found.st_mtime_ns for path, found in before.items()
+    }
+
+
+def test_the_folder_of_gemini_s_chats_is_read_from_the_file_beside_them():
+    put("home/.gemini/tmp/slug/.project_root", b"/work/app\n")
+    header = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z", "lastUpdated": "x"}
+    put("home/.gemini/tmp/slug/chats/session-1.jsonl", {**header, "kind": "main"})
+    assert [(row["agent"], row["project"]) for row in rows()] == [("gemini", "/work/app")]
