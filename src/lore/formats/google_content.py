@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from lore.model import lenient
 from lore.model.canonical import encode
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, Status, TextBlock, ThinkingBlock, is_absent
+from lore.model.items import NULL, Block, ImageBlock, RawBlock, Status, TextBlock, ThinkingBlock, blocks_of, is_absent
 from lore.model.jsonslice import array, table
 
 DIALECT = "gemini"
@@ -134,23 +134,16 @@ def _content(text: bytes, parts: list[_Part]) -> Content:
     return Content(tuple(blocks), tuple(thoughts), tuple(calls), tuple(outcomes))
 
 
-def outcome_of(response: FunctionResponse, beside: Iterable[Block] = ()) -> Outcome:
-    """Return what a result says, and what stands `beside` it."""
+def outcome_of(response: FunctionResponse) -> Outcome:
+    """Return what a result says."""
     own = table(bytes(response.response)) or {}
     text, error = own.get("output", b""), own.get("error", b"")
-    blocks = [*_blocks_of(response.parts), *beside]
     if error[:1] == b'"' and text[:1] != b'"':
         return Outcome(response.id, response.name, Raw(error), Raw(error), "failed")
     if text[:1] != b'"':
         text = b'""' if is_absent(response.response) else encode(bytes(response.response).decode("utf-8", "replace"))
-    output = Raw(text)
-    if blocks:
-        output = Raw(msgspec.json.encode([TextBlock(output), *blocks]))
-    return Outcome(response.id, response.name, output, NULL, "completed")
-
-
-def _blocks_of(parts: Raw) -> tuple[Block, ...]:
-    return () if is_absent(parts) else content_of(parts).blocks
+    blocks = content_of(response.parts).blocks
+    return with_blocks(Outcome(response.id, response.name, Raw(text), NULL, "completed"), blocks)
 
 
 def result_of(raw: Raw, call_id: str, name: str) -> Outcome | None:
@@ -163,11 +156,16 @@ def result_of(raw: Raw, call_id: str, name: str) -> Outcome | None:
         plain = whole.text if isinstance(whole, TextBlock) else Raw(msgspec.json.encode(list(content.blocks)))
         return Outcome(call_id, name, plain, NULL, "completed")
     own = next((found for found in content.outcomes if found.call_id == call_id), content.outcomes[0])
-    if not content.blocks or own.status == "failed" or own is not content.outcomes[0]:
-        return own
-    before = (TextBlock(own.output),) if memoryview(own.output)[0] == _QUOTE else ()
-    blocks = Raw(msgspec.json.encode([*before, *content.blocks])) if before else own.output
-    return msgspec.structs.replace(own, output=blocks)
+    return with_blocks(own, content.blocks) if own is content.outcomes[0] else own
+
+
+def with_blocks(outcome: Outcome, blocks: tuple[Block, ...]) -> Outcome:
+    """Return a result with what stands beside it."""
+    if not blocks or outcome.status == "failed":
+        return outcome
+    plain = memoryview(outcome.output)[0] == _QUOTE
+    before = (TextBlock(outcome.output),) if plain else blocks_of(bytes(outcome.output))
+    return msgspec.structs.replace(outcome, output=Raw(msgspec.json.encode([*before, *blocks])))
 
 
 def digest(*pieces: Raw | bytes | str) -> str:

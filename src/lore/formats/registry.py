@@ -21,6 +21,7 @@ from lore.formats.mini_swe_agent import MiniSweAgent
 from lore.formats.opencode import OpenCode
 from lore.formats.openfang import OpenFang
 from lore.formats.pi import Pi
+from lore.formats.qwen_code import QwenCode
 from lore.formats.sidecode import Sidecode
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.formats.vcr import Vcr
@@ -31,6 +32,7 @@ READERS: dict[str, type[Reader]] = {
     "lore": LoreLog,
     "gemini-cli": GeminiCli,
     "gemini-cli-json": GeminiCliDocument,
+    "qwen-code": QwenCode,  # before Claude Code, whose records have the same members around the message
     "claude-code": ClaudeCode,
     "codex": Codex,
     "copilot": Copilot,
@@ -66,6 +68,7 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "copilot": (b'"parentId"',),
     "pi": (b'"session"',),
     "gemini-cli": (b'"projectHash"',),
+    "qwen-code": (b'"parentUuid"',),
     "gemini-cli-json": (b'"projectHash"',),
     "opencode": (b'"info"',),
     "openfang": (b'"role"',),

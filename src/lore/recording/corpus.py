@@ -264,21 +264,24 @@ def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Ite
 
 
 def companions(path: str) -> list[str]:
-    """Return the files that hold the subagents of a Claude Code session, in a fixed order.
+    """Return the files that hold the subagents of a session, in a fixed order.
 
-    They lie in the folder named after its file (`ID/subagents/agent-*.jsonl`, and below that), or beside
-    it, when a line near their beginning names the same session. A subagent's own file has none. Costs the
-    listing of the folder and the beginning of each file that is named like one.
+    Those of Claude Code lie in the folder named after its file (`ID/subagents/agent-*.jsonl`, and below that), or
+    beside it, when a line near their beginning names the same session; Qwen Code's in `subagents/ID` beside its
+    `chats`; Gemini CLI's in a folder named like the session. A subagent's own file has none. Costs the listing of the
+    folder and the beginning of each file that is named like one.
     """
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
     if ending != ".jsonl" or is_companion(name) or not os.path.isfile(path):
         return []
     found: list[str] = []
-    below = os.path.join(folder, stem, "subagents")
-    if os.path.isdir(below):
-        files = files_below(below, lambda place, _: found.append(place))  # opening it will say what is wrong
-        found.extend([file for file in files if is_companion(os.path.basename(file))])
+    for below, every in _folders_of_subagents(path, folder, stem):
+        if os.path.isdir(below):
+            files = files_below(below, lambda place, _: found.append(place))  # opening it will say what is wrong
+            found.extend(
+                [file for file in files if file.endswith(ending) if every or is_companion(os.path.basename(file))]
+            )
     try:
         names = sorted(name for name in os.listdir(folder or os.curdir) if is_companion(name))
     except OSError:
@@ -288,6 +291,30 @@ def companions(path: str) -> list[str]:
         beside = (os.path.join(folder, name) for name in names)
         found.extend(file for file in beside if os.path.isfile(file) and session_named(file) == session)
     return found
+
+
+def _folders_of_subagents(path: str, folder: str, stem: str) -> Iterator[tuple[str, bool]]:
+    """Yield where a session's subagents may lie, and whether every log there is one's."""
+    yield os.path.join(folder, stem, "subagents"), False
+    if os.path.basename(os.path.abspath(folder)) == "chats":
+        yield os.path.join(folder, os.pardir, "subagents", stem), False
+        session = _chat_named(path) if stem.startswith("session-") else ""
+        if session:
+            yield os.path.join(folder, session), True
+
+
+_CHAT = re.compile(rb'"sessionId"[ ]*:[ ]*"([A-Za-z0-9_-]{1,200})"')  # no path leads out of a folder of such a name
+
+
+def _chat_named(path: str) -> str:
+    """Return the session that the first line of a chat of Gemini CLI names; empty where it names none."""
+    try:
+        with open(path, "rb") as file:
+            line = file.readline(HEAD)
+    except OSError:
+        return ""
+    match = _CHAT.search(line) if b'"projectHash"' in line else None
+    return "" if match is None else match[1].decode()
 
 
 def is_unpacked_beside(path: str) -> bool:

@@ -1,0 +1,116 @@
+"""Records of Qwen Code's chats, decoded as far as a timeline needs them.
+
+In: a line. Out: a `Record`. Rules: a line is decoded once; content stays raw; a wrong type of a field that is read
+raises ValueError.
+
+Source: `chatRecordingService.ts` and `agent-transcript.ts` of qwen-code, October 2026.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.model import lenient
+from lore.model.items import NULL
+
+TYPES = frozenset(("user", "assistant", "tool_result", "system"))
+
+
+class Message(Struct, frozen=True, gc=False):
+    """A `Content`: what was sent or answered, as the API has it."""
+
+    role: str = ""
+    parts: Raw = NULL
+
+
+class Usage(Struct, frozen=True, gc=False, rename="camel"):
+    """A bill in Gemini's words: the prompt includes what was cached."""
+
+    prompt_token_count: int | None = None
+    candidates_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    total_token_count: int | None = None
+
+
+class CallResult(Struct, frozen=True, gc=False, rename="camel"):
+    """What the screen was told of a result."""
+
+    status: str = ""
+
+
+class Origin(Struct, frozen=True, gc=False, rename="camel"):
+    """Where a record of a branched session was copied from."""
+
+    session_id: str | None = None
+
+
+class Record(Struct, frozen=True, gc=False, rename="camel"):
+    """One line."""
+
+    type: str
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    session_id: str | None = None
+    timestamp: str | None = None
+    subtype: str | None = None
+    version: str | None = None
+    message: Message | None = None
+    usage_metadata: Usage | None = None
+    model: str | None = None
+    tool_call_result: CallResult | None = None
+    system_payload: Raw = NULL
+    agent_id: str | None = None
+    is_sidechain: bool | None = None
+    forked_from: Origin | None = None
+
+
+class Compression(Struct, frozen=True, gc=False, rename="camel"):
+    """Sizes of a history before and after, in tokens."""
+
+    original_token_count: int | None = None
+    new_token_count: int | None = None
+
+
+class Payload(Struct, frozen=True, gc=False, rename="camel"):
+    """What a system record says; which fields there are depends on its subtype."""
+
+    info: Compression | None = None
+    compressed_history: tuple[Message, ...] | None = None
+    phase: str = ""
+    raw_command: str = ""
+    sent_to_model: bool | None = None
+    history: tuple[Message, ...] = ()
+    system_instruction: Raw = NULL
+    tools: tuple[Raw, ...] | None = None
+    auth_type: str = ""
+    mode: str = ""
+    hook_context: str = ""
+
+
+_RECORD = msgspec.json.Decoder(Record)
+_PAYLOAD = msgspec.json.Decoder(Payload)
+
+
+def decode(data: bytes) -> Record:
+    """Decode a line; ValueError where it is none."""
+    try:
+        return _RECORD.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except ValueError:  # lone surrogates
+        return lenient.convert(data, Record)
+
+
+def payload_of(record: Record) -> Payload:
+    """Decode what a system record says; ValueError where it is none."""
+    raw = bytes(record.system_payload)
+    if raw == b"null":
+        return Payload()
+    try:
+        return _PAYLOAD.decode(raw)
+    except msgspec.ValidationError:
+        raise
+    except ValueError:
+        return lenient.convert(raw, Payload)

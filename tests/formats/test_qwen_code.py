@@ -1,0 +1,258 @@
+"""The reader of Qwen Code's chats: the tree, compressions, rewinds, subagents, bills."""
+
+from __future__ import annotations
+
+import pytest
+
+from formats.claude import asked, joined
+from formats.gemini import folded
+from formats.qwen import MODEL, Chat, call, content, plain, usage
+from lore.formats.claude_code import ClaudeCode
+from lore.formats.qwen_code import QwenCode
+from lore.formats.registry import recognise
+from lore.model import events as e
+from lore.model.canonical import text_of
+from lore.model.codes import Code
+from lore.model.items import AssistantMessage, CompactDivider, ThinkingBlock, ToolCall, UserMessage
+from lore.testing import ReaderContract
+
+
+def compressed(made: Chat, name: str = "k-1") -> Chat:
+    """Put a summary, an answer to it and the last call in place of all before."""
+    result = {"functionResponse": {"id": "c-9", "name": "read_file", "response": {"output": "kept"}}}
+    history = [
+        content("user", {"text": "<state_snapshot>x</state_snapshot>"}), content("model", {"text": "Got it."}),
+        content("user", {"text": "again"}), content("model", {"text": "yes"}, call("c-9")), content("user", result),
+    ]  # fmt: skip
+    info = {"originalTokenCount": 12_000, "newTokenCount": 900, "compressionStatus": 1}
+    return made.system(name, "chat_compression", {"info": info, "compressedHistory": history})
+
+
+def busy() -> Chat:
+    """All that happens in one chat: commands, notes, a rewind, a compression, pictures, another version."""
+    made = plain().system("t-1", "ui_telemetry", {"uiEvent": {"event.name": "qwen-code.api_error"}})
+    made.system("t-2", "slash_command", {"phase": "invocation", "rawCommand": "/stats model"})
+    made.user("u-2", "no").model("m-3", {"text": "well"}, usage=usage(10_400, 10_112))
+    made.system("w-1", "rewind", {"truncatedCount": 2}, parent="t-2").user("u-3", "go on")
+    made.model("m-4", {"text": "look"}, call("c-2"), usage=usage(10_450, 10_112))
+    picture = {"inlineData": {"mimeType": "image/png", "data": "QQ=="}}
+    made.result("r-2", "c-2", "a picture", picture).record(
+        "user", "u-4", subtype="mid_turn_user_message", message=content("user", {"text": "and quickly"})
+    )
+    made.record("user", "u-5", subtype="notification", message=content("user", {"text": "<task-notification>"}))
+    made.base["version"] = "0.21.0"
+    made.model("m-5", {"text": "ok"}, usage=usage(11_000, 10_368))
+    compressed(made).user("u-6", "on").model("m-6", {"text": "end"}, usage=usage(3_000, 0))
+    return made.system("x-1", "custom_title", {"customTitle": "t"}).record("assistant", "m-7", model=MODEL)
+
+
+def agent() -> Chat:
+    """A subagent's own file: answers in several records, of which the first alone is billed."""
+    made = Chat(agentId="explore-7f3c", isSidechain=True)
+    tools = [{"name": "read_file", "parametersJsonSchema": {"type": "object"}}]
+    history = [content("user", {"text": "context"}), content("model", {"text": "ok"})]
+    made.system(
+        "b-1", "agent_bootstrap", {"kind": "fork", "history": history, "systemInstruction": "Look.", "tools": tools}
+    )
+    made.user("u-1", "find it")
+    made.record("assistant", "m-1", message=content("model", {"text": "I look."}), usageMetadata=usage(5_000, 0))
+    made.record("assistant", "m-2", message=content("model", call("c-1")))
+    made.record("assistant", "m-3", message=content("model", call("c-2"))).result("r-1", "c-1").result("r-2", "c-2")
+    return made.record("assistant", "m-4", message=content("model", call("c-3"))).result("r-3", "c-3")
+
+
+class TestContract(ReaderContract):
+    reader = QwenCode
+    samples = (plain().data(), busy().data(), agent().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"))
+
+
+def ends(made):
+    """The ends of requests: what was not read, what was, the output."""
+    found = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
+    bills = [value.usage for value in found]
+    return [None if bill is None else (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) for bill in bills]
+
+
+def items(made):
+    """The items of the main chain."""
+    return [entry.item for entry in made.folded().state.main().entries]
+
+
+def test_a_chat_is_told_from_claude_codes():
+    assert recognise(plain().data()) is QwenCode
+    assert recognise(busy().data()) is QwenCode
+    assert recognise(agent().data()) is QwenCode
+    claude = joined(asked("u-1", "hello", sessionId="s-1"))
+    assert recognise(claude) is ClaudeCode
+    assert not QwenCode.recognises(claude)
+
+
+def test_each_answer_is_one_request_and_the_prompt_includes_what_was_cached():
+    assert ends(plain()) == [(10_000, 0, 10), (216, 9_984, 10)]
+    assert not plain().folded().problems
+    starts = [value.at for value in plain().read() if isinstance(value, e.TurnStarted)]
+    assert starts == ["2026-10-14T08:00:02.000Z", "2026-10-14T08:00:04.000Z"]
+
+
+def test_thoughts_text_calls_and_results_are_items():
+    prompt, spoken, called, answer = items(plain())
+    assert [type(item) for item in (prompt, spoken, called, answer)] == [
+        UserMessage, AssistantMessage, ToolCall, AssistantMessage,
+    ]  # fmt: skip
+    assert isinstance(spoken.blocks[0], ThinkingBlock)
+    assert (called.name, called.status, text_of(bytes(called.output))) == ("read_file", "completed", "done")
+    assert called.response_id == spoken.response_id == "m-1"
+
+
+def test_thoughts_are_added_where_the_total_says_that_they_stand_beside():
+    beside = {**usage(100, 0), "totalTokenCount": 114}
+    assert ends(Chat().user("u", "x").model("m", {"text": "y"}, usage=beside)) == [(100, 0, 14)]
+
+
+def test_counts_that_the_client_guessed_from_a_total_are_unknown():
+    guessed = {
+        "promptTokenCount": 106,
+        "candidatesTokenCount": 45,
+        "cachedContentTokenCount": 0,
+        "totalTokenCount": 151,
+    }
+    assert ends(Chat().user("u", "x").model("m", {"text": "y"}, usage=guessed)) == [None]
+
+
+def test_more_cached_than_all_is_odd_and_never_negative():
+    made = Chat().user("u", "x").model("m", {"text": "y"}, usage=usage(10, 128))
+    (end,) = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
+    assert isinstance(end.usage, e.OddBill)
+    assert ends(made) == [(None, 128, 10)]
+
+
+def test_a_record_that_goes_on_from_an_earlier_one_takes_back_what_stood_behind_it():
+    made = plain().user("u-2", "no").model("m-3", {"text": "well"}, usage=usage(10_400, 0))
+    made.system("w-1", "rewind", {"truncatedCount": 2}, parent="m-2")
+    assert items(made) == items(plain())
+    assert not made.folded().problems
+    (taken,) = [value for value in made.read() if isinstance(value, e.Remove)]
+    assert taken.uuids == ("u-2", "m-3")
+    assert not items(plain().system("w-1", "rewind", {"truncatedCount": 9}, parent=None))
+
+
+def test_a_note_that_is_no_tail_takes_nothing_back():
+    made = plain().system("x-1", "custom_title", {"customTitle": "t"}).user("u-2", "go on", parent="m-2")
+    assert len(items(made)) == 5
+    assert not [value for value in made.read() if isinstance(value, e.Remove)]
+
+
+@pytest.mark.parametrize(("parent", "word"), [("who", "not in the file"), ("m-3", "taken back")])
+def test_a_parent_that_is_not_there_is_a_problem_and_order_carries_on(parent, word):
+    made = plain().user("u-2", "no").model("m-3", {"text": "well"}).system("w-1", "rewind", {}, parent="m-2")
+    made.user("u-3", "on", parent=parent)
+    session = made.folded()
+    assert [problem.code for problem in session.problems] == [Code.DANGLING_PARENT]
+    assert word in session.problems[0].message
+    assert len(session.state.main().entries) == 5
+
+
+def test_a_compression_replaces_the_history_by_the_one_it_holds():
+    made = compressed(plain()).user("u-2", "on").model("m-3", {"text": "end"}, usage=usage(3_000, 0))
+    session = made.folded()
+    assert not session.problems
+    found = [entry.item for entry in session.state.main().entries]
+    assert [type(item) for item in found] == [
+        CompactDivider, UserMessage, AssistantMessage, UserMessage, AssistantMessage, ToolCall, UserMessage,
+        AssistantMessage,
+    ]  # fmt: skip
+    assert (found[0].pre_tokens, found[0].post_tokens, found[0].trigger) == (12_000, 900, "auto")
+    assert [found[1].source, found[3].source] == ["context_injection", "user"]
+    assert text_of(bytes(found[5].output)) == "kept"
+    by_hand = compressed(plain().system("t", "slash_command", {"phase": "invocation", "rawCommand": "/compress"}))
+    assert items(by_hand)[0].trigger == "manual"
+    back = made.system("w", "rewind", {}, parent="u-1").folded()
+    assert ["before a compression" in problem.message for problem in back.problems] == [True]
+
+
+def test_a_command_that_was_kept_as_a_prompt_and_never_sent_is_none():
+    payload = {"phase": "result", "rawCommand": "/about", "outputHistoryItems": [{"type": "assistant"}]}
+    made = plain().user("u-2", "/about").system("t", "slash_command", payload)
+    assert items(made) == items(plain())
+    sent = plain().user("u-2", "/about").system("t", "slash_command", {**payload, "sentToModel": True})
+    assert len(items(sent)) == 5
+
+
+def test_what_a_log_shows_besides_its_history_is_a_sign():
+    made = busy()
+    turns = [value.name for value in made.read() if isinstance(value, e.Observed)]
+    assert turns == ["api-error", "slash-command", "client-version"]
+    for mode in ("default", "plan"):
+        made.system(mode, "session_approval_mode", {"mode": mode})
+    assert [value.before for value in made.read() if isinstance(value, e.Observed)][3:] == ["default"]
+
+
+def test_messages_of_machines_are_no_prompts_and_pictures_stand_beside_results():
+    kept = Chat().record("user", "n", subtype="cron", message=content("user", {"text": "x"}))
+    assert items(kept)[0].source == "tick"
+    picture = {"inlineData": {"mimeType": "image/png", "data": "QQ=="}}
+    made = Chat().user("u", "x").model("m", call("c-2")).result("r-2", "c-2", "a picture", picture)
+    assert b'"type":"image"' in bytes(items(made)[-1].output)
+
+
+def test_a_subagent_is_a_chain_whose_answers_are_several_records():
+    made = agent()
+    assert ends(made) == [(5_000, 0, 10), None]
+    session = made.folded()
+    assert not session.problems
+    chain = session.state.chains["explore-7f3c"]
+    assert text_of(bytes(chain.system)) == "Look."
+    assert len(chain.tools) == 1
+    assert [type(entry.item) for entry in chain.entries] == [
+        UserMessage, AssistantMessage, UserMessage, AssistantMessage, ToolCall, ToolCall, ToolCall,
+    ]  # fmt: skip
+    assert [entry.item.status for entry in list(chain.entries)[4:]] == ["completed"] * 3
+
+
+def test_a_branched_session_names_the_one_it_came_from():
+    made = Chat(forkedFrom={"sessionId": "s-0", "messageUuid": "u-1"}).user("u-1", "x")
+    assert made.read()[0].parent_session_id == "s-0"
+
+
+def test_the_api_that_is_spoken_to_is_the_dialect():
+    made = plain().system("t", "session_model", {"modelId": "claude-x", "authType": "anthropic"})
+    assert [value.dialect for value in made.read() if isinstance(value, e.SessionChanged) and value.dialect] == [
+        "anthropic"
+    ]
+
+
+HOSTILE = (
+    {"message": {"role": "user", "parts": 5}},
+    {"message": []},
+    {"type": "assistant", "usageMetadata": {"promptTokenCount": "1"}},
+    {"type": "system", "subtype": "chat_compression", "systemPayload": {"compressedHistory": [7]}},
+    {"type": "system", "subtype": "slash_command", "systemPayload": 7},
+    {"type": "of the future"},
+    {"uuid": 7},
+)
+
+
+@pytest.mark.parametrize("fields", HOSTILE, ids=str)
+def test_what_cannot_be_read_is_kept_with_its_place_and_the_rest_is_read(fields):
+    made = plain()
+    line = {"uuid": "h", "parentUuid": "u-1", "sessionId": "s-1", "type": "user", **fields}
+    made.lines.insert(2, line)
+    session = made.folded()
+    assert len(ends(made)) == 2
+    assert [problem.line for problem in session.problems] == [3], session.problems
+    assert session.state.opaque == 1
+
+
+def test_records_that_come_again_are_passed_over_and_cycles_end():
+    made = plain()
+    made.lines.append({**made.lines[2], "parentUuid": "m-2"})
+    made.lines.append({**made.lines[0], "uuid": "z", "parentUuid": "z"})
+    session = made.folded()
+    assert [problem.code for problem in session.problems] == [Code.DUPLICATE_UUID, Code.DANGLING_PARENT]
+    assert len(session.state.main().entries) == 4
+
+
+def test_lone_surrogates_and_a_torn_end_are_read():
+    data = plain().data().replace(b"I look.", rb"I \ud83d look")
+    assert not folded(QwenCode, data).problems
+    assert [problem.code for problem in folded(QwenCode, data[:-20]).problems] == [Code.TORN_LAST_LINE]

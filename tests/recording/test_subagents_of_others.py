@@ -1,0 +1,45 @@
+"""Where Gemini CLI and Qwen Code keep the chats of their subagents: read with the session as its chains."""
+
+from __future__ import annotations
+
+from formats import gemini, qwen
+from lore.recording import corpus
+from lore.recording.opening import Options
+
+
+def chains(path):
+    """The chains of a session that is read with its subagents, and what was wrong."""
+    recording = Options().open(str(path), subagents=True)
+    return {turn.chain for turn in recording.turns()}, recording.problems.kept
+
+
+def test_chats_in_a_folder_named_like_the_session_are_its_subagents(tmp_path):
+    folder = tmp_path / "chats"
+    (folder / "s-1").mkdir(parents=True)
+    main = folder / "session-2026-04-14T08-00-s-1.jsonl"
+    main.write_bytes(gemini.plain().data())
+    own = gemini.Chat("s-9", kind="subagent").user("u", "look").model("m", "seen", gemini.tokens(5, 0))
+    (folder / "s-1" / "s-9.jsonl").write_bytes(own.data())
+    (folder / "s-1" / "notes.txt").write_bytes(b"none of them")
+    assert chains(main) == ({"main", "agent-s-9"}, [])
+    assert corpus.companions(str(folder / "s-1" / "s-9.jsonl")) == []
+
+
+def test_a_session_whose_name_leads_elsewhere_has_no_subagents(tmp_path):
+    (tmp_path / "chats").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "x.jsonl").write_bytes(gemini.plain().data())
+    main = tmp_path / "chats" / "session-x.jsonl"
+    main.write_bytes(gemini.Chat("../other").user("u", "look").data())
+    assert corpus.companions(str(main)) == []
+
+
+def test_files_under_subagents_beside_the_chats_are_those_of_the_session(tmp_path):
+    (tmp_path / "chats").mkdir()
+    (tmp_path / "subagents" / "s-1").mkdir(parents=True)
+    main = tmp_path / "chats" / "s-1.jsonl"
+    main.write_bytes(qwen.plain().data())
+    own = qwen.Chat(agentId="explore-7", isSidechain=True).user("u-1", "find it")
+    own.record("assistant", "m-1", message=qwen.content("model", {"text": "x"}), usageMetadata=qwen.usage(9, 0))
+    (tmp_path / "subagents" / "s-1" / "agent-explore-7.jsonl").write_bytes(own.data())
+    assert chains(main) == ({"main", "explore-7"}, [])
