@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from lore.run.folding import fold
 from lore.testing import everything
 
 CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
+ROO = sorted((CORPUS / "cline-roo").glob("*-ui_messages.json"))
 MINI = sorted((CORPUS / "mini-swe-agent").glob("*.json"))
 FIELDS = ("uncached_tokens", "read_tokens", "output_tokens")
 CUTS = 40
@@ -79,6 +81,40 @@ def test_read_and_folded_in_parts_it_is_what_it_is_as_a_whole(path):
         last = everything(MiniSweAgent.restore(reader.state), data[cut:])
         assert shown([*first, *last]) == shown(whole), cut
         assert checkpoint.dump(folded(session, last)) == checkpoint.dump(folded(Session(), whole)), cut
+
+
+def roo_counted(path):
+    """What a person would count in the records of a screen: requests, and the bills of those that have one."""
+    shown = [
+        json.loads(record["text"]) for record in json.loads(path.read_bytes()) if record.get("say") == "api_req_started"
+    ]
+    bills = [request for request in shown if "tokensIn" in request]
+    usage = [0, 0, 0]
+    for bill in bills:
+        whole, read = bill["tokensIn"], bill["cacheReads"]
+        if bill.get("apiProtocol") == "openai":
+            assert read <= whole  # inclusive
+            whole -= read + bill["cacheWrites"]
+        usage = [count + more for count, more in zip(usage, (whole, read, bill["tokensOut"]), strict=True)]
+    return len(shown), usage
+
+
+@ABSENT
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("path", ROO, ids=lambda path: path.name)
+def test_roo_counts_what_plain_json_counts(path, joined, tmp_path):
+    """The screen's file alone, and the task that it belongs to."""
+    for name in ("ui_messages.json", "api_conversation_history.json", "task_metadata.json")[: 3 if joined else 1]:
+        file = path.with_name(path.name.replace("ui_messages.json", name))
+        if file.exists():
+            shutil.copyfile(file, tmp_path / name)
+    turns, expected = roo_counted(path)
+    named = [str(tmp_path), str(tmp_path / "ui_messages.json")]
+    for name in named:
+        summary = check([name], Budgets(), Options()).result.summary
+        usage = fold(named[1], Options()).result.usage
+        assert (summary.turns, usage.turns, summary.problems, summary.files) == (turns, turns, 0, 1)
+        assert [getattr(usage, field) for field in FIELDS] == expected
 
 
 def folded(session, reads):

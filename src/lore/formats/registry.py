@@ -7,6 +7,8 @@ from lore.formats.bodies import Bodies, BodyPairs
 from lore.formats.captures import BODY, Cassette, ClaudeTap, Har, Proxy, ProxyList
 from lore.formats.claude_code import ClaudeCode
 from lore.formats.claude_records import MARKERS
+from lore.formats.cline import Cline
+from lore.formats.cline_task import ClineTask
 from lore.formats.codex import Codex
 from lore.formats.copilot import Copilot
 from lore.formats.flue import Flue
@@ -42,6 +44,8 @@ READERS: dict[str, type[Reader]] = {
     "flue": Flue,
     "openfang": OpenFang,
     "mini-swe-agent": MiniSweAgent,
+    "cline": Cline,
+    "cline-task": ClineTask,
     "har": Har,
     "vcr": Vcr,
     "claude-tap": ClaudeTap,
@@ -73,6 +77,8 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "opencode": (b'"info"',),
     "openfang": (b'"role"',),
     "mini-swe-agent": (b'"mini_version"', b'"mini-swe-agent'),
+    "cline": (b'"ts"', b'"system_prompt"', b'"metrics"'),
+    "cline-task": (OPENING,),
     "har": (b'"entries"',),
     "vcr": (b"interactions",),
     "claude-tap": (b'"packets"',),

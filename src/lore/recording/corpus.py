@@ -55,14 +55,14 @@ class Name(NamedTuple):
 def parse_name(text: str) -> Name:
     """Read `PATH`, `PATH#N`, `PATH#CHAIN:N`, where PATH may be a stored session."""
     if text == STDIN or "#" not in text or os.path.lexists(text):
-        return Name(text)
+        return Name(packed.task_of(text))
     path, _, selector = text.rpartition("#")
     path = STDIN if path == "<stdin>" else path  # `-#2`, which a command line would take for an option
     match = _SELECTOR.match(selector)
     stored = address_of(text)
     if match is None or not path or (stored is not None and ("#" not in stored.session_id or exists(stored))):
         return Name(text)
-    return Name(path, match["chain"], int(match["turn"]))
+    return Name(packed.task_of(path), match["chain"], int(match["turn"]))
 
 
 def show(path: str) -> str:

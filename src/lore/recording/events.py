@@ -7,6 +7,7 @@ problems. Rules: one pass, memory bounded by the session's state; a turn is whol
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain as chained
@@ -143,11 +144,15 @@ class EventRecording(Recording):
                 if problems:
                     odd(problems, read)
             elif isinstance(event, Problem):
-                self.problems.add(event, self.shown)
+                self.problems.add(event, self._file_of(read) or self.shown)
             else:
                 self.apply(read, event)
         for turn in waiting.values():
             yield self._billed(turn)
+
+    def _file_of(self, read: Read) -> str:
+        """Name the file that holds what was read, where a folder is read as one recording; empty elsewhere."""
+        return os.path.join(self.shown, read.file) if read.file else ""
 
     def begin(self, event: e.TurnStarted) -> Sequence[Problem]:
         """Fold a turn's start, and before it what lore derives and the log does not hold."""
@@ -204,6 +209,7 @@ class EventRecording(Recording):
         assert opened is not None
         turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, opened.at)
         turn.line, turn.byte, turn.signs = read.line, read.byte, opened.signs
+        turn.file = self._file_of(read)
         if session.provider and not session.is_own:
             turn.call = Call(answered_by=session.provider)
         if not session.is_own and not self.watchful and not self.is_whole(chain):

@@ -86,6 +86,7 @@ def _stored(url: str) -> Iterator[Input]:
 
 def _below(path: str, *, named: bool) -> Iterator[Input]:
     """Yield a file, or the files below a folder and what could not be listed, where it was met."""
+    path = packed.task_of(path)
     if path == corpus.STDIN or not os.path.isdir(path):
         if named or not (corpus.is_special(path) or corpus.is_unpacked_beside(path)):
             yield Input(path, named)

@@ -9,6 +9,8 @@ name; else the one that a link leads to; else the last request of that time whic
 copied or checked out have the time of that, and all nearly the same: it orders them, and is not taken for the time
 at which they were sent.
 
+A task of Cline is its files in a fixed order; whoever names one of them means the task (`task_of`).
+
 Rules of archives: an archive is read as it stands, nothing is unpacked to disk and the names in it open nothing; its
 directory, its members, and all of them against its own size are bounded, and what is beyond, encrypted or compressed
 in an unknown way becomes a member with a fault.
@@ -26,12 +28,13 @@ import struct
 import zipfile
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
 
+from lore.formats import cline_task
 from lore.formats.folders import LARGEST, Header
 from lore.formats.http import links, session_in
 from lore.formats.lines import LONGEST
@@ -82,11 +85,26 @@ def members(folder: str) -> list[str]:
         )
     except (OSError, ValueError):
         return []
+    if is_task(names):
+        return [name for name in cline_task.FILES if name in names]
     if any(name.endswith(REQUEST) for name in names):
         return [name for name in names if name.endswith((REQUEST, RESPONSE))]
     documents = [name for name in names if name.endswith(".json")]
     several = len(documents) > 1 and is_completion(_table(os.path.join(folder, documents[0])))
     return documents if several else []
+
+
+def task_of(path: str) -> str:
+    """Return the folder of the task that a file belongs to, where it has to be joined with others; else the path."""
+    folder, name = os.path.split(path)
+    if name not in cline_task.FILES or not os.path.isfile(path):
+        return path
+    return (folder or os.curdir) if is_task(members(folder or os.curdir)) else path
+
+
+def is_task(names: Collection[str]) -> bool:
+    """Tell whether a folder of these files is a task of Cline, Roo Code or Kilo Code that has to be joined."""
+    return cline_task.UI in names and cline_task.API in names
 
 
 def _is_regular(path: str) -> bool:
@@ -108,14 +126,15 @@ def size_of(folder: str) -> int:
 def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
     """Yield the pack of a folder; `names` are its members."""
     for header in ordered(folder, names):
+        limit = LARGEST if header.lore_pack == cline_task.ClineTask.name else LONGEST
         shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
         try:
             with open(os.path.join(folder, header.name), "rb", buffering=0) as file:
-                data = _read(file.read, LONGEST)
+                data = _read(file.read, limit)
         except OSError as error:
             yield from _member(shown, fault=(error.strerror or str(error)).lower())
             continue
-        yield from _member(shown, data or b"", fault="" if data is not None else f"longer than {LONGEST >> 20} MiB")
+        yield from _member(shown, data or b"", fault="" if data is not None else f"longer than {limit >> 20} MiB")
 
 
 def ordered(folder: str, names: list[str]) -> list[Header]:
@@ -124,6 +143,8 @@ def ordered(folder: str, names: list[str]) -> list[Header]:
     Completions are ordered by the time that each holds, then by name; requests each with the response that answers
     it, and responses without one last.
     """
+    if is_task(names):
+        return [Header(cline_task.ClineTask.name, name, place=True) for name in names]
     times = {name: _modified(os.path.join(folder, name)) for name in names}
     requests = [_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
     if not requests:

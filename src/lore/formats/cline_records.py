@@ -1,0 +1,288 @@
+"""Records of Cline, Roo Code and Kilo Code: messages of the prompt, what the screen was shown, bills.
+
+In: elements of `api_conversation_history.json` (Anthropic's messages, with times and what hides them) and of
+`ui_messages.json` (`say` or `ask`). Out: typed records, blocks, a `Billed`. Rules: content stays a slice.
+
+What `tokensIn` counts, by who wrote it: Roo (since 3.29.5 of 2025-11-01; Kilo since 2025-11-12) all of the prompt;
+before that all of it for the protocol "openai", and what was neither read nor written for "anthropic". Cline, which
+notes no protocol, leaves out what was cached but for providers whose count it passes on; its command line counts all.
+A count that is less than what was cached leaves that out.
+
+Sources: 10 public task folders; the sources of Roo Code (April 2026) and Cline (3.89, November 2026).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from lore.formats.values import count_in, opens, text_in
+from lore.model.canonical import encode
+from lore.model.events import Billed, OddBill
+from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock
+from lore.model.jsonslice import array
+
+_WHOLE_SINCE = 1_761_955_200_000  # milliseconds: 2025-11-01, from when on Roo counts all of the prompt
+_WHOLE_PROVIDERS = frozenset(
+    ("openai", "litellm", "doubao", "fireworks", "hicap", "lmstudio", "qwen", "xai", "zai")
+)  # whose count Cline passes on
+_MODEL = re.compile(rb"<model>([^<\\\"]{1,200})</model>")
+_ENVIRONMENT = re.compile(rb'"(?:\\[nrt]|\s)*<environment_details>')
+_OWN = re.compile(
+    rb'"(?:\\[nrt]|\s)*(?:<(?:task|feedback|answer|user_message)>|New instructions for task continuation)'
+    rb"|The user [a-z][^<]{0,200}<(?:feedback|user_message)>"
+)
+_RESULT = re.compile(rb'"(?:\\[nrt]|\s)*(?:\[[^\]]{1,2000}\] Result:|\[ERROR\]|The tool execution failed)')
+
+
+class Record(Struct, frozen=True, gc=False, rename="camel"):
+    """A message of the prompt (`role`), or one of the screen (`type`)."""
+
+    ts: Raw = NULL
+    role: str = ""
+    content: Raw = NULL
+    type: str = ""
+    say: str | None = None
+    ask: str | None = None
+    text: Raw = NULL
+    partial: bool | None = None
+    is_summary: bool | None = None
+    is_truncation_marker: bool | None = None
+    condense_id: str | None = None
+    condense_parent: str | None = None
+    truncation_id: str | None = None
+    truncation_parent: str | None = None
+    context_condense: Condense | None = None
+    context_truncation: Condense | None = None
+    conversation_history_deleted_range: list[int] | None = None
+    model_info: ModelInfo | None = None
+    metrics: Metrics | None = None
+    metadata: Noted | None = None
+
+
+class Noted(Struct, frozen=True, gc=False, rename="camel"):
+    """What Cline's command line notes of a message."""
+
+    kind: str | None = None
+    tokens_before: Raw = NULL
+    display_only: bool | None = None
+
+
+class Condense(Struct, frozen=True, gc=False, rename="camel"):
+    """A condensation or a truncation, as the screen shows it."""
+
+    summary: Raw = NULL
+    prev_context_tokens: Raw = NULL
+    new_context_tokens: Raw = NULL
+    condense_id: str | None = None
+    truncation_id: str | None = None
+
+
+class ModelInfo(Struct, frozen=True, gc=False, rename="camel"):
+    """Who answered, by Cline."""
+
+    model_id: str | None = None
+    provider_id: str | None = None
+    id: str | None = None
+    provider: str | None = None
+
+
+class Metrics(Struct, frozen=True, gc=False, rename="camel"):
+    """The bill of a message of Cline's command line."""
+
+    input_tokens: Raw = NULL
+    output_tokens: Raw = NULL
+    cache_read_tokens: Raw = NULL
+    cache_write_tokens: Raw = NULL
+
+
+class ApiRequest(Struct, frozen=True, gc=False, rename="camel"):
+    """What the screen notes of a request: what was sent, and its bill when it came."""
+
+    request: Raw = NULL
+    api_protocol: str | None = None
+    tokens_in: Raw = NULL
+    tokens_out: Raw = NULL
+    cache_writes: Raw = NULL
+    cache_reads: Raw = NULL
+    cancel_reason: str | None = None
+
+
+class Usage(Struct, frozen=True, gc=False):
+    """Why one set of a model in `task_metadata.json` holds: from when on, whose."""
+
+    ts: float = 0
+    model_id: str = ""
+    model_provider_id: str | None = None
+
+
+class Metadata(Struct, frozen=True, gc=False):
+    """`task_metadata.json`, as far as it is read."""
+
+    model_usage: list[Usage] = field(default_factory=list)
+
+
+class HistoryItem(Struct, frozen=True, gc=False, rename="camel"):
+    """`history_item.json`, as far as it is read."""
+
+    id: str | None = None
+    parent_task_id: str | None = None
+
+
+class Counted(NamedTuple):
+    """The counters of a request."""
+
+    whole: int | None
+    read: int | None
+    write: int | None
+    output: int | None
+
+
+class _Part(Struct, frozen=True, gc=False):
+    """A block of a message."""
+
+    type: str = ""
+    text: Raw = NULL
+    id: str = ""
+    name: str = ""
+    input: Raw = NULL
+    tool_use_id: str = ""
+    content: Raw = NULL
+    is_error: bool | None = None
+    thinking: Raw = NULL
+    signature: str | None = None
+    source: Raw = NULL
+
+
+class _Source(Struct, frozen=True, gc=False):
+    """Where an image is."""
+
+    type: str = ""
+    media_type: str = ""
+    data: Raw = NULL
+
+
+class Call(NamedTuple):
+    """A call that a message makes."""
+
+    call_id: str
+    name: str
+    input: Raw
+
+
+class Outcome(NamedTuple):
+    """What came of a call."""
+
+    call_id: str
+    output: Raw
+    failed: bool
+
+
+class Said(NamedTuple):
+    """A message taken apart; `environment` are the details of the moment that stand at its end."""
+
+    blocks: list[Block]
+    environment: list[Block]
+    calls: list[Call]
+    outcomes: list[Outcome]
+
+
+RECORD = msgspec.json.Decoder(Record)
+API_REQUEST = msgspec.json.Decoder(ApiRequest)
+_PARTS = msgspec.json.Decoder(list[_Part])
+_SOURCE = msgspec.json.Decoder(_Source)
+
+
+def said_in(content: Raw) -> Said:
+    """Take a message apart; ValueError where its content is neither a text nor blocks."""
+    found = Said([], [], [], [])
+    if opens(content) == '"':
+        (found.environment if _ENVIRONMENT.match(content) else found.blocks).append(TextBlock(content))
+        return found
+    raws: list[bytes] = []
+    for number, part in enumerate(_PARTS.decode(content)):
+        if part.type == "text" and opens(part.text) == '"':
+            (found.environment if _ENVIRONMENT.match(part.text) else found.blocks).append(TextBlock(part.text))
+        elif part.type == "tool_use" and part.id:
+            found.calls.append(Call(part.id, part.name, part.input if opens(part.input) == "{" else Raw(b"{}")))
+        elif part.type == "tool_result" and part.tool_use_id:
+            plain = opens(part.content) == '"'
+            output = part.content if plain else Raw(b'[{"type":"raw","json":' + bytes(part.content) + b"}]")
+            found.outcomes.append(Outcome(part.tool_use_id, output, part.is_error is True))
+        elif part.type == "thinking" and opens(part.thinking) == '"':
+            found.blocks.append(ThinkingBlock(part.thinking, part.signature))
+        elif part.type == "reasoning" and opens(part.text) == '"':
+            found.blocks.append(ThinkingBlock(part.text))
+        else:
+            raws = raws or array(bytes(content))
+            found.blocks.append(_image(part.source) or RawBlock(Raw(raws[number])))
+    return found
+
+
+def _image(raw: Raw) -> ImageBlock | None:
+    if opens(raw) != "{":
+        return None
+    source = _SOURCE.decode(raw)
+    plain = source.type == "base64" and opens(source.data) == '"'
+    return ImageBlock(source.media_type, source.data) if plain else None
+
+
+def text_joined(content: Raw) -> Raw:
+    """Return the texts of a message as one JSON text."""
+    texts = [block.text for block in said_in(content).blocks if isinstance(block, TextBlock)]
+    return texts[0] if len(texts) == 1 else Raw(encode("\n\n".join(text_in(text) for text in texts)))
+
+
+def is_users(texts: list[Raw]) -> bool:
+    """Tell whether a message of the user's role holds what a person wrote, and not results of tools alone."""
+    return any(_OWN.search(text) is not None for text in texts) or not any(_RESULT.match(text) for text in texts)
+
+
+def model_in(text: Raw) -> str:
+    """Return the model that details of the environment name; empty where they name none."""
+    found = _MODEL.findall(text)
+    return found[-1].decode("utf-8", "replace").strip() if found else ""
+
+
+def bill_of(
+    counted: Counted, protocol: str | None, provider: str | None, model: str | None, at: float
+) -> Billed | None:
+    """Return the bill of a request; `at` is when it began, in milliseconds. None where nothing was counted.
+
+    A write of 0 tokens is unknown where the protocol has no such count.
+    """
+    whole, read, write, output = counted
+    if whole is None and output is None:
+        return None
+    cached = (read or 0) + (write or 0)
+    includes = at >= _WHOLE_SINCE or protocol != "anthropic" if protocol is not None else provider in _WHOLE_PROVIDERS
+    if not write and protocol != "anthropic" and (protocol is not None or "claude" not in (model or "")):
+        write = None
+    if whole is None or not includes or (cached > whole and protocol != "openai"):
+        return Billed(whole, read, write, output)
+    return _split(Counted(whole, read, write, output))
+
+
+def counted_in(request: ApiRequest) -> Counted:
+    """Read the counters of a request that the screen shows."""
+    tokens = (request.tokens_in, request.cache_reads, request.cache_writes, request.tokens_out)
+    return Counted(*map(count_in, tokens))
+
+
+def metered(metrics: Metrics) -> Billed:
+    """Return the bill of a message of the command line, whose input counts all of the prompt."""
+    tokens = (metrics.input_tokens, metrics.cache_read_tokens, metrics.cache_write_tokens, metrics.output_tokens)
+    return _split(Counted(*map(count_in, tokens)))
+
+
+def _split(counted: Counted) -> Billed:
+    """Split an input that includes what was cached."""
+    whole, read, write, output = counted
+    cached = (read or 0) + (write or 0)
+    if whole is None or cached <= whole:
+        return Billed(None if whole is None else whole - cached, read, write, output)
+    odd = f"{cached} cached tokens are more than all {whole} of the input"
+    return OddBill(None, read, write, output, odd=odd)

@@ -1,0 +1,315 @@
+"""Tasks of Cline, Roo Code and Kilo Code: files alone and joined, counts, condensations, truncations, damage."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from formats.agents import codes, events, folded, with_members
+from formats.cline import BEGIN, Task, packed, simple
+from lore.formats.cline import Cline
+from lore.formats.cline_task import API, HISTORY, METADATA, UI, ClineTask
+from lore.formats.registry import recognise
+from lore.model import events as e
+from lore.model.codes import Code
+from lore.model.items import AssistantMessage, CompactDivider, ThinkingBlock, ToolCall, UserMessage
+from lore.testing import ReaderContract
+
+CLI = json.dumps({
+    "version": 1, "sessionId": "s-7", "system_prompt": "You are Cline.", "messages": [
+        {"id": "1", "role": "user", "content": "go", "ts": BEGIN},
+        {"id": "2", "role": "assistant", "content": [{"type": "text", "text": "hm"}], "ts": BEGIN + 5000,
+         "modelInfo": {"id": "claude-sonnet-4-6", "provider": "anthropic"},
+         "metrics": {"inputTokens": 1500, "outputTokens": 9, "cacheReadTokens": 400, "cacheWriteTokens": 1000}},
+        {"id": "3", "role": "user", "content": "a summary", "ts": BEGIN + 6000,
+         "metadata": {"kind": "compaction_summary", "tokensBefore": 9000}},
+        {"id": "4", "role": "assistant", "content": "bye", "ts": BEGIN + 9000, "metadata": {"displayOnly": True}},
+    ],
+}).encode()  # fmt: skip
+
+
+class TestFiles(ReaderContract):
+    """The suite that every reader passes, on files alone."""
+
+    reader = Cline
+    samples = (simple().shown, simple().sent, CLI)
+
+
+class TestFolders(ReaderContract):
+    """The suite that every reader passes, on folders."""
+
+    reader = ClineTask
+    samples = (simple().pack(), packed(((UI, simple().shown),)), packed(((API, simple().sent),)))
+
+
+def joined(task: Task, *files) -> list[e.Event]:
+    """The events of a task's folder."""
+    return events(ClineTask, task.pack(*files))
+
+
+def bills(found: list[e.Event]) -> list[e.Billed | None]:
+    """What the requests were billed."""
+    return [event.usage for event in found if isinstance(event, e.TurnCompleted)]
+
+
+def timeline(reader, data: bytes):
+    """The items at the end."""
+    return [entry.item for entry in folded(reader, data).main().entries]
+
+
+def texts(items) -> list[str]:
+    """The text of each item's first block, a divider's summary, the output of a call."""
+    found = []
+    for item in items:
+        if isinstance(item, CompactDivider):
+            found.append(json.loads(bytes(item.summary)))
+        elif isinstance(item, ToolCall):
+            found.append(json.loads(bytes(item.output)))
+        else:
+            found.append(json.loads(bytes(item.blocks[0].text)))
+    return found
+
+
+@pytest.mark.parametrize("sample", [*TestFiles.samples, *TestFolders.samples])
+def test_the_registry_knows_them(sample):
+    assert recognise(sample) in (Cline, ClineTask)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        b'[{"role":"user","content":"hi"}]', b'[{"ts":1,"type":"x"}]', b'[{"ts":1,"role":"tool","content":"x"}]', b"[]",
+        b'{"messages":[{"role":"user","content":"metrics"}]}', b"[1]",
+    ],
+)  # fmt: skip
+def test_what_is_none_is_not_taken_for_one(other):
+    assert recognise(other) not in (Cline, ClineTask)
+
+
+def test_requests_of_the_screen_have_the_messages_of_the_history():
+    items = timeline(ClineTask, simple().pack())
+    assert [type(item) for item in items] == [UserMessage, UserMessage, AssistantMessage, ToolCall, AssistantMessage]
+    assert [item.source for item in items[:2]] == ["user", "context_injection"]
+    assert texts(items)[3:] == ["of c1", "done"]
+    found = joined(simple())
+    assert bills(found) == [e.Billed(10, 0, 1000, 5), e.Billed(20, 1000, 100, 6)]
+    starts = [event for event in found if isinstance(event, e.TurnStarted)]
+    assert [start.at for start in starts] == ["2025-10-09T08:53:22.000Z", "2025-10-09T08:53:26.000Z"]
+    assert folded(ClineTask, simple().pack()).main().model == "anthropic/claude-sonnet-4"
+
+
+def test_the_screen_alone_says_what_was_sent_and_said():
+    items = timeline(Cline, simple().shown)
+    assert texts(items)[:3] == ["<task>mend it</task>", "I look", "[read_file] Result:"]
+    assert [item.source for item in items if isinstance(item, UserMessage)] == ["user", "context_injection"]
+    assert bills(events(Cline, simple().shown)) == [e.Billed(10, 0, 1000, 5), e.Billed(20, 1000, 100, 6)]
+
+
+def test_the_history_alone_has_requests_without_bills():
+    found = events(Cline, simple().sent)
+    assert bills(found) == [None, None]
+    assert texts(timeline(Cline, simple().sent))[-1] == "done"
+
+
+@pytest.mark.parametrize(
+    ("begin", "protocol", "counts", "expected"),
+    [
+        (BEGIN, "openai", (1000, 900, 0), (100, 900, None)),
+        (BEGIN, "anthropic", (100, 900, 50), (100, 900, 50)),
+        (BEGIN, "anthropic", (1000, 900, 50), (1000, 900, 50)),
+        (BEGIN + 10**10, "anthropic", (1000, 900, 50), (50, 900, 50)),  # Roo since November 2025
+        (BEGIN + 10**10, "anthropic", (10, 900, 50), (10, 900, 50)),  # less than what was cached: it leaves that out
+        (BEGIN, None, (100, 900, 50), (100, 900, 50)),
+    ],
+)
+def test_what_the_input_counts_is_told_by_who_wrote_it(begin, protocol, counts, expected):
+    whole, read, write = counts
+    task = Task(begin).request("x", protocol, tokens_in=whole, tokens_out=5, cache_reads=read, cache_writes=write)
+    (bill,) = bills(events(Cline, task.shown))
+    assert (bill.uncached_tokens, bill.read_tokens, bill.write_tokens) == expected
+
+
+def test_more_cached_than_all_input_is_an_odd_bill_and_no_negative_count():
+    task = Task().request("x", "openai", tokens_in=10, tokens_out=5, cache_reads=900, cache_writes=0)
+    (bill,) = bills(events(Cline, task.shown))
+    assert isinstance(bill, e.OddBill)
+    assert (bill.uncached_tokens, bill.read_tokens) == (None, 900)
+
+
+def test_a_provider_whose_count_cline_passes_on_includes_what_was_cached():
+    task = Task().request("x", None, tokens_in=1000, tokens_out=5, cache_reads=900)
+    task.ui[-1]["modelInfo"] = {"modelId": "grok-4", "providerId": "xai"}
+    (bill,) = bills(events(Cline, task.shown))
+    assert (bill.uncached_tokens, bill.read_tokens) == (100, 900)
+
+
+def test_a_request_that_failed_is_told_from_one_without_a_bill():
+    task = Task().request("<task>x</task>", cancel_reason="user_cancelled").request("<task>x</task>").show("text", "hi")
+    found = events(Cline, task.shown)
+    assert [event.error for event in found if isinstance(event, e.TurnFailed)] == ["user_cancelled"]
+    assert bills(found) == [None]
+
+
+def test_reasoning_on_the_screen_is_thinking():
+    task = Task().request("x", tokens_in=1, tokens_out=1).show("reasoning", "hm", partial=False).show("text", "so")
+    (_, said) = timeline(Cline, task.shown)
+    assert isinstance(said.blocks[0], ThinkingBlock)
+
+
+def condensed() -> Task:
+    """A task that is condensed before its third request: what is hidden stays in the file."""
+    task = Task().show("text", "t")
+    for number in (1, 2):
+        task.request(f"q{number}", tokens_in=1000 * number, tokens_out=5, cache_reads=0, cache_writes=0)
+        task.user(f"<task>q{number}</task>", condenseParent="c-1").answer(f"a{number}", condenseParent="c-1")
+    task.request("q3", tokens_in=400, tokens_out=5, cache_reads=0, cache_writes=0)
+    task.send("user", "the summary", isSummary=True, condenseId="c-1")
+    task.show("condense_context", contextCondense={
+        "summary": "the summary", "cost": 0.02, "prevContextTokens": 2000, "newContextTokens": 400, "condenseId": "c-1",
+    })  # fmt: skip
+    return task.user("<feedback>q3</feedback>").answer("a3")
+
+
+@pytest.mark.parametrize(
+    ("reader", "data"),
+    [(ClineTask, condensed().pack()), (Cline, condensed().sent)],
+)
+def test_a_summary_hides_what_names_it(reader, data):
+    items = timeline(reader, data)
+    assert texts(items)[0] == "the summary"
+    assert texts(items)[1] == "<feedback>q3</feedback>"
+    assert texts(items)[-1] == "a3"
+    assert len(items) == 4
+
+
+def test_a_condensation_holds_for_the_request_under_way():
+    found = joined(condensed())
+    kinds = [type(event) for event in found if isinstance(event, e.TurnStarted | e.CompactApplied)]
+    assert kinds == [e.TurnStarted, e.TurnStarted, e.CompactApplied, e.TurnStarted]
+    (cut,) = (event for event in found if isinstance(event, e.CompactApplied))
+    assert (cut.pre_tokens, cut.post_tokens) == (2000, 400)
+    assert [
+        type(event) for event in events(Cline, condensed().shown) if isinstance(event, e.TurnStarted | e.CompactApplied)
+    ] == kinds
+
+
+def test_what_names_a_summary_that_is_not_there_stays():
+    task = Task().request("q", tokens_in=1, tokens_out=1).user("<task>q</task>", condenseParent="gone").answer("a")
+    assert texts(timeline(ClineTask, task.pack()))[0] == "<task>q</task>"
+    assert not [event for event in joined(task) if isinstance(event, e.CompactApplied)]
+
+
+def test_roo_once_dropped_what_it_condensed():
+    """The history holds the first message, the summary and what was kept; what was dropped is on the screen."""
+    task = Task().show("text", "t").request("q1", tokens_in=1, tokens_out=1)
+    task.user("<task>q1</task>").show("text", "a1")
+    task.request("q2", tokens_in=2, tokens_out=1).show("text", "a2").request("q3", tokens_in=3, tokens_out=1)
+    task.send("assistant", "so far", isSummary=True).user("<feedback>q3</feedback>").answer("a3")
+    task.request("q4", tokens_in=4, tokens_out=1)
+    task.show("condense_context", contextCondense={"summary": "so far", "prevContextTokens": 9, "newContextTokens": 4})
+    task.user("<feedback>q4</feedback>").answer("a4")
+    found = joined(task)
+    assert [bill.uncached_tokens for bill in bills(found)] == [1, 2, 3, 4]
+    order = [type(event) for event in found if isinstance(event, e.TurnStarted | e.CompactApplied)]
+    assert order == [e.TurnStarted] * 3 + [e.CompactApplied, e.TurnStarted]
+    shown = texts(timeline(ClineTask, task.pack()))
+    assert "a1" not in shown
+    assert "a2" not in shown
+    assert [text for text in shown if len(text) < 30] == ["so far", "<task>q1</task>", "<feedback>q3</feedback>", "a3",
+                                                          "<feedback>q4</feedback>", "a4"]  # fmt: skip
+
+
+def test_a_truncation_hides_what_names_its_marker():
+    task = Task().request("q1", tokens_in=1, tokens_out=1).user("<task>q1</task>").answer("a1", truncationParent="t-1")
+    task.request("q2", tokens_in=1, tokens_out=1)
+    task.send("user", "[1 message hidden]", isTruncationMarker=True, truncationId="t-1")
+    task.show("sliding_window_truncation", contextTruncation={"truncationId": "t-1", "prevContextTokens": 7})
+    task.user("<feedback>q2</feedback>").answer("a2")
+    shown = texts(timeline(ClineTask, task.pack()))
+    assert "a1" not in shown
+    assert "[1 message hidden]" in shown
+
+
+def test_cline_names_the_range_that_it_leaves_out():
+    task = Task()
+    for number in (1, 2, 3):
+        task.request(f"q{number}", None, tokens_in=1, tokens_out=1)
+        task.user(f"<task>q{number}</task>").answer(f"a{number}")
+    task.request("q4", None, tokens_in=1, tokens_out=1).show(
+        "checkpoint_created", conversationHistoryDeletedRange=[2, 3]
+    )
+    task.user("<task>q4</task>").answer("a4")
+    shown = texts(timeline(ClineTask, task.pack()))
+    assert "a1" in shown
+    assert "a2" not in shown
+    assert "a3" in shown
+    kinds = [type(event) for event in joined(task) if isinstance(event, e.TurnStarted | e.CompactApplied)]
+    assert kinds[-2:] == [e.CompactApplied, e.TurnStarted]
+
+
+def test_messages_without_times_are_paired_in_their_order():
+    task = Task(timed=False)
+    for number in (1, 2):
+        task.request(f"q{number}", None, tokens_in=number, tokens_out=1, cache_reads=0, cache_writes=0)
+        task.user(f"<task>q{number}</task>").answer(f"a{number}")
+    found = joined(task)
+    assert [bill.uncached_tokens for bill in bills(found)] == [1, 2]
+    assert len([event for event in found if isinstance(event, e.TurnStarted)]) == 2
+    shown = [text for text in texts(timeline(ClineTask, task.pack())) if len(text) < 30]
+    assert shown == ["<task>q1</task>", "a1", "<task>q2</task>", "a2"]
+
+
+def test_the_files_beside_name_model_and_session():
+    task = Task().request("q", None, tokens_in=1, tokens_out=1, cache_reads=0, cache_writes=0)
+    task.send("user", "q").send("assistant", "a")
+    usage = [{"ts": BEGIN + 1500, "model_id": "gpt-5.4", "model_provider_id": "openai", "mode": "act"}]
+    found = joined(task, (METADATA, {"model_usage": usage}), (HISTORY, {"id": "t-9", "parentTaskId": "t-1"}))
+    (started,) = (event for event in found if isinstance(event, e.SessionStarted))
+    assert (started.session_id, started.parent_session_id) == ("t-9", "t-1")
+    assert [event.model for event in found if isinstance(event, e.SessionChanged)] == ["gpt-5.4"]
+
+
+def test_a_session_of_the_command_line_has_its_system_prompt_and_bills():
+    found = events(Cline, CLI)
+    (started,) = (event for event in found if isinstance(event, e.SessionStarted))
+    assert (bytes(started.system), started.session_id) == (b'"You are Cline."', "s-7")
+    assert bills(found) == [e.Billed(100, 400, 1000, 9)]
+    assert texts(timeline(Cline, CLI)) == ["a summary"]
+
+
+def test_images_calls_and_unknown_blocks_are_kept():
+    blocks = [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+        {"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "novelty", "x": 1},
+    ]  # fmt: skip
+    task = Task().request("q", tokens_in=1, tokens_out=1).send("user", "q").send("assistant", blocks)
+    said = timeline(ClineTask, task.pack())[-1]
+    assert [type(block).__name__ for block in said.blocks] == ["ImageBlock", "ThinkingBlock", "RawBlock"]
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, -1, "x", [], {"a": {}}, 1e300, 10**400], ids=lambda value: str(value)[:9]
+)
+def test_no_value_of_another_type_breaks_a_reader(value):
+    task = condensed()
+    task.show("checkpoint_created", conversationHistoryDeletedRange=[2, 3])
+    for data in (*with_members(task.shown, value), *with_members(task.sent, value), *with_members(CLI, value)):
+        events(Cline, data)
+        events(ClineTask, packed(((UI, data), (API, task.sent))))
+        events(ClineTask, packed(((UI, task.shown), (API, data))))
+
+
+@pytest.mark.parametrize("name", [UI, API, METADATA, HISTORY])
+@pytest.mark.parametrize("junk", [b"", b"\x00\xff", b"[{", b"{}", b"[1, 2]", b'[{"ts": 1, "role": "user"', b"null"])
+def test_a_damaged_file_leaves_what_the_others_say(name, junk):
+    task = simple()
+    files = {METADATA: b"{}", HISTORY: b"{}", UI: task.shown, API: task.sent, name: junk}
+    found = events(ClineTask, packed(tuple(files.items())))
+    assert len(bills(found)) == 2
+
+
+def test_a_file_that_ends_early_says_so():
+    cut = simple().shown[:-40]
+    assert Code.TORN_LAST_LINE in codes(Cline, cut)
+    assert Code.TORN_LAST_LINE in codes(ClineTask, packed(((UI, cut), (API, simple().sent))))
