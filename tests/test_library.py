@@ -106,7 +106,9 @@ def test_where_it_does_not_the_error_says_what_to_give(model):
 def test_sessions_that_begin_alike_have_one_id_and_others_another():
     ids = [lore.Session("claude-opus-5", system=system).state.id for system in ("a", "a", "b")]
     assert ids[0] == ids[1] != ids[2]
-    timed = [lore.Session("claude-opus-5", clock=lambda time=time: time).state.id for time in ("1", "2")]
+    timed = [
+        lore.Session("claude-opus-5", clock=lambda time=time: time).state.id for time in ("2026-01-01", "2026-01-02")
+    ]
     assert timed[0] != timed[1]
 
 
@@ -201,3 +203,56 @@ def test_a_lost_answer_of_the_store_does_not_stop_a_session():
     assert lore.Session.read(store.load("s").log).state.main().entries.last().item.uuid == "u4"
     assert store.load("s").leaf_id == "u4"
     assert store.verify().damage == ()
+
+
+def _asked(**given):
+    session = lore.Session("claude-opus-5", **given)
+    session.user("What is new?", uuid="u1")
+    return session, session.request()
+
+
+@pytest.mark.parametrize(
+    ("misuse", "said"),
+    [
+        (lambda: lore.Session("claude-opus-5", system=5), "system is a text, or a list of texts"),
+        (lambda: lore.Session("claude-opus-5", tools=5), "tools are mappings"),
+        (lambda: lore.Session("claude-opus-5", sytem="a"), r"Session\(\) has no field 'sytem': did you mean 'system'"),
+        (lambda: lore.Session("claude-opus-5", params="max_tokens"), "params is a mapping"),
+        (lambda: lore.Session("claude-opus-5", params={"messages": []}), "'messages' is no parameter"),
+        (lambda: lore.Session("gemini-3-pro", params={"system_instruction": "a"}), "is no parameter"),
+        (lambda: lore.Session("claude-opus-5", rules=lore.Rules(max_loop_turns="3")), "has to be a whole number"),
+        (lambda: lore.Session("claude-opus-5", clock="2026-01-01"), "clock is a str"),
+        (lambda: _asked(clock=lambda: "yesterday"), "the clock says 'yesterday'"),
+        (lambda: lore.Session.read("{}"), "a log is bytes"),
+        (lambda: lore.Session("claude-opus-5").request(), "nothing was said yet"),
+        (lambda: lore.open("memory:", 5, model="claude-opus-5"), "got .int. - at .*session_id"),
+        (lambda: _asked()[0].user("And now?", uuid="u1"), "the uuid 'u1' is another message's already"),
+        (lambda: _asked()[0].begin_turn({"memory_recall": [{"titl": "a"}]}), "did you mean 'title'"),
+    ],
+)
+def test_what_an_agents_author_misspells_is_an_error_that_says_so(misuse, said):
+    with pytest.raises(lore.LoreError, match=said):
+        misuse()
+
+
+def test_bytes_are_no_result_and_no_answer_is_taken_of_a_stream_that_was_cut_within_a_call():
+    session, _ = _asked()
+    whole = [
+        {"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {"input_tokens": 3}}},
+        {"type": "content_block_start", "index": 0,
+         "content_block": {"type": "tool_use", "id": "t1", "name": "remove", "input": {}}},
+        {"type": "content_block_delta", "index": 0,
+         "delta": {"type": "input_json_delta", "partial_json": '{"path": "/tmp/scratch"}'}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9}},
+    ]  # fmt: skip
+    with pytest.raises(lore.LoreError, match="the stream ended within a call"):
+        session.assistant(iter(whole[:3]))
+    assert session.assistant(iter(whole)).calls[0].input == {"path": "/tmp/scratch"}
+    with pytest.raises(lore.MisuseError, match="output is bytes"):
+        session.result("t1", b"gone")
+
+
+def test_a_message_of_anthropics_may_be_a_text():
+    session, _ = _asked()
+    assert session.assistant({"role": "assistant", "content": "Nothing."}).text == "Nothing."

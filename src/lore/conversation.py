@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack, cast
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.errors import LoreError, did_you_mean
+from lore.errors import LoreError, MisuseError, did_you_mean
 from lore.events.items import blocks_from, user_message
 from lore.events.kinds import append, patch_tool_call, session_changed, turn_completed, turn_failed
 from lore.events.strict import JSON, context_json, named
@@ -122,6 +122,10 @@ class Conversation(ABC):
             item = user_message(name, blocks_from(content, self.dialect.name, "content"), source=source)
         if _is_empty(item):
             raise LoreError("the message says nothing", hint="providers refuse an empty message: leave it out")
+        state = self.state.chain(chain)
+        place = index_of(state).uuids.get(name)
+        if place is not None and state.entries[place].item != item:  # what was sent would change
+            raise LoreError(f"the uuid {name!r} is another message's already", hint="leave `uuid` out")
         self.apply(append(item, at=self._time(), chain=chain))
         return name
 
@@ -148,6 +152,9 @@ class Conversation(ABC):
         state = self.state.chain(chain)
         waits = not state.since and len(state.entries) == state.sent
         prompt = self.unanswered(chain) if waits else None
+        if not state.entries:
+            raise LoreError("nothing was said yet: providers refuse a request without messages",
+                            hint="`session.user(…)` first")  # fmt: skip
         waiting = self.pending(chain) if prompt is None else ()
         if waiting:
             named = ", ".join(f"{use.name} ({use.call_id})" for use in waiting[:3])
@@ -261,6 +268,8 @@ class Conversation(ABC):
         listed = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
         if listed and all(isinstance(part, Block) or (isinstance(part, Mapping) and "type" in part) for part in listed):
             return blocks_from(listed, self.dialect.name, "output")
+        if isinstance(output, bytes | bytearray | memoryview):
+            raise MisuseError("output is bytes: it is a text, blocks, or a JSON value", hint="output.decode()")
         return encode(plain(cast("object", output))).decode("utf-8")
 
     def pending(self, chain: str = MAIN) -> tuple[ToolUse, ...]:

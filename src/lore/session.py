@@ -30,7 +30,7 @@ from lore.conversation import Conversation
 from lore.errors import LoreError, MisuseError
 from lore.events.kinds import session_started
 from lore.events.plain import event as event
-from lore.events.strict import JSON, check, context_json, due, named
+from lore.events.strict import JSON, check, context_json, due, named, time_of
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model import checkpoint
@@ -83,6 +83,8 @@ class Session(Conversation):
         if fault:
             raise LoreError(fault)
         self._dialect = dialect_from(dialect)
+        if clock is not None:
+            due(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
         self._clock = clock
         self._log: list[Event] = []
         self._folding = Folding(State(divider=self.rules.divider))
@@ -127,6 +129,8 @@ class Session(Conversation):
         >>> Session.read(session.log()).state == session.state
         True
         """
+        if not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise MisuseError("a log is bytes", hint="Path(…).read_bytes()")
         reader = LoreLog()
         values = [read.value for read in (*reader.feed(data), *reader.finish())]
         odd = tuple([value for value in values if isinstance(value, Problem)])
@@ -253,7 +257,7 @@ class Session(Conversation):
         return None if state.turn is None or state.turn.turn == ended else self.assembled(chain).prompt
 
     def _time(self) -> str | None:
-        return None if self._clock is None else self._clock()
+        return None if self._clock is None else time_of(self._clock)
 
     def assembled(self, chain: str = MAIN) -> Assembled:
         """Return a chain's prompt as it stands, what is wrong with it, and what the dialect could not express.
@@ -281,9 +285,10 @@ def header_of(
 ) -> Event:  # fmt: skip
     """Return the header of a session that begins; raises LoreError where nothing tells its dialect."""
     name = dialect_name(model) if dialect is None else dialect.name
+    given = params_of({} if params is None else params, name) or None
     fields: dict[str, Any] = {
         "model": model, "dialect": name, "system": system, "tools": tools,
-        "params": params_of(params or {}, name) or None, "attachments": attachments, "user_id": user_id,
+        "params": given, "attachments": attachments, "user_id": user_id,
         "project_id": project_id, "at": at,
     }  # fmt: skip
     if session_id is None:

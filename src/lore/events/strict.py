@@ -18,11 +18,13 @@ from lore.model import events as e
 from lore.model import items as i
 from lore.model import lenient
 from lore.model.canonical import encode
+from lore.model.turn import seconds
 from lore.prompt.layout import CONTEXT
 
 P = ParamSpec("P")
 R = TypeVar("R")
 JSON: TypeAlias = "None | bool | int | float | str | Sequence[JSON] | Mapping[str, JSON]"
+RECALLED = ("id", "title", "content", "score", "sensitivity")
 STATUSES = ("running", "completed", "failed")
 
 
@@ -40,6 +42,7 @@ _TAKES_MORE = 0x08  # of a function's flags: it has a `**`, here `Common`
 def named(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with an answer to a misspelled name: the nearest that it has."""
     code = function.__code__
+    called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2] + "()"
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     names += Common.__annotations__ if code.co_flags & _TAKES_MORE else ()
 
@@ -47,7 +50,7 @@ def named(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for name in kwargs:
             if name not in names:
-                raise unknown(f"{function.__name__}()", name, names)
+                raise unknown(called, name, names)
         return function(*args, **kwargs)
 
     return checked
@@ -106,7 +109,13 @@ def due(value: object, kinds: type | tuple[type, ...], field: str, make: str) ->
     """Raise MisuseError where a value is no object of these types; `make` says how one is made."""
     if not isinstance(value, kinds):
         hint = f"make one with {make}"
-        raise MisuseError(f"{field} is a {type(value).__name__}, where an object is due: {hint}", hint=hint)
+        raise MisuseError(f"{field} is {kind_of(value)}, where an object is due: {hint}", hint=hint)
+
+
+def kind_of(value: object) -> str:
+    """Return what a value is, with its article."""
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
 
 
 def json_of(value: object, field: str) -> Raw:
@@ -142,7 +151,7 @@ def system_json(system: str | Sequence[str] | None) -> Raw:
     if system is None or isinstance(system, str):
         return optional_json(system, "system")
     texts = cast("Sequence[object]", system)
-    if isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts):
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in cast("list[object]", texts)):
         raise MisuseError("system is a text, or a list of texts", hint="blocks and cache breakpoints are lore's to set")
     return json_of(list(system), "system")
 
@@ -155,7 +164,8 @@ def tools_json(tools: Sequence[JSON] | Mapping[str, JSON] | None) -> tuple[Raw, 
         if "name" in tools or "type" in tools or "function" in tools:
             raise MisuseError("tools is one tool, where a list of them is due", hint="put it in a list")
         tools = [tools[name] for name in sorted(tools)]
-    if isinstance(tools, str) or not all(isinstance(tool, Mapping) for tool in tools):
+    some: object = tools
+    if not isinstance(some, list | tuple) or not all(isinstance(t, Mapping) for t in cast("list[object]", some)):
         raise MisuseError("tools are mappings, each in the shape of a provider's API")
     return tuple([json_of(tool, "tools") for tool in tools])
 
@@ -173,6 +183,11 @@ def context_json(context: Mapping[str, JSON] | None) -> Raw:
             if "did you mean" not in hint:
                 hint += "; a parameter of the request goes into params"
             raise MisuseError(f"{name!r} is no part of a turn's context: {hint}", hint=hint)
+    recalled = context.get("memory_recall")
+    for entry in cast("Iterable[object]", recalled) if isinstance(recalled, list | tuple) else ():
+        for name in cast("Iterable[str]", entry) if isinstance(entry, Mapping) else ():
+            if name not in RECALLED:
+                raise unknown("an entry of memory_recall", name, RECALLED)
     return json_of(dict(context), "context")
 
 
@@ -180,4 +195,15 @@ def check(event: object) -> None:
     """Raise MisuseError for what is no event."""
     if not isinstance(event, e.Envelope):
         hint = "make one with lore.events, or lore.event(kind, …)"
-        raise MisuseError(f"this is a {type(event).__name__}, where an event is due: {hint}", hint=hint)
+        raise MisuseError(f"this is {kind_of(event)}, where an event is due: {hint}", hint=hint)
+
+
+def time_of(clock: Callable[[], str]) -> str:
+    """Return what a clock says; raises MisuseError where it says no time."""
+    at = clock()
+    if not isinstance(at, str) or seconds(at) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise MisuseError(
+            f"the clock says {str(at)[:80]!r} ({kind_of(at)}): no RFC 3339 text",
+            hint="clock=lambda: datetime.now(UTC).isoformat()",
+        )
+    return at

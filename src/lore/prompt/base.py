@@ -226,6 +226,9 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
         for name, known in _KNOWN.items():
             if getattr(self, name) not in known:
                 return f"{name} {getattr(self, name)!r} is none of {', '.join(known)}"
+        for name in ("knowledge_tokens", "max_loop_turns"):
+            if type(getattr(self, name)) is not int:
+                return f"{name} has to be a whole number"
         if self.knowledge_tokens < 1:
             return "knowledge_tokens must be at least 1"
         if self.max_loop_turns < 0:

@@ -91,9 +91,14 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
         found = next(filter(None, (_shape_of(table(event) or {}) for event in events)), "")
         _check(found, dialect, response, table(events[0]) or {})
         stopped = next(filter(None, (_stop_in(dialect, table(event) or {}) for event in reversed(events))), None)
-        return _made(dialect, items_of_events(events), answer_of_events(events), stopped, prefix)
+        reply = _made(dialect, items_of_events(events), answer_of_events(events), stopped, prefix)
+        if reply.calls and stopped in _UNDER_WAY:  # a path that was cut is another path
+            raise LoreError("the stream ended within a call", hint="`session.failed(error)`, and ask again")
+        return reply
     raw = encode(plain(response))
     members = table(raw) or {}
+    if dialect == "anthropic" and [*members] == ["role", "content"] and members["content"][:1] == b'"':
+        return reply_of(text_of(members["content"]), dialect)  # as a message of Chat Completions, which is text, too
     _check(_shape_of(members), dialect, response, members)
     if _is_message(members):
         return _made(dialect, b"[" + raw + b"]", Answer(), None, prefix)
@@ -164,6 +169,7 @@ def _is_message(members: dict[str, bytes]) -> bool:
     return "usage" not in members and "stop_reason" not in members and "choices" not in members
 
 
+_UNDER_WAY = (None, "in_progress", "queued")
 _STOPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "anthropic": (("stop_reason",), ("delta", "stop_reason"), ("message", "stop_reason")),
     "openai-chat": (("choices", "finish_reason"),),

@@ -20,6 +20,7 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
+from lore.errors import MisuseError
 from lore.model.canonical import decode
 from lore.model.lenient import camel
 
@@ -28,6 +29,12 @@ _MAX_TOKENS = 8192  # every model of Claude 3.5 and later may answer as much, an
 _TOP = frozenset(
     ("generationConfig", "toolConfig", "safetySettings", "cachedContent", "labels", "serviceTier", "store")
 )
+_SAID_OTHERWISE = {
+    **dict.fromkeys(("model", "modelId"), "give it as `model`"),
+    **dict.fromkeys(("system", "systemInstruction", "instructions"), "give it as `system`"),
+    **dict.fromkeys(("messages", "contents", "input"), "say it with `user`, `assistant`, `result`"),
+    "tools": "give them as `tools`",
+}
 
 
 def arguments_of(body: bytes, dialect: str) -> dict[str, Any]:
@@ -39,8 +46,14 @@ def arguments_of(body: bytes, dialect: str) -> dict[str, Any]:
 def params_of(params: Mapping[str, Any], dialect: str) -> dict[str, Any]:
     """Return parameters as a body holds them: those that its API requires, and Gemini's where it has them.
 
-    google-genai has in one `config` what the API has in `generationConfig` and beside it.
+    google-genai has in one `config` what the API has in `generationConfig` and beside it. Raises MisuseError for what
+    the session itself puts into a body: it would vanish behind that.
     """
+    if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise MisuseError("params is a mapping", hint='params={"max_tokens": 4000}')
+    for name in params:
+        if camel(name) in _SAID_OTHERWISE:
+            raise MisuseError(f"{name!r} is no parameter: the session writes it", hint=_SAID_OTHERWISE[camel(name)])
     if dialect == "anthropic":
         return {"max_tokens": _MAX_TOKENS, **params}
     if dialect != "gemini":

@@ -48,15 +48,15 @@ def good_id(text: str, what: str = "session id") -> str:
     """Return an id that every store can keep; raises StoreError."""
     if not is_id(text):
         raise StoreError(
-            f"{printable(text[:60])!r} is no {what}",
+            f"{printable(str(text)[:60])!r} is no {what}",
             hint=f"1 to {LONGEST_ID} characters, none of them a control character",
         )
     return text
 
 
-def is_id(text: str) -> bool:
+def is_id(text: object) -> bool:
     """Tell whether a store can have something by this name."""
-    return 0 < len(text) <= LONGEST_ID and text.isprintable()
+    return isinstance(text, str) and 0 < len(text) <= LONGEST_ID and text.isprintable()
 
 
 def good_notes(leaf_id: str | None, *times: str | None) -> None:

@@ -31,7 +31,7 @@ import msgspec
 from lore import __version__
 from lore.conversation import Begun, Context, Conversation
 from lore.errors import LoreError, MisuseError
-from lore.events.strict import check
+from lore.events.strict import check, time_of
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Event, Remove, SessionStarted, encode
@@ -149,7 +149,7 @@ class StoredSession(Conversation):
         return self.session.dialect
 
     def _time(self) -> str:
-        return self._clock()
+        return time_of(self._clock)
 
     def apply(self, *events: Event) -> tuple[Problem, ...]:
         """Apply events to the session, and hold them for the next save; returns what was wrong with them.
@@ -236,7 +236,7 @@ class StoredSession(Conversation):
 
         Costs O(what is new).
         """
-        at = at or self._clock()
+        at = at or self._time()
         return SessionDelta(
             base=self.head, new_events=tuple(self._held), removed_ids=self._removed, metadata=self._metadata,
             leaf_id=self._leaf or self._moved(), created_at=None if self.created_at else at, updated_at=at,
