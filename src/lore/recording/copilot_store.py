@@ -12,18 +12,13 @@ Source: `assistant_usage_events` of schema version 8, as public readers of it li
 from __future__ import annotations
 
 import os
-import shutil
-import sqlite3
-import tempfile
-import weakref
 from collections.abc import Iterator
 from contextlib import closing
-from functools import lru_cache
 
 from lore.formats.copilot_usage import MOST_ROWS, StoredRow, line_of
+from lore.recording import databases
 
 _NAME = "session-store.db"
-_LARGEST = 1024 * 1024 * 1024  # bytes that are copied at most
 _TABLE = "assistant_usage_events"
 _NEEDED = frozenset(("session_id", "input_tokens", "cache_read_tokens"))
 _COLUMNS = (
@@ -39,9 +34,8 @@ def usage_line(path: str, session: str) -> Iterator[bytes]:
         return
     try:
         rows = _rows(database, session)
-    except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        yield line_of([], f"{_NAME}: {reason.partition(chr(10))[0].lower()[:120]}")
+    except databases.ERRORS as error:
+        yield line_of([], f"{_NAME}: {databases.reason_of(error)}")
         return
     yield line_of(rows[:MOST_ROWS], f"{_NAME}: more than {MOST_ROWS:,} rows" if len(rows) > MOST_ROWS else "")
 
@@ -58,40 +52,11 @@ def database_of(path: str) -> str:
 
 def _rows(database: str, session: str) -> list[StoredRow]:
     """Read what a session was billed, in the order of requests; one row more than are kept at most."""
-    with closing(sqlite3.connect(_copied(database, _stamps(database)).path)) as connection:
-        has = {row[1] for row in connection.execute(f"pragma table_info({_TABLE})")}
+    with closing(databases.connect(database)) as connection:
+        has = databases.columns_of(connection, _TABLE)
         if not has >= _NEEDED:
             raise ValueError(f"no table {_TABLE} with {', '.join(sorted(_NEEDED - has))}")
         names = ", ".join(name if name in has else f"null as {name}" for name in _COLUMNS)
         order = "id" if "id" in has else "rowid"
         query = f"select {names} from {_TABLE} where session_id = ? order by {order} limit {MOST_ROWS + 1}"  # noqa: S608
         return [StoredRow.of(*row) for row in connection.execute(query, (session,))]
-
-
-class _Copy:
-    """A database and its log of changes in a folder of their own, which goes when it is needed no longer."""
-
-    def __init__(self, database: str) -> None:
-        folder = tempfile.mkdtemp(prefix="lore-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self.path = os.path.join(folder, _NAME)
-        shutil.copyfile(database, self.path)
-        if os.path.isfile(database + "-wal"):
-            shutil.copyfile(database + "-wal", self.path + "-wal")
-
-
-Stamp = tuple[int, int, int]
-
-
-def _stamps(database: str) -> tuple[Stamp, ...]:
-    """Return what tells that a database is another one than before; ValueError where it is too large to copy."""
-    found = [os.stat(name) for name in (database, database + "-wal") if os.path.isfile(name)]
-    if sum(about.st_size for about in found) > _LARGEST:
-        raise ValueError(f"larger than {_LARGEST >> 20} MiB")
-    return tuple((about.st_ino, about.st_size, about.st_mtime_ns) for about in found)
-
-
-@lru_cache(maxsize=1)
-def _copied(database: str, _: tuple[Stamp, ...]) -> _Copy:
-    """Copy a database once for all sessions of it that are read one after another."""
-    return _Copy(database)

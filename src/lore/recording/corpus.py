@@ -21,6 +21,7 @@ from typing import NamedTuple
 from lore.errors import LoreError, Where
 from lore.formats.copilot_usage import session_in
 from lore.formats.folders import OPENING
+from lore.formats.foreign import SQLITE
 from lore.formats.lines import LONGEST, is_document, may_be_recording
 from lore.model.canonical import text_of
 from lore.model.events import MAIN
@@ -34,6 +35,7 @@ HEAD = 256 * 1024
 HEAD_LIMIT = LONGEST  # no reader keeps a line that is longer than this
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
 STDIN = "-"
+_STORAGE = frozenset(("session", "message", "part"))
 _JSON_LINES = ".jsonl"
 _SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
 
@@ -84,6 +86,12 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
     if is_store(path):
         hint = "name a session in it, URL#SESSION_ID; `lore store list` names them"
         raise LoreError(f"{show(path)} is a store, not a session", hint=hint)
+    if "#" in path and not os.path.lexists(path):
+        from lore.recording import opencode_store  # noqa: PLC0415 - few inputs stand in a database
+
+        if (named := opencode_store.session_in(path)) is not None:
+            yield from opencode_store.database_stream(*named)
+            return
     try:
         if path == STDIN:
             if sys.stdin is None:
@@ -225,11 +233,24 @@ def _source(path: str) -> Iterator[bytes]:
     if path != STDIN and os.path.isdir(path) and (names := packed.members(path)):
         yield from packed.folder_stream(path, names)
         return
+    if path.endswith(".json") and _lies_in_storage(path):
+        from lore.recording import opencode_store  # noqa: PLC0415 - few files lie so
+
+        if opencode_store.is_session_file(path):
+            yield from opencode_store.storage_stream(path)
+            return
     source = pieces(path, HEAD)
     first = next(source, b"")
     if first.startswith(zstd.MAGIC):
         yield from zstd.unpacked(chain((first,), source), show(path))
         return
+    if first.startswith(SQLITE) and path != STDIN and not is_stream(path):
+        from lore.recording import opencode_store  # noqa: PLC0415 - few inputs are databases
+
+        if sessions := opencode_store.sessions_of(path):
+            source.close()
+            yield from opencode_store.database_stream(path, _only(path, sessions))
+            return
     if not first.startswith(packed.ARCHIVE):
         session = session_in(first) if path.endswith(_JSON_LINES) else None
         if session is not None:
@@ -245,6 +266,19 @@ def _source(path: str) -> Iterator[bytes]:
     yield from packed.archive_stream(path)
 
 
+def _only(path: str, sessions: list[str]) -> str:
+    """Return the one session of a database; raises LoreError where it has several."""
+    if len(sessions) == 1:
+        return sessions[0]
+    hint = f"name one of them ({show(path)}#{sessions[-1]} is the newest); `lore check` takes all"
+    raise LoreError(f"{show(path)} is OpenCode's database of {len(sessions)} sessions", hint=hint)
+
+
+def _lies_in_storage(path: str) -> bool:
+    """Tell whether a file lies where OpenCode's storage folder keeps sessions."""
+    return os.path.basename(os.path.dirname(os.path.dirname(os.path.abspath(path)))) == "session"
+
+
 def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
     """Yield the files below a folder, in the order of their names, hidden and special ones left out.
 
@@ -257,6 +291,8 @@ def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Ite
 
     for path, folders, names in os.walk(folder, onerror=failed):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if set(folders) >= _STORAGE:  # OpenCode's: messages and parts are read with their session
+            folders[:] = ["session"]
         for name in sorted(names):
             file = os.path.join(path, name)
             if not name.startswith(".") and not is_special(file):

@@ -24,6 +24,7 @@ from lore.recording import corpus, packed
 from lore.store.registry import is_store, open_there, say_once, scheme_of
 
 _MAGIC = re.compile(r"[*?\[]")
+_DATABASE = ".db"
 Failed: TypeAlias = Callable[[str, LoreError], None]  # takes a folder that cannot be listed, and why
 
 
@@ -88,6 +89,9 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
     """Yield a file, or the files below a folder and what could not be listed, where it was met."""
     path = packed.task_of(path)
     if path == corpus.STDIN or not os.path.isdir(path):
+        if path.endswith(_DATABASE) and (sessions := _sessions_in(path)):
+            yield from sessions
+            return
         if named or not (corpus.is_special(path) or corpus.is_unpacked_beside(path)):
             yield Input(path, named)
         if named and path != corpus.STDIN:  # in a folder they are met anyway
@@ -103,8 +107,17 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
             if together:
                 yield Input(parent, named=False)
         if os.path.basename(file) not in together and not corpus.is_unpacked_beside(file):
-            yield Input(file, named=False)
+            sessions = _sessions_in(file) if file.endswith(_DATABASE) else []
+            yield from sessions or (Input(file, named=False),)
     yield from failed
+
+
+def _sessions_in(path: str) -> list[Input]:
+    """Return the sessions of an agent's database, each an input of its own; none where it is no such database."""
+    from lore.recording import opencode_store  # noqa: PLC0415 - few inputs are databases
+
+    sessions = (opencode_store.sessions_of(path) or []) if opencode_store.is_sqlite(path) else []
+    return [Input(f"{path}#{session}", named=False) for session in sessions]
 
 
 def _identified(file: Input) -> tuple[object, Input]:

@@ -1,0 +1,211 @@
+"""OpenCode's sessions where the client keeps them, each as the document that `opencode export` would write.
+
+In: `opencode.db` (Kilo CLI: `kilo.db`), a session of it as `DATABASE#SESSION`; or the file of a session in the older
+storage folder (`storage/session/PROJECT/SESSION.json`, beside it `message/SESSION/` and `part/MESSAGE/`). Out: bytes of
+a document, message by message. Rules: messages are ordered by time, then by id, parts by id; columns are read by their
+names; a row or file that is no JSON object is a message or a part of a type that no reader knows, and becomes a
+problem; nothing is written, and no database opened but a copy. Errors: a LoreError with the name.
+
+Source: public readers of the database (`session`, `message`, `part`), the storage folder of versions before 1.2.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import msgspec
+from msgspec import Raw
+
+from lore.errors import LoreError
+from lore.formats.foreign import SQLITE
+from lore.recording import databases
+
+_TABLES = {"session": frozenset(("id",)), "message": frozenset(("id", "session_id", "data")),
+           "part": frozenset(("id", "message_id", "data"))}  # fmt: skip
+_UNREADABLE = "unreadable"
+_LARGEST = 16 * 1024 * 1024  # bytes of a file of the storage folder
+_RAW: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
+
+
+# the database
+
+
+def session_in(name: str) -> tuple[str, str] | None:
+    """Return database and session of `DATABASE#SESSION`; None for any other name."""
+    path, sign, session = name.rpartition("#")
+    if not sign or not session or os.path.lexists(name) or not is_sqlite(path):
+        return None
+    return path, session
+
+
+def is_sqlite(path: str) -> bool:
+    """Tell whether a file begins as a database does."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(SQLITE)) == SQLITE
+    except (OSError, ValueError):
+        return False
+
+
+def sessions_of(path: str) -> list[str] | None:
+    """Return the ids of a database's sessions, oldest first; None where it is none of OpenCode's, or unreadable."""
+    try:
+        with closing(databases.connect(path)) as connection:
+            if _lacks(connection):
+                return None
+            order = "time_created, id" if "time_created" in databases.columns_of(connection, "session") else "id"
+            asked = "exists (select 1 from message where message.session_id = session.id)"
+            query = f"select id from session where {asked} order by {order}"  # noqa: S608 - words of this file
+            return [str(row[0]) for row in connection.execute(query)]
+    except databases.ERRORS:
+        return None
+
+
+def database_stream(path: str, session: str) -> Iterator[bytes]:
+    """Yield a session of a database; raises LoreError where it cannot be read, or has none of this id."""
+    try:
+        with closing(databases.connect(path)) as connection:
+            lacks = _lacks(connection)
+            if lacks:
+                raise LoreError(f"{path} is no database of OpenCode that lore knows: {lacks}")
+            yield from _document(connection, session, path)
+    except databases.ERRORS as error:
+        raise LoreError(f"cannot read {path}: {databases.reason_of(error)}") from None
+
+
+def _lacks(connection: sqlite3.Connection) -> str:
+    """Say what a database lacks of what is read; empty where it has all."""
+    for table, needed in _TABLES.items():
+        missing = needed - databases.columns_of(connection, table)
+        if missing:
+            return f"its table {table} has no {', '.join(sorted(missing))}"
+    return ""
+
+
+def _document(connection: sqlite3.Connection, session: str, path: str) -> Iterator[bytes]:
+    cursor = connection.execute("select * from session where id = ?", (session,))
+    row = cursor.fetchone()
+    if row is None:
+        raise LoreError(f"{path} has no session {session!r}", hint="name the database alone: all its sessions are read")
+    info = dict(zip([column[0] for column in cursor.description], row, strict=True))
+    yield b'{"info":' + _info(info) + b',"messages":['
+    order = "time_created, id" if "time_created" in databases.columns_of(connection, "message") else "id"
+    query = f"select id, data from message where session_id = ? order by {order}"  # noqa: S608 - words of this file
+    before = b""
+    for name, data in connection.execute(query, (session,)):
+        parts = connection.execute("select id, data from part where message_id = ? order by id", (name,))
+        inner = b",".join([_named(str(part), text, "type") for part, text in parts])
+        yield before + b'{"info":' + _named(str(name), data, "role") + b',"parts":[' + inner + b"]}"
+        before = b",\n"
+    yield b"]}\n"
+
+
+def _info(row: dict[str, object]) -> bytes:
+    """Write a session as an export has it, of the columns that there are."""
+    own: dict[str, object] = {
+        "id": row.get("id"), "slug": row.get("slug") or "", "projectID": row.get("project_id"),
+        "version": row.get("version") or "",
+    }  # fmt: skip
+    if row.get("parent_id"):
+        own["parentID"] = row["parent_id"]
+    own["time"] = {"created": row.get("time_created")}
+    revert = row.get("revert")
+    if isinstance(revert, str):
+        own["revert"] = _object(revert.encode()) and json.loads(revert)
+    return json.dumps(own).encode()
+
+
+def _named(name: str, data: object, kind: str) -> bytes:
+    """Write a row's object with its id; of what is none, an object of an unreadable kind."""
+    text = data.encode() if isinstance(data, str) else data if isinstance(data, bytes) else b""
+    found = _object(text)
+    if found is None:
+        return json.dumps({"id": name, kind: _UNREADABLE}).encode()
+    members = [b'"id":' + json.dumps(name).encode()]
+    members += [json.dumps(key).encode() + b":" + bytes(value) for key, value in found.items() if key != "id"]
+    return b"{" + b",".join(members) + b"}"
+
+
+def _object(text: bytes) -> dict[str, Raw] | None:
+    try:
+        return _RAW.decode(text)
+    except (ValueError, RecursionError):
+        try:
+            value = json.loads(text)  # lone surrogates, as JavaScript writes them
+        except (ValueError, RecursionError):
+            return None
+        return {key: Raw(json.dumps(own).encode()) for key, own in value.items()} if isinstance(value, dict) else None
+
+
+# the storage folder
+
+
+def is_session_file(path: str) -> bool:
+    """Tell whether a file is that of a session in a storage folder."""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(path)))
+    if os.path.basename(folder) != "session" or not path.endswith(".json"):
+        return False
+    return os.path.isdir(_messages(path))
+
+
+def _messages(path: str) -> str:
+    storage = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(path))))
+    return os.path.join(storage, "message", os.path.basename(path).removesuffix(".json"))
+
+
+def storage_stream(path: str) -> Iterator[bytes]:
+    """Yield a session of a storage folder."""
+    folder = _messages(path)
+    storage = os.path.dirname(os.path.dirname(folder))
+    infos = _files(folder, "role")
+    infos.sort(key=_when)
+    yield b'{"info":' + _head(path) + b',"messages":['
+    before = b""
+    for name, data in infos:
+        parts = b",".join([part for _, part in _files(os.path.join(storage, "part", name), "type")])
+        yield before + b'{"info":' + data + b',"parts":[' + parts + b"]}"
+        before = b",\n"
+    yield b"]}\n"
+
+
+def _head(path: str) -> bytes:
+    """Return a session's own file, in the order of members that an export has."""
+    found = _object(_read(path)) or {}
+    first = {key: found.pop(key) for key in ("id", "slug", "projectID", "directory", "version") if key in found}
+    first.setdefault("slug", Raw(b'""'))
+    members = [json.dumps(key).encode() + b":" + bytes(value) for key, value in {**first, **found}.items()]
+    return b"{" + b",".join(members) + b"}"
+
+
+def _when(entry: tuple[str, bytes]) -> tuple[float, str]:
+    try:
+        created = json.loads(entry[1])["time"]["created"]
+        return float(created), entry[0]
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return 0.0, entry[0]
+
+
+def _files(folder: str, kind: str) -> list[tuple[str, bytes]]:
+    """Return the objects of a folder by the names of their files, in that order; none where there is no folder."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith("."))
+    except (OSError, ValueError):
+        return []
+    return [
+        (name.removesuffix(".json"), _named(name.removesuffix(".json"), _read(os.path.join(folder, name)), kind))
+        for name in names
+    ]
+
+
+def _read(path: str) -> bytes:
+    """Return the bytes of a file; none of one that is too long or cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LARGEST + 1)
+    except (OSError, ValueError):
+        return b""
+    return data if len(data) <= _LARGEST else b""

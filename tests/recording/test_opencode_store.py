@@ -1,0 +1,201 @@
+"""OpenCode's database and storage folder: each session an input of its own, read as its export is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from formats.opencode import Export, compacted, plain
+from lore.errors import LoreError
+from lore.judge.policy import Budgets
+from lore.recording import corpus
+from lore.recording.inputs import inputs
+from lore.recording.opening import Options
+from lore.run.check import check
+from lore.run.folding import fold
+
+SCHEMA = """
+create table session (id text primary key, parent_id text, project_id text, slug text, version text, directory text,
+                      title text, revert text, time_created integer, time_archived integer);
+create table message (id text primary key, session_id text, time_created integer, data text);
+create table part (id text primary key, message_id text, session_id text, data text);
+"""
+
+
+def written(path: Path, *exports: Export, mode: str = "delete") -> Path:
+    """A database that holds these sessions."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"pragma journal_mode = {mode}")
+        connection.executescript(SCHEMA)
+        fill(connection, *exports)
+    return path
+
+
+def fill(connection: sqlite3.Connection, *exports: Export) -> None:
+    """Put sessions into a database, the last messages and parts first."""
+    for made in exports:
+        info = made.info
+        row = (info["id"], info.get("parentID"), info["projectID"], info["slug"], info["version"], info["directory"])
+        more = (info["title"], None, info["time"]["created"], None)
+        connection.execute("insert into session values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, *more))
+        for message in reversed(made.messages):
+            own = {key: value for key, value in message["info"].items() if key not in ("id", "sessionID")}
+            name = f"{info['id']}-{message['info']['id']}"
+            at = message["info"]["time"]["created"]
+            connection.execute("insert into message values (?, ?, ?, ?)", (name, info["id"], at, json.dumps(own)))
+            for part in reversed(message["parts"]):
+                own = {key: value for key, value in part.items() if key != "id"}
+                ids = (f"{name}-{part['id']}", name, info["id"])
+                connection.execute("insert into part values (?, ?, ?, ?)", (*ids, json.dumps(own)))
+    connection.commit()
+
+
+def stored(folder: Path, *exports: Export) -> Path:
+    """A storage folder that holds these sessions."""
+    for made in exports:
+        session = made.info["id"]
+        put(folder / "storage" / "session" / "p" / f"{session}.json", made.info)
+        for message in made.messages:
+            name = f"{session}-{message['info']['id']}"
+            put(folder / "storage" / "message" / session / f"{name}.json", {**message["info"], "id": name})
+            for part in message["parts"]:
+                put(folder / "storage" / "part" / name / f"{part['id']}.json", part)
+    return folder / "storage"
+
+
+def put(path: Path, value: object) -> None:
+    """Write a file of JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), "utf-8")
+
+
+def usage(path: object) -> tuple[object, ...]:
+    """What a session is billed, and what it holds."""
+    result = fold(str(path), Options()).result
+    return result.session.id, result.usage, len(result.timeline)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """All files of a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture
+def exports() -> tuple[Export, Export]:
+    """A session and its subagent."""
+    return compacted(), Export("ses_2", parentID="ses_1").user("task").answer("done", bill=(40, 8, 2))
+
+
+def test_a_session_of_a_database_is_read_as_its_export_is(tmp_path, exports):
+    path = written(tmp_path / "opencode.db", *exports)
+    for made in exports:
+        other = tmp_path / "export.json"
+        other.write_bytes(made.data())
+        session = made.info["id"]
+        ours, theirs = usage(f"{path}#{session}"), usage(other)
+        assert ours == theirs
+        assert ours[0] == session
+
+
+def test_a_session_of_a_storage_folder_is_read_as_its_export_is(tmp_path, exports):
+    folder = stored(tmp_path, *exports)
+    for made in exports:
+        other = tmp_path / "export.json"
+        other.write_bytes(made.data())
+        assert usage(folder / "session" / "p" / f"{made.info['id']}.json") == usage(other)
+
+
+def test_each_session_is_an_input_of_its_own(tmp_path, exports):
+    path = written(tmp_path / "opencode.db", *exports)
+    assert [file.path for file in inputs([str(path)])] == [f"{path}#ses_1", f"{path}#ses_2"]
+    summary = check([str(path)], Budgets(), Options()).result.summary
+    assert (summary.files, summary.turns, summary.sessions) == (2, 6, 2)
+    folder = stored(tmp_path / "old", *exports)
+    names = [os.path.basename(file.path) for file in inputs([str(folder)])]
+    assert names == ["ses_1.json", "ses_2.json"]
+    assert check([str(folder)], Budgets(), Options()).result.summary.turns == 6
+    whole = check([str(tmp_path)], Budgets(), Options()).result.summary
+    assert (whole.turns, whole.copied) == (6, 6)
+
+
+def test_a_turn_of_a_session_has_a_name(tmp_path, exports):
+    path = written(tmp_path / "opencode.db", *exports)
+    name = corpus.parse_name(f"{path}#ses_1#2")
+    assert (name.path, name.turn) == (f"{path}#ses_1", 2)
+    assert str(name) == f"{path}#ses_1#2"
+
+
+def test_a_database_of_one_session_needs_no_name_and_one_of_several_says_so(tmp_path, exports):
+    alone = written(tmp_path / "one.db", exports[1])
+    assert usage(alone)[0] == "ses_2"
+    with pytest.raises(LoreError, match="2 sessions") as raised:
+        fold(str(written(tmp_path / "two.db", *exports)), Options())
+    assert "#ses_2" in raised.value.hint
+
+
+def test_a_session_that_is_not_there_is_an_error(tmp_path, exports):
+    path = written(tmp_path / "opencode.db", *exports)
+    with pytest.raises(LoreError, match="no session 'ses_9'"):
+        fold(f"{path}#ses_9", Options())
+
+
+def test_not_a_byte_changes_and_what_is_only_in_the_log_of_changes_is_read(tmp_path, exports):
+    path = tmp_path / "opencode.db"
+    with closing(sqlite3.connect(path)) as connection:  # it stays open: the client runs
+        connection.execute("pragma journal_mode = wal")
+        connection.executescript(SCHEMA)
+        fill(connection, *exports)
+        connection.execute("begin exclusive")
+        before = digests(tmp_path)
+        assert check([str(path)], Budgets(), Options()).result.summary.turns == 6
+        assert digests(tmp_path) == before
+
+
+def test_a_database_that_changed_is_read_anew(tmp_path, exports):
+    path = written(tmp_path / "opencode.db", exports[0])
+    assert len(inputs([str(path)])) == 1
+    with closing(sqlite3.connect(path)) as connection:
+        fill(connection, exports[1])
+    assert len(inputs([str(path)])) == 2
+
+
+def test_other_databases_and_damaged_ones_are_said_to_be_so(tmp_path, exports):
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("create table message (id text, body text)")
+    with pytest.raises(LoreError):
+        fold(str(other), Options())
+    with pytest.raises(LoreError, match="its table session has no id"):
+        fold(f"{other}#ses_1", Options())
+    path = written(tmp_path / "opencode.db", *exports)
+    data = path.read_bytes()
+    path.write_bytes(data[:100] + b"\xff" * 4_000 + data[4_100 : len(data) // 2])
+    with pytest.raises(LoreError):
+        fold(f"{path}#ses_1", Options())
+    assert [file.path for file in inputs([str(path)])] == [str(path)]
+    path.write_bytes(data[:20])
+    with pytest.raises(LoreError):
+        fold(str(path), Options())
+
+
+def test_rows_and_files_that_are_no_objects_are_problems(tmp_path):
+    path = written(tmp_path / "opencode.db", plain())
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("insert into message values ('z', 'ses_1', 9999999999999, '{\"role\":')")
+        connection.execute("insert into message values ('y', 'ses_1', 9999999999998, x'ff')")
+        connection.execute("update part set data = '[1]' where id like '%prt_001'")
+        connection.commit()
+    made = fold(str(path), Options())
+    assert made.result.usage.turns == 2
+    assert "unreadable" in " ".join(problem.message for problem in made.result.problems)
+    folder = stored(tmp_path, plain())
+    (folder / "message" / "ses_1" / "msg_zzz.json").write_bytes(b"{")
+    (folder / "message" / "ses_1" / "msg_yyy.json").mkdir()
+    assert fold(str(folder / "session" / "p" / "ses_1.json"), Options()).result.usage.turns == 2
