@@ -57,16 +57,23 @@ def _members(value: Any) -> object:
     dump = None if isinstance(value, type) else getattr(value, "model_dump", None)
     if callable(dump):
         try:
-            return dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+            return _dumped(value, dump(mode="json", by_alias=True, exclude_unset=True, warnings=False))
         except TypeError:  # another library's, with fewer options
-            return dump()
+            return _dumped(value, dump())
     if callable(getattr(value, "to_dict", None)) and not isinstance(value, type):
-        return value.to_dict()
+        return _dumped(value, value.to_dict())
     members = getattr(value, "__dict__", None)
     if not isinstance(members, dict) or isinstance(value, type) or callable(value):
         raise LoreError(f"a {type(value).__name__} is no JSON", hint="give text, numbers, lists and mappings")
     own = cast("dict[str, object]", members)
     return {key: inner for key, inner in own.items() if not key.startswith("_") and inner is not None}
+
+
+def _dumped(value: object, made: object) -> object:
+    """Return what an object says of itself; a mock answers with another mock, for ever."""
+    if isinstance(made, (*_PLAIN, Mapping, list, tuple)):
+        return cast("object", made)
+    raise LoreError(f"a {type(value).__name__} is no JSON", hint="give text, numbers, lists and mappings")
 
 
 def final(response: Any) -> Any:
