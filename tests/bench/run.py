@@ -2,9 +2,9 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, parse, process, resume, deltas, memory, assemble, captures, pair, reads, drops,
-truth, simulate, compact, learn, save, requests, written, import, load. Exit code 1 where a bar is missed. `--quick`
-runs everything at toy sizes to see that it works; its figures are not judged.
+Names: growth, naive, files, start, parse, rollouts, process, resume, deltas, memory, assemble, captures, pair, reads,
+drops, truth, simulate, compact, learn, save, requests, written, import, load. Exit code 1 where a bar is missed.
+`--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
 from __future__ import annotations
