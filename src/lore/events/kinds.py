@@ -179,7 +179,7 @@ def turn_started(turn: int, *, context: Mapping[str, JSON] | None = None, **comm
 @strict
 def turn_completed(
     turn: int, *, usage: e.Billed | None = None, verdict: e.Verdict | None = None, response_id: str | None = None,
-    **common: Unpack[Common],
+    hashes: e.PromptHashes | None = None, **common: Unpack[Common],
 ) -> e.TurnCompleted:  # fmt: skip
     """Return that a response is whole, with what was billed.
 
@@ -188,7 +188,7 @@ def turn_completed(
     """
     if usage is not None:
         due(usage, e.Billed, "usage", "lore.events.usage")
-    return e.TurnCompleted(turn=turn, usage=usage, verdict=verdict, response_id=response_id, **common)
+    return e.TurnCompleted(turn=turn, usage=usage, verdict=verdict, response_id=response_id, hashes=hashes, **common)
 
 
 @strict

@@ -191,8 +191,8 @@ def _end_turn(chain: Chain, event: e.TurnCompleted | e.TurnFailed | e.TurnCancel
             return _end_late(chain, event, chain.previous)
         return problem(Code.TURN_OUT_OF_ORDER, f"turn {event.turn} ends but is not the one under way")
     usage, problems = _believable(event.usage)
-    response = event.response_id if isinstance(event, e.TurnCompleted) else None
-    chain.last = ClosedTurn(event.turn, _ENDS[type(event)], event.at, usage, event.verdict, response)
+    response, hashes = (event.response_id, event.hashes) if isinstance(event, e.TurnCompleted) else (None, None)
+    chain.last = ClosedTurn(event.turn, _ENDS[type(event)], event.at, usage, event.verdict, response, hashes)
     chain.totals = _add(chain.before, usage)
     return problems
 

@@ -23,6 +23,8 @@ from msgspec.structs import replace
 
 from lore.formats import copilot_records as records
 from lore.formats.base import Read
+from lore.formats.copilot_checkpoint import Noted, noted_in
+from lore.formats.copilot_messages import dialect_of, model_named, source_of, spoken, text_or
 from lore.formats.copilot_usage import COMPACTION, MAIN, OPENING, StoredUsage
 from lore.formats.lines import Line, Lines, each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
@@ -32,21 +34,16 @@ from lore.model.codes import Code
 from lore.model.items import (
     NULL,
     AssistantMessage,
-    Block,
-    RawBlock,
     TextBlock,
-    ThinkingBlock,
     ToolCall,
     UserMessage,
     is_absent,
-    is_blank,
 )
 from lore.model.jsonslice import table
 from lore.model.state import Sign
 
-_TICKS = ("schedule",)
-_PEOPLE = ("", "user")
 _QUOTE = b'"'
+_LIFETIMES: dict[float | None, str] = {300: "write_5m_tokens", 3_600: "write_1h_tokens"}
 
 
 class Answered(Struct):
@@ -57,13 +54,14 @@ class Answered(Struct):
     name: str | None
     model: str | None
     usage: e.Billed
+    hashes: e.PromptHashes | None = None
 
 
 class ChainMemory(Struct):
     """What is remembered of a chain.
 
     `live` are its items' ids in order, `since` how many of them a compaction that is under way sums up; `system` is the
-    digest of its system prompt, `model` what a subagent was begun with.
+    digest of its system prompt, `model` what a subagent was begun with, `dialect` that of its last model.
     """
 
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
@@ -73,6 +71,7 @@ class ChainMemory(Struct):
     compacting_at: str | None = None
     system: str = ""
     model: str | None = None
+    dialect: str | None = None
 
 
 class Spent(Struct):
@@ -84,7 +83,10 @@ class Spent(Struct):
 
 
 class CopilotMemory(TranscriptMemory):
-    """All that the reader remembers; `header` waits for the session's first message, by when its model is known."""
+    """All that the reader remembers; `header` waits for the session's first message, by when its model is known.
+
+    `lifetimes` are the seconds that what a model writes lives, as the client reckons.
+    """
 
     header: records.Start | None = None
     begun: bool = False
@@ -95,6 +97,7 @@ class CopilotMemory(TranscriptMemory):
     compactions: int = 0
     spent: dict[str, Spent] = {}
     stored: StoredUsage = field(default_factory=StoredUsage)
+    lifetimes: dict[str, float] = {}
 
 
 class Copilot(TranscriptLines[CopilotMemory]):
@@ -270,6 +273,9 @@ class Copilot(TranscriptLines[CopilotMemory]):
             usage = replace(usage, output_tokens=answer.output_tokens)
         if not went_on:
             model = answer.model or (memory.model if name == e.MAIN else chain.model) or chain.turns.model
+            if (dialect := dialect_of(model)) != chain.dialect and dialect is not None:
+                chain.dialect = dialect
+                self._emit(e.SessionChanged(dialect=dialect, chain=name))
             self._start_turn(name, chain.turns, model, record.timestamp, record.agent_id)
             self._spend(name, model, answer.output_tokens)
         chain.turns.asked_at = None
@@ -294,11 +300,16 @@ class Copilot(TranscriptLines[CopilotMemory]):
         if row is None:
             return self._billed(records.Usage(output_tokens=answer.output_tokens))
         output = answer.output_tokens if row.output_tokens is None else row.output_tokens
-        return self._billed(records.Usage(row.input_tokens, output, row.cache_read_tokens, row.cache_write_tokens))
+        counts = row.input_tokens, output, row.cache_read_tokens, row.cache_write_tokens
+        return self._billed(records.Usage(*counts), answer.model)
 
     def _complete(self, name: str, last: Answered) -> None:
         usage = None if last.usage == e.Billed(client=last.usage.client) else last.usage
-        self._emit(e.TurnCompleted(turn=last.turn, at=last.at, chain=name, usage=usage, response_id=last.name))
+        self._emit(
+            e.TurnCompleted(
+                turn=last.turn, at=last.at, chain=name, usage=usage, response_id=last.name, hashes=last.hashes
+            )
+        )
 
     def _result(self, record: records.ResultLine) -> None:
         result = record.data
@@ -357,7 +368,7 @@ class Copilot(TranscriptLines[CopilotMemory]):
         self._emit(e.TurnStarted(turn=1, at=asked_at or record.timestamp, chain=name))
         if COMPACTION in memory.stored.rows:
             memory.stored.take((COMPACTION,), used.model, used.output_tokens)
-        usage, response = self._billed(used), record.data.request_id or self._id(record)
+        usage, response = self._billed(used, model), record.data.request_id or self._id(record)
         self._emit(e.TurnCompleted(turn=1, at=record.timestamp, chain=name, usage=usage, response_id=response))
         self._spend(name, model, used.output_tokens)
 
@@ -382,8 +393,8 @@ class Copilot(TranscriptLines[CopilotMemory]):
 
     # bills
 
-    def _billed(self, usage: records.Usage) -> e.Billed:
-        """Split counts whose input includes what was read and written."""
+    def _billed(self, usage: records.Usage, model: str | None = None) -> e.Billed:
+        """Split counts whose input includes what was read and written; what was written lives as long as is known."""
         whole, read, write = usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens
         client = f"copilot {self._memory.version}".rstrip()
         cached = (read or 0) + (write or 0)
@@ -391,7 +402,12 @@ class Copilot(TranscriptLines[CopilotMemory]):
             odd = f"{cached} cached tokens are more than all {whole} of the input"
             return e.OddBill(None, read, write, usage.output_tokens, client=client, odd=odd)
         uncached = None if whole is None else whole - cached
-        return e.Billed(uncached, read, write, usage.output_tokens, client=client)
+        lives = (
+            {_LIFETIMES[life]: write}
+            if write and (life := self._memory.lifetimes.get(model or "")) in _LIFETIMES
+            else {}
+        )
+        return e.Billed(uncached, read, write, usage.output_tokens, client=client, **lives)
 
     def _spend(self, name: str, model: str | None, output: int | None) -> None:
         spent = self._memory.spent.setdefault(model or "", Spent())
@@ -399,7 +415,31 @@ class Copilot(TranscriptLines[CopilotMemory]):
         spent.output_tokens = None if output is None or spent.output_tokens is None else spent.output_tokens + output
 
     def _checkpoint(self, record: records.CheckpointLine) -> None:
-        """Take what is noted as a session goes idle."""
+        """Take what is noted as a session goes idle: of the last requests what they were billed, and hashes."""
+        memory = self._memory
+        for state in record.data.model_cache_state or ():
+            if state.cache_ttl_seconds is not None:
+                memory.lifetimes[state.model_id] = state.cache_ttl_seconds
+        found, odd = noted_in(record.data.prompt_cache_break_state)
+        if odd:
+            self._problem(Code.MALFORMED_RECORD, f"{odd} conversations of promptCacheBreakState cannot be read")
+        for noted in found:
+            if noted.lifetime is not None:
+                memory.lifetimes[noted.model] = noted.lifetime
+            for name, chain in memory.chains.items():
+                if chain.last is not None and chain.last.name == noted.response:
+                    self._note(name, chain.last, noted)
+
+    def _note(self, name: str, last: Answered, noted: Noted) -> None:
+        """Complete a request again, with what a checkpoint notes of it."""
+        bill, known = self._billed(noted.usage, noted.model), last.usage
+        if known.read_tokens is not None and bill.read_tokens not in (None, known.read_tokens):
+            detail = f"{bill.read_tokens} tokens read by the checkpoint, {known.read_tokens} by session-store.db"
+            self._problem(Code.UNKNOWN_ID, f"the bill of {noted.response[:80]!r} is not clear: {detail}")
+        if bill.read_tokens is not None:
+            last.usage = replace(bill, output_tokens=known.output_tokens)
+        last.hashes = noted.hashes
+        self._complete(name, last)
 
     def _shut_down(self, record: records.ShutdownLine) -> None:
         """Compare what a client sums up with the requests of the log; where a sum is of one request, it is its bill."""
@@ -411,7 +451,7 @@ class Copilot(TranscriptLines[CopilotMemory]):
                 continue
             chain = memory.chains.get(spent.chain)
             if count == spent.requests == 1 and chain is not None and chain.last is not None:
-                chain.last.usage = self._billed(usage)
+                chain.last.usage = self._billed(usage, model)
                 self._complete(spent.chain, chain.last)
             elif count < spent.requests or (
                 count == spent.requests and spent.output_tokens not in (None, usage.output_tokens)
@@ -419,47 +459,6 @@ class Copilot(TranscriptLines[CopilotMemory]):
                 detail = f"{count} requests and {usage.output_tokens} output tokens at the end, {spent.requests} and"
                 self._problem(Code.UNKNOWN_ID, f"{model}: {detail} {spent.output_tokens} in the log: one is incomplete")
         memory.spent = {}
-
-
-def model_named(name: str | None) -> str | None:
-    """Return a model's name; None where the client chooses one for each request."""
-    return name if name and name != "auto" else None
-
-
-def dialect_of(model: str | None) -> str | None:
-    """Return the dialect of a model's requests, by its name; None where that is not known."""
-    if model is None:
-        return None
-    return "anthropic" if model.startswith("claude") else "openai-responses" if model.startswith("gpt-5") else None
-
-
-def source_of(source: str) -> str:
-    """Return whose a message of the user's role is: another agent's is the prompt of its chain."""
-    if source in _PEOPLE or source.startswith("agent-"):
-        return "user"
-    return "tick" if source.startswith(_TICKS) else "context_injection"
-
-
-def spoken(answer: records.Answer) -> tuple[Block, ...]:
-    """Return what an answer says besides its calls: reasoning, then text."""
-    blocks: list[Block] = []
-    opaque, text = answer.reasoning_opaque, answer.reasoning_text
-    if bytes(memoryview(text)[:1]) == _QUOTE:
-        blocks.append(ThinkingBlock(text, text_of(bytes(opaque)) if bytes(opaque)[:1] == _QUOTE else None))
-    elif not is_absent(answer.encrypted_content):
-        encrypted = bytes(answer.encrypted_content)
-        blocks.append(RawBlock(Raw(b'{"type":"reasoning","summary":[],"encrypted_content":' + encrypted + b"}")))
-    if bytes(memoryview(answer.content)[:1]) == _QUOTE and not is_blank(answer.content):
-        blocks.append(TextBlock(answer.content))
-    return tuple(blocks)
-
-
-def text_or(output: Raw, error: Raw, *, failed: bool) -> Raw:
-    """Return what the model is told of a call: its result, or why it failed; a text in any case."""
-    for text in (error, output) if failed else (output, error):
-        if bytes(memoryview(text)[:1]) == _QUOTE:
-            return text
-    return Raw(b'""')
 
 
 _HANDLERS: dict[str, Callable[[Copilot, Any], None]] = {

@@ -196,6 +196,14 @@ def _session(context: PairContext) -> Cause | None:
     return _strong(Code.SESSION_CHANGED, Recorded(Code.SESSION_CHANGED, "tools or system prompt differ"))
 
 
+def _by_hash(section: str) -> _Look:
+    def look(context: PairContext) -> Cause | None:
+        lead, *others = [cause for cause in context.moved if cause.section == section] or (None,)
+        return lead if lead is None else replace(lead, also=tuple(filter(None, others)))
+
+    return look
+
+
 def _shrunk(context: PairContext) -> Cause | None:
     seen = context.situation
     if seen is None or seen.same >= seen.size:
@@ -287,6 +295,9 @@ _LOOKS: tuple[_Look, ...] = (
     _edited,
     _change(Code.TOOL_RESULT_REWRITTEN),
     _change(Code.REWIND),
+    _by_hash("tools"),
+    _by_hash("system"),
+    _by_hash("messages"),
     _session,
     *STRONG,
     hook_text,

@@ -38,13 +38,16 @@ from lore.judge.routing import rerouted, routed
 from lore.judge.witnesses import PairContext, Sizes, by_shape, columns, dispute, expired, other_api, parallel
 from lore.model.cause import Cause
 from lore.model.codes import Code
+from lore.model.events import PromptHashes
 from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, VolatileText, WithinBlock
 from lore.model.turn import Turn
 from lore.prefix.causes import causes, limit_of, recorded
 from lore.prefix.ends import End
+from lore.prefix.hashes import hash_causes
 from lore.prefix.overlap import Measure, Overlap, PairSums, overlap, size
 
 MODELS = 8  # of a chain, whose last turns are remembered
+_REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
 _ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
 
 Look: TypeAlias = Callable[[], "Situation | None"]  # what levels knew before the bill: asked where the bill fell
@@ -80,6 +83,7 @@ class Pairs:
         self._lives: float | None = None
         self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
         self._hour = False  # whether a bill of the chain wrote for an hour: it is passed on, then
+        self._hashed: dict[tuple[str | None, str], Hashed] = {}
         self._noted: set[str] = set()  # what is true of every turn of a chain is said once
 
     def extended(self, turn: Turn, look: Look = unknown) -> Extension | None:
@@ -93,16 +97,36 @@ class Pairs:
             return None
         short = shortfall(left, turn) if self._billed else None
         fell = fall(left, short)
-        if fell and recorded(turn.changes):
+        moved = self._moved(turn)
+        if (fell or moved) and recorded(turn.changes):
             return None
-        pair = self._unmeasured(left, turn, fell, short, look) if fell else None
+        pair = self._unmeasured(left, turn, fell, short, look) if fell or (moved and fell is None) else None
         self._go_on(turn)
         return Extension(pair)
 
-    def _unmeasured(self, left: Turn, right: Turn, fell: int, short: int | None, look: Look) -> Pair:
+    def _moved(self, right: Turn) -> tuple[Cause, ...]:
+        """Return what moved by hash since the last request to the same model of which hashes were noted."""
+        before = self._hashed.get(_cache_of(right))
+        if right.hashes is None or before is None:
+            return ()
+        moved = hash_causes(before.hashes, right.hashes, right.number - before.turn)
+        rewritten = before.rewritten or _rewrites(right)
+        return tuple([cause for cause in moved if not (rewritten and cause.section == "messages")])
+
+    def _note_hashes(self, turn: Turn) -> None:
+        """Keep the hashes of a request; a compaction or rewind behind it moves those of messages, as it is to."""
+        if _rewrites(turn):
+            self._hashed = {cache: before._replace(rewritten=True) for cache, before in self._hashed.items()}
+        if turn.hashes is not None:
+            self._hashed.pop(_cache_of(turn), None)
+            self._hashed[_cache_of(turn)] = Hashed(turn.number, turn.hashes)
+            if len(self._hashed) > MODELS:
+                del self._hashed[next(iter(self._hashed))]
+
+    def _unmeasured(self, left: Turn, right: Turn, fell: int | None, short: int | None, look: Look) -> Pair:
         found = Overlap(0, 0, 0, covered=True, covered_canonical=True)
         context = self._context(left, right, found, fell, look)
-        why = self._of_bill(context)
+        why = self._of_bill(context) if fell else context.moved
         three = columns(context, why, None)
         nothing = PairSums(0, 0, 0)
         return Pair(left, right, found, nothing, 0, why, (0,) * len(why), fell, short, BYTES_PER_TOKEN, three)
@@ -152,6 +176,7 @@ class Pairs:
         """Make a turn the one that the next is compared with; `own` is with what it was, where not with the last."""
         left = self._last if own is None else own
         self._remember(turn)
+        self._note_hashes(turn)
         there = None if left is None else cached(left.usage)
         if left is None:
             there = met_read(turn.usage)
@@ -173,7 +198,18 @@ class Pairs:
         lives = self._lives if used is None else lifetime(left, self._lives)
         positions = self._positions if used is None else ()
         return PairContext(
-            left, right, found, fell, lives, positions, self._billed, situation, used, self._shown, self._habits
+            left,
+            right,
+            found,
+            fell,
+            lives,
+            positions,
+            self._billed,
+            situation,
+            used,
+            self._shown,
+            self._habits,
+            self._moved(right),
         )
 
     def _measure(self, left: Turn) -> None:
@@ -195,7 +231,7 @@ class Pairs:
         tail_bytes, wanted = self._sizes.tail, self._sizes.upto(limit_of(left.prompt))
         short = shortfall(left, right) if self._billed else None
         context = self._context(left, right, found, fall(left, short), look, used)
-        why = limited(context, self._causes(context))
+        why = _with_hashes(context, limited(context, self._causes(context)))
         begins = [self._sizes.upto(cause.position) for cause in why]
         sums = self._sizes.advance(right.prompt, found.common)
         self._measured = right
@@ -209,7 +245,7 @@ class Pairs:
             why = self._with_tail(context, why, tail, ratio)
         begins += [0] * (len(why) - len(begins))
         lost = tuple(_lost(context, cause, begin, wanted) for cause, begin in zip(why, begins, strict=True))
-        if right.fidelity == "reconstructed":  # such bytes were never sent
+        if right.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
             why = tuple([replace(cause, strength="strong") if cause.strength == "certain" else cause for cause in why])
         three = columns(context, why, sizes)
         return Pair(left, right, found, sums, tail_bytes, why, lost, context.fell, short, ratio, three)
@@ -330,6 +366,29 @@ class Pairs:
             return []
         self._noted.add(code)
         return [Cause(code, None, evidence)]
+
+
+class Hashed(NamedTuple):
+    """What was noted by hash of a chain's turn; `rewritten`: the history was replaced since, as the log says."""
+
+    turn: int
+    hashes: PromptHashes
+    rewritten: bool = False
+
+
+def _rewrites(turn: Turn) -> bool:
+    return any(change.cause in _REWRITES for change in turn.changes)
+
+
+def _with_hashes(context: PairContext, why: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """Name beside what leads what a client's hashes say; they lead themselves where nothing else is known."""
+    if not context.moved:
+        return why
+    if all(is_remark(cause) for cause in why):
+        return (*context.moved, *why) if context.fell is None else why
+    known = {cause.code for lead in why for cause in (lead, *lead.also)}
+    also = [cause for cause in context.moved if cause.code not in known]
+    return (replace(why[0], also=(*why[0].also, *also)), *why[1:])
 
 
 def _cache_of(turn: Turn) -> tuple[str | None, str]:

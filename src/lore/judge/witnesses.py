@@ -56,6 +56,7 @@ class PairContext(NamedTuple):
     one another, so that their bills compare. `situation` is what a transcript's level model knew before the bill;
     `used` is the last request that had all of the left, where that is a later one: lifetimes count from there. `shown`
     counts the signs of earlier turns and the falls that came with them; `habits` gives what was counted of clients.
+    `moved` is what a client's hashes say that differs from the request of which it noted some before.
     """
 
     left: Turn
@@ -69,6 +70,7 @@ class PairContext(NamedTuple):
     used: Turn | None = None
     shown: Mapping[str, Tally] = {}
     habits: Callable[[], Habits] = Habits
+    moved: tuple[Cause, ...] = ()
 
 
 def by_shape(context: PairContext) -> Cause | None:

@@ -78,6 +78,21 @@ class ToolsChanged(EvidenceFact, frozen=True):
     unnamed: int = 0  # how many more there are than are named
 
 
+class HashesMoved(EvidenceFact, frozen=True):
+    """What a client notes of prompts by hash is another than `turns` requests before: names of what moved, no text.
+
+    `section` is tools, system (its segments) or messages, where `message` is the place behind which they part.
+    """
+
+    section: Own
+    turns: int
+    added: tuple[Name, ...] = ()
+    removed: tuple[Name, ...] = ()
+    changed: tuple[Name, ...] = ()
+    reordered: int = 0
+    message: int = 0
+
+
 class TextChanged(EvidenceFact, frozen=True):
     """A text became another one in a place: `what` names the words that vary, if that is known."""
 
@@ -202,7 +217,7 @@ class BetasChanged(EvidenceFact, frozen=True):
 
 
 Difference: TypeAlias = (
-    PartialPrompt | BehindBreakpoint | TailWithoutBreakpoint | PromptParted | HeaderChanged | ToolsChanged | TextChanged
-    | BlockChanged | BlockMoved | WrapperGone | MessagesGone | Respelled | EmptyMember | IdChanged | ThinkingChanged
-    | ImageChanged | ResultRewritten | ResultSentEarly | ParameterChanged | BetasChanged
+    PartialPrompt | BehindBreakpoint | TailWithoutBreakpoint | PromptParted | HeaderChanged | ToolsChanged | HashesMoved
+    | TextChanged | BlockChanged | BlockMoved | WrapperGone | MessagesGone | Respelled | EmptyMember | IdChanged
+    | ThinkingChanged | ImageChanged | ResultRewritten | ResultSentEarly | ParameterChanged | BetasChanged
 )  # fmt: skip

@@ -205,13 +205,29 @@ class Verdict(Struct, frozen=True, gc=False, omit_defaults=True):
     source: str | None = None
 
 
+class PromptHashes(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A prompt by hash, as a client notes it that keeps no text.
+
+    `tools` and `system` are tools and segments of the system prompt by name, in order, each with its hash; `points` are
+    places in the messages, each with a hash of all up to there. An empty list says nothing.
+    """
+
+    tools: tuple[tuple[str, str], ...] = ()
+    system: tuple[tuple[str, str], ...] = ()
+    points: tuple[tuple[int, str], ...] = ()
+
+
 class TurnCompleted(Envelope, frozen=True, kw_only=True, tag="turn_completed"):
-    """The response is whole; `response_id` is the provider's name for it, the same wherever it is copied."""
+    """The response is whole; `response_id` is the provider's name for it, the same wherever it is copied.
+
+    `hashes` are what the client noted of the request's prompt by hash.
+    """
 
     turn: int
     usage: Billed | None = None
     verdict: Verdict | None = None
     response_id: str | None = None
+    hashes: PromptHashes | None = None
 
 
 class TurnFailed(Envelope, frozen=True, kw_only=True, tag="turn_failed"):

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.model.events import MAIN, Billed, Event, Layer, Verdict
+from lore.model.events import MAIN, Billed, Event, Layer, PromptHashes, Verdict
 from lore.model.inserts import Insert
 from lore.model.items import NULL, AssistantMessage, Item, TextBlock, ToolCall, is_absent
 from lore.model.vector import Vector
@@ -106,6 +106,7 @@ class ClosedTurn(Struct, frozen=True, gc=False):
     usage: Billed | None = None
     verdict: Verdict | None = None
     response_id: str | None = None
+    hashes: PromptHashes | None = None
 
 
 class Fact(Struct, frozen=True):

@@ -20,11 +20,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from msgspec import Struct
 
 from lore.model.canonical import decode
-from lore.model.events import Billed, Verdict
+from lore.model.events import Billed, PromptHashes, Verdict
 from lore.model.state import Change, Entry, Sign
 from lore.model.vector import Vector
 
-Fidelity: TypeAlias = Literal["wire", "parsed", "structural", "reconstructed", "rendered"]
+Fidelity: TypeAlias = Literal["wire", "parsed", "structural", "reconstructed", "hashed", "rendered"]
 Section: TypeAlias = Literal["tools", "system", "messages"]
 Kind: TypeAlias = Literal["tool", "text", "envelope", "block", "opaque"]
 
@@ -248,7 +248,7 @@ class Turn(Struct):
     the dialect could not express, `unsaid` (where asked for) the types of the records in the timeline that
     no prompt can hold; `response_id` is the provider's name for the response, by which a copy of the turn is
     known; `call` is what a recorded request says besides its body; `file` names the file that holds the
-    turn, where the recording has several.
+    turn, where the recording has several; `hashes` are what the client noted of the prompt by hash.
     """
 
     chain: str
@@ -269,6 +269,7 @@ class Turn(Struct):
     file: str = ""
     given_up: str = ""
     signs: tuple[Sign, ...] = ()
+    hashes: PromptHashes | None = None
 
     @property
     def failed(self) -> bool:
@@ -301,7 +302,12 @@ class Turn(Struct):
 
     @property
     def fidelity(self) -> Fidelity:
-        """How close the prompt is to what was sent; it need not be made for that."""
+        """How close the prompt is to what was sent; it need not be made for that.
+
+        `hashed`: it is rebuilt, and the client noted hashes of what was sent, by which it is compared.
+        """
+        if self.hashes is not None and self.basis is not None:
+            return "hashed"
         return self.prompt.fidelity if self.basis is None else self.basis.fidelity
 
     @property

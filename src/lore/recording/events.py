@@ -174,6 +174,7 @@ class EventRecording(Recording):
         last = self._folding.chain(turn.chain).last
         if last is not None and last.turn == turn.number:
             turn.usage, turn.verdict, turn.response_id = last.usage, last.verdict, last.response_id
+            turn.hashes = last.hashes
             if self._clock == "first_line":
                 turn.answered = last.at
         return turn

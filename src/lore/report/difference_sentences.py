@@ -93,6 +93,17 @@ def _tools(change: d.ToolsChanged) -> str:
     return "; ".join(parts) + servers
 
 
+def _hashes(change: d.HashesMoved) -> str:
+    since = "the request before" if change.turns == 1 else f"{change.turns:,} requests before"
+    if change.section == "messages":
+        return f"by the client's hashes the messages differ from message {change.message} on from those of {since}"
+    what = "tools" if change.section == "tools" else "segments of the system prompt"
+    kinds = (("added", change.added), ("removed", change.removed), ("changed", change.changed))
+    parts = [f"{word} {names(some)}" for word, some in kinds if some]
+    parts += [f"the same {change.reordered:,} in another order"] if change.reordered else []
+    return f"by the client's hashes {what} differ from those of {since}: {'; '.join(parts)}"
+
+
 def _text(change: d.TextChanged) -> str:
     what = _WHAT[change.what]
     return f"{f'{what} in {change.path}' if what else f'{change.path} differs'}: {_became(change.before, change.after)}"
@@ -187,6 +198,7 @@ DIFFERENCES: dict[type[EvidenceFact], Callable[[Any], str]] = {
     d.PromptParted: _parted,
     d.HeaderChanged: _header,
     d.ToolsChanged: _tools,
+    d.HashesMoved: _hashes,
     d.TextChanged: _text,
     d.BlockChanged: _block,
     d.BlockMoved: _moved,

@@ -1,0 +1,129 @@
+"""Pairs of which a client noted hashes: where the bill fell, the cause names the tool or segment that moved."""
+
+from __future__ import annotations
+
+import pytest
+
+from formats.copilot import Log
+from lore.judge.policy import Budgets
+from lore.recording.base import Problems
+from lore.recording.converting import convert
+from lore.recording.corpus import Name
+from lore.recording.opening import Options
+from lore.run.check import check
+
+TOOLS = {"bash": "a1", "view": "b1"}
+SYSTEM = {"identity": "s1", "environment_context": "s2"}
+
+
+def noted(log, api, whole, read, written=0, tools=TOOLS, system=SYSTEM, points=((0, "m0"),), **more):
+    """A checkpoint after the response of this id."""
+    state = {
+        "model": "claude-sonnet-5", "model_call_id": api, "prompt_tokens": whole, "cache_read": read,
+        "cache_write": written, "ttl_seconds": 300, "tool_count": len(tools),
+        "tools": [{"name": name, "schema_hash": value, "safe": True} for name, value in tools.items()],
+        "system_segments": [{"segment": name, "hash": value, "tokens": 9} for name, value in system.items()],
+        "conversation": {"message_count": 2, "points": [{"index": at, "hash": value} for at, value in points]},
+    }  # fmt: skip
+    entry = {"conversation": "main", "lastActiveModel": "claude-sonnet-5", "models": {"claude-sonnet-5": state | more}}
+    caches = [{"modelId": "claude-sonnet-5", "cacheTtlSeconds": 300}]
+    return log.line("session.usage_checkpoint", {"modelCacheState": caches, "promptCacheBreakState": [entry]})
+
+
+def judged(tmp_path, log):
+    """The findings and the summary of a log."""
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(log.data())
+    result = check([str(path)], Budgets(), Options()).result
+    return result.findings, result
+
+
+def two(right, between=0, **more):
+    """Two prompts of the user, each with a checkpoint; `between` requests stand in between."""
+    log = Log().start().system().user("a").answer("b", api="r1")
+    noted(log, "r1", 30_000, 0, 29_000).user("c")
+    for number in range(between):
+        log.answer("", f"c{number}").result(f"c{number}")
+    return noted(log.answer("d", api="r2"), "r2", *right, **more)
+
+
+def test_a_fall_names_the_tool_whose_hash_moved(tmp_path):
+    findings, _ = judged(tmp_path, two((30_200, 0, 30_000), tools={"bash": "a2", "view": "b1"}))
+    assert [(found.code, found.section, found.fidelity) for found in findings] == [("LORE104", "tools", "hashed")]
+    assert "by the client's hashes tools differ from those of the request before: changed bash" in findings[0].message
+    assert (findings[0].kind, findings[0].lost_tokens, findings[0].tokens) == ("waste", 29_000, "recorded")
+
+
+def test_a_fall_names_the_segment_whose_hash_moved(tmp_path):
+    system = {"identity": "s1", "environment_context": "s3"}
+    findings, _ = judged(tmp_path, two((30_200, 4_000, 26_000), system=system))
+    assert [(found.code, found.section) for found in findings] == [("LORE100", "system")]
+    assert "segments of the system prompt differ" in findings[0].message
+    assert "environment_context" in findings[0].message
+
+
+def test_messages_that_part_are_named_by_their_place(tmp_path):
+    findings, _ = judged(tmp_path, two((30_200, 20_000, 10_000), points=((0, "m9"), (2, "m2"))))
+    assert [(found.code, found.section) for found in findings] == [("LORE100", "messages")]
+    assert "from message 0 on" in findings[0].message
+
+
+def test_hashes_that_go_on_are_no_finding(tmp_path):
+    findings, result = judged(tmp_path, two((30_200, 29_900, 200)))
+    assert findings == []
+    assert (result.summary.pairs, result.summary.breaks) == (1, 0)
+
+
+def test_a_bill_that_read_all_says_that_nothing_was_lost(tmp_path):
+    assert judged(tmp_path, two((30_200, 29_900, 200), tools={"bash": "a2"}))[0] == []
+
+
+def test_what_moved_since_an_earlier_request_says_how_many_lie_between(tmp_path):
+    findings, _ = judged(tmp_path, two((30_200, 0, 30_000), between=3, tools={"bash": "a1"}))
+    assert [found.code for found in findings] == ["LORE103"]
+    assert "4 requests before: removed view" in findings[0].message
+
+
+def test_messages_behind_a_compaction_are_others_as_they_are_to(tmp_path):
+    log = Log().start().system().user("a").answer("b", api="r1")
+    noted(log, "r1", 30_000, 0, 29_000).line("session.compaction_start", {}).compact().user("c").answer("d", api="r2")
+    findings, _ = judged(tmp_path, noted(log, "r2", 9_000, 5_000, 4_000, points=((0, "m9"),)))
+    assert [found.kind for found in findings] == ["expected"]
+    assert "hashes" not in findings[0].message
+
+
+def test_a_system_prompt_that_the_log_says_changed_leads_and_the_segment_is_named_beside_it(tmp_path):
+    log = Log().start().system().user("a").answer("b", api="r1")
+    noted(log, "r1", 30_000, 0, 29_000).system("Another.").user("c").answer("d", api="r2")
+    findings, _ = judged(tmp_path, noted(log, "r2", 30_200, 4_000, 26_000, system={"identity": "s9"}))
+    assert findings[0].code == "LORE145"
+    assert any("identity" in str(found) for found in findings)
+
+
+def test_models_are_compared_with_themselves(tmp_path):
+    log = two((30_200, 29_900, 200))
+    log.user("e").answer("f", api="r3", model="gpt-5.4")
+    state = {"model_call_id": "r3", "prompt_tokens": 20_000, "cache_read": 0, "cache_write": 0}
+    state["tools"] = [{"name": "other", "schema_hash": "z"}]
+    other = {"conversation": "main", "models": {"gpt-5.4": state}}
+    findings, _ = judged(tmp_path, log.line("session.usage_checkpoint", {"promptCacheBreakState": [other]}))
+    assert [found.code for found in findings] == ["LORE119"]
+
+
+@pytest.mark.parametrize("state", [{}, [7], [{"models": 7}], "x", [{"models": {"m": {"tools": 7}}}], None, [{}]])
+def test_a_state_of_another_shape_hurts_nothing(tmp_path, state):
+    log = (
+        Log().start().system().user("a").answer("b").line("session.usage_checkpoint", {"promptCacheBreakState": state})
+    )
+    findings, result = judged(tmp_path, log)
+    assert result.summary.turns == 1
+    assert [found.code for found in findings] in ([], ["LORE207"])
+
+
+def test_a_converted_session_is_judged_alike(tmp_path):
+    log = two((30_200, 0, 30_000), tools={"bash": "a2", "view": "b1"})
+    path, copy = tmp_path / "events.jsonl", tmp_path / "copy.jsonl"
+    path.write_bytes(log.data())
+    copy.write_bytes(b"".join(convert(Name(str(path)), Options(), Problems()).lines))
+    results = [check([str(file)], Budgets(), Options()).result for file in (path, copy)]
+    assert [[found.code for found in result.findings] for result in results] == [["LORE104"], ["LORE104"]]
