@@ -63,6 +63,7 @@ def command() -> Callable[..., object]:
         diff_prefix,
         explain,
         fold,
+        formats,
         knowledge,
         memory,
         schema,
@@ -91,6 +92,7 @@ def command() -> Callable[..., object]:
     app.add_typer(store.app, name="store")
     app.add_typer(memory.app, name="memory")
     app.command("sessions")(sessions.run)
+    app.command("formats")(formats.run)
     app.command("explain")(explain.run)
     app.command("schema")(schema.run)
 

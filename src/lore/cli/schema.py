@@ -36,6 +36,7 @@ def schemas() -> dict[str, type[Struct]]:
         "simulate-rules": simulate.RulesResult,
         "compact": simulate.DryRun,
         "compact-written": simulate.Compacted,
+        "formats": found.FormatsResult,
         "sessions": found.FoundSessions,
         "store-list": store.StoreList,
         "store-show": store.StoreShown,

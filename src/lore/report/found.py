@@ -83,6 +83,7 @@ def write_formats(result: FormatsResult, out: Console) -> None:
         lacks = f"; not in it: {found.lacks}" if found.lacks else ""
         shown = f"{found.name:<{width}}  {found.fidelity:<{wide}}  {cells}  {found.title}{lacks}"
         out.print(line(shown))
-    out.print(line("\nnamed, and not read:"))
+    out.print(line(""))
+    out.print(line(("named, and not read:", "bold")))
     for named in result.unread:
         out.print(line(f"  {named.what}: {named.message}"))

@@ -1,0 +1,104 @@
+"""`lore formats`: what lore reads, and what each format can answer; held against the manual and real recordings."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore
+from lore.formats.catalogue import ROWS, formats
+from lore.formats.registry import BUILT_IN, READERS
+from lore.model.items import is_absent
+from lore.recording.base import UnrecognisedError
+from lore.recording.opening import Options
+
+ROOT = Path(__file__).parents[2]
+CORPUS = Path(os.environ.get("LORE_CORPUS") or ROOT.parent / "shared" / "corpus")
+
+
+def test_every_format_has_a_row_and_says_what_it_is():
+    assert sorted(BUILT_IN - ROWS.keys()) == []
+    assert sorted(ROWS.keys() - BUILT_IN) == []
+    answers = [row for row in formats() if row.name in BUILT_IN]
+    assert not [row.name for row in answers if "unknown" in row.answers]
+
+
+def test_the_manual_says_the_same_fidelity():
+    table = re.findall(
+        r"^\| (`[a-z`, -]+`) \| .* \| ([^|]+) \|$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
+    )
+    said = defaultdict(str)
+    for names, fidelity in table:
+        for name in re.findall(r"`([a-z-]+)`", names):
+            said[name] += fidelity
+    for row in formats():
+        assert row.answers.fidelity in said[row.name], row.name
+
+
+def test_a_person_reads_a_line_a_format_and_what_is_only_named():
+    out = lore("formats").out
+    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert set(READERS) <= set(lines)
+    assert "structural     yes       yes    yes            some   yes" in lines["codex"]
+    assert "not in it: the schemas of built-in tools" in lines["codex"]
+    assert "  a Cursor chat store: it records no usage\n" in out
+
+
+def test_json_names_the_agents_of_a_format():
+    answer = lore("formats", "--json").json
+    agents = {row["name"]: row["agents"] for row in answer["formats"]}
+    assert (agents["codex"], agents["pi"], agents["har"]) == (["codex"], ["pi", "oh-my-pi"], [])
+    assert {row["agent"] for row in answer["unread"]} >= {"cursor", "zed", "goose", "crush", "amp", "droid", "grok"}
+
+
+def test_the_format_of_a_plug_in_is_listed_with_what_it_says_itself(monkeypatch):
+    class Plugged(READERS["codex"]):
+        """Somebody's log.
+
+        More of it.
+        """
+
+        name = "plugged"
+        unseen = "the weather"
+
+    monkeypatch.setitem(READERS, "plugged", Plugged)
+    (row,) = (row for row in lore("formats", "--json").json["formats"] if row["name"] == "plugged")
+    assert (row["title"], row["lacks"], row["bills"]) == ("Somebody's log", "the weather", "unknown")
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no real recordings beside the project (LORE_CORPUS)")
+def test_recordings_hold_what_the_table_says():
+    """Of each session log: what it has none of never appears, and what it always has is in one file at least."""
+    seen: dict[str, set[str]] = defaultdict(set)
+    for path in sorted(CORPUS.glob("*/*")):
+        if not path.is_file() or path.stat().st_size > 4_000_000:
+            continue
+        try:
+            recording = Options().open(str(path))
+        except UnrecognisedError:
+            continue
+        if not recording.events:
+            continue
+        found = seen[recording.reader.name]
+        found.add("read")
+        for turn in recording.turns():
+            found.add("requests")
+            found.update(["bills"] if turn.usage is not None else [])
+        chains = recording.state.chains.values()
+        found.update(["system_prompt"] if any(not is_absent(chain.system) for chain in chains) else [])
+        found.update(["tools"] if any(chain.tools for chain in chains) else [])
+        found.update(["compaction"] if recording.boundaries else [])
+    for name, found in seen.items():
+        row = ROWS[name]
+        assert "requests" in found, name
+        for what in ("bills", "system_prompt", "tools", "compaction"):
+            if getattr(row, what) == "no":
+                assert what not in found, (name, what)
+        for what in ("bills", "system_prompt"):
+            if getattr(row, what) == "yes":
+                assert what in found, (name, what)
+    assert {"claude-code", "codex"} <= seen.keys()
