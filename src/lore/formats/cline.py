@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import msgspec
 from msgspec import Raw, Struct, field
 
 from lore.formats import cline_records as records
@@ -149,7 +148,7 @@ class Cline(TranscriptDocument[ClineMemory]):
         elif shown in ("condense_context", "sliding_window_truncation"):
             self._condensed(record)
         elif shown in _SPOKEN and record.say and not record.partial and opens(record.text) == '"':
-            if memory.request is not None and text_in(record.text):
+            if memory.request is not None and memoryview(record.text).nbytes > len('""'):
                 memory.request.said.append((_SPOKEN[shown], record.text))
                 memory.request.said_at = stamp_of(record.ts)
         elif shown in ("resume_task", "resume_completed_task") and memory.begun:
@@ -160,8 +159,8 @@ class Cline(TranscriptDocument[ClineMemory]):
     def _request(self, record: Record) -> None:
         self._settle(record)
         try:
-            request = records.API_REQUEST.decode(text_in(record.text) or b"{}")
-        except msgspec.DecodeError:
+            request = records.request_in(record.text)
+        except ValueError:
             request = records.ApiRequest()
             self._problem(Code.MALFORMED_RECORD, "what a request is billed cannot be read")
         info = record.model_info or records.ModelInfo()

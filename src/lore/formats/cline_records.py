@@ -31,10 +31,8 @@ _WHOLE_PROVIDERS = frozenset(
 )  # whose count Cline passes on
 _MODEL = re.compile(rb"<model>([^<\\\"]{1,200})</model>")
 _ENVIRONMENT = re.compile(rb'"(?:\\[nrt]|\s)*<environment_details>')
-_OWN = re.compile(
-    rb'"(?:\\[nrt]|\s)*(?:<(?:task|feedback|answer|user_message)>|New instructions for task continuation)'
-    rb"|The user [a-z][^<]{0,200}<(?:feedback|user_message)>"
-)
+_OWN = re.compile(rb'"(?:\\[nrt]|\s)*<(?:task|feedback|answer|user_message)>')
+_OWN_WORDS = (rb"\n<feedback>\n", b"New instructions for task continuation:")
 _RESULT = re.compile(rb'"(?:\\[nrt]|\s)*(?:\[[^\]]{1,2000}\] Result:|\[ERROR\]|The tool execution failed)')
 
 
@@ -191,7 +189,8 @@ class Said(NamedTuple):
 
 
 RECORD = msgspec.json.Decoder(Record)
-API_REQUEST = msgspec.json.Decoder(ApiRequest)
+_TEXT = msgspec.json.Decoder(str)
+_API_REQUEST = msgspec.json.Decoder(ApiRequest)
 _PARTS = msgspec.json.Decoder(list[_Part])
 _SOURCE = msgspec.json.Decoder(_Source)
 
@@ -238,7 +237,9 @@ def text_joined(content: Raw) -> Raw:
 
 def is_users(texts: list[Raw]) -> bool:
     """Tell whether a message of the user's role holds what a person wrote, and not results of tools alone."""
-    return any(_OWN.search(text) is not None for text in texts) or not any(_RESULT.match(text) for text in texts)
+    if any(_OWN.match(text) is not None or any(word in bytes(text) for word in _OWN_WORDS) for text in texts):
+        return True
+    return not any(_RESULT.match(text) for text in texts)
 
 
 def model_in(text: Raw) -> str:
@@ -264,6 +265,15 @@ def bill_of(
     if whole is None or not includes or (cached > whole and protocol != "openai"):
         return Billed(whole, read, write, output)
     return _split(Counted(whole, read, write, output))
+
+
+def request_in(text: Raw) -> ApiRequest:
+    """Read what the screen notes of a request, JSON in a text; ValueError where it is none."""
+    try:
+        noted = _TEXT.decode(text)
+    except msgspec.DecodeError:
+        noted = text_in(text)
+    return _API_REQUEST.decode(noted or "{}")
 
 
 def counted_in(request: ApiRequest) -> Counted:

@@ -19,14 +19,14 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.bills import billed_of
+from lore.formats.bills import MOST, billed_of
 from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
 from lore.formats.values import blocks_in, opens, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, RawBlock, ThinkingBlock, ToolCall, UserMessage
-from lore.model.jsonslice import is_json, table
+from lore.model.jsonslice import table
 
 _SIGN = re.compile(rb'"mini_version"[ \t\r\n]*:|"trajectory_format"[ \t\r\n]*:[ \t\r\n]*"mini-swe-agent')
 _PATHS = (".messages",)
@@ -47,6 +47,14 @@ class _Response(Struct, frozen=True):
     model: str = ""
     created: Raw = NULL
     usage: Raw = NULL
+
+
+class _Usage(Struct, frozen=True):
+    """What DeepSeek counts; other usage is read by `bills`."""
+
+    prompt_tokens: int
+    completion_tokens: int | None = None
+    prompt_cache_hit_tokens: int | None = None
 
 
 class _Extra(Struct, frozen=True):
@@ -109,6 +117,8 @@ class _Memory(TranscriptMemory):
 
 
 _MESSAGE = msgspec.json.Decoder(_Message)
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_USAGE = msgspec.json.Decoder(_Usage)
 _ITEMS = msgspec.json.Decoder(list[Raw])
 _ITEM = msgspec.json.Decoder(_Item)
 
@@ -200,12 +210,26 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
 
     def _end_turn(self, response: _Response, at: str | None) -> None:
         memory = self._memory
-        usage = billed_of(bytes(response.usage)) if opens(response.usage) == "{" else None
-        usage = None if usage is None else msgspec.structs.replace(usage, client=memory.client)
+        usage = self._billed(response.usage)
         if memory.turns.model is None and response.model:
             memory.turns.model = response.model
             self._emit(e.SessionChanged(model=response.model))
         self._emit(e.TurnCompleted(turn=memory.turns.turn, at=at, usage=usage, response_id=response.id or None))
+
+    def _billed(self, raw: Raw) -> e.Billed | None:
+        client, plain = self._memory.client, bytes(raw)
+        if plain[:1] != b"{":
+            return None
+        if b'"prompt_cache_hit_tokens"' in plain:  # DeepSeek counts nothing else
+            try:
+                found = _USAGE.decode(plain)
+            except msgspec.DecodeError:
+                found = None
+            read = None if found is None else found.prompt_cache_hit_tokens
+            if found is not None and read is not None and 0 <= read <= found.prompt_tokens <= MOST:
+                return e.Billed(found.prompt_tokens - read, read, None, found.completion_tokens, client=client)
+        usage = billed_of(plain)
+        return None if usage is None else msgspec.structs.replace(usage, client=client)
 
     def _result(self, message: _Message, extra: _Extra, at: str | None) -> None:
         self._memory.turns.asked_at = at
@@ -224,7 +248,9 @@ def _model_of(config: _Config | None) -> str | None:
 def _called(uuid: str, call_id: str, function: _Function, response: str) -> ToolCall:
     """Make a call; arguments that are no JSON object stand as the text that they are."""
     given = text_in(function.arguments).encode("utf-8", "surrogatepass")
-    arguments = (
-        Raw(given) if table(given) is not None and is_json(given) else Raw(b'{"arguments":%b}' % function.arguments)
-    )
+    try:
+        _OBJECT.decode(given)
+        arguments = Raw(given)
+    except msgspec.DecodeError:
+        arguments = Raw(b'{"arguments":%b}' % function.arguments)
     return ToolCall(uuid, call_id, function.name, arguments, response_id=response)

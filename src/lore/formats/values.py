@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Raw, Struct
 
+from lore.formats.bills import MOST
 from lore.model.canonical import decode, printable
 from lore.model.items import NULL, Block, RawBlock, TextBlock
 
@@ -26,6 +27,9 @@ class _Text(Struct, frozen=True):
     text: Raw = NULL
 
 
+_TEXT = msgspec.json.Decoder(str)
+_NUMBER = msgspec.json.Decoder(float)
+_COUNT = msgspec.json.Decoder(int)
 _LIST = msgspec.json.Decoder(list[Raw])
 _BLOCK = msgspec.json.Decoder(_Text)
 
@@ -41,6 +45,10 @@ def text_in(raw: Raw | bytes) -> str:
     if opens(raw) != '"':
         return ""
     try:
+        return _TEXT.decode(raw)
+    except msgspec.DecodeError:
+        pass
+    try:
         return printable(decode(bytes(raw)))
     except (ValueError, RecursionError):
         return ""
@@ -49,10 +57,10 @@ def text_in(raw: Raw | bytes) -> str:
 def count_in(raw: Raw | bytes) -> int | None:
     """Return a count: a whole number from 0 on; None for anything else."""
     try:
-        found = decode(bytes(raw))
-    except (ValueError, RecursionError):
+        found = _COUNT.decode(raw)
+    except msgspec.DecodeError:
         return None
-    return found if type(found) is int and found >= 0 else None
+    return found if 0 <= found <= MOST else None
 
 
 def stamp_of(raw: Raw | bytes) -> str | None:
@@ -60,13 +68,14 @@ def stamp_of(raw: Raw | bytes) -> str | None:
     if opens(raw) == '"':
         return text_in(raw) or None
     try:
-        found = decode(bytes(raw))
-    except (ValueError, RecursionError):
+        found = _NUMBER.decode(raw)
+    except msgspec.DecodeError:
         return None
-    if type(found) not in (int, float) or not 0 < found < _LATEST * 1000:
+    if not 0 < found < _LATEST * 1000:
         return None
     seconds = found / 1000 if found > _MILLISECONDS else found
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = datetime.fromtimestamp(seconds, UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
 
 
 def blocks_in(content: Raw) -> tuple[Block, ...]:
