@@ -79,7 +79,8 @@ class Elements(Struct):
     """Cut the elements of the first array that stands at one of these paths (`""`: the document itself).
 
     `phase` says where it stands: before the array, inside it, behind it; `line` and `byte` are those of the first
-    byte that is pending; `wanted` bytes have to be there before it is worth looking again.
+    byte that is pending; `wanted` bytes have to be there before it is worth looking again; `start` is where the array's
+    first element may stand, -1 before it was met.
     """
 
     paths: tuple[str, ...]
@@ -90,6 +91,7 @@ class Elements(Struct):
     pending: list[bytes] = []
     size: int = 0
     wanted: int = 0
+    start: int = -1
     skipping: bool = False
     counter: _Counter = msgspec.field(default_factory=_Counter)
 
@@ -120,7 +122,7 @@ class Elements(Struct):
             if at < 0:
                 self._keep(data, data, 0, wanted=2 * len(data))
                 return []
-            self.phase = "inside"
+            self.phase, self.start = "inside", at
             self._pass(data, 0, at)
         return self._cut(data, at)
 

@@ -24,7 +24,6 @@ from lore.formats.lines import (
     SPACE,
     Line,
     LineReader,
-    array_at,
     fault,
     is_crowded,
     problem,
@@ -213,8 +212,8 @@ class TranscriptDocument(Emitting[M]):
     def _headed(self) -> list[Read]:
         if self._elements.phase == "before":
             return []
-        before, self._before = self._before.removeprefix(BOM).lstrip(SPACE), b""
-        begun = before[: max(0, array_at(before, self.paths))] if before[:1] == b"{" else b""
+        begun, self._before = self._before[: max(0, self._elements.start)].removeprefix(BOM).lstrip(SPACE), b""
+        begun = begun if begun[:1] == b"{" else b""
         closed = (begun + b"]" + b"}" * depth for depth in (1, 2, 3))
         self._line = Line(1, 0, next(filter(is_json, closed), b"{}"))
         self._head(self._line.data)
