@@ -98,3 +98,15 @@ def test_no_more_positions_are_too_many_and_a_second_lifetime_is_not_assumed():
     for _ in range(40):
         made.use(40)
     assert made.turn(bill(24_000, 19_968)).read == 19_968
+
+
+def test_a_cache_that_keeps_falling_short_is_expected_to_read_what_it_read_last():
+    """Reads through a router stood at 31,600 tokens for ten requests, and the first read was predicted each time."""
+    made = talk("gemini", "gemini-3-pro")
+    made.ask()
+    made.turn(bill(36_000, 16_000))
+    found = []
+    for whole, read in ((37_000, 0), (38_000, 31_600), (39_000, 31_580), (40_000, 31_550), (41_000, 31_540)):
+        made.use(40)
+        found.append(made.turn(bill(whole, read)).read)
+    assert found[3:] == [31_580, 31_550]

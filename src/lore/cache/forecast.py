@@ -246,7 +246,8 @@ def _falls(odds: Odds, lane: Lane, situation: Situation) -> Iterator[Fall]:
         alone = False
         yield Fall(min(lane.head, whole), odds.of("lookback", situation), "lookback")
     if alone:
-        yield Fall(min(lane.head, whole), odds.of("no-sign", situation), "no-sign")
+        left = lane.latest if situation.implicit and lane.latest is not None else lane.head
+        yield Fall(min(left, whole), odds.of("no-sign", situation), "no-sign")
 
 
 def _left(habit: Habit, seen: Seen, lane: Lane) -> int:

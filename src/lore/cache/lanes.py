@@ -202,7 +202,8 @@ class Lane:
     `fresh`: its first turn held no answer yet, so that what it read was the head; `least` is then the least that any
     turn since then, or since a compaction that left something, read, those after an expiry aside: no change of history
     alone reads less. `breakpoints`: entries stand at some, a look-up goes back so many positions from one, and a read
-    shows up to where they are kept; elsewhere every beginning of what was sent can be read.
+    shows up to where they are kept; elsewhere every beginning of what was sent can be read, and where not all of it is,
+    often what was read before (`latest`, the latest read of anything).
     """
 
     def __init__(self, *, breakpoints: bool = True) -> None:
@@ -219,6 +220,7 @@ class Lane:
         self.opening = 0
         self.fresh = False
         self.least: int | None = None
+        self.latest: int | None = None
         self.guessed = False
         self.rate = Rate()
 

@@ -391,6 +391,7 @@ def _anchor(chain: ChainLevels, lane: Lane, same: int, usage: Billed) -> None:
     read, end, size = usage.read_tokens or 0, position(usage), len(lane.entries)
     lane.at(same)
     lane.shown(usage.met.read_tokens or 0)
+    lane.latest = usage.met.read_tokens or lane.latest
     hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
     if hour and short:
         top = lane.top
