@@ -16,6 +16,7 @@ from lore.formats.folders import OPENING
 from lore.formats.gemini_cli import GeminiCli, GeminiCliDocument
 from lore.formats.http import is_plain_request
 from lore.formats.inspect_log import InspectArchive, InspectLog
+from lore.formats.kimi_code import KimiCode
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
 from lore.formats.litellm import ANSWERED, PAYLOAD, Completions, LiteLLM
 from lore.formats.lore_log import AssembledLog, LoreLog
@@ -34,6 +35,7 @@ READERS: dict[str, type[Reader]] = {
     "lore": LoreLog,
     "gemini-cli": GeminiCli,
     "gemini-cli-json": GeminiCliDocument,
+    "kimi-code": KimiCode,
     "qwen-code": QwenCode,  # before Claude Code, whose records have the same members around the message
     "claude-code": ClaudeCode,
     "codex": Codex,
@@ -72,6 +74,7 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "copilot": (b'"parentId"',),
     "pi": (b'"session"',),
     "gemini-cli": (b'"projectHash"',),
+    "kimi-code": (b'"protocol_version"',),
     "qwen-code": (b'"parentUuid"',),
     "gemini-cli-json": (b'"projectHash"',),
     "opencode": (b'"info"',),

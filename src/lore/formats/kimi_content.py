@@ -1,0 +1,102 @@
+"""Messages of Kimi's agents: parts to blocks, bills.
+
+In: what a log holds of a message, as JSON. Out: blocks, outcomes, counts. Rules: text is an exact slice; a part that
+nobody knows is kept verbatim; counts leave out what the cache read and wrote.
+
+Sources: kosong's `message.py` and `chat_provider.py` (kimi-cli 1.10, July 2026); `@moonshot-ai/kosong` (kimi-code,
+October 2026).
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.model import events as e
+from lore.model import lenient
+from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, is_absent
+from lore.model.jsonslice import array, table
+
+_QUOTE = 0x22
+_DATA = re.compile(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
+
+
+class Part(Struct, frozen=True, gc=False):
+    """A part of a message: its type says which member it has."""
+
+    type: str = ""
+    text: Raw = NULL
+    think: Raw = NULL
+    encrypted: str | None = None
+
+
+class Usage(Struct, frozen=True, gc=False):
+    """A bill, in the spelling of kimi-cli."""
+
+    input_other: int | None = None
+    input_cache_read: int | None = None
+    input_cache_creation: int | None = None
+    output: int | None = None
+
+
+class CamelUsage(Struct, frozen=True, gc=False, rename="camel"):
+    """A bill, in the spelling of Kimi Code."""
+
+    input_other: int | None = None
+    input_cache_read: int | None = None
+    input_cache_creation: int | None = None
+    output: int | None = None
+
+
+_PARTS = msgspec.json.Decoder(tuple[Part, ...])
+
+
+def blocks_of(content: Raw) -> tuple[Block, ...]:
+    """Read a text, a part, or a list of parts; ValueError where it is none of them."""
+    if is_absent(content):
+        return ()
+    first = memoryview(content)[0]
+    if first == _QUOTE:
+        return (TextBlock(content),) if bytes(memoryview(content)[:2]) != b'""' else ()
+    text = bytes(content)
+    text = b"[" + text + b"]" if text[:1] == b"{" else text
+    if text[:1] != b"[":
+        raise ValueError("content is neither text nor parts")
+    try:
+        parts = _PARTS.decode(text)
+    except ValueError:
+        parts = lenient.convert(text, tuple[Part, ...])
+    if all(part.type == "text" and memoryview(part.text)[0] == _QUOTE for part in parts):
+        return tuple([TextBlock(part.text) for part in parts])
+    return tuple([_block(part, raw) for part, raw in zip(parts, array(text), strict=True)])
+
+
+def _block(part: Part, raw: bytes) -> Block:
+    if part.type == "text" and memoryview(part.text)[0] == _QUOTE:
+        return TextBlock(part.text)
+    if part.type == "think" and memoryview(part.think)[0] == _QUOTE:
+        return ThinkingBlock(part.think, part.encrypted)
+    own = table(raw) or {}
+    url = (table(own.get("image_url", own.get("imageUrl", b"null"))) or {}).get("url", b"")
+    match = _DATA.match(url)
+    if part.type == "image_url" and match is not None:
+        return ImageBlock(match[1].decode(), Raw(b'"' + url[match.end() :]))
+    return RawBlock(Raw(raw))
+
+
+def output_of(content: Raw, note: Raw = NULL) -> Raw:
+    """Return a result as the model sees it: a text, or blocks; a note for the model stands behind it."""
+    noted = memoryview(note)[0] == _QUOTE and bytes(note) != b'""'
+    if memoryview(content)[0] == _QUOTE:
+        return Raw(bytes(content)[:-1] + b"\\n" + bytes(note)[1:]) if noted else content
+    blocks = (*blocks_of(content), *((TextBlock(note),) if noted else ()))
+    if len(blocks) == 1 and isinstance(blocks[0], TextBlock):
+        return blocks[0].text
+    return Raw(msgspec.json.encode(list(blocks))) if blocks else Raw(b'""')
+
+
+def billed(usage: Usage | CamelUsage, client: str) -> e.Billed:
+    """Return a bill."""
+    return e.Billed(usage.input_other, usage.input_cache_read, usage.input_cache_creation, usage.output, client=client)

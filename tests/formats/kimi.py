@@ -1,0 +1,92 @@
+"""Logs of Kimi Code and kimi-cli, made for the tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from formats.gemini import folded
+from lore.formats.kimi_code import KimiCode
+from lore.testing import everything
+from model.making import Fold, dumps
+
+MODEL = "kimi-k3"
+START = 1_782_295_300_000
+
+
+class Wire:
+    """A log of Kimi Code that grows: records a second apart."""
+
+    def __init__(self, version: str = "1.5") -> None:
+        self.lines: list[dict[str, Any]] = [{"type": "metadata", "protocol_version": version, "created_at": START}]
+        self.steps = 0
+
+    def record(self, record: str, **fields: Any) -> Wire:
+        """Any record."""
+        self.lines.append({"type": record, **fields, "time": START + 1000 * len(self.lines)})
+        return self
+
+    def event(self, kind: str, **fields: Any) -> Wire:
+        """A piece of a step."""
+        return self.record("context.append_loop_event", event={"type": kind, "turnId": "0", **fields})
+
+    def message(self, text: str, kind: str = "user", role: str = "user") -> Wire:
+        """A message that was put into the history."""
+        message = {"role": role, "content": [{"type": "text", "text": text}], "toolCalls": [], "origin": {"kind": kind}}
+        return self.record("context.append_message", message=message)
+
+    def request(self, tools: str = "h1") -> Wire:
+        """The record of a request."""
+        fields = {"kind": "loop", "provider": "kimi", "model": MODEL, "thinkingEffort": "high", "toolSelect": False}
+        return self.record("llm.request", **fields, systemPromptHash="s1", toolsHash=tools, messageCount=1)
+
+    def step(self, *parts: dict[str, Any], usage: dict[str, int] | None = None, calls: tuple[str, ...] = ()) -> Wire:
+        """A step with its parts and calls, its bill, and the record that repeats it."""
+        self.steps += 1
+        step = f"step-{self.steps}"
+        self.event("step.begin", uuid=step, step=self.steps).request()
+        for number, part in enumerate(parts):
+            self.event("content.part", uuid=f"{step}-p{number}", stepUuid=step, step=self.steps, part=part)
+        for call in calls:
+            args = {"path": "a.py"}
+            self.event("tool.call", uuid=f"{step}-{call}", stepUuid=step, toolCallId=call, name="Read", args=args)
+        bill = {} if usage is None else {"usage": usage}
+        self.event(
+            "step.end", uuid=step, step=self.steps, finishReason="end_turn", messageId=f"chatcmpl-{step}", **bill
+        )
+        return self if usage is None else self.record("usage.record", model=MODEL, usage=usage, usageScope="turn")
+
+    def result(self, call: str, output: Any = "done", **fields: Any) -> Wire:
+        """What came of a call."""
+        return self.event("tool.result", parentUuid="x", toolCallId=call, result={"output": output, **fields})
+
+    def data(self) -> bytes:
+        """The file."""
+        return b"".join(dumps(line) + b"\n" for line in self.lines)
+
+    def read(self) -> list[Any]:
+        """What the reader finds."""
+        return [read.value for read in everything(KimiCode(), self.data())]
+
+    def folded(self) -> Fold:
+        """The session that the records fold to, the reader's problems among the fold's."""
+        return folded(KimiCode, self.data())
+
+
+def usage(other: int, read: int, output: int = 10, write: int = 0) -> dict[str, int]:
+    """Counts, which leave out what the cache read and wrote."""
+    return {"inputOther": other, "output": output, "inputCacheRead": read, "inputCacheCreation": write}
+
+
+def text(value: str) -> dict[str, str]:
+    """A part that is text."""
+    return {"type": "text", "text": value}
+
+
+def plain() -> Wire:
+    """A session of two requests: a call, and an answer."""
+    tools = [{"name": "Read", "description": "Reads.", "parameters": {"type": "object"}}]
+    made = Wire().record("config.update", systemPrompt="You are Kimi.", modelAlias="kimi", thinkingEffort="high")
+    made.record("llm.tools_snapshot", hash="h1", tools=tools).record("turn.prompt", input=[], origin={"kind": "user"})
+    made.message("what is here?")
+    made.step({"type": "think", "think": "Let me look."}, text("I look."), usage=usage(10_000, 0), calls=("c-1",))
+    return made.result("c-1").step(text("a file"), usage=usage(216, 9_984))

@@ -1,0 +1,186 @@
+"""The reader of Kimi Code's logs: steps and their bills, the system prompt and tools, compactions, undo."""
+
+from __future__ import annotations
+
+import pytest
+
+from formats.gemini import folded
+from formats.kimi import MODEL, Wire, plain, text, usage
+from lore.formats.kimi_code import KimiCode
+from lore.formats.registry import recognise
+from lore.model import events as e
+from lore.model.canonical import text_of
+from lore.model.codes import Code
+from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, ThinkingBlock, ToolCall, UserMessage
+from lore.recording.opening import Options
+from lore.testing import ReaderContract
+
+
+def busy() -> Wire:
+    """All that happens in one log: reminders, an undo, compactions, a failed call, other tools, another effort."""
+    made = plain().message("<system-reminder>", "injection").message("no").step(text("well"), usage=usage(300, 9_984))
+    made.record("context.undo", count=1).record("turn.cancel", turnId=3).message("go on")
+    made.step(text("look"), usage=usage(400, 10_112), calls=("c-2", "c-3")).result("c-2", "no such file", isError=True)
+    made.result("c-3", [text("a"), {"type": "image_url", "imageUrl": {"url": "data:image/png;base64,QQ=="}}], note="n")
+    made.record("micro_compaction.apply", cutoff=2).record("permission.set_mode", mode="manual")
+    made.record("permission.set_mode", mode="yolo").record("llm.tools_snapshot", hash="h2", tools=[]).request("h2")
+    made.record("full_compaction.begin", source="manual").record("usage.record", model=MODEL, usage=usage(900, 9_000))
+    kept = {"summary": "So far.", "compactedCount": 7, "tokensBefore": 11_000, "tokensAfter": 900}
+    made.record("context.apply_compaction", **kept, keptUserMessageCount=1).record("full_compaction.complete")
+    return made.step(text("on"), usage=usage(2_000, 0)).record("context.clear").message("anew").step(text("hi"))
+
+
+class TestContract(ReaderContract):
+    reader = KimiCode
+    samples = (plain().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"))
+
+
+def ends(made, chain="main"):
+    """The ends of requests: what was not read, what was, the output."""
+    found = [value for value in made.read() if isinstance(value, e.TurnCompleted) and value.chain == chain]
+    bills = [value.usage for value in found]
+    return [None if bill is None else (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) for bill in bills]
+
+
+def items(made):
+    """The items of the main chain."""
+    return [entry.item for entry in made.folded().state.main().entries]
+
+
+def test_a_log_is_recognised_by_its_header():
+    assert recognise(plain().data()) is KimiCode
+    assert recognise(b'{"type":"metadata","protocol_version":"1.10"}\n{"timestamp":1,"message":{}}\n') is not KimiCode
+
+
+def test_a_step_is_one_request_and_the_record_that_repeats_its_bill_counts_nothing():
+    assert ends(plain()) == [(10_000, 0, 10), (216, 9_984, 10)]
+    assert not plain().folded().problems
+    late = Wire().message("hi").step(text("a")).record("usage.record", model=MODEL, usage=usage(9, 0))
+    assert late.folded().state.main().totals.uncached_tokens == 9
+
+
+def test_a_turn_starts_with_the_model_of_its_request():
+    kinds = [type(value).__name__ for value in plain().read()]
+    assert kinds == [
+        "SessionStarted", "SessionChanged", "Append", "SessionChanged", "SessionChanged", "TurnStarted", "Append",
+        "Append", "Append", "TurnCompleted", "PatchToolCall", "TurnStarted", "Append", "TurnCompleted",
+    ]  # fmt: skip
+    assert plain().folded().state.main().model == MODEL
+
+
+def test_thoughts_text_calls_and_results_are_items():
+    prompt, thought, spoken, called, answer = items(plain())
+    assert isinstance(prompt, UserMessage)
+    assert isinstance(thought.blocks[0], ThinkingBlock)
+    assert isinstance(called, ToolCall)
+    assert (bytes(called.input), text_of(bytes(called.output))) == (b'{"path":"a.py"}', "done")
+    assert thought.response_id == spoken.response_id == called.response_id != answer.response_id
+
+
+def test_with_system_prompt_and_tools_prompts_are_structural(tmp_path):
+    (tmp_path / "wire.jsonl").write_bytes(plain().data())
+    turns = list(Options().open(str(tmp_path / "wire.jsonl")).turns())
+    assert [turn.fidelity for turn in turns] == ["structural", "reconstructed"]  # thoughts stand in no such prompt
+    assert {segment.section for segment in turns[1].prompt} >= {"tools", "system", "messages"}
+    old = Wire("1.0").message("hi").step(text("a"), usage=usage(9, 0))
+    (tmp_path / "old.jsonl").write_bytes(old.data())
+    assert [turn.fidelity for turn in Options().open(str(tmp_path / "old.jsonl")).turns()] == ["reconstructed"]
+
+
+def test_an_undo_takes_back_the_last_prompts_and_all_behind_them():
+    made = plain().message("no").step(text("well"), usage=usage(300, 9_984))
+    assert items(made.record("context.undo", count=1)) == items(plain())
+    assert items(made.record("context.undo", count=9)) == items(plain())
+    assert not items(made.record("context.clear"))
+
+
+def test_an_older_compaction_keeps_what_stands_behind_a_number_of_messages():
+    made = plain().record(
+        "context.apply_compaction", summary="So far.", compactedCount=3, tokensBefore=9, tokensAfter=2
+    )
+    found = items(made)
+    assert [type(item) for item in found] == [CompactDivider, AssistantMessage]
+    assert text_of(bytes(found[0].summary)) == "So far."
+
+
+def test_a_newer_compaction_keeps_the_users_messages_and_its_request_is_a_utility_turn():
+    made = plain().message("more").step(text("ok")).record("full_compaction.begin", source="manual")
+    made.record("usage.record", model=MODEL, usage=usage(900, 9_000))
+    kept = {"summary": "So far.", "compactedCount": 7, "tokensBefore": 11_000, "tokensAfter": 900}
+    made.record("context.apply_compaction", **kept, keptUserMessageCount=2).record("full_compaction.complete")
+    found = items(made)
+    assert [type(item) for item in found] == [CompactDivider, UserMessage, UserMessage, UserMessage]
+    assert [item.source for item in found[1:]] == ["user", "user", "context_injection"]
+    assert (found[0].trigger, found[0].pre_tokens, found[0].post_tokens) == ("manual", 11_000, 900)
+    assert ends(made, "utility-compaction") == [(900, 9_000, 10)]
+    assert not made.folded().problems
+
+
+def test_results_say_errors_notes_and_pictures():
+    picture = {"type": "image_url", "imageUrl": {"url": "data:image/png;base64,QQ=="}}
+    made = plain().step(calls=("c-2", "c-3")).result("c-2", "no", isError=True)
+    made.result("c-3", [text("a"), picture], note="n")
+    found = {item.call_id: item for item in items(made) if isinstance(item, ToolCall)}
+    assert (found["c-2"].status, text_of(bytes(found["c-2"].output))) == ("failed", "no")
+    assert bytes(found["c-3"].output).count(b'"type":') == 3
+    noted = plain().step(calls=("c-2",)).result("c-2", "out", note="seen")
+    assert text_of(bytes(items(noted)[-1].output)) == "out\nseen"
+
+
+def test_what_a_log_shows_besides_its_history_is_a_sign():
+    names = [value.name for value in busy().read() if isinstance(value, e.Observed)]
+    assert names == ["interrupt", "micro-compaction", "permission-mode"]
+    other = plain().record("config.update", thinkingEffort="low")
+    assert [value.after for value in other.read() if isinstance(value, e.Observed)] == ["low"]
+
+
+def test_messages_have_their_source_and_calls_their_arguments():
+    made = Wire().message("a").message("b", "cron_job").message("c", "injection")
+    call = {"type": "function", "id": "c-1", "function": {"name": "Read", "arguments": '{"path":1}'}}
+    message = {"role": "assistant", "content": [], "toolCalls": [call]}
+    made.record("context.append_message", message=message)
+    made.record("context.append_message", message={"role": "tool", "toolCallId": "c-1", "content": [text("ok")]})
+    found = items(made)
+    assert [item.source for item in found[:3]] == ["user", "tick", "context_injection"]
+    assert (bytes(found[3].input), text_of(bytes(found[3].output))) == (b'{"path":1}', "ok")
+    picture = {"type": "image_url", "imageUrl": {"url": "data:image/png;base64,QQ=="}}
+    shown = Wire().record("context.append_message", message={"role": "user", "content": [picture]})
+    assert isinstance(items(shown)[0].blocks[0], ImageBlock)
+
+
+HOSTILE = (
+    {"type": "context.append_message"},
+    {"type": "context.append_message", "message": {"role": "user", "content": 5}},
+    {"type": "context.append_loop_event", "event": 5},
+    {"type": "context.append_loop_event", "event": {"type": "of the future"}},
+    {"type": "context.apply_compaction", "compactedCount": "x"},
+    {"type": "usage.record", "usage": {"inputOther": "1"}},
+    {"type": "of.the.future"},
+    {"type": 7},
+)
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=str)
+def test_what_cannot_be_read_is_kept_with_its_place_and_the_rest_is_read(line):
+    made = plain()
+    made.lines.insert(2, line)
+    session = made.folded()
+    assert [end for end in ends(made) if end] == [(10_000, 0, 10), (216, 9_984, 10)]
+    assert [problem.line for problem in session.problems] == [3], session.problems
+    assert session.state.opaque == 1
+
+
+def test_odd_times_counts_and_pieces_without_a_step_are_read():
+    made = plain().record("context.undo", count=-1).event("content.part", stepUuid="lost", part=text("x"))
+    made.lines[3]["time"] = 1e300
+    made.lines[4]["time"] = "2026-07-29T00:00:00Z"
+    made.record("context.apply_compaction", summary="s", compactedCount=10**9, keptUserMessageCount=-5)
+    session = made.folded()
+    assert not session.problems
+    assert [type(entry.item) for entry in session.state.main().entries] == [CompactDivider, UserMessage]
+
+
+def test_lone_surrogates_and_a_torn_end_are_read():
+    data = plain().data().replace(b"I look.", rb"I \ud83d look")
+    assert not folded(KimiCode, data).problems
+    assert [problem.code for problem in folded(KimiCode, data[:-20]).problems] == [Code.TORN_LAST_LINE]
