@@ -10,6 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lore.cache.bills import total
+from lore.cache.predictor import Predictor
 from lore.fold.step import step
 from lore.formats.mini_swe_agent import MiniSweAgent
 from lore.judge.policy import Budgets
@@ -21,6 +23,7 @@ from lore.model.state import Session
 from lore.recording.opening import Options
 from lore.run.check import check
 from lore.run.folding import fold
+from lore.run.rules import packaged
 from lore.testing import everything
 
 CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
@@ -81,6 +84,22 @@ def test_read_and_folded_in_parts_it_is_what_it_is_as_a_whole(path):
         last = everything(MiniSweAgent.restore(reader.state), data[cut:])
         assert shown([*first, *last]) == shown(whole), cut
         assert checkpoint.dump(folded(session, last)) == checkpoint.dump(folded(Session(), whole)), cut
+
+
+@ABSENT
+def test_reads_of_deepseek_are_predicted_better_than_by_the_previous_input():
+    near = previous = count = 0
+    for path in MINI:
+        predictor, before = Predictor(packaged()), None
+        for turn in Options().open(str(path)).turns():
+            read, whole, predicted = turn.usage.read_tokens, total(turn.usage), predictor.turn(turn).prediction.read
+            if before is not None and predicted is not None:
+                count += 1
+                near += abs(predicted - read) <= 0.02 * whole
+                previous += abs(min(before, whole) - read) <= 0.02 * whole
+            before = whole
+    assert near / count >= 0.7
+    assert near > previous
 
 
 def roo_counted(path):
