@@ -22,10 +22,10 @@ from msgspec import Raw, Struct
 from lore.formats.bills import MOST, billed_of
 from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
-from lore.formats.values import blocks_in, opens, stamp_of, text_in
+from lore.formats.values import blocks_in, called, opens, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, RawBlock, ThinkingBlock, ToolCall, UserMessage
+from lore.model.items import NULL, AssistantMessage, RawBlock, ThinkingBlock, UserMessage
 from lore.model.jsonslice import table
 
 _SIGN = re.compile(rb'"mini_version"[ \t\r\n]*:|"trajectory_format"[ \t\r\n]*:[ \t\r\n]*"mini-swe-agent')
@@ -117,7 +117,6 @@ class _Memory(TranscriptMemory):
 
 
 _MESSAGE = msgspec.json.Decoder(_Message)
-_OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _USAGE = msgspec.json.Decoder(_Usage)
 _ITEMS = msgspec.json.Decoder(list[Raw])
 _ITEM = msgspec.json.Decoder(_Item)
@@ -187,7 +186,9 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
         if blocks:
             self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid), e.MAIN, at)
         for number, call in enumerate(calls):
-            self._append(_called(f"{uuid}.{number}", call.id, call.function, uuid), e.MAIN, at)
+            self._append(
+                called(f"{uuid}.{number}", call.id, call.function.name, call.function.arguments, uuid), e.MAIN, at
+            )
         self._end_turn(response, at)
 
     def _respond(self, message: _Message, extra: _Extra, uuid: str, at: str | None) -> None:
@@ -196,8 +197,7 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
         for number, raw in enumerate(_ITEMS.decode(message.output)):
             item, name = _ITEM.decode(raw), f"{uuid}.{number}"
             if item.type == "function_call":
-                function = _Function(item.name, item.arguments)
-                self._append(_called(name, item.call_id, function, uuid), e.MAIN, at)
+                self._append(called(name, item.call_id, item.name, item.arguments, uuid), e.MAIN, at)
                 continue
             said = (
                 blocks_in(item.content) if item.type == "message" else (RawBlock(Raw(bytes(raw)), "openai-responses"),)
@@ -243,14 +243,3 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
 def _model_of(config: _Config | None) -> str | None:
     named = table(bytes(config.model)) if config is not None else None
     return text_in((named or {}).get("model_name", b"")) or None
-
-
-def _called(uuid: str, call_id: str, function: _Function, response: str) -> ToolCall:
-    """Make a call; arguments that are no JSON object stand as the text that they are."""
-    given = text_in(function.arguments).encode("utf-8", "surrogatepass")
-    try:
-        _OBJECT.decode(given)
-        arguments = Raw(given)
-    except msgspec.DecodeError:
-        arguments = Raw(b'{"arguments":%b}' % function.arguments)
-    return ToolCall(uuid, call_id, function.name, arguments, response_id=response)

@@ -26,6 +26,7 @@ from lore.formats.openfang import OpenFang
 from lore.formats.pi import Pi
 from lore.formats.qwen_code import QwenCode
 from lore.formats.sidecode import Sidecode
+from lore.formats.swe_agent import SweAgent
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.formats.vcr import Vcr
 from lore.model.jsonslice import Sliced, table
@@ -46,6 +47,7 @@ READERS: dict[str, type[Reader]] = {
     "flue": Flue,
     "openfang": OpenFang,
     "mini-swe-agent": MiniSweAgent,
+    "swe-agent": SweAgent,
     "cline": Cline,
     "cline-task": ClineTask,
     "har": Har,
@@ -80,6 +82,7 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "opencode": (b'"info"',),
     "openfang": (b'"role"',),
     "mini-swe-agent": (b'"mini_version"', b'"mini-swe-agent'),
+    "swe-agent": (b'"trajectory"',),
     "cline": (b'"ts"', b'"system_prompt"', b'"metrics"'),
     "cline-task": (OPENING,),
     "har": (b'"entries"',),

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from lore.formats.bills import MOST
 from lore.model.canonical import decode, printable
-from lore.model.items import NULL, Block, RawBlock, TextBlock
+from lore.model.items import NULL, Block, RawBlock, TextBlock, ToolCall
 
 _LATEST = 32_503_680_000  # seconds: the year 3000
 _MILLISECONDS = _LATEST  # a larger number counts milliseconds, as JavaScript does
@@ -30,6 +30,7 @@ class _Text(Struct, frozen=True):
 _TEXT = msgspec.json.Decoder(str)
 _NUMBER = msgspec.json.Decoder(float)
 _COUNT = msgspec.json.Decoder(int)
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])
 _BLOCK = msgspec.json.Decoder(_Text)
 
@@ -99,3 +100,14 @@ def block_in(raw: Raw) -> Block:
         found = _Text()
     plain = found.type in _TEXTS and opens(found.text) == '"'
     return TextBlock(found.text) if plain else RawBlock(Raw(bytes(raw)))
+
+
+def called(uuid: str, call_id: str, name: str, arguments: Raw, response: str) -> ToolCall:
+    """Make a call of OpenAI's shape; arguments that are no JSON object stand as the text that they are."""
+    given = text_in(arguments).encode("utf-8", "surrogatepass")
+    try:
+        _OBJECT.decode(given)
+        found = Raw(given)
+    except msgspec.DecodeError:
+        found = Raw(b'{"arguments":%b}' % arguments)
+    return ToolCall(uuid, call_id, name, found, response_id=response)
