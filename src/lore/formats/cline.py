@@ -17,6 +17,7 @@ System prompt and tools are not in these files, but for the command line's, whic
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from msgspec import Raw, Struct, field
@@ -114,6 +115,14 @@ class Cline(TranscriptDocument[ClineMemory]):
         own = table(first.data) or {}
         shown = own.keys() >= {"ts", "type"} and not own.keys().isdisjoint(("say", "ask"))
         return shown or (own.keys() >= {"ts", "role", "content"} and text_in(own["role"]) in _ROLES)
+
+    def join(self, memory: ClineMemory, placed: Iterable[tuple[str, Record, Line]]) -> list[Read]:
+        """Take the records of a task, each with its file and its place; `memory` is what is known before."""
+        self._memory, found = memory, list[Read]()
+        for self.file, self.decoded, line in placed:
+            found += self._modelled(line) or ()
+        self._last()
+        return found + self._taken()
 
     def _head(self, data: bytes) -> None:
         own = table(data) or {}

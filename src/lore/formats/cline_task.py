@@ -14,7 +14,7 @@ import msgspec
 
 from lore.formats import cline_records as records
 from lore.formats.base import Read, Yields
-from lore.formats.cline import Cline, moment_of
+from lore.formats.cline import Cline, ClineMemory, moment_of
 from lore.formats.cline_records import Record
 from lore.formats.documents import Elements
 from lore.formats.folders import LARGEST, PackMember, PackReader
@@ -67,18 +67,16 @@ class ClineTask(PackReader):
 
     def _joined(self) -> list[Read]:
         files, self._files = self._files, {}
-        reader, found = Cline(), list[Read]()
-        memory = reader._memory
-        memory.models = sorted(_part(files, METADATA, records.Metadata).model_usage, key=lambda usage: usage.ts)
+        found = list[Read]()
         item = _part(files, HISTORY, records.HistoryItem)
-        memory.name, memory.parent = item.id or "", item.parent_task_id
         shown, sent = (list(_records(files.get(name, b""), name, found)) for name in (UI, API))
-        memory.coming = sum([_is_cut(placed.record) for placed in shown])
-        for name, record, line in _merged(shown, sent):
-            reader.file, reader.decoded = name, record
-            found += reader._modelled(line) or ()
-        reader._last()
-        return found + reader._taken()
+        memory = ClineMemory(
+            name=item.id or "",
+            parent=item.parent_task_id,
+            models=sorted(_part(files, METADATA, records.Metadata).model_usage, key=lambda usage: usage.ts),
+            coming=sum([_is_cut(placed.record) for placed in shown]),
+        )
+        return found + Cline().join(memory, _merged(shown, sent))
 
 
 def _in(name: str, read: Read) -> Read:
