@@ -18,13 +18,17 @@ import orjson
 
 from bench import clock, files
 from fuzz.samples import CORPUS
+from lore.formats.base import Reader
+from lore.formats.cline import Cline
 from lore.formats.codex import Codex
+from lore.formats.mini_swe_agent import MiniSweAgent
 from lore.judge.policy import Budgets
 from lore.recording.opening import Options
 from lore.run.check import check
 
 PIECE = 256 * 1024  # bytes at a time
 Fields = tuple[str, str, str, bool | None]
+DOCUMENTS = CORPUS
 SESSIONS, ROLLOUTS = CORPUS / "claude-code", CORPUS / "codex"
 ABSENT = "not measured: no real recordings beside the project (LORE_CORPUS)"
 LOOP = """
@@ -82,9 +86,29 @@ def rollouts(pairs: int) -> Fields:
     return measure, bar, said, found.median <= 2.5
 
 
-def _read(paths: list[Path]) -> None:
+def documents(pairs: int) -> Fields:
+    """Reading documents of mini-swe-agent and Roo Code, in process, on one core, in CPU time."""
+    measure = "reading all documents of mini-swe-agent and Roo Code of the corpus against `orjson.loads` of each"
+    bar = "at most 2.5 times"
+    trajectories = sorted((DOCUMENTS / "mini-swe-agent").glob("*.json"))
+    tasks = [path for path in sorted((DOCUMENTS / "cline-roo").glob("*.json")) if "task_metadata" not in path.name]
+    if not (trajectories and tasks):
+        return measure, bar, ABSENT, None
+
+    def read() -> None:
+        _read(trajectories, MiniSweAgent)
+        _read(tasks, Cline)
+
+    paths = [*trajectories, *tasks]
+    found = clock.alternate(read, lambda: [orjson.loads(path.read_bytes()) for path in paths], pairs, clock.CPU)
+    size = sum(path.stat().st_size for path in paths)
+    said = f"{found}; {found.left_seconds:.3f} s against {found.right_seconds:.3f} s for {size / 1e6:,.1f} MB"
+    return measure, bar, said, found.median <= 2.5
+
+
+def _read(paths: list[Path], kind: type[Reader] = Codex) -> None:
     for path in paths:
-        reader = Codex()
+        reader = kind()
         with path.open("rb", buffering=0) as file:
             while data := file.read(PIECE):
                 reader.feed(data)

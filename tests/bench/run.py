@@ -2,9 +2,9 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, parse, rollouts, process, resume, deltas, memory, assemble, captures, pair, reads,
-drops, truth, simulate, compact, learn, save, requests, written, import, load. Exit code 1 where a bar is missed.
-`--quick` runs everything at toy sizes to see that it works; its figures are not judged.
+Names: growth, naive, files, start, parse, rollouts, documents, process, resume, deltas, memory, assemble, captures,
+pair, reads, drops, truth, simulate, compact, learn, save, requests, written, import, load. Exit code 1 where a bar is
+missed. `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
 from __future__ import annotations
@@ -164,6 +164,11 @@ def rollouts(_: Path, sizes: Sizes) -> Row:
     return Row(*recordings.rollouts(sizes.judged))
 
 
+def documents(_: Path, sizes: Sizes) -> Row:
+    """Reading documents of agents against parsing them."""
+    return Row(*recordings.documents(sizes.judged))
+
+
 def process(folder: Path, sizes: Sizes) -> Row:
     """The same as a whole process over 500 MB, with two jobs."""
     return Row(*recordings.process(folder, lore(), sizes.file // 2, sizes.judged))
@@ -284,6 +289,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "start": start,
     "parse": parse,
     "rollouts": rollouts,
+    "documents": documents,
     "process": process,
     "resume": resume,
     "deltas": deltas,

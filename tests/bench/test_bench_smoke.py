@@ -152,6 +152,8 @@ def test_without_real_recordings_a_row_says_so(monkeypatch, tmp_path):
     assert recordings.parse(1, None)[2:] == (recordings.ABSENT, None)
     monkeypatch.setattr(recordings, "ROLLOUTS", tmp_path)
     assert recordings.rollouts(1)[2:] == (recordings.ABSENT, None)
+    monkeypatch.setattr(recordings, "DOCUMENTS", tmp_path)
+    assert recordings.documents(1)[2:] == (recordings.ABSENT, None)
     monkeypatch.setattr(verdicts, "CORPUS", tmp_path)
     rows = [row for measured in verdicts.ROWS.values() for row in measured()]
     assert len(rows) >= 15
