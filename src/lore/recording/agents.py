@@ -126,13 +126,15 @@ AGENTS: tuple[Agent, ...] = (
     Agent("copilot", "GitHub Copilot CLI", ("copilot",), (
         Logs(("$COPILOT_HOME/session-state", "~/.copilot/session-state"), ("*.jsonl",)),
     )),
-    Agent("cline", "Cline", ("cline",), (
+    Agent("cline", "Cline", ("cline", "cline-task"), (
         Logs(_extension("saoudrizwan.claude-dev"), _TASK),
         Logs(("$CLINE_DIR/data/tasks", "~/.cline/data/tasks"), _TASK),
         Logs(("$CLINE_DIR/data/sessions", "~/.cline/data/sessions"), ("*.messages.json",)),
     )),
-    Agent("roo", "Roo Code", ("cline", "roo"), (Logs(_extension("rooveterinaryinc.roo-cline"), _TASK),)),
-    Agent("kilo-code", "Kilo Code (extension)", ("cline", "kilo"), (Logs(_extension("kilocode.kilo-code"), _TASK),)),
+    Agent("roo", "Roo Code", ("cline", "cline-task"), (Logs(_extension("rooveterinaryinc.roo-cline"), _TASK),)),
+    Agent("kilo-code", "Kilo Code (extension)", ("cline", "cline-task"), (
+        Logs(_extension("kilocode.kilo-code"), _TASK),
+    )),
     Agent("kimi-cli", "Kimi CLI", ("kimi-cli", "kimi"), (
         Logs(("$KIMI_SHARE_DIR/sessions", "~/.kimi/sessions"), ("wire.jsonl", "context.jsonl"), project=_md5_name),
     )),
