@@ -8,11 +8,16 @@ from lore.formats.bodies import Bodies
 from lore.formats.captures import Proxy
 from lore.formats.claude_code import ClaudeCode
 from lore.formats.codex import Codex
+from lore.formats.copilot import Copilot
 from lore.formats.flue import Flue
+from lore.formats.gemini_cli import GeminiCli
+from lore.formats.kimi_code import KimiCode
 from lore.formats.lines import LineReader, Lines
 from lore.formats.litellm import LiteLLM
 from lore.formats.lore_log import AssembledLog, LoreLog
 from lore.formats.openfang import OpenFang
+from lore.formats.pi import Pi
+from lore.formats.qwen_code import QwenCode
 from lore.formats.registry import READERS
 from lore.formats.sidecode import Sidecode
 from lore.formats.telemetry import ClaudeEvents, GenAI
@@ -25,12 +30,17 @@ BY_LINES = (
     ClaudeCode,
     ClaudeEvents,
     Codex,
+    Copilot,
     Flue,
+    GeminiCli,
     GenAI,
+    KimiCode,
     LiteLLM,
     LoreLog,
     OpenFang,
+    Pi,
     Proxy,
+    QwenCode,
     Sidecode,
 )
 LADDER = (

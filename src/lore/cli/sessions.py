@@ -40,7 +40,7 @@ def run(
     color: Colour = None,
     verbose: Verbose = False,
 ) -> int:
-    """List the sessions that agents keep on this machine, the newest first.
+    """List the sessions that agents keep here, the newest first.
 
     Of each: the agent, the project, its age, its requests, the tokens that were read from a cache and those that
     were paid again without need. Sessions that are shown are read for that, up to 256 MB of them; --all reads all.

@@ -40,7 +40,7 @@ def _log(title: str, fidelity: str = "reconstructed", **answers: Holds) -> Answe
     usual: dict[str, Holds] = {
         "requests": "yes", "bills": "yes", "system_prompt": "no", "tools": "no", "compaction": "yes",
     }  # fmt: skip
-    return Answers(title, fidelity, **{**usual, **answers})
+    return Answers(title, fidelity)._replace(**{**usual, **answers})
 
 
 def _requests(title: str, fidelity: str, *, bills: Holds = "yes") -> Answers:
@@ -58,6 +58,8 @@ ROWS: dict[str, Answers] = {
     "opencode": _log("sessions of OpenCode and Kilo CLI"),
     "gemini-cli": _log("Gemini CLI's chats, JSON Lines"),
     "gemini-cli-json": _log("Gemini CLI's chats, JSON documents", compaction="no"),
+    "qwen-code": _log("Qwen Code's chats"),
+    "kimi-code": _log("Kimi Code's wire.jsonl", "structural", system_prompt="some", tools="some"),
     "mini-swe-agent": _log("mini-swe-agent's trajectories", "structural", system_prompt="yes", compaction="no"),
     "swe-agent": _log("SWE-agent's trajectories", "structural", bills="no", system_prompt="some", compaction="no"),
     "cline-task": _log("tasks of Cline, Roo Code and Kilo Code, a folder each"),

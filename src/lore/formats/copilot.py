@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
@@ -43,7 +43,6 @@ from lore.model.jsonslice import table
 from lore.model.state import Sign
 
 _QUOTE = b'"'
-_LIFETIMES: dict[float | None, str] = {300: "write_5m_tokens", 3_600: "write_1h_tokens"}
 
 
 class Answered(Struct):
@@ -148,7 +147,7 @@ class Copilot(TranscriptLines[CopilotMemory]):
             if record.type == "assistant.turn_start":
                 self._chain(record).turns.asked_at = record.timestamp
             return
-        handle = _HANDLERS.get(record.type)
+        handle = self._HANDLERS.get(record.type)
         if handle is None:
             self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
         else:
@@ -279,7 +278,8 @@ class Copilot(TranscriptLines[CopilotMemory]):
             self._start_turn(name, chain.turns, model, record.timestamp, record.agent_id)
             self._spend(name, model, answer.output_tokens)
         chain.turns.asked_at = None
-        uuid, items = self._id(record), []
+        uuid = self._id(record)
+        items: list[AssistantMessage | ToolCall] = []
         blocks = spoken(answer)
         if blocks:
             items.append(AssistantMessage(uuid, blocks=blocks, response_id=response))
@@ -402,12 +402,11 @@ class Copilot(TranscriptLines[CopilotMemory]):
             odd = f"{cached} cached tokens are more than all {whole} of the input"
             return e.OddBill(None, read, write, usage.output_tokens, client=client, odd=odd)
         uncached = None if whole is None else whole - cached
-        lives = (
-            {_LIFETIMES[life]: write}
-            if write and (life := self._memory.lifetimes.get(model or "")) in _LIFETIMES
-            else {}
+        life = self._memory.lifetimes.get(model or "") if write else None
+        short, long = write if life == 300 else None, write if life == 3_600 else None
+        return e.Billed(
+            uncached, read, write, usage.output_tokens, write_5m_tokens=short, write_1h_tokens=long, client=client
         )
-        return e.Billed(uncached, read, write, usage.output_tokens, client=client, **lives)
 
     def _spend(self, name: str, model: str | None, output: int | None) -> None:
         spent = self._memory.spent.setdefault(model or "", Spent())
@@ -460,27 +459,26 @@ class Copilot(TranscriptLines[CopilotMemory]):
                 self._problem(Code.UNKNOWN_ID, f"{model}: {detail} {spent.output_tokens} in the log: one is incomplete")
         memory.spent = {}
 
-
-_HANDLERS: dict[str, Callable[[Copilot, Any], None]] = {
-    "session.start": Copilot._start,
-    "session.resume": Copilot._start,
-    "session.model_change": Copilot._change_model,
-    "session.mode_changed": Copilot._change_mode,
-    "session.permissions_changed": Copilot._change_mode,
-    "session.compaction_start": Copilot._compact,
-    "session.compaction_complete": Copilot._compact,
-    "session.context_cleared": Copilot._clear,
-    "session.truncation": Copilot._truncate,
-    "session.snapshot_rewind": Copilot._rewind,
-    "session.usage_checkpoint": Copilot._checkpoint,
-    "session.shutdown": Copilot._shut_down,
-    "session.error": Copilot._stop,
-    "abort": Copilot._stop,
-    "skill.invoked": Copilot._skill,
-    "system.message": Copilot._system,
-    "system.notification": Copilot._user,
-    "user.message": Copilot._user,
-    "assistant.message": Copilot._answer,
-    "tool.execution_complete": Copilot._result,
-    "subagent.started": Copilot._subagent,
-}
+    _HANDLERS: ClassVar[dict[str, Callable[[Self, Any], None]]] = {
+        "session.start": _start,
+        "session.resume": _start,
+        "session.model_change": _change_model,
+        "session.mode_changed": _change_mode,
+        "session.permissions_changed": _change_mode,
+        "session.compaction_start": _compact,
+        "session.compaction_complete": _compact,
+        "session.context_cleared": _clear,
+        "session.truncation": _truncate,
+        "session.snapshot_rewind": _rewind,
+        "session.usage_checkpoint": _checkpoint,
+        "session.shutdown": _shut_down,
+        "session.error": _stop,
+        "abort": _stop,
+        "skill.invoked": _skill,
+        "system.message": _system,
+        "system.notification": _user,
+        "user.message": _user,
+        "assistant.message": _answer,
+        "tool.execution_complete": _result,
+        "subagent.started": _subagent,
+    }

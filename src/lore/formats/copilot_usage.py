@@ -86,7 +86,7 @@ class StoredUsage(Struct):
         """Return the row of an agent's next request, by the first of its names that has rows; None: it has none."""
         if not self.rows:
             return None
-        rows = next((self.rows[agent] for agent in agents if self.rows.get(agent)), [])
+        rows = next((self.rows[agent] for agent in agents if self.rows.get(agent)), list[StoredRow]())
         for back in range(1, min(LOOKED_AT, len(rows)) + 1):
             if rows[-back].fits(model, output):
                 row = rows[-back]

@@ -25,7 +25,7 @@ from lore.formats import opencode_records as records
 from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.opencode_records import Info, Part, Record, Tokens
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
-from lore.formats.values import count_in, stamp_of, text_in
+from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, UserMessage
@@ -185,7 +185,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         asked = stamp_of(info.time.created)
         for number, step in enumerate(steps):
             last = number == len(steps) - 1
-            self._clear(count_in(info.time.created))
+            self._clear(count_in(info.time.created, LATEST_MS))
             self._start(info, asked)
             response = info.id if len(steps) == 1 else f"{info.id}:{number}"
             ended = self._say(info, step, response)
@@ -238,7 +238,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         at = stamp_of(time.end)
         if outcome is not None:
             self._emit(e.PatchToolCall(call_id=part.call_id, status=outcome.status, output=outcome.output, at=at))
-        compacted = count_in(time.compacted)
+        compacted = count_in(time.compacted, LATEST_MS)
         if compacted:
             self._memory.pruned.append((compacted, part.call_id))
         if any(map(items.is_image, state.attachments or ())):

@@ -11,7 +11,7 @@ How to write one: a subclass of `TranscriptLines` or `TranscriptDocument` with a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -178,7 +178,7 @@ class TranscriptDocument(Emitting[M]):
         self._begin()
 
     @classmethod
-    def restore(cls, state: bytes) -> TranscriptDocument[Any]:
+    def restore(cls, state: bytes) -> Self:
         saved = msgspec.msgpack.decode(state, type=_DocumentState)
         made = cls()
         made._elements, made._before = saved.elements, saved.before
@@ -216,11 +216,14 @@ class TranscriptDocument(Emitting[M]):
         begun = begun if begun[:1] == b"{" else b""
         closed = (begun + b"]" + b"}" * depth for depth in (1, 2, 3))
         self._line = Line(1, 0, next(filter(is_json, closed), b"{}"))
-        self._head(self._line.data)
+        try:
+            self._head(self._line.data)
+        except (ValueError, RecursionError) as error:
+            self._opaque(Code.MALFORMED_RECORD, f"{str(error).partition(chr(10))[0][:120]}; kept as opaque")
         return self._taken()
 
     def _head(self, data: bytes) -> None:
-        """Emit what stands before the records: a JSON object, whose list is empty."""
+        """Emit what stands before the records: a JSON object, whose list is empty; ValueError where it is malformed."""
 
     def _every(self, records: list[Line]) -> list[Read]:
         found: list[Read] = []

@@ -16,6 +16,7 @@ from lore.model.canonical import decode, printable
 from lore.model.items import NULL, Block, RawBlock, TextBlock, ToolCall
 
 _LATEST = 32_503_680_000  # seconds: the year 3000
+LATEST_MS = _LATEST * 1000
 _MILLISECONDS = _LATEST  # a larger number counts milliseconds, as JavaScript does
 _TEXTS = frozenset(("text", "input_text", "output_text"))
 
@@ -55,13 +56,13 @@ def text_in(raw: Raw | bytes) -> str:
         return ""
 
 
-def count_in(raw: Raw | bytes) -> int | None:
-    """Return a count: a whole number from 0 on; None for anything else."""
+def count_in(raw: Raw | bytes, most: int = MOST) -> int | None:
+    """Return a count: a whole number from 0 on, and no more than `most`; None for anything else."""
     try:
         found = _COUNT.decode(raw)
     except msgspec.DecodeError:
         return None
-    return found if 0 <= found <= MOST else None
+    return found if 0 <= found <= most else None
 
 
 def stamp_of(raw: Raw | bytes) -> str | None:
@@ -72,7 +73,7 @@ def stamp_of(raw: Raw | bytes) -> str | None:
         found = _NUMBER.decode(raw)
     except msgspec.DecodeError:
         return None
-    if not 0 < found < _LATEST * 1000:
+    if not 0 < found < LATEST_MS:
         return None
     seconds = found / 1000 if found > _MILLISECONDS else found
     at = datetime.fromtimestamp(seconds, UTC)

@@ -16,6 +16,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from typing import cast
 
 import msgspec
 from msgspec import Raw
@@ -138,7 +139,8 @@ def _object(text: bytes) -> dict[str, Raw] | None:
             value = json.loads(text)  # lone surrogates, as JavaScript writes them
         except (ValueError, RecursionError):
             return None
-        return {key: Raw(json.dumps(own).encode()) for key, own in value.items()} if isinstance(value, dict) else None
+        members = cast(dict[str, object], value) if isinstance(value, dict) else None
+        return None if members is None else {key: Raw(json.dumps(own).encode()) for key, own in members.items()}
 
 
 # the storage folder

@@ -136,7 +136,7 @@ def _totals(result: Simulated, out: Console) -> None:
     turns = counted(totals.turns, "turn")
     out.print(line(f"{turns}; predicted: {_counts(totals.predicted)}{of}"))
     out.print(line(f"{'':>{len(turns)}}  billed:    {_counts(totals.billed)}"))
-    if _has_input(totals.other_passes):
+    if isinstance(totals.other_passes, BilledResult) and _has_input(totals.other_passes):
         several = sum(_has_input(turn.other_passes) for turn in result.turns)
         passes = f"other passes of {counted(several, 'response')}: {_counts(totals.other_passes)}"
         out.print(line(f"{'':>{len(turns)}}  besides:   {passes}"))
