@@ -32,7 +32,7 @@ from lore.formats.lines import each
 from lore.formats.pi_path import COMPACTION, RESET, RESULT, Tree, Way
 from lore.formats.pi_records import Entry, Message
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
-from lore.formats.values import stamp_of
+from lore.formats.values import stamp_at
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
@@ -219,11 +219,11 @@ class Pi(TranscriptLines[PiMemory]):
             made = (OpaqueItem(name, Raw(self._line.data)),)
         if isinstance(made, e.PatchToolCall):
             tree.sizes[number - 1] = RESULT
-            self._result(made, entry.message)
+            self._result(made)
             return
         tree.sizes[number - 1] = len(made)
         self._put(made, at)
-        if entry.message is not None and messages.has_image(entry.message):
+        if messages.has_image(made):
             self._observe((Sign("image"),), e.MAIN, at)
 
     def _made(self, entry: Entry, name: str) -> messages.Made | None:
@@ -250,11 +250,11 @@ class Pi(TranscriptLines[PiMemory]):
         for item in items:
             self._append(item, e.MAIN, at)
 
-    def _result(self, made: e.PatchToolCall, message: Message | None) -> None:
+    def _result(self, made: e.PatchToolCall) -> None:
         if made.call_id in self._memory.skipped:
             return
         self._emit(made)
-        if message is not None and messages.has_image(message):
+        if messages.has_image(made):
             self._observe((Sign("image"),), e.MAIN, made.at)
 
     def _answer(self, number: int, entry: Entry, message: Message) -> None:
@@ -270,7 +270,7 @@ class Pi(TranscriptLines[PiMemory]):
                 self._observe((Sign("effort", before=level.asked, after=level.now),), e.MAIN, at)
             level.asked = level.now
         turns.turn += 1
-        asked = stamp_of(message.timestamp) or at
+        asked = stamp_at(message.timestamp) or at
         self._emit(e.TurnStarted(turn=turns.turn, at=asked))
         self._show(number, entry)
         self._end(message, at)
@@ -331,7 +331,7 @@ class Pi(TranscriptLines[PiMemory]):
         for place, raw in enumerate(entry.retained_tail or ()):
             made = messages.made_of(records.message_of(bytes(raw)), f"{tree.names[number - 1]}:{place}", at) or ()
             if isinstance(made, e.PatchToolCall):
-                self._result(made, None)
+                self._result(made)
             else:
                 self._put(made, at)
                 tail += [item.uuid for item in made]
@@ -350,11 +350,11 @@ class Pi(TranscriptLines[PiMemory]):
 
 def _name_of(message: Message, bill: e.Billed | None) -> str | None:
     """Name a response that its provider gave no name: by its time and its counts, which a copy in a fork has, too."""
-    at = bytes(message.timestamp)
-    if bill is None or not at.isdigit():
+    at = message.timestamp
+    if bill is None or not isinstance(at, int):
         return None
     counts = (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens)
-    return f"{at.decode()}:{'-'.join(str(count or 0) for count in counts)}"
+    return f"{at}:{'-'.join(str(count or 0) for count in counts)}"
 
 
 def _session_in(path: str) -> str:

@@ -46,6 +46,7 @@ _COMPACTED = (
 )
 _BRANCH = ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>")
 _REASONING = re.compile(rb'"type"\s*:\s*"reasoning"')
+_LIST = 0x5B
 _NEAR = 200  # bytes in which a reasoning item should say what it is
 
 
@@ -91,28 +92,28 @@ def _user(name: str, parts: list[Part], source: str) -> UserMessage:
 def _spoken(name: str, message: Message) -> tuple[Item, ...]:
     """Return a response: calls in their places, what stands between them as messages."""
     response = message.response_id or name
-    stop = STOPS.get(message.stop_reason, message.stop_reason) or None
     items: list[Item] = []
     blocks: list[Block] = []
-
-    def close() -> None:
-        if blocks:
-            said = AssistantMessage(_name(name, items), blocks=tuple(blocks), stop_reason=stop, response_id=response)
-            items.append(said)
-            blocks.clear()
-
     for part in parts_of(message.content):
         if type(part) is Call:
-            close()
-            items.append(ToolCall(_name(name, items), part.id, part.name, part.arguments, response_id=response))
+            if blocks:
+                items.append(_message(name, items, blocks, message, response))
+                blocks = []
+            uuid = item_name(name, len(items))
+            items.append(ToolCall(uuid, part.id, part.name, part.arguments, response_id=response))
         else:
             blocks.append(_block(part))
-    close()
+    if blocks:
+        items.append(_message(name, items, blocks, message, response))
     return tuple(items)
 
 
-def _name(name: str, items: list[Item]) -> str:
-    return item_name(name, len(items))
+def _message(
+    name: str, items: list[Item], blocks: list[Block], message: Message, response: str
+) -> AssistantMessage:  # fmt: skip
+    stop = STOPS.get(message.stop_reason, message.stop_reason) or None
+    uuid = item_name(name, len(items))
+    return AssistantMessage(uuid, blocks=tuple(blocks), stop_reason=stop, response_id=response)
 
 
 def item_name(name: str, number: int) -> str:
@@ -130,14 +131,14 @@ def calls_of(message: Message) -> list[str]:
 
 def _block(part: Part) -> Block:
     match part:
-        case Text(text=text):
-            return TextBlock(text)
+        case Text():
+            return TextBlock(part.text)
         case Thinking():
             return _thinking(part)
-        case Image(mime_type=kind, data=data):
-            return ImageBlock(kind, data)
-        case Other(json=raw):
-            return RawBlock(raw)
+        case Image():
+            return ImageBlock(part.mime_type, part.data)
+        case Other():
+            return RawBlock(part.json)
         case Call():
             return RawBlock(Raw(msgspec.json.encode(part)))
 
@@ -171,9 +172,12 @@ def _result(message: Message, at: str | None) -> PatchToolCall:
     return PatchToolCall(call_id=message.tool_call_id, status=status, output=output, detail=message.details, at=at)
 
 
-def has_image(message: Message) -> bool:
-    """Tell whether an image is among what a message holds."""
-    return b'"type":"image"' in bytes(message.content)
+def has_image(made: Made) -> bool:
+    """Tell whether an image is among what a message put into the prompt."""
+    if isinstance(made, PatchToolCall):
+        return memoryview(made.output)[0] == _LIST and b'"type":"image"' in bytes(made.output)
+    blocks = made[0].blocks if made and isinstance(made[0], UserMessage) else None
+    return blocks is not None and any(isinstance(block, ImageBlock) for block in blocks)
 
 
 def _ran(message: Message) -> str:

@@ -18,13 +18,6 @@ RESULT, COMPACTION, RESET = -1, -2, -3  # what an entry is that has no items of 
 MOST_BYTES = 8 * 1024 * 1024
 
 
-class Line(Struct, gc=False):
-    """A line that may come again."""
-
-    number: int
-    data: bytes
-
-
 class Tree(Struct):
     """All entries, and the path.
 
@@ -41,7 +34,7 @@ class Tree(Struct):
     fold: int = -1
     kept: int = -1
     tails: dict[int, tuple[str, ...]] = {}
-    lines: list[Line] = []
+    lines: dict[int, bytes] = {}
     bytes: int = 0
 
     @property
@@ -51,30 +44,29 @@ class Tree(Struct):
 
     def add(self, name: str, line: bytes) -> int:
         """Put a new entry behind the leaf; return its number."""
-        self.names.append(name)
-        self.parents.append(self.leaf)
-        self.depths.append(len(self.path))
+        names, path = self.names, self.path
+        names.append(name)
+        self.parents.append(path[-1] if path else 0)
+        self.depths.append(len(path))
         self.sizes.append(0)
-        number = len(self.names)
-        self.path.append(number)
-        self.lines.append(Line(number, line))
+        number = len(names)
+        path.append(number)
+        self.lines[number] = line
         self.bytes += len(line)
         if self.bytes > MOST_BYTES:
             self._forget()
         return number
 
     def _forget(self) -> None:
-        """Let the older half of the lines go."""
-        gone = 0
-        while self.bytes > MOST_BYTES // 2 and gone < len(self.lines):
-            self.bytes -= len(self.lines[gone].data)
-            gone += 1
-        del self.lines[:gone]
+        """Let the older lines go, up to half of the bytes."""
+        for number in list(self.lines):
+            self.bytes -= len(self.lines.pop(number))
+            if self.bytes <= MOST_BYTES // 2:
+                break
 
     def line(self, number: int) -> bytes | None:
         """Return the line of an entry; None where it is not kept any more."""
-        first = self.lines[0].number if self.lines else number + 1
-        return self.lines[number - first].data if first <= number < first + len(self.lines) else None
+        return self.lines.get(number)
 
     def is_on_path(self, number: int) -> bool:
         """Tell whether the path goes through an entry."""

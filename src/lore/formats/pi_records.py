@@ -47,7 +47,7 @@ class Message(Struct, frozen=True, gc=False, rename="camel"):
     response_id: str | None = None
     stop_reason: str = ""
     error_message: Raw = NULL
-    timestamp: Raw = NULL
+    timestamp: int | float | str | None = None
     usage: Usage | None = None
     tool_call_id: str = ""
     is_error: Raw = NULL
@@ -125,7 +125,7 @@ _ENTRY = msgspec.json.Decoder(Entry)
 _MESSAGE = msgspec.json.Decoder(Message)
 _PARTS = msgspec.json.Decoder(list[Known])
 _PART: msgspec.json.Decoder[Known] = msgspec.json.Decoder(Known)
-_QUOTE = 0x22
+_QUOTE, _LIST = 0x22, 0x5B
 
 
 def decode(line: bytes) -> Entry:
@@ -150,18 +150,21 @@ def message_of(raw: bytes) -> Message:
 
 def parts_of(content: Raw) -> list[Part]:
     """Decode content: a text, or blocks; ValueError where it is neither."""
-    raw = bytes(content)
-    if raw[:1] == b'"':
+    first = memoryview(content)[0]
+    if first == _QUOTE:
         return [Text(content)]
-    if raw[:1] != b"[":
+    if first != _LIST:
         raise ValueError("content is neither text nor blocks")
     try:
-        parts: list[Part] = list(_PARTS.decode(raw))
-        if all(map(_is_sound, parts)):
-            return parts
+        parts = _PARTS.decode(content)
+        for part in parts:
+            if type(part) is not Call and not _is_sound(part):
+                break
+        else:
+            return parts  # pyright: ignore[reportReturnType]
     except (ValueError, RecursionError):
         pass
-    return [_part(piece) for piece in array(raw)]
+    return [_part(piece) for piece in array(bytes(content))]
 
 
 def _part(raw: bytes) -> Part:
@@ -179,8 +182,9 @@ def _part(raw: bytes) -> Part:
 
 def _is_sound(part: Part) -> bool:
     """Tell whether what should be a JSON string is one: the decoder leaves it raw."""
-    match part:
-        case Text(text=text) | Thinking(thinking=text) | Image(data=text):
-            return memoryview(text)[0] == _QUOTE
-        case _:
-            return True
+    kind = type(part)
+    if kind is Text:
+        return memoryview(part.text)[0] == _QUOTE  # pyright: ignore[reportAttributeAccessIssue]
+    if kind is Thinking:
+        return memoryview(part.thinking)[0] == _QUOTE  # pyright: ignore[reportAttributeAccessIssue]
+    return kind is not Image or memoryview(part.data)[0] == _QUOTE  # pyright: ignore[reportAttributeAccessIssue]

@@ -70,10 +70,16 @@ def stamp_of(raw: Raw | bytes) -> str | None:
     if opens(raw) == '"':
         return text_in(raw) or None
     try:
-        found = _NUMBER.decode(raw)
+        return stamp_at(_NUMBER.decode(raw))
     except msgspec.DecodeError:
         return None
-    if not 0 < found < LATEST_MS:
+
+
+def stamp_at(found: float | str | None) -> str | None:
+    """Return a time as RFC 3339, of what was decoded: seconds or milliseconds since 1970; a text is one already."""
+    if isinstance(found, str):
+        return found or None
+    if found is None or not 0 < found < LATEST_MS:
         return None
     seconds = found / 1000 if found > _MILLISECONDS else found
     at = datetime.fromtimestamp(seconds, UTC)
