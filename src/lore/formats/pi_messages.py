@@ -11,6 +11,7 @@ Sources: pi's messages.ts and transform-messages.ts, autumn 2026.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -83,7 +84,7 @@ def summed(name: str, text: Raw) -> UserMessage:
     return UserMessage(name, text=text, source=_INJECTED)
 
 
-def _user(name: str, parts: list[Part], source: str) -> UserMessage:
+def _user(name: str, parts: Sequence[Part], source: str) -> UserMessage:
     if len(parts) == 1 and isinstance(parts[0], Text):
         return UserMessage(name, text=parts[0].text, source=source)
     return UserMessage(name, blocks=tuple(map(_block, parts)), source=source)
@@ -163,7 +164,7 @@ def _typed(item: bytes) -> bytes:
 
 
 def _result(message: Message, at: str | None) -> PatchToolCall:
-    parts = [] if is_absent(message.content) else parts_of(message.content)
+    parts: Sequence[Part] = () if is_absent(message.content) else parts_of(message.content)
     if len(parts) == 1 and isinstance(parts[0], Text):
         output = parts[0].text
     else:

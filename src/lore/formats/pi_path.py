@@ -35,7 +35,7 @@ class Tree(Struct):
     kept: int = -1
     tails: dict[int, tuple[str, ...]] = {}
     lines: dict[int, bytes] = {}
-    bytes: int = 0
+    line_bytes: int = 0
 
     @property
     def leaf(self) -> int:
@@ -52,16 +52,16 @@ class Tree(Struct):
         number = len(names)
         path.append(number)
         self.lines[number] = line
-        self.bytes += len(line)
-        if self.bytes > MOST_BYTES:
+        self.line_bytes += len(line)
+        if self.line_bytes > MOST_BYTES:
             self._forget()
         return number
 
     def _forget(self) -> None:
         """Let the older lines go, up to half of the bytes."""
         for number in list(self.lines):
-            self.bytes -= len(self.lines.pop(number))
-            if self.bytes <= MOST_BYTES // 2:
+            self.line_bytes -= len(self.lines.pop(number))
+            if self.line_bytes <= MOST_BYTES // 2:
                 break
 
     def line(self, number: int) -> bytes | None:

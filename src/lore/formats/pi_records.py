@@ -9,6 +9,7 @@ sessions of versions 1 and 3.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -148,7 +149,7 @@ def message_of(raw: bytes) -> Message:
         return lenient.convert(raw, Message)
 
 
-def parts_of(content: Raw) -> list[Part]:
+def parts_of(content: Raw) -> Sequence[Part]:
     """Decode content: a text, or blocks; ValueError where it is neither."""
     first = memoryview(content)[0]
     if first == _QUOTE:
@@ -158,10 +159,10 @@ def parts_of(content: Raw) -> list[Part]:
     try:
         parts = _PARTS.decode(content)
         for part in parts:
-            if type(part) is not Call and not _is_sound(part):
+            if not isinstance(part, Call) and not _is_sound(part):
                 break
         else:
-            return parts  # pyright: ignore[reportReturnType]
+            return parts
     except (ValueError, RecursionError):
         pass
     return [_part(piece) for piece in array(bytes(content))]
@@ -182,9 +183,8 @@ def _part(raw: bytes) -> Part:
 
 def _is_sound(part: Part) -> bool:
     """Tell whether what should be a JSON string is one: the decoder leaves it raw."""
-    kind = type(part)
-    if kind is Text:
-        return memoryview(part.text)[0] == _QUOTE  # pyright: ignore[reportAttributeAccessIssue]
-    if kind is Thinking:
-        return memoryview(part.thinking)[0] == _QUOTE  # pyright: ignore[reportAttributeAccessIssue]
-    return kind is not Image or memoryview(part.data)[0] == _QUOTE  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(part, Text):
+        return memoryview(part.text)[0] == _QUOTE
+    if isinstance(part, Thinking):
+        return memoryview(part.thinking)[0] == _QUOTE
+    return not isinstance(part, Image) or memoryview(part.data)[0] == _QUOTE
