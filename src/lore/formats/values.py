@@ -82,8 +82,7 @@ def stamp_at(found: float | str | None) -> str | None:
     if found is None or not 0 < found < LATEST_MS:
         return None
     seconds = found / 1000 if found > _MILLISECONDS else found
-    at = datetime.fromtimestamp(seconds, UTC)
-    return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
+    return datetime.fromtimestamp(seconds, UTC).isoformat("T", "milliseconds")[: -len("+00:00")] + "Z"
 
 
 def blocks_in(content: Raw) -> tuple[Block, ...]:
