@@ -213,7 +213,7 @@ def test_damage_is_an_exit_code_and_says_what_can_be_recovered():
 def test_damage_in_a_folder_of_logs_is_found_and_the_rest_is_judged():
     filled("jsonl:s")
     file = next(path for path in Path("s").glob("*.jsonl") if b'"u1"' in path.read_bytes())
-    file.write_bytes(file.read_bytes().replace(b'"u1"', b'"u2"'))
+    file.write_bytes(file.read_bytes().replace(b'"uuid":"u1"', b'"uuid":"u2"'))
     assert len(store("export", "a", "--salvage", url="jsonl:s").lines) == 2
     assert store("export", "none", "--salvage", url="jsonl:s").code == 2
     assert [one["session_id"] for one in answered("verify", url="jsonl:s", code=1)["damage"]] == ["a"]

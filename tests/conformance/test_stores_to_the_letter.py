@@ -1,5 +1,8 @@
 """Stores as system 003 (flue) means them: lists that load nothing, and a store across HTTP.
 
+Line 10: "`Kept` fills `created_at`, `updated_at` (from the clock it was given) and `leaf_id`; a stored session never
+has none." (`Kept` is `StoredSession`; what is appended by lines and imported has them as well.)
+
 Line 11: "`store list` has user, agent, parent, size, turns, last use; `--user --agent --since --json`; `move` takes
 several sessions."
 
@@ -16,7 +19,9 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore
+from lore.formats.lines import Line
 from lore.store import registry
+from lore.store.appending import SessionAppender
 from lore.store.base import ConflictError
 from lore.store.registry import open_store
 from lore.store.session import StoredSession
@@ -45,6 +50,35 @@ def url(request, tmp_path):
             parent = name
         store.create(header("idle"))
     return url
+
+
+LINES = (
+    b'{"kind":"session_started","session_id":"lines"}',
+    b'{"kind":"turn_started","turn":1}',
+    *(b'{"kind":"append","item":{"type":"user_message","uuid":"u%d","text":"hi"}}' % number for number in (1, 2, 3)),
+    b'{"kind":"append","chain":"agent","item":{"type":"user_message","uuid":"x","text":"hi"}}',
+)
+
+
+def test_a_session_that_is_appended_by_lines_has_times_and_its_last_item(url):
+    with closing(open_store(url)) as store:
+        appender = SessionAppender(store, "lines", lambda: TURNS["a"], lambda _: None)
+        for number, data in enumerate(LINES, 1):
+            appender.append(Line(number, 0, data), pytest.fail)
+            shown = store.load("lines")
+            if number > 1:
+                assert (shown.created_at, shown.updated_at) == (TURNS["a"], TURNS["a"])
+                assert shown.leaf_id == ("lines", "u1", "u2", "u3", "u3")[number - 2]
+
+
+def test_an_imported_session_has_times_and_its_last_item(url, tmp_path):
+    log = tmp_path / "session.jsonl"
+    log.write_bytes(b"\n".join((*LINES, b'{"kind":"remove","uuids":["u3"]}', b"")))
+    assert lore("store", "import", str(log), "--store", url).code == 0
+    with closing(open_store(url)) as store:
+        shown = store.load("lines")
+    assert shown.leaf_id == "u2"
+    assert shown.created_at == shown.updated_at is not None
 
 
 def listed(url, *args):

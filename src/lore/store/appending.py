@@ -22,7 +22,7 @@ from lore.model.jsonslice import spans, without_member
 from lore.model.results_store import StoreAppended
 from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store
 from lore.store.deltas import is_same, save_delta
-from lore.store.lines import Header, read_header
+from lore.store.lines import Header, leaf_of, read_header
 from lore.store.registry import noted
 from lore.store.sync import Clock
 
@@ -48,6 +48,8 @@ class SessionAppender:
     _clock: Clock
     _refuse: Callable[[Header], None]
     _head: Head | None = None
+    _dated: bool = False  # the session has a time of its creation
+    _led: bool = False  # and a last item
     _known: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the events that are stored from it on
 
     def append(self, line: Line, say: Callable[[str], None]) -> StoreAppended:
@@ -80,16 +82,27 @@ class SessionAppender:
                 held = f"the store holds {self._head}: the next is event {following}"
                 message = f"the line expects to be event {event.number}, {held}"
                 raise ConflictError(message, hint=f"send the events from number {following} on", stored=self._head)
-            delta = SessionDelta(base=self._head, new_events=(event.data,), updated_at=self._clock())
             try:
-                self._head = save_delta(self._store, self._session_id, delta)
-                return self._head.number
+                return self._save(self._head, event).number
             except ConflictError:
                 self._head = self._load() or self._head
         raise ConflictError("gave up after repeated write conflicts", hint="send the line again", stored=self._head)
 
+    def _save(self, base: Head, event: AppendedEvent) -> Head:
+        """Store an event behind `base`; note beside it what every session has: times, the last item (else its id)."""
+        at, leaf = self._clock(), leaf_of((event.data,))
+        delta = SessionDelta(
+            base=base, new_events=(event.data,), leaf_id=leaf or (None if self._led else self._session_id),
+            created_at=None if self._dated else at, updated_at=at,
+        )  # fmt: skip
+        self._head = save_delta(self._store, self._session_id, delta)
+        self._dated = self._led = True
+        return self._head
+
     def _load(self) -> Head | None:
         known = noted(self._store, self._session_id)
+        self._dated = known is not None and known.created_at is not None
+        self._led = known is not None and known.leaf_id is not None
         return None if known is None else known.head
 
     def _begin(self, event: AppendedEvent) -> int:
@@ -102,7 +115,7 @@ class SessionAppender:
                 hint=f"nothing of it was stored: `lore store append {header.session_id}`, or mend the line",
             )
         if self._head is None:
-            self._head = self._store.create(event.data)
+            self._head, self._dated = self._store.create(event.data), header.at is not None
         else:
             self._acknowledge(event, 1, self._head)
         return 1

@@ -35,7 +35,7 @@ from lore.formats.lore_log import LoreLog, event_of, kind_of
 from lore.model import lenient
 from lore.model.canonical import canonical, encode, printable
 from lore.model.codes import Code
-from lore.model.events import OpaqueEvent, PromptDelta, SessionStarted, TurnStarted
+from lore.model.events import MAIN, Append, OpaqueEvent, PromptDelta, Remove, SessionStarted, TurnStarted
 from lore.model.events import encode as encode_event
 from lore.model.items import is_absent
 from lore.model.jsonslice import spans
@@ -163,6 +163,21 @@ def activity(lines: Sequence[bytes], before: Activity = IDLE) -> Activity:
     turns = sum(_may_say(line, _TURN) and isinstance(event_of(line), TurnStarted) for line in lines)
     used_at = next((at for line in reversed(lines) if (at := _time_of(line)) is not None), before.used_at)
     return Activity(before.turns + turns, used_at)
+
+
+def leaf_of(lines: Sequence[bytes]) -> str | None:
+    """Return the uuid of the main chain's item that these lines append last, and do not take back.
+
+    None where there is none, or a store cannot keep it. Read from the end: costs the lines behind it.
+    """
+    removed = set[str]()
+    for line in reversed(lines):
+        event = event_of(line) if _may_say(line, (b'"append"', b'"remove"')) else None
+        if isinstance(event, Remove):
+            removed.update(event.uuids)
+        elif isinstance(event, Append) and event.chain == MAIN and event.item.uuid not in removed:
+            return event.item.uuid if is_id(event.item.uuid) else None
+    return None
 
 
 def _time_of(line: bytes) -> str | None:

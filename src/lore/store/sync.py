@@ -20,7 +20,7 @@ import msgspec
 from lore.model.events import MAIN
 from lore.store.base import EMPTY, ConflictError, Head, SessionData, SessionDelta, Store
 from lore.store.deltas import is_same, save_delta
-from lore.store.lines import NOTHING, Header, follow
+from lore.store.lines import NOTHING, Header, follow, leaf_of
 from lore.store.registry import noted
 
 Clock: TypeAlias = Callable[[], str]
@@ -69,10 +69,12 @@ def sync(store: Store, source: SyncSource, clock: Clock, progress: Callable[[], 
     known = noted(store, header.session_id)
     if known is None:  # most have no other batch than the first, and are stored by one write
         stored, batches = 0, _batches(chain((header.line,), source.lines))
+        first = next(batches)
         head = store.save(
             SessionData(
-                session_id=header.session_id, head=NOTHING, events=next(batches), project_id=header.project_id,
-                parent_session_id=header.parent_session_id, created_at=header.at, updated_at=clock(),
+                session_id=header.session_id, head=NOTHING, events=first, project_id=header.project_id,
+                parent_session_id=header.parent_session_id, leaf_id=leaf_of(first) or header.session_id,
+                created_at=header.at or clock(), updated_at=clock(),
             )
         )  # fmt: skip
         progress()
@@ -80,7 +82,8 @@ def sync(store: Store, source: SyncSource, clock: Clock, progress: Callable[[], 
         stored, head = known.head.number, known.head
         batches = _batches(_new_of(source, head, lambda: store.load(header.session_id).events))
     for batch in batches:
-        head = save_delta(store, header.session_id, SessionDelta(base=head, new_events=batch, updated_at=clock()))
+        delta = SessionDelta(base=head, new_events=batch, leaf_id=leaf_of(batch), updated_at=clock())
+        head = save_delta(store, header.session_id, delta)
         progress()
     new = head.number - stored
     if new and beside is not None and (beside.leaf_id is not None or beside.metadata != EMPTY):
