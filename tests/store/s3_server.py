@@ -108,6 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     service: ObjectServer
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits 40 ms for the acknowledgment of its own headers
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
