@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from cli.running import lore, put
+from formats import gemini
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
+from formats.opencode import Export
+from recording.test_opencode_store import written
 
 DAY = 86_400
 
@@ -180,3 +185,37 @@ def test_the_folder_of_gemini_s_chats_is_read_from_the_file_beside_them():
     header = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z", "lastUpdated": "x"}
     put("home/.gemini/tmp/slug/chats/session-1.jsonl", {**header, "kind": "main"})
     assert [(row["agent"], row["project"]) for row in rows()] == [("gemini", "/work/app")]
+
+
+def test_chats_of_gemini_s_subagents_belong_to_their_session():
+    chats = Path("home/.gemini/tmp/slug/chats")
+    main = put(str(chats / "session-2026-04-14T08-00-s-1.jsonl"), gemini.plain().data())
+    own = gemini.Chat("s-9", kind="subagent").user("u", "look").model("m", "seen", gemini.tokens(5, 0))
+    below = put(str(chats / "s-1" / "s-9.jsonl"), own.data())
+    (row,) = rows()
+    assert os.path.relpath(row["path"]) == os.path.relpath(main)
+    assert row["bytes"] == os.path.getsize(main) + os.path.getsize(below)
+    os.remove(main)
+    assert [os.path.basename(row["path"]) for row in rows()] == ["s-9.jsonl"]
+
+
+def test_each_session_of_a_database_has_its_own_time_and_its_size_once_it_was_read():
+    path = Path("home/.local/share/opencode/opencode.db")
+    path.parent.mkdir(parents=True)
+    old, new = (Export(name).user("hello").answer("yes") for name in ("ses_old", "ses_new"))
+    with closing(sqlite3.connect(written(path, old, new))) as connection:
+        connection.execute("alter table session add column time_updated integer")
+        for name, days in (("ses_old", 3), ("ses_new", 0)):
+            at = (time.time() - days * DAY - 60) * 1000
+            connection.execute("update session set time_updated = ? where id = ?", (at, name))
+        connection.commit()
+    found = rows()
+    assert [row["path"].rpartition("#")[2] for row in found] == ["ses_new", "ses_old"]
+    assert all(row["counted"] and row["project"] == "/w" and row["bytes"] for row in found)
+    assert [row["session_id"] for row in rows("--since", "1d")] == ["ses_new"]
+    assert sum(row["bytes"] for row in found) == lore("sessions", "--json").json["read_bytes"]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("update session set time_updated = 1e300 where id = 'ses_old'")
+        connection.execute("update session set time_updated = 'soon' where id = 'ses_new'")
+        connection.commit()
+    assert all(row["written_at"] > "2026" for row in rows())

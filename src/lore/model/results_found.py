@@ -15,7 +15,8 @@ Holds: TypeAlias = Literal["yes", "some", "no", "unknown"]
 
 
 class FoundSession(Struct, frozen=True):
-    """A session of an agent: where it is, when it was last written, its size with its subagents' files.
+    """A session of an agent: where it is, when it was last written, its size with its subagents' files (None: it lies
+    in a database, and was not read).
 
     `counted`: it was read for this answer; else its counts are None. `billed_requests` say what they read; of them
     `read_tokens` were billed as read from a cache, `paid_again_tokens` were paid again without need,
@@ -27,7 +28,7 @@ class FoundSession(Struct, frozen=True):
     agent: str
     path: str
     written_at: str | None
-    bytes: int
+    bytes: int | None
     project: str | None = None
     format: str | None = None
     session_id: str | None = None

@@ -105,12 +105,12 @@ AGENTS: tuple[Agent, ...] = (
         Logs(("~/.openclaw/agents/*/sessions",), ("*.jsonl",)),
     )),
     Agent("oh-my-pi", "oh-my-pi", ("pi",), (Logs(("~/.omp/agent/sessions",), ("*.jsonl",)),)),
-    Agent("opencode", "OpenCode", ("opencode", "opencode-db", "opencode-storage"), (
+    Agent("opencode", "OpenCode", ("opencode",), (
         Logs(("$OPENCODE_DB",), ("*",), deep=False),
         Logs(("{data}/opencode",), ("opencode.db", "opencode-*.db"), deep=False),
         Logs(("{data}/opencode/storage/session",), ("*.json",)),
     )),
-    Agent("kilo", "Kilo CLI", ("opencode", "opencode-db", "opencode-storage"), (
+    Agent("kilo", "Kilo CLI", ("opencode",), (
         Logs(("$KILO_DB",), ("*",), deep=False),
         Logs(("{data}/kilo",), ("kilo.db", "opencode-*.db"), deep=False),
         Logs(("{data}/kilo/storage/session",), ("*.json",)),
@@ -119,7 +119,7 @@ AGENTS: tuple[Agent, ...] = (
         Logs(("$GEMINI_CLI_HOME/.gemini/tmp/*/chats", "~/.gemini/tmp/*/chats"), ("*.json", "*.jsonl"),
              project=_sha256_name),
     )),
-    Agent("qwen", "Qwen Code", ("qwen-code", "qwen"), (
+    Agent("qwen", "Qwen Code", ("qwen-code",), (
         Logs(("$QWEN_DATA_DIR/projects/*/chats", "$QWEN_HOME/projects/*/chats", "~/.qwen/projects/*/chats"),
              ("*.jsonl",), project=project_name),
     )),

@@ -334,7 +334,7 @@ def _folders_of_subagents(path: str, folder: str, stem: str) -> Iterator[tuple[s
     yield os.path.join(folder, stem, "subagents"), False
     if os.path.basename(os.path.abspath(folder)) == "chats":
         yield os.path.join(folder, os.pardir, "subagents", stem), False
-        session = _chat_named(path) if stem.startswith("session-") else ""
+        session = chat_named(path) if stem.startswith("session-") else ""
         if session:
             yield os.path.join(folder, session), True
 
@@ -342,7 +342,7 @@ def _folders_of_subagents(path: str, folder: str, stem: str) -> Iterator[tuple[s
 _CHAT = re.compile(rb'"sessionId"[ ]*:[ ]*"([A-Za-z0-9_-]{1,200})"')  # no path leads out of a folder of such a name
 
 
-def _chat_named(path: str) -> str:
+def chat_named(path: str) -> str:
     """Return the session that the first line of a chat of Gemini CLI names; empty where it names none."""
     try:
         with open(path, "rb") as file:

@@ -27,6 +27,8 @@ from lore.recording import databases
 
 _TABLES = {"session": frozenset(("id",)), "message": frozenset(("id", "session_id", "data")),
            "part": frozenset(("id", "message_id", "data"))}  # fmt: skip
+_OPTIONAL = {"directory": "directory", "parentID": "parent_id"}  # what a session may have, and its column
+_YEAR_5138 = 1e14  # in ms; what is beyond is no time
 _UNREADABLE = "unreadable"
 _LARGEST = 16 * 1024 * 1024  # bytes of a file of the storage folder
 _RAW: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
@@ -64,6 +66,18 @@ def sessions_of(path: str) -> list[str] | None:
             return [str(row[0]) for row in connection.execute(query)]
     except databases.ERRORS:
         return None
+
+
+def times_of(path: str) -> dict[str, float]:
+    """Return when each session of a database was last written, in seconds since the epoch, as far as it says so."""
+    try:
+        with closing(databases.connect(path)) as connection:
+            if "time_updated" not in databases.columns_of(connection, "session"):
+                return {}
+            rows = connection.execute("select id, time_updated from session")
+            return {str(name): at / 1000 for name, at in rows if isinstance(at, int | float) and 0 <= at < _YEAR_5138}
+    except databases.ERRORS:
+        return {}
 
 
 def database_stream(path: str, session: str) -> Iterator[bytes]:
@@ -111,8 +125,7 @@ def _info(row: dict[str, object]) -> bytes:
         "id": row.get("id"), "slug": row.get("slug") or "", "projectID": row.get("project_id"),
         "version": row.get("version") or "",
     }  # fmt: skip
-    if row.get("parent_id"):
-        own["parentID"] = row["parent_id"]
+    own |= {name: row[column] for name, column in _OPTIONAL.items() if row.get(column)}
     own["time"] = {"created": row.get("time_created")}
     revert = row.get("revert")
     if isinstance(revert, str):

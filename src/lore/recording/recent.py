@@ -113,8 +113,21 @@ def session_of(path: str) -> str | None:
     if below is not None:
         return f"{below[1]}.jsonl"
     folder, name = os.path.split(path)
+    chats, parent = os.path.split(folder)
+    if os.path.basename(chats) == "chats" and not corpus.is_companion(name):
+        return _chat_of(chats, parent)
     session = corpus.session_named(path) if corpus.is_companion(name) else None
     return None if session is None else os.path.join(folder, f"{session}.jsonl")
+
+
+def _chat_of(chats: str, session: str) -> str | None:
+    """Return the chat of Gemini CLI that a folder of its subagents is named after; a file says what session it is."""
+    try:
+        names = sorted(name for name in os.listdir(chats) if name.startswith("session-") and name.endswith(".jsonl"))
+    except OSError:
+        return None
+    likely = (os.path.join(chats, name) for name in names if name.removesuffix(".jsonl").endswith(session[:8]))
+    return next((path for path in likely if corpus.chat_named(path) == session), None)
 
 
 def nothing(looked: Sequence[str]) -> LoreError:

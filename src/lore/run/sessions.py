@@ -22,7 +22,7 @@ from lore.judge.base import Place
 from lore.judge.policy import Budgets, Policy
 from lore.judge.totals import UNREAD, FileTotals
 from lore.model.results_found import FoundSession, FoundSessions, UnreadLogs
-from lore.recording import corpus
+from lore.recording import corpus, opencode_store
 from lore.recording.agents import Agent, LogPlace, Surroundings, existing, files_of, places
 from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.inputs import Input, inputs
@@ -66,7 +66,8 @@ def sessions(
     own = [place for place in places(here) if request.agent in (None, place.agent)]
     there = [found for place in own for found in existing(place)]
     grouped = _grouped([log for place in there if place.agent.is_read for log in _logs(place, failed)])
-    total = sum(log.file.size for logs in grouped for log in logs)
+    databases = {log.file.path.rpartition("#")[0] for logs in grouped for log in logs if not log.file.size}
+    total = sum(log.file.size for logs in grouped for log in logs) + sum(map(_size, databases))
     wanted = [logs for logs in grouped if request.since is None or (logs[0].written or request.since) >= request.since]
     chosen = list(islice(wanted, request.most))
     rows: list[FoundSession] = []
@@ -76,11 +77,11 @@ def sessions(
         row = _row(logs)
         if logs[0].file.error is not None:
             row = replace(row, message=logs[0].file.error.message)
-        elif request.most_bytes is not None and read + row.bytes > request.most_bytes:
+        elif request.most_bytes is not None and read + (row.bytes or 0) > request.most_bytes:
             row = replace(row, message="not counted: --all reads it")
         else:
             row = _counted(row, logs[0].file.path, options, request.dated)
-            read += row.bytes
+            read += row.bytes or 0
         rows.append(row)
         if progress is not None:
             progress(read, size)
@@ -101,12 +102,17 @@ def _logs(place: LogPlace, failed: list[str]) -> Iterator[_Log]:
     except LoreError as error:
         failed.append(error.message)
         return
+    times: dict[str, dict[str, float]] = {}
     for file in found:
-        path, name = file.path.partition("#")[0], os.path.basename(file.path)
+        path, _, session = (file.path, "", "") if os.path.lexists(file.path) else file.path.rpartition("#")
+        path, name = path or file.path, os.path.basename(file.path)
         named = any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names)
-        if file.error is None and not (named or os.path.isdir(path) or path != file.path):
+        if file.error is None and not (named or session or os.path.isdir(path)):
             continue
-        yield _Log(place.agent, file, _written(path))
+        if session and path not in times:
+            times[path] = opencode_store.times_of(path)
+        own = times[path].get(session) if session else None
+        yield _Log(place.agent, file, _written(path) if own is None else own)
 
 
 def _written(path: str) -> float | None:
@@ -134,11 +140,18 @@ def _grouped(logs: list[_Log]) -> list[list[_Log]]:
     return list(groups.values())
 
 
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size if path else 0
+    except (OSError, ValueError):
+        return 0
+
+
 def _row(logs: list[_Log]) -> FoundSession:
     own = logs[0]
     at = None if own.written is None else datetime.fromtimestamp(own.written, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     size = sum(log.file.size for log in logs)
-    return FoundSession(own.agent.name, corpus.show(own.file.path), at, size)
+    return FoundSession(own.agent.name, corpus.show(own.file.path), at, size or None)
 
 
 def _counted(row: FoundSession, path: str, options: Options, dated: Dated) -> FoundSession:
@@ -147,10 +160,24 @@ def _counted(row: FoundSession, path: str, options: Options, dated: Dated) -> Fo
     try:
         opened = corpus.open_head(path)
         row = replace(row, project=project_of(opened.head, path))
+        read = _Bytes()
         with collected_seldom():
-            return _read(row, path, options, problems, dated, opened)
+            row = _read(row, path, options, problems, dated, opened._replace(data=read.of(opened.data)))
+        return row if row.bytes is not None else replace(row, bytes=read.count)
     except LoreError as error:
         return replace(row, message=error.message, problems=problems.total)
+
+
+class _Bytes:
+    """Counts the bytes of an input as they are read."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def of(self, data: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in data:
+            self.count += len(piece)
+            yield piece
 
 
 def _read(
