@@ -11,7 +11,7 @@ import pytest
 
 from cli.running import lore, process, put, session
 from formats.claude import answered, asked, joined, text
-from model.making import body, dumps, log, record
+from model.making import body, dumps, header, log, record
 
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
 KNOWN = (
@@ -127,6 +127,15 @@ def test_an_entry_that_is_not_known_is_an_error_and_nothing_is_written(words, na
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert added("k.jsonl", session(*KNOWN)) == []
+
+
+def test_an_entry_is_meant_by_the_short_id_that_the_prompt_shows_it_under():
+    """System 000, "Short ids never change once shown": what the model reads as [abcde] was called ambiguous here."""
+    put("k.jsonl", log(header(), KNOWN[0], record("turn_started", turn=1), record("turn_completed", turn=1), KNOWN[1]))
+    assert knowledge("update", "k.jsonl", "abcde", "--content", "new").out == "abcdef1\n"
+    assert knowledge("remove", "k.jsonl", "abcde").out == "abcdef1\n"
+    gone = knowledge("remove", "k.jsonl", "abcde")  # the prefix of abcdef2 alone, and shown as another entry
+    assert (gone.code, "'abcde' was the entry abcdef1, which was taken back" in gone.err) == (2, True)
 
 
 # Any name at all was told the nearest id, however far that was.

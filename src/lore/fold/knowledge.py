@@ -110,11 +110,21 @@ class Fields(NamedTuple):
 
 
 def find(state: Session, name: str, shortest: int) -> str:
-    """Return the id that is meant: the very id, or a prefix of at least `shortest` characters that no other id has."""
+    """Return the id that is meant: the very id, the short form that the main chain's prompt shows, or a prefix.
+
+    A prefix has at least `shortest` characters, and no other id has it.
+    """
     known = state.knowledge
     name = name if name in known else state.aliases.get(name, name)
     if name in known:
         return name
+    for shown_id, form in state.main().shown.items():
+        if form == name and shown_id in known:
+            return shown_id
+        if form == name:
+            raise LoreError(
+                f"{name!r} was the entry {shown_id}, which was taken back", hint=_nearest(name, list(known))
+            )
     alike = [known_id for known_id in known if known_id.startswith(name)] if len(name) >= shortest else []
     if len(alike) == 1:
         return alike[0]
