@@ -93,11 +93,18 @@ def exports() -> tuple[Export, Export]:
     return compacted(), Export("ses_2", parentID="ses_1").user("task").answer("done", bill=(40, 8, 2))
 
 
+def beside(folder: Path, exports: tuple[Export, ...]) -> list[Path]:
+    """A folder of exports."""
+    folder.mkdir()
+    paths = [folder / f"export-{number}.json" for number, _ in enumerate(exports)]
+    for path, made in zip(paths, exports, strict=True):
+        path.write_bytes(made.data())
+    return paths
+
+
 def test_a_session_of_a_database_is_read_as_its_export_is(tmp_path, exports):
     path = written(tmp_path / "opencode.db", *exports)
-    for made in exports:
-        other = tmp_path / "export.json"
-        other.write_bytes(made.data())
+    for made, other in zip(exports, beside(tmp_path / "exports", exports), strict=True):
         session = made.info["id"]
         ours, theirs = usage(f"{path}#{session}"), usage(other)
         assert ours == theirs
@@ -106,9 +113,7 @@ def test_a_session_of_a_database_is_read_as_its_export_is(tmp_path, exports):
 
 def test_a_session_of_a_storage_folder_is_read_as_its_export_is(tmp_path, exports):
     folder = stored(tmp_path, *exports)
-    for made in exports:
-        other = tmp_path / "export.json"
-        other.write_bytes(made.data())
+    for made, other in zip(exports, beside(tmp_path / "exports", exports), strict=True):
         assert usage(folder / "session" / "p" / f"{made.info['id']}.json") == usage(other)
 
 

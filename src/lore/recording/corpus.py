@@ -35,6 +35,7 @@ HEAD = 256 * 1024
 HEAD_LIMIT = LONGEST  # no reader keeps a line that is longer than this
 SESSION_LINES, SESSION_LIMIT = 64, 4 * 1024 * 1024  # how far a log is read for the session that it names
 STDIN = "-"
+PI_STEM = re.compile(r"\d{4}-\d\d-\d\dT[\dTZ:.-]{5,16}_[0-9A-Za-z-]{8,64}")  # how pi calls a session's file
 _STORAGE = frozenset(("session", "message", "part"))
 _JSON_LINES = ".jsonl"
 _SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
@@ -75,6 +76,15 @@ def show(path: str) -> str:
 def is_stored(path: str) -> bool:
     """Tell whether a name is that of a session in a store."""
     return address_of(path) is not None
+
+
+def is_in_database(path: str) -> bool:
+    """Tell whether a name is that of a session in an agent's database (`DATABASE#SESSION`)."""
+    if "#" not in path or os.path.lexists(path) or is_stored(path):
+        return False
+    from lore.recording import opencode_store  # noqa: PLC0415 - few inputs stand in a database
+
+    return opencode_store.session_in(path) is not None
 
 
 def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
@@ -249,7 +259,7 @@ def _source(path: str) -> Iterator[bytes]:
 
         if sessions := opencode_store.sessions_of(path):
             source.close()
-            yield from opencode_store.database_stream(path, _only(path, sessions))
+            yield from opencode_store.database_stream(path, _only(path, [session.id for session in sessions]))
             return
     if not first.startswith(packed.ARCHIVE):
         session = session_in(first) if path.endswith(_JSON_LINES) else None
@@ -304,11 +314,16 @@ def companions(path: str) -> list[str]:
 
     Those of Claude Code lie in the folder named after its file (`ID/subagents/agent-*.jsonl`, and below that), or
     beside it, when a line near their beginning names the same session; Qwen Code's in `subagents/ID` beside its
-    `chats`; Gemini CLI's in a folder named like the session. A subagent's own file has none. Costs the listing of the
+    `chats`; Gemini CLI's in a folder named like the session; oh-my-pi's in a folder named after its file; OpenCode's
+    are sessions that lie where it lies. A subagent's own file has none, but for OpenCode's. Costs the listing of the
     folder and the beginning of each file that is named like one.
     """
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
+    if path != STDIN and (ending == ".json" or "#" in name):
+        from lore.recording import opencode_family  # noqa: PLC0415 - few inputs are OpenCode's
+
+        return opencode_family.subagents_of(path)
     if ending != ".jsonl" or is_companion(name) or not os.path.isfile(path):
         return []
     found: list[str] = []
@@ -332,6 +347,8 @@ def companions(path: str) -> list[str]:
 def _folders_of_subagents(path: str, folder: str, stem: str) -> Iterator[tuple[str, bool]]:
     """Yield where a session's subagents may lie, and whether every log there is one's."""
     yield os.path.join(folder, stem, "subagents"), False
+    if PI_STEM.fullmatch(stem):
+        yield os.path.join(folder, stem), True
     if os.path.basename(os.path.abspath(folder)) == "chats":
         yield os.path.join(folder, os.pardir, "subagents", stem), False
         session = chat_named(path) if stem.startswith("session-") else ""

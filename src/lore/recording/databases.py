@@ -16,12 +16,12 @@ from functools import lru_cache
 
 LARGEST = 1024 * 1024 * 1024  # bytes that are copied at most
 ERRORS = (sqlite3.Error, OSError, ValueError, OverflowError)
-Stamp = tuple[int, int, int]
+Stamps = tuple[tuple[int, int, int], ...]  # of a database and its log of changes: inode, bytes, nanoseconds
 
 
 def connect(database: str) -> sqlite3.Connection:
     """Open a copy of a database; close it when done."""
-    return sqlite3.connect(_copied(os.path.abspath(database), _stamps(database)).path)
+    return sqlite3.connect(_copied(os.path.abspath(database), stamps(database)).path)
 
 
 def columns_of(connection: sqlite3.Connection, table: str) -> frozenset[str]:
@@ -47,7 +47,7 @@ class _Copy:
             shutil.copyfile(database + "-wal", self.path + "-wal")
 
 
-def _stamps(database: str) -> tuple[Stamp, ...]:
+def stamps(database: str) -> Stamps:
     """Return what tells that a database is another one than before; ValueError where it is too large to copy."""
     found = [os.stat(name) for name in (database, database + "-wal") if os.path.isfile(name)]
     if sum(about.st_size for about in found) > LARGEST:
@@ -56,6 +56,6 @@ def _stamps(database: str) -> tuple[Stamp, ...]:
 
 
 @lru_cache(maxsize=1)
-def _copied(database: str, _: tuple[Stamp, ...]) -> _Copy:
+def _copied(database: str, _: Stamps) -> _Copy:
     """Copy a database once for all sessions of it that are read one after another."""
     return _Copy(database)

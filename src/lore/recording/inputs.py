@@ -33,7 +33,7 @@ class Input(NamedTuple):
 
     `named`: the user asked for this very file, so that it is an error where it is no recording, unless
     `optional`. `size` in bytes, 0 where it is unknown; `stream`: it can be read only once, and only by this
-    process.
+    process. `written` is when it last was, in seconds, where that is not the time of a file.
     """
 
     path: str
@@ -42,6 +42,7 @@ class Input(NamedTuple):
     stream: bool = False
     optional: bool = False
     error: LoreError | None = None
+    written: float | None = None
 
 
 def inputs(paths: list[str]) -> list[Input]:
@@ -117,7 +118,9 @@ def _sessions_in(path: str) -> list[Input]:
     from lore.recording import opencode_store  # noqa: PLC0415 - few inputs are databases
 
     sessions = (opencode_store.sessions_of(path) or []) if opencode_store.is_sqlite(path) else []
-    return [Input(f"{path}#{session}", named=False) for session in sessions]
+    return [
+        Input(f"{path}#{session.id}", named=False, size=session.size, written=session.written) for session in sessions
+    ]
 
 
 def _identified(file: Input) -> tuple[object, Input]:

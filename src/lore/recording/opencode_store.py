@@ -16,19 +16,21 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from typing import cast
+from functools import lru_cache
+from typing import NamedTuple, cast
 
 import msgspec
 from msgspec import Raw
 
 from lore.errors import LoreError
 from lore.formats.foreign import SQLITE
+from lore.formats.opencode_records import Session
+from lore.formats.values import LATEST_MS
 from lore.recording import databases
 
 _TABLES = {"session": frozenset(("id",)), "message": frozenset(("id", "session_id", "data")),
            "part": frozenset(("id", "message_id", "data"))}  # fmt: skip
 _OPTIONAL = {"directory": "directory", "parentID": "parent_id"}  # what a session may have, and its column
-_YEAR_5138 = 1e14  # in ms; what is beyond is no time
 _UNREADABLE = "unreadable"
 _LARGEST = 16 * 1024 * 1024  # bytes of a file of the storage folder
 _RAW: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
@@ -54,30 +56,49 @@ def is_sqlite(path: str) -> bool:
         return False
 
 
-def sessions_of(path: str) -> list[str] | None:
-    """Return the ids of a database's sessions, oldest first; None where it is none of OpenCode's, or unreadable."""
+class StoredSession(NamedTuple):
+    """A session of a database: who started it, when it was last written (seconds), how long it is (bytes, about)."""
+
+    id: str
+    parent: str | None
+    written: float | None
+    size: int
+
+
+def sessions_of(path: str) -> list[StoredSession] | None:
+    """Return a database's sessions, oldest first; None where it is none of OpenCode's, or unreadable."""
     try:
-        with closing(databases.connect(path)) as connection:
-            if _lacks(connection):
-                return None
-            order = "time_created, id" if "time_created" in databases.columns_of(connection, "session") else "id"
-            asked = "exists (select 1 from message where message.session_id = session.id)"
-            query = f"select id from session where {asked} order by {order}"  # noqa: S608 - words of this file
-            return [str(row[0]) for row in connection.execute(query)]
+        return _listed(path, databases.stamps(path))
     except databases.ERRORS:
         return None
 
 
-def times_of(path: str) -> dict[str, float]:
-    """Return when each session of a database was last written, in seconds since the epoch, as far as it says so."""
-    try:
-        with closing(databases.connect(path)) as connection:
-            if "time_updated" not in databases.columns_of(connection, "session"):
-                return {}
-            rows = connection.execute("select id, time_updated from session")
-            return {str(name): at / 1000 for name, at in rows if isinstance(at, int | float) and 0 <= at < _YEAR_5138}
-    except databases.ERRORS:
-        return {}
+@lru_cache(maxsize=4)
+def _listed(path: str, _: databases.Stamps) -> list[StoredSession] | None:
+    with closing(databases.connect(path)) as connection:
+        return None if _lacks(connection) else _sessions(connection)
+
+
+def _sessions(connection: sqlite3.Connection) -> list[StoredSession]:
+    has = databases.columns_of(connection, "session")
+    parent, created = ((name if name in has else "null") for name in ("parent_id", "time_created"))
+    updated = f"coalesce(time_updated, {created})" if "time_updated" in has else created
+    # words of this file alone
+    query = f"select id, {parent}, {updated} from session where exists (select 1 from message where session_id = session.id) order by {created}, id"  # noqa: E501, S608
+    sizes: dict[object, int] = {}
+    for table in ("message", "part"):
+        if "session_id" in databases.columns_of(connection, table):
+            lengths = f"select session_id, sum(length(data)) from {table} group by session_id"  # noqa: S608
+            for session, length in connection.execute(lengths):
+                sizes[session] = sizes.get(session, 0) + int(length or 0)
+    return [
+        StoredSession(str(name), str(above) if above else None, _seconds(at), sizes.get(name, 0))
+        for name, above, at in connection.execute(query)
+    ]
+
+
+def _seconds(at: object) -> float | None:
+    return at / 1000 if isinstance(at, int | float) and 0 < at < LATEST_MS else None
 
 
 def database_stream(path: str, session: str) -> Iterator[bytes]:
@@ -165,6 +186,14 @@ def is_session_file(path: str) -> bool:
     if os.path.basename(folder) != "session" or not path.endswith(".json"):
         return False
     return os.path.isdir(_messages(path))
+
+
+def session_of(path: str) -> Session | None:
+    """Return what a session's file says of it; None where it is damaged."""
+    try:
+        return msgspec.json.decode(_read(path), type=Session)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _messages(path: str) -> str:

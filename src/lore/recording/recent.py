@@ -19,6 +19,7 @@ from lore.recording.agents import LogPlace, Surroundings, existing, files_of, pl
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import kind_of
 
+_BELOW_PI = re.compile(rf"(.+[/\\]{corpus.PI_STEM.pattern})[/\\].+\.jsonl", re.DOTALL)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _AGO = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([smhdw])")
 HINT_SINCE = "give an age (30m, 2h, 1d, 1w) or a date (2026-01-31, 2026-01-31T09:00)"
@@ -73,12 +74,12 @@ def since(text: str, now: float) -> float:
 
 def is_as_new(file: Input, since: float) -> bool:
     """Tell whether a file was written since then; a stream, and what cannot be looked at, is."""
-    return file.stream or file.error is not None or (written := _written(file.path)) is None or written >= since
+    return file.stream or file.error is not None or (written := _written(file)) is None or written >= since
 
 
-def _written(path: str) -> float | None:
+def _written(file: Input) -> float | None:
     try:
-        return os.stat(path).st_mtime
+        return os.stat(file.path).st_mtime if file.written is None else file.written
     except (OSError, ValueError):
         return None
 
@@ -96,9 +97,11 @@ def newest(paths: list[str], format: str | None) -> str:
     for file in files:
         session = subagents[file.path]
         session = session if session in known else file.path
-        times[session] = max(times.get(session, 0.0), _written(file.path) or 0.0)
+        times[session] = max(times.get(session, 0.0), _written(file) or 0.0)
     for path in sorted(times, key=lambda time: (-times[time], time)):
-        if os.path.isfile(path) and kind_of(corpus.open_head(path).head, format) is not None:
+        if (os.path.isfile(path) or corpus.is_in_database(path)) and kind_of(
+            corpus.open_head(path).head, format
+        ) is not None:
             return path
     where = ", ".join(corpus.show(path) for path in paths)
     raise NoRecordingError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
@@ -109,9 +112,16 @@ def session_of(path: str) -> str | None:
 
     One that lies beside it is looked into, for the session that it names.
     """
+    if path.endswith(".json") or corpus.is_in_database(path):
+        from lore.recording import opencode_family  # noqa: PLC0415 - few logs are OpenCode's
+
+        return opencode_family.session_over(path)
     below = re.fullmatch(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", path, re.DOTALL)
     if below is not None:
         return f"{below[1]}.jsonl"
+    above = _BELOW_PI.fullmatch(path)
+    if above is not None:
+        return f"{above[1]}.jsonl"
     folder, name = os.path.split(path)
     chats, parent = os.path.split(folder)
     if os.path.basename(chats) == "chats" and not corpus.is_companion(name):

@@ -54,7 +54,8 @@ class SessionChains:
         if kind is None or kind.yields != "events":
             raise LoreError(f"{shown} is no session log")
         reader = kind()
-        stem = os.path.splitext(os.path.basename(shown))[0]
+        stored = corpus.is_in_database(path)
+        stem = shown.rpartition("#")[2] if stored else os.path.splitext(os.path.basename(shown))[0]
         names: dict[str, str] = {}
         for data in opened.data:
             yield from self._renamed(reader.feed(data), names, stem, shown)

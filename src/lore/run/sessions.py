@@ -22,7 +22,7 @@ from lore.judge.base import Place
 from lore.judge.policy import Budgets, Policy
 from lore.judge.totals import UNREAD, FileTotals
 from lore.model.results_found import FoundSession, FoundSessions, UnreadLogs
-from lore.recording import corpus, opencode_store
+from lore.recording import corpus
 from lore.recording.agents import Agent, LogPlace, Surroundings, existing, files_of, places
 from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.inputs import Input, inputs
@@ -102,17 +102,13 @@ def _logs(place: LogPlace, failed: list[str]) -> Iterator[_Log]:
     except LoreError as error:
         failed.append(error.message)
         return
-    times: dict[str, dict[str, float]] = {}
     for file in found:
         path, _, session = (file.path, "", "") if os.path.lexists(file.path) else file.path.rpartition("#")
         path, name = path or file.path, os.path.basename(file.path)
         named = any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names)
         if file.error is None and not (named or session or os.path.isdir(path)):
             continue
-        if session and path not in times:
-            times[path] = opencode_store.times_of(path)
-        own = times[path].get(session) if session else None
-        yield _Log(place.agent, file, _written(path) if own is None else own)
+        yield _Log(place.agent, file, file.written or _written(path))
 
 
 def _written(path: str) -> float | None:

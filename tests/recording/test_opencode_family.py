@@ -1,0 +1,124 @@
+"""Subagents of OpenCode: sessions of their own, read with the one that started them, wherever both lie."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from formats.opencode import START, Export, compacted
+from lore.judge.policy import Budgets
+from lore.recording import corpus, recent
+from lore.recording.inputs import inputs
+from lore.recording.opening import Options
+from lore.run.check import check
+from lore.run.folding import fold
+from recording.test_opencode_store import put, stored, written
+
+FAMILY = (("ses_1", None), ("ses_2", "ses_1"), ("ses_3", "ses_2"), ("ses_4", "ses_1"), ("ses_9", None))
+
+
+def sessions(family=FAMILY):
+    """Sessions of one request each, the first one compacted."""
+    for number, (name, parent) in enumerate(family):
+        fields = {"time": {"created": START + number}, **({} if parent is None else {"parentID": parent})}
+        made = Export(name, **fields).user("task").answer("done", bill=(40 + number, 8, 2))
+        yield compacted() if name == "ses_1" else made
+
+
+def in_database(folder):
+    """Names of sessions in a database."""
+    path = written(folder / "opencode.db", *sessions())
+    return [f"{path}#{name}" for name, _ in FAMILY]
+
+
+def in_storage(folder):
+    """Names of sessions in a storage folder."""
+    path = stored(folder, *sessions()) / "session" / "p"
+    return [str(path / f"{name}.json") for name, _ in FAMILY]
+
+
+def as_exports(folder):
+    """Names of exports in one folder, with other documents."""
+    put(folder / "a.json", {"info": {"id": "ses_8", "parentID": "ses_1"}})
+    (folder / "b.json").write_bytes(b"\xff{")
+    (folder / "c.json").mkdir()
+    for made in sessions():
+        put(folder / f"{made.info['id']}.json", {"info": made.info, "messages": made.messages})
+    return [str(folder / f"{name}.json") for name, _ in FAMILY]
+
+
+@pytest.fixture(params=[in_database, in_storage, as_exports])
+def names(request, tmp_path):
+    return request.param(tmp_path)
+
+
+def test_a_session_is_read_with_all_that_it_started(names):
+    one, two, three, four, nine = names
+    assert corpus.companions(one) == [two, three, four]
+    assert (corpus.companions(two), corpus.companions(three), corpus.companions(nine)) == ([three], [], [])
+    found = fold(one, Options()).result
+    assert [chain.id for chain in found.session.chains] == ["main", "utility-1", "ses_2", "ses_3", "ses_4"]
+    assert (found.session.id, found.usage.turns, found.problems) == ("ses_1", 8, [])
+
+
+def test_whoever_checks_a_session_checks_what_it_started_and_of_all_each_once(names):
+    one, two, three, four, _ = names
+    assert [file.path for file in inputs([one])] == [one, two, three, four]
+    assert check([one], Budgets(), Options()).result.summary.turns == 8
+    assert check(names, Budgets(), Options()).result.summary.turns == 9
+
+
+def test_where_the_client_keeps_them_a_session_s_own_comes_first(tmp_path):
+    for names in (in_database(tmp_path / "."), in_storage(tmp_path / "older")):
+        assert [recent.session_of(name) for name in names] == [None, names[0], names[0], names[0], None]
+
+
+def test_circles_and_parents_that_lead_elsewhere_end(tmp_path):
+    family = (("ses_2", "ses_3"), ("ses_3", "ses_2"), ("ses_4", "ses_4"), ("ses_5", "../../../x"), ("ses_6", "none"))
+    put(tmp_path / "x.json", {"id": "../../../x"})
+    path = written(tmp_path / "opencode.db", *sessions(family))
+    folder = stored(tmp_path, *sessions(family)) / "session" / "p"
+    for form in (f"{path}#%s", str(folder / "%s.json")):
+        names = [form % name for name, _ in family]
+        assert [corpus.companions(name) for name in names] == [[names[1]], [names[0]], [], [], []]
+        assert [recent.session_of(name) for name in names] == [names[1], names[0], None, None, None]
+        assert fold(names[0], Options()).result.usage.turns == 2
+
+
+def test_the_newest_session_of_a_database_is_that_which_was_written_last(tmp_path):
+    names = in_database(tmp_path)
+    path = names[0].partition("#")[0]
+    assert recent.newest([path], None) == names[-1]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("alter table session add column time_updated integer")
+        connection.execute("update session set time_updated = 2000000000000 where id = 'ses_3'")
+        connection.commit()
+    assert recent.newest([path], None) == names[0]
+    new = [file.path for file in inputs([path]) if recent.is_as_new(file, 1_999_999_999)]
+    assert new == [names[2]]
+    assert all(file.size > 100 for file in inputs([path]))
+
+
+def test_subagents_of_oh_my_pi_lie_in_the_folder_named_after_the_session(tmp_path):
+    stem = "2026-04-20T00-30-27-260Z_019da84b-b5b8-706b-bdd2-4179522668f4"
+    head = {"type": "session", "version": 3, "timestamp": "2026-04-20T00:30:27.260Z", "cwd": "/w"}
+    usage = {"input": 10, "output": 2, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 12}
+    answer = {"role": "assistant", "content": [], "api": "anthropic-messages", "model": "m", "stopReason": "stop"}
+    entry = {"type": "message", "id": "a", "parentId": None, "timestamp": head["timestamp"]}
+    lines = [{**head, "id": "s"}, {**entry, "message": {**answer, "usage": usage}}]
+    files = [f"{stem}.jsonl", f"{stem}/Explore.jsonl", f"{stem}/Explore/Explore.Deep.jsonl"]
+    for name in files:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    (tmp_path / stem / "0.bash.log").write_bytes(b"none of them")
+    names = [os.path.join(tmp_path, name) for name in files]
+    assert sorted(corpus.companions(names[0])) == sorted(names[1:])
+    assert [recent.session_of(name) for name in names] == [None, names[0], names[0]]
+    found = fold(names[0], Options()).result
+    assert sorted(chain.id for chain in found.session.chains) == ["Explore", "Explore.Deep", "main"]
+    assert found.problems == []
