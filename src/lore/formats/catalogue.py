@@ -60,6 +60,8 @@ ROWS: dict[str, Answers] = {
     "gemini-cli-json": _log("Gemini CLI's chats, JSON documents", compaction="no"),
     "qwen-code": _log("Qwen Code's chats"),
     "kimi-code": _log("Kimi Code's wire.jsonl", "structural", system_prompt="some", tools="some"),
+    "kimi-cli-session": _log("sessions of Kimi CLI, a folder each", "structural", system_prompt="some"),
+    "kimi-cli": _log("one file of such a session", bills="some", system_prompt="some", compaction="some"),
     "mini-swe-agent": _log("mini-swe-agent's trajectories", "structural", system_prompt="yes", compaction="no"),
     "swe-agent": _log("SWE-agent's trajectories", "structural", bills="no", system_prompt="some", compaction="no"),
     "cline-task": _log("tasks of Cline, Roo Code and Kilo Code, a folder each"),

@@ -328,7 +328,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
 
     def _end(self, step: Step, usage: kimi.CamelUsage | None, at: str | None, name: str | None) -> None:
         step.billed = usage is not None
-        bill = None if usage is None else kimi.billed(usage, CLIENT)
+        bill = None if usage is None else kimi.billed(usage, CLIENT, self._memory.dialect)
         self._emit(e.TurnCompleted(turn=step.turn, at=at, usage=bill, response_id=name or step.uuid))
 
     def _used(self, record: Record, at: str | None) -> None:
@@ -339,7 +339,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         if memory.compacting is not None:
             turns = memory.summaries
             self._start_turn(COMPACTIONS, turns, record.model, at)
-            bill = kimi.billed(usage, CLIENT)
+            bill = kimi.billed(usage, CLIENT, self._memory.dialect)
             self._emit(e.TurnCompleted(turn=turns.turn, at=at, usage=bill, chain=COMPACTIONS))
         elif memory.step is not None and memory.step.ended and not memory.step.billed:
             self._end(memory.step, usage, at, None)

@@ -14,6 +14,7 @@ import re
 import msgspec
 from msgspec import Raw, Struct
 
+from lore.formats.bills import BILLS_WRITES
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, is_absent
@@ -97,6 +98,8 @@ def output_of(content: Raw, note: Raw = NULL) -> Raw:
     return Raw(msgspec.json.encode(list(blocks))) if blocks else Raw(b'""')
 
 
-def billed(usage: Usage | CamelUsage, client: str) -> e.Billed:
-    """Return a bill."""
-    return e.Billed(usage.input_other, usage.input_cache_read, usage.input_cache_creation, usage.output, client=client)
+def billed(usage: Usage | CamelUsage, client: str, dialect: str) -> e.Billed:
+    """Return a bill; a write of 0 is unknown where the provider's API counts none."""
+    write = usage.input_cache_creation
+    write = write if write or dialect in BILLS_WRITES else None
+    return e.Billed(usage.input_other, usage.input_cache_read, write, usage.output, client=client)

@@ -16,6 +16,7 @@ from lore.formats.folders import OPENING
 from lore.formats.gemini_cli import GeminiCli, GeminiCliDocument
 from lore.formats.http import is_plain_request
 from lore.formats.inspect_log import InspectArchive, InspectLog
+from lore.formats.kimi_cli import KimiCli, KimiCliSession
 from lore.formats.kimi_code import KimiCode
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
 from lore.formats.litellm import ANSWERED, PAYLOAD, Completions, LiteLLM
@@ -37,6 +38,8 @@ READERS: dict[str, type[Reader]] = {
     "gemini-cli": GeminiCli,
     "gemini-cli-json": GeminiCliDocument,
     "kimi-code": KimiCode,
+    "kimi-cli": KimiCli,
+    "kimi-cli-session": KimiCliSession,
     "qwen-code": QwenCode,  # before Claude Code, whose records have the same members around the message
     "claude-code": ClaudeCode,
     "codex": Codex,
@@ -77,6 +80,8 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "pi": (b'"session"',),
     "gemini-cli": (b'"projectHash"',),
     "kimi-code": (b'"protocol_version"',),
+    "kimi-cli": (b'"protocol_version"', b'"timestamp"', b'"role"'),
+    "kimi-cli-session": (OPENING,),
     "qwen-code": (b'"parentUuid"',),
     "gemini-cli-json": (b'"projectHash"',),
     "opencode": (b'"info"',),

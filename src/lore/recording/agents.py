@@ -135,7 +135,7 @@ AGENTS: tuple[Agent, ...] = (
     Agent("kilo-code", "Kilo Code (extension)", ("cline", "cline-task"), (
         Logs(_extension("kilocode.kilo-code"), _TASK),
     )),
-    Agent("kimi-cli", "Kimi CLI", ("kimi-cli", "kimi"), (
+    Agent("kimi-cli", "Kimi CLI", ("kimi-cli", "kimi-cli-session"), (
         Logs(("$KIMI_SHARE_DIR/sessions", "~/.kimi/sessions"), ("wire.jsonl", "context.jsonl"), project=_md5_name),
     )),
     Agent("kimi-code", "Kimi Code", ("kimi-code",), (

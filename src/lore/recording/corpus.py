@@ -27,7 +27,7 @@ from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
 from lore.model.vector import common_prefix
-from lore.recording import packed, zstd
+from lore.recording import packed, session_folders, zstd
 from lore.store.registry import address_of, exists, is_store, log_of, shown
 
 PIECE = 1024 * 1024
@@ -314,10 +314,12 @@ def companions(path: str) -> list[str]:
 
     Those of Claude Code lie in the folder named after its file (`ID/subagents/agent-*.jsonl`, and below that), or
     beside it, when a line near their beginning names the same session; Qwen Code's in `subagents/ID` beside its
-    `chats`; Gemini CLI's in a folder named like the session; oh-my-pi's in a folder named after its file; OpenCode's
-    are sessions that lie where it lies. A subagent's own file has none, but for OpenCode's. Costs the listing of the
-    folder and the beginning of each file that is named like one.
+    `chats`; Gemini CLI's in a folder named like the session; Kimi CLI's in folders below the session's; oh-my-pi's in a
+    folder named after its file; OpenCode's are sessions that lie where it lies. A subagent's own file has none, but for
+    OpenCode's. Costs the listing of the folder and the beginning of each file that is named like one.
     """
+    if is_folder(path):
+        return session_folders.subagents(path)
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
     if path != STDIN and (ending == ".json" or "#" in name):

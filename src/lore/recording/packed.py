@@ -9,7 +9,8 @@ name; else the one that a link leads to; else the last request of that time whic
 copied or checked out have the time of that, and all nearly the same: it orders them, and is not taken for the time
 at which they were sent.
 
-A task of Cline is its files in a fixed order; whoever names one of them means the task (`task_of`).
+A task of Cline, and a session that an agent keeps as a folder (`session_folders`), is its files in a fixed order;
+whoever names one of them means all (`task_of`).
 
 Rules of archives: an archive is read as it stands, nothing is unpacked to disk and the names in it open nothing; its
 directory, its members, and all of them against its own size are bounded, and what is beyond, encrypted or compressed
@@ -42,6 +43,7 @@ from lore.formats.litellm import is_completion
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, table
 from lore.model.turn import seconds_in
+from lore.recording import session_folders
 
 ARCHIVE = b"PK\x03\x04"
 PIECE = 1024 * 1024
@@ -87,6 +89,8 @@ def members(folder: str) -> list[str]:
         return []
     if is_task(names):
         return [name for name in cline_task.FILES if name in names]
+    if session := session_folders.files(folder, names):
+        return session
     if any(name.endswith(REQUEST) for name in names):
         return [name for name in names if name.endswith((REQUEST, RESPONSE))]
     documents = [name for name in names if name.endswith(".json")]
@@ -97,6 +101,8 @@ def members(folder: str) -> list[str]:
 def task_of(path: str) -> str:
     """Return the folder of the task that a file belongs to, where it has to be joined with others; else the path."""
     folder, name = os.path.split(path)
+    if session := session_folders.session_of(path):
+        return session
     if name not in cline_task.FILES or not os.path.isfile(path):
         return path
     return (folder or os.curdir) if is_task(members(folder or os.curdir)) else path
@@ -125,6 +131,10 @@ def size_of(folder: str) -> int:
 
 def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
     """Yield the pack of a folder; `names` are its members."""
+    if kind := session_folders.kind_of(names):
+        for name in names:
+            yield from _in_pieces(folder, Header(kind, name, place=True))
+        return
     for header in ordered(folder, names):
         limit = LARGEST if header.lore_pack == cline_task.ClineTask.name else LONGEST
         shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
@@ -135,6 +145,19 @@ def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
             yield from _member(shown, fault=(error.strerror or str(error)).lower())
             continue
         yield from _member(shown, data or b"", fault="" if data is not None else f"longer than {limit >> 20} MiB")
+
+
+def _in_pieces(folder: str, header: Header) -> Iterator[bytes]:
+    """Yield a file as members of its name, of at most a piece each; an empty one is an empty member."""
+    shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
+    try:
+        with open(os.path.join(folder, header.name), "rb", buffering=0) as file:
+            data = file.read(PIECE)
+            yield from _member(shown, data)
+            while data := file.read(PIECE):
+                yield from _member(shown, data)
+    except OSError as error:
+        yield from _member(shown, fault=(error.strerror or str(error)).lower())
 
 
 def ordered(folder: str, names: list[str]) -> list[Header]:

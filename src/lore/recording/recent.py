@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.recording import corpus
+from lore.recording import corpus, session_folders
 from lore.recording.agents import LogPlace, Surroundings, existing, files_of, places
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import kind_of
@@ -74,12 +74,16 @@ def since(text: str, now: float) -> float:
 
 def is_as_new(file: Input, since: float) -> bool:
     """Tell whether a file was written since then; a stream, and what cannot be looked at, is."""
-    return file.stream or file.error is not None or (written := _written(file)) is None or written >= since
+    return file.stream or file.error is not None or (moment := written(file)) is None or moment >= since
 
 
-def _written(file: Input) -> float | None:
+def written(file: Input) -> float | None:
+    """Return when a recording was last written: of a folder that is one the newest file."""
     try:
-        return os.stat(file.path).st_mtime if file.written is None else file.written
+        if file.written is not None or not os.path.isdir(file.path):
+            return os.stat(file.path).st_mtime if file.written is None else file.written
+        with os.scandir(file.path) as entries:
+            return max((entry.stat().st_mtime for entry in entries), default=None)
     except (OSError, ValueError):
         return None
 
@@ -97,9 +101,9 @@ def newest(paths: list[str], format: str | None) -> str:
     for file in files:
         session = subagents[file.path]
         session = session if session in known else file.path
-        times[session] = max(times.get(session, 0.0), _written(file) or 0.0)
+        times[session] = max(times.get(session, 0.0), written(file) or 0.0)
     for path in sorted(times, key=lambda time: (-times[time], time)):
-        if (os.path.isfile(path) or corpus.is_in_database(path)) and kind_of(
+        if (os.path.exists(path) or corpus.is_in_database(path)) and kind_of(
             corpus.open_head(path).head, format
         ) is not None:
             return path
@@ -108,7 +112,7 @@ def newest(paths: list[str], format: str | None) -> str:
 
 
 def session_of(path: str) -> str | None:
-    """Return the session that a subagent's file belongs to, in its folder or beside it; None for other files.
+    """Return the session that a subagent's file or folder belongs to, or lies beside; None for others.
 
     One that lies beside it is looked into, for the session that it names.
     """
@@ -122,6 +126,8 @@ def session_of(path: str) -> str | None:
     above = _BELOW_PI.fullmatch(path)
     if above is not None:
         return f"{above[1]}.jsonl"
+    if session := session_folders.parent_of(path):
+        return session
     folder, name = os.path.split(path)
     chats, parent = os.path.split(folder)
     if os.path.basename(chats) == "chats" and not corpus.is_companion(name):

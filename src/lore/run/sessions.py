@@ -28,7 +28,7 @@ from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.recording.projects import project_of
-from lore.recording.recent import LOGS_LOOKED_AT, session_of
+from lore.recording.recent import LOGS_LOOKED_AT, session_of, written
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 MOST_BYTES = 256 * 1024 * 1024  # read for one answer: some seconds
@@ -108,18 +108,7 @@ def _logs(place: LogPlace, failed: list[str]) -> Iterator[_Log]:
         named = any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names)
         if file.error is None and not (named or session or os.path.isdir(path)):
             continue
-        yield _Log(place.agent, file, file.written or _written(path))
-
-
-def _written(path: str) -> float | None:
-    """Return when a file was last written, or the newest file of a folder that is one recording."""
-    try:
-        if not os.path.isdir(path):
-            return os.stat(path).st_mtime
-        with os.scandir(path) as entries:
-            return max((entry.stat().st_mtime for entry in entries), default=None)
-    except (OSError, ValueError):
-        return None
+        yield _Log(place.agent, file, written(file if file.written or not session else file._replace(path=path)))
 
 
 def _grouped(logs: list[_Log]) -> list[list[_Log]]:

@@ -1,0 +1,90 @@
+"""Sessions that are folders: found, named by any of their files, read as one, their subagents with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from formats.kimi import text
+from formats.kimi_session import counts, lines, plain
+from lore.formats.kimi_cli import CONTEXT, WIRE
+from lore.recording import corpus, packed
+from lore.recording.inputs import inputs
+from lore.recording.opening import Options
+from lore.recording.recent import newest, session_of
+
+
+def write(folder, made):
+    """Write a session's folder."""
+    folder.mkdir(parents=True)
+    for name, data in made.files().items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+@pytest.fixture
+def kimi(tmp_path):
+    """A session of Kimi CLI with a subagent's."""
+    made = plain()
+    for number in range(10):
+        made.compact(f"So far {number}.").step(text("on"), usage=counts(2_000 + number, 0))
+    own = plain()
+    own.wire = [line for line in own.wire if line.get("message", {}).get("type") != "StatusUpdate"]
+    folder = write(tmp_path / "abc" / "s-1", made)
+    write(folder / "subagents" / "a1", own)
+    (folder / "state.json").write_bytes(b"{}")
+    (folder / "context_sub_1.jsonl").write_bytes(lines(plain().context))
+    return folder
+
+
+def test_its_files_are_read_in_the_order_in_which_they_were_written(kimi):
+    aside = [f"context_{number}.jsonl" for number in range(1, 11)]
+    assert packed.members(str(kimi)) == [WIRE, *aside, CONTEXT]
+    assert not packed.members(str(kimi.parent))
+
+
+def test_any_of_its_files_names_the_whole_session(kimi, monkeypatch):
+    for name in (WIRE, CONTEXT, "context_3.jsonl"):
+        assert corpus.parse_name(str(kimi / name) + "#2") == (str(kimi), None, 2)
+    monkeypatch.chdir(kimi)
+    assert corpus.parse_name(WIRE).path == "."
+    (kimi / WIRE).unlink()
+    assert corpus.parse_name(CONTEXT).path == CONTEXT
+
+
+def test_a_folder_of_sessions_has_each_once_and_its_files_under_no_name_of_their_own(kimi):
+    found = {file.path for file in inputs([str(kimi.parent)])}
+    own = {str(kimi), str(kimi / "subagents" / "a1")}
+    assert own < found
+    assert not found & {str(kimi / name) for name in packed.members(str(kimi))}
+
+
+def test_its_subagents_are_chains_of_it(kimi):
+    assert corpus.companions(str(kimi)) == [str(kimi / "subagents" / "a1")]
+    assert not corpus.companions(str(kimi / "subagents" / "a1"))
+    assert session_of(str(kimi / "subagents" / "a1")) == str(kimi)
+    recording = Options().open(str(kimi), subagents=True)
+    turns = list(recording.turns())
+    assert sorted(turn.chain for turn in turns) == ["a1"] * 2 + ["main"] * 12
+    assert not recording.problems.kept
+    assert {turn.fidelity for turn in turns[2:8]} == {"structural"}
+
+
+def test_it_is_read_the_same_in_pieces_and_leaves_the_folder_as_it_was(kimi, monkeypatch):
+    before = {path.name: path.read_bytes() for path in kimi.iterdir() if path.is_file()}
+    whole = [turn.usage for turn in Options().open(str(kimi)).turns()]
+    monkeypatch.setattr(packed, "PIECE", 100)
+    assert [turn.usage for turn in Options().open(str(kimi)).turns()] == whole
+    assert {path.name: path.read_bytes() for path in kimi.iterdir() if path.is_file()} == before
+
+
+def test_a_file_that_cannot_be_read_is_a_problem(kimi):
+    (kimi / "context_1.jsonl").unlink()
+    (kimi / "context_1.jsonl").symlink_to(kimi / "nowhere")
+    recording = Options().open(str(kimi))
+    names = packed.members(str(kimi))
+    assert "context_1.jsonl" not in names
+    assert len(list(recording.turns())) == 12
+
+
+def test_the_newest_recording_may_be_a_folder(kimi):
+    assert newest([str(kimi.parent)], None) == str(kimi)
