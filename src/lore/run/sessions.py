@@ -108,7 +108,7 @@ def _logs(place: LogPlace, failed: list[str]) -> Iterator[_Log]:
         named = any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names)
         if file.error is None and not (named or session or os.path.isdir(path)):
             continue
-        yield _Log(place.agent, file, written(file if file.written or not session else file._replace(path=path)))
+        yield _Log(place.agent, file, written(file._replace(path=path)))
 
 
 def _grouped(logs: list[_Log]) -> list[list[_Log]]:
