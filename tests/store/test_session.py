@@ -1,9 +1,11 @@
 """A harness's side of a store: what is sent, when it counts as saved, and what is folded meanwhile."""
 
 import asyncio
+import json
 
 import pytest
 
+import lore
 from lore.errors import LoreError
 from lore.model import checkpoint
 from lore.session import Session, event
@@ -215,6 +217,47 @@ def test_taking_another_writer_in_doubles_nothing_that_the_store_had_taken():
     assert [one.item.uuid for one in mine.reload()] == ["t1"]
     mine.save()
     assert uuids(stored(store)) == ["m1", "m2", "t1", "m3"]
+
+
+def test_two_harnesses_that_ask_at_once_lose_no_message_and_no_turn():
+    """Both named their message u1 and their turn 1: the second one's replaced the first one's, which was stored."""
+    store = Failing()
+    with lore.open(store, "s1", model="claude-opus-5") as mine, lore.open(store, "s1") as theirs:
+        theirs.user("theirs")
+        theirs.request()
+        mine.user("mine")
+        mine.apply(event("knowledge", op="add", id="k1", content="news"))
+        with pytest.raises(ConflictError):
+            mine.request()
+        mine.reload()
+        said = json.dumps(mine.request())
+        assert said.index('"theirs"') < said.index("news") < said.index('"mine"')
+        mine.assistant("answer")
+        assert stored(store).problems == []
+        assert uuids(stored(store)) == ["u1", "u1-2", "a3"]
+        with pytest.raises(ConflictError):
+            theirs.assistant("late")
+        theirs.reload()
+        theirs.save()
+        assert uuids(stored(store)) == ["u1", "u1-2", "a3", "a2"]
+
+
+def test_what_is_held_about_a_renamed_item_follows_it_and_a_compaction_keeps_what_it_did_not_know():
+    store = Failing()
+    mine, theirs = StoredSession.begin(store, HEADER), StoredSession.begin(store, HEADER)
+    theirs.apply(said("u1", "theirs"), said("u2", "too"))
+    theirs.save()
+    mine.apply(
+        said("u1"), said("u2", "gone"), answered("a1", ""), event("patch_text", uuid="a1", delta_text="x"),
+        event("remove", uuids=["u2"]),
+        event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u1"], summary="s"),
+    )  # fmt: skip
+    with pytest.raises(ConflictError):
+        mine.save()
+    mine.reload()
+    mine.save()
+    assert uuids(stored(store)) == ["d", "u1", "u2", "u1-2"]
+    assert same_state(mine)
 
 
 def test_a_removal_waits_through_a_reload():

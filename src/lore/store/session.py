@@ -53,6 +53,7 @@ from lore.store.base import (
 )
 from lore.store.deltas import is_same, lines_of, merged, save_delta
 from lore.store.lines import follow, good_line, good_notes, is_id
+from lore.store.rebase import rebased
 from lore.store.registry import silent
 from lore.store.sync import Clock, now
 
@@ -324,7 +325,8 @@ class StoredSession(Conversation):
     def reload(self) -> tuple[Event, ...]:
         """Take what other writers have stored, put what is held on top of it, and return what is new of theirs.
 
-        What the store had taken already is not held any more. The session is folded anew: O(its events).
+        What the store had taken already is not held any more. A held item whose uuid another one has by now gets a new
+        one, a turn that began the next number. The session is folded anew: O(its events).
         """
         self._refuse_meanwhile()
         waiting = lines_of(self.delta())
@@ -335,8 +337,9 @@ class StoredSession(Conversation):
         session = self.session
         self._take(data, Session.read(data.log, dialect=session.dialect, rules=session.rules, clock=self._clock))
         self._metadata, self._leaf = noted
-        self.apply(*Session.events_of(_log(waiting[known:])))
-        return tuple(Session.events_of(_log(remote[known:])))
+        new = Session.events_of(_log(remote[known:]))
+        self.apply(*rebased(Session.events_of(_log(waiting[known:])), self.state, new))
+        return tuple(new)
 
     def checkpoint(self) -> None:
         """Keep the folded state of what is saved, so that the next `open` begins there. Costs O(items).
