@@ -68,6 +68,19 @@ def test_an_agent_with_tools_keeps_its_prefix_and_its_log_is_clean(dialect, tmp_
     assert json.loads(capsys.readouterr().out)["usage"]["output_tokens"] == 4 * 9, "what was billed is in the log"
 
 
+def test_turns_are_compared_though_a_mocked_client_gives_every_answer_one_id(tmp_path, capsys):
+    """All turns but the first counted as copies of it: four turns, no pair compared, and nothing said."""
+    session = lore.Session("claude-opus-5", **given("anthropic"))
+    for text in ("What is new?", "And now?", "Thanks."):
+        session.user(text)
+        session.request()
+        session.assistant({"id": "msg_1", "role": "assistant", "content": text, "usage": {"input_tokens": 1}})
+    log = tmp_path / "agent.jsonl"
+    log.write_bytes(session.log())
+    assert main(["check", str(log), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["pairs"] == 2
+
+
 @dialects
 def test_the_bodys_bytes_are_those_that_write_gives(dialect):
     session, client = lore.Session(MODELS[dialect], **given(dialect)), Client(dialect)
