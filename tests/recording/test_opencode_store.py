@@ -81,10 +81,12 @@ def usage(path: object) -> tuple[object, ...]:
     return result.session.id, result.usage, len(result.timeline)
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """All files of a folder."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+def listing(folder: Path) -> dict[str, tuple[int, str]]:
+    """All that lies below a folder, itself with it: when each was written, and what files hold."""
+    return {
+        str(path): (path.lstat().st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "")
+        for path in (folder, *sorted(folder.rglob("*")))
+    }
 
 
 @pytest.fixture
@@ -158,9 +160,9 @@ def test_not_a_byte_changes_and_what_is_only_in_the_log_of_changes_is_read(tmp_p
         connection.executescript(SCHEMA)
         fill(connection, *exports)
         connection.execute("begin exclusive")
-        before = digests(tmp_path)
+        before = listing(tmp_path)
         assert check([str(path)], Budgets(), Options()).result.summary.turns == 6
-        assert digests(tmp_path) == before
+        assert listing(tmp_path) == before
 
 
 def test_a_database_that_changed_is_read_anew(tmp_path, exports):

@@ -1,8 +1,13 @@
 """Databases of other programs, read without touching them: a copy is opened, never the file.
 
-In: the path of an SQLite file. Out: a connection to a copy of it and of its log of changes (`-wal`), which nobody
-locks. Rules: a database is copied once by a process as long as it stays as it is; one of more than `LARGEST` bytes is
-not copied; the copy goes when it is needed no longer. Errors: sqlite3.Error, OSError, ValueError with a reason.
+In: the path of an SQLite file. Out: a connection to a copy of it and of its logs of changes (`-wal`, `-journal`), which
+nobody locks. Rules: a database is copied once by a process as long as it stays as it is, and again where it was written
+to meanwhile; one of more than `LARGEST` bytes is not copied; the copy goes when it is needed no longer. A database is
+hostile until it is read: tables must be tables (a view may ask anything), no value is longer than `LONGEST_VALUE`, and
+a question takes no more steps than the bytes of the file explain. Errors: sqlite3.Error, OSError, ValueError with a
+reason.
+
+Source: sqlite.org/walformat.html (what a log's first bytes say of it), 2026-11.
 """
 
 from __future__ import annotations
@@ -15,41 +20,78 @@ import weakref
 from functools import lru_cache
 
 LARGEST = 1024 * 1024 * 1024  # bytes that are copied at most
+LONGEST_VALUE = 64 * 1024 * 1024  # bytes of a column: no reader keeps a record that is longer
 ERRORS = (sqlite3.Error, OSError, ValueError, OverflowError)
-Stamps = tuple[tuple[int, int, int], ...]  # of a database and its log of changes: inode, bytes, nanoseconds
+Stamps = tuple[tuple[int, int, int], ...]  # of a database and its logs of changes: inode, bytes, nanoseconds
+_LOGS = ("-wal", "-journal")
+_WAL_HEADER = 32  # bytes; another one where the log was begun anew
+_ATTEMPTS = 5
+_STEPS = 1_000_000  # between two looks at how many there were
+_STEPS_AT_LEAST, _STEPS_A_BYTE = 20_000_000, 10  # what an honest file needs is less than one a byte
 
 
 def connect(database: str) -> sqlite3.Connection:
     """Open a copy of a database; close it when done."""
-    return sqlite3.connect(_copied(os.path.abspath(database), stamps(database)).path)
+    made = _copied(os.path.realpath(database), stamps(database))  # its logs lie beside the file that a link leads to
+    connection = sqlite3.connect(made.path)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    looks = (_STEPS_AT_LEAST + _STEPS_A_BYTE * made.size) // _STEPS
+    left = iter(range(looks))
+    connection.set_progress_handler(lambda: next(left, None) is None, _STEPS)
+    return connection
 
 
 def columns_of(connection: sqlite3.Connection, table: str) -> frozenset[str]:
-    """Return the columns of a table; none where there is none of that name."""
+    """Return the columns of a table; none where there is none of that name, or it is a view."""
+    stored = "select 1 from sqlite_master where type = 'table' and rootpage > 0 and name = ?"
+    if connection.execute(stored, (table,)).fetchone() is None:
+        return frozenset()
     return frozenset(row[0] for row in connection.execute("select name from pragma_table_info(?)", (table,)))
 
 
 def reason_of(error: Exception) -> str:
     """Say in a few words why a database cannot be read."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if reason == "interrupted":
+        return "it holds more than its size explains"
     return reason.partition("\n")[0].lower()[:120]
 
 
 class _Copy:
-    """A database and its log of changes in a folder of their own, which goes when it is needed no longer."""
+    """A database and its logs of changes in a folder of their own, which goes when it is needed no longer."""
 
     def __init__(self, database: str) -> None:
         folder = tempfile.mkdtemp(prefix="lore-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.path = os.path.join(folder, "copy.db")
-        shutil.copyfile(database, self.path)
-        if os.path.isfile(database + "-wal"):
-            shutil.copyfile(database + "-wal", self.path + "-wal")
+        for _ in range(_ATTEMPTS):
+            before = _state(database)
+            for ending in ("", *_LOGS):
+                if not ending or os.path.isfile(database + ending):
+                    shutil.copyfile(database + ending, self.path + ending)
+                elif os.path.exists(self.path + ending):
+                    os.unlink(self.path + ending)
+            if _state(database) == before:
+                break
+        else:
+            raise ValueError("it is written to faster than it can be copied")
+        self.size = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
+
+
+def _state(database: str) -> tuple[int, int, int, bytes]:
+    """Return what stays the same as long as changes are only added to a database's log."""
+    about, wal = os.stat(database), database + "-wal"
+    header = b""
+    if os.path.isfile(wal):
+        with open(wal, "rb") as file:
+            header = file.read(_WAL_HEADER)
+    return about.st_ino, about.st_size, about.st_mtime_ns, header
 
 
 def stamps(database: str) -> Stamps:
     """Return what tells that a database is another one than before; ValueError where it is too large to copy."""
-    found = [os.stat(name) for name in (database, database + "-wal") if os.path.isfile(name)]
+    database = os.path.realpath(database)
+    found = [os.stat(database + ending) for ending in ("", *_LOGS) if os.path.isfile(database + ending)]
     if sum(about.st_size for about in found) > LARGEST:
         raise ValueError(f"larger than {LARGEST >> 20} MiB")
     return tuple((about.st_ino, about.st_size, about.st_mtime_ns) for about in found)

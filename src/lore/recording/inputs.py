@@ -131,8 +131,9 @@ def _identified(file: Input) -> tuple[object, Input]:
         return file.path, file._replace(stream=True)
     try:
         about = os.stat(file.path)
-    except (OSError, ValueError):  # let opening it say what is wrong
-        return file.path, file
+    except (OSError, ValueError):  # a session of a database, else let opening it say what is wrong
+        base, _, session = file.path.rpartition("#")
+        return ((os.path.realpath(base), session) if os.path.isfile(base) else file.path), file
     if os.path.isdir(file.path):  # what it holds is one recording
         return (about.st_dev, about.st_ino), file._replace(size=packed.size_of(file.path))
     stream = corpus.is_stream(file.path)

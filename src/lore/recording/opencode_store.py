@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -26,11 +26,15 @@ from lore.errors import LoreError
 from lore.formats.foreign import SQLITE
 from lore.formats.opencode_records import Session
 from lore.formats.values import LATEST_MS
-from lore.recording import databases
+from lore.recording import corpus, databases
 
 _TABLES = {"session": frozenset(("id",)), "message": frozenset(("id", "session_id", "data")),
            "part": frozenset(("id", "message_id", "data"))}  # fmt: skip
-_OPTIONAL = {"directory": "directory", "parentID": "parent_id"}  # what a session may have, and its column
+_COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "version": "version", "directory": "directory",
+            "parentID": "parent_id"}  # fmt: skip
+_INDEXED = """select 1 from pragma_index_list('part') as list, pragma_index_info(list.name) as info
+              where info.seqno = 0 and info.name = 'message_id'"""
+_PIECE = 256 * 1024  # bytes of a document at a time, about
 _UNREADABLE = "unreadable"
 _LARGEST = 16 * 1024 * 1024  # bytes of a file of the storage folder
 _RAW: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
@@ -50,6 +54,8 @@ def session_in(name: str) -> tuple[str, str] | None:
 def is_sqlite(path: str) -> bool:
     """Tell whether a file begins as a database does."""
     try:
+        if not os.path.isfile(path):  # a pipe might never end
+            return False
         with open(path, "rb") as file:
             return file.read(len(SQLITE)) == SQLITE
     except (OSError, ValueError):
@@ -85,16 +91,23 @@ def _sessions(connection: sqlite3.Connection) -> list[StoredSession]:
     updated = f"coalesce(time_updated, {created})" if "time_updated" in has else created
     # words of this file alone
     query = f"select id, {parent}, {updated} from session where exists (select 1 from message where session_id = session.id) order by {created}, id"  # noqa: E501, S608
-    sizes: dict[object, int] = {}
-    for table in ("message", "part"):
-        if "session_id" in databases.columns_of(connection, table):
-            lengths = f"select session_id, sum(length(data)) from {table} group by session_id"  # noqa: S608
-            for session, length in connection.execute(lengths):
-                sizes[session] = sizes.get(session, 0) + int(length or 0)
+    sizes = _sizes(connection)
     return [
         StoredSession(str(name), str(above) if above else None, _seconds(at), sizes.get(name, 0))
         for name, above, at in connection.execute(query)
     ]
+
+
+def _sizes(connection: sqlite3.Connection) -> dict[object, int]:
+    """Return how long sessions are, as far as they can be measured without reading them one by one."""
+    sizes: dict[object, int] = {}
+    for table in ("message", "part"):
+        if "session_id" in databases.columns_of(connection, table):
+            lengths = f"select session_id, sum(length(data)) from {table} group by session_id"  # noqa: S608
+            with suppress(sqlite3.Error):  # a row that is too long ends its own session alone
+                for session, length in connection.execute(lengths):
+                    sizes[session] = sizes.get(session, 0) + int(length or 0)
+    return sizes
 
 
 def _seconds(at: object) -> float | None:
@@ -107,10 +120,10 @@ def database_stream(path: str, session: str) -> Iterator[bytes]:
         with closing(databases.connect(path)) as connection:
             lacks = _lacks(connection)
             if lacks:
-                raise LoreError(f"{path} is no database of OpenCode that lore knows: {lacks}")
+                raise LoreError(f"{corpus.show(path)} is no database of OpenCode that lore knows: {lacks}")
             yield from _document(connection, session, path)
     except databases.ERRORS as error:
-        raise LoreError(f"cannot read {path}: {databases.reason_of(error)}") from None
+        raise LoreError(f"cannot read {corpus.show(path)}: {databases.reason_of(error)}") from None
 
 
 def _lacks(connection: sqlite3.Connection) -> str:
@@ -126,31 +139,47 @@ def _document(connection: sqlite3.Connection, session: str, path: str) -> Iterat
     cursor = connection.execute("select * from session where id = ?", (session,))
     row = cursor.fetchone()
     if row is None:
-        raise LoreError(f"{path} has no session {session!r}", hint="name the database alone: all its sessions are read")
+        hint = "name the database alone: all its sessions are read"
+        raise LoreError(f"{corpus.show(path)} has no session {session!r}", hint=hint)
     info = dict(zip([column[0] for column in cursor.description], row, strict=True))
     yield b'{"info":' + _info(info) + b',"messages":['
+    if connection.execute(_INDEXED).fetchone() is None:
+        connection.execute("create index lore_parts on part (message_id, id)")  # of the copy
     order = "time_created, id" if "time_created" in databases.columns_of(connection, "message") else "id"
     query = f"select id, data from message where session_id = ? order by {order}"  # noqa: S608 - words of this file
     before = b""
     for name, data in connection.execute(query, (session,)):
         parts = connection.execute("select id, data from part where message_id = ? order by id", (name,))
-        inner = b",".join([_named(str(part), text, "type") for part, text in parts])
-        yield before + b'{"info":' + _named(str(name), data, "role") + b',"parts":[' + inner + b"]}"
+        yield from _message(
+            before, _named(str(name), data, "role"), (_named(str(p), text, "type") for p, text in parts)
+        )
         before = b",\n"
     yield b"]}\n"
 
 
+def _message(before: bytes, info: bytes, parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Write a message in pieces, so that one of many parts is never held whole."""
+    piece = bytearray(before + b'{"info":' + info + b',"parts":[')
+    comma = b""
+    for part in parts:
+        piece += comma
+        piece += part
+        comma = b","
+        if len(piece) > _PIECE:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece + b"]}")
+
+
 def _info(row: dict[str, object]) -> bytes:
     """Write a session as an export has it, of the columns that there are."""
-    own: dict[str, object] = {
-        "id": row.get("id"), "slug": row.get("slug") or "", "projectID": row.get("project_id"),
-        "version": row.get("version") or "",
-    }  # fmt: skip
-    own |= {name: row[column] for name, column in _OPTIONAL.items() if row.get(column)}
-    own["time"] = {"created": row.get("time_created")}
-    revert = row.get("revert")
-    if isinstance(revert, str):
-        own["revert"] = _object(revert.encode()) and json.loads(revert)
+    texts = {name: row.get(column) for name, column in _COLUMNS.items()}
+    own: dict[str, object] = {name: text for name, text in texts.items() if isinstance(text, str) and text}
+    own |= {name: own.get(name, "") for name in ("slug", "version")}
+    created, revert = row.get("time_created"), row.get("revert")
+    own["time"] = {"created": created if isinstance(created, int) else None}
+    if isinstance(revert, str) and _object(revert.encode()) is not None:
+        own["revert"] = json.loads(revert)
     return json.dumps(own).encode()
 
 
@@ -205,13 +234,13 @@ def storage_stream(path: str) -> Iterator[bytes]:
     """Yield a session of a storage folder."""
     folder = _messages(path)
     storage = os.path.dirname(os.path.dirname(folder))
-    infos = _files(folder, "role")
-    infos.sort(key=_when)
     yield b'{"info":' + _head(path) + b',"messages":['
     before = b""
-    for name, data in infos:
-        parts = b",".join([part for _, part in _files(os.path.join(storage, "part", name), "type")])
-        yield before + b'{"info":' + data + b',"parts":[' + parts + b"]}"
+    for _, name in sorted((_created(os.path.join(folder, f"{name}.json")), name) for name in _names(folder)):
+        info = _named(name, _read(os.path.join(folder, f"{name}.json")), "role")
+        parts = os.path.join(storage, "part", name)
+        files = (_named(part, _read(os.path.join(parts, f"{part}.json")), "type") for part in _names(parts))
+        yield from _message(before, info, files)
         before = b",\n"
     yield b"]}\n"
 
@@ -225,29 +254,28 @@ def _head(path: str) -> bytes:
     return b"{" + b",".join(members) + b"}"
 
 
-def _when(entry: tuple[str, bytes]) -> tuple[float, str]:
+def _created(path: str) -> float:
+    """Return when a message was made, in ms; 0 where its file does not say so."""
     try:
-        created = json.loads(entry[1])["time"]["created"]
-        return float(created), entry[0]
+        return float(json.loads(_read(path))["time"]["created"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return 0.0, entry[0]
+        return 0.0
 
 
-def _files(folder: str, kind: str) -> list[tuple[str, bytes]]:
-    """Return the objects of a folder by the names of their files, in that order; none where there is no folder."""
+def _names(folder: str) -> list[str]:
+    """Return the names of the objects in a folder, in their order; none where there is no folder."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith("."))
     except (OSError, ValueError):
         return []
-    return [
-        (name.removesuffix(".json"), _named(name.removesuffix(".json"), _read(os.path.join(folder, name)), kind))
-        for name in names
-    ]
+    return [name.removesuffix(".json") for name in names]
 
 
 def _read(path: str) -> bytes:
     """Return the bytes of a file; none of one that is too long or cannot be read."""
     try:
+        if not os.path.isfile(path):  # a pipe might never end
+            return b""
         with open(path, "rb") as file:
             data = file.read(_LARGEST + 1)
     except (OSError, ValueError):
