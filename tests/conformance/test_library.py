@@ -74,7 +74,8 @@ def test_turns_are_compared_though_a_mocked_client_gives_every_answer_one_id(tmp
     for text in ("What is new?", "And now?", "Thanks."):
         session.user(text)
         session.request()
-        session.assistant({"id": "msg_1", "role": "assistant", "content": text, "usage": {"input_tokens": 1}})
+        content = [{"type": "text", "text": text}]
+        session.assistant({"id": "msg_1", "role": "assistant", "content": content, "usage": {"input_tokens": 1}})
     log = tmp_path / "agent.jsonl"
     log.write_bytes(session.log())
     assert main(["check", str(log), "--json"]) == 0

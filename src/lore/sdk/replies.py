@@ -158,7 +158,7 @@ _SHAPES: tuple[tuple[str, Callable[[dict[str, bytes]], bool]], ...] = (
     ("openai-chat", lambda own: "choices" in own or own.get("object", b"").startswith(b'"chat.')
      or (_is_message(own) and own.get("content", b"")[:1] != b"[")),
     ("anthropic", lambda own: _type(own, b'"message"', b'"message_', b'"content_block_', b'"ping"')
-     or _is_message(own)),
+     or _is_message(own) or (own.get("role") == b'"assistant"' and own.get("content", b"")[:1] == b"[")),
 )  # fmt: skip
 
 
