@@ -17,6 +17,7 @@ from lore.formats.litellm import LiteLLM
 from lore.formats.lore_log import AssembledLog, LoreLog
 from lore.formats.openfang import OpenFang
 from lore.formats.pi import Pi
+from lore.formats.plain_chat import Chat
 from lore.formats.qwen_code import QwenCode
 from lore.formats.registry import READERS
 from lore.formats.sidecode import Sidecode
@@ -27,6 +28,7 @@ from lore.testing import everything
 BY_LINES = (
     AssembledLog,
     Bodies,
+    Chat,
     ClaudeCode,
     ClaudeEvents,
     Codex,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from lore.formats.lines import BOM, SPACE, each
 from lore.model.jsonslice import table
 
-GENERIC = frozenset(("bodies", "chat"))  # readers that take what many programs write
+GENERIC = frozenset(("bodies", "chat", "chat-json"))  # readers that take what many programs write
 SQLITE = b"SQLite format 3\x00"
 RECORD = (
     "record what is sent instead: request bodies, a HAR file, a proxy's log, OpenTelemetry spans; "

@@ -7,7 +7,8 @@ events. Each message of the assistant is one request; there are no bills. A lead
 Rules: `source` says whose a message of the user's role is: `context_injection` was put in. Sources are lost where
 openfang repairs a session, so texts that it writes itself are known by how they begin: context refreshes and markers of
 what was removed are injected, ticks are a scheduler's. A mirror stamps all lines with the time at which it was written:
-a time that the line before has, too, says nothing. Source: openfang's session store and messages, 2026-08.
+a time that the line before has, too, says nothing. Lines that show none of this are those of any chat
+(`plain_chat.py`). Source: openfang's session store and messages, 2026-08.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ from lore.model.jsonslice import array, table
 Members = dict[str, bytes]
 
 _ROLES = ("user", "assistant", "system")
-_SIGNS = frozenset(("source", "timestamp", "tool_use", "msg_id"))
-_KEYS = _SIGNS | {"role", "content", "id", "orphan", "name"}
+_SIGNS = frozenset(("source", "tool_use", "msg_id", "orphan"))
+_KEYS = _SIGNS | {"role", "content", "timestamp", "id", "name"}
 _LOOKED_AT = 64  # lines of a beginning in which a sign is sought
 _TICK = re.compile(rb'"(?:\\[nrt]|[ ])*\[(?:AUTONOMOUS|SCHEDULED) TICK\]')
 _PUT_IN = re.compile(
@@ -80,7 +81,7 @@ class OpenFang(TranscriptLines[_Memory]):
             if not own.keys() <= _KEYS or "content" not in own or _text(own, "role") not in _ROLES:
                 return False
             content = own["content"]
-            signs = signs or not _SIGNS.isdisjoint(own) or _source(own, content) != "user" or b'"tool_use"' in content
+            signs = signs or not _SIGNS.isdisjoint(own) or _source(own, content) != "user" or _has_flat_image(content)
         return signs
 
     def _take(self, data: bytes) -> None:
@@ -147,6 +148,13 @@ def _listed(content: bytes) -> list[bytes]:
     if content == b"null":
         return []
     raise ValueError("content is neither text nor blocks")
+
+
+def _has_flat_image(content: bytes) -> bool:
+    """Tell whether content has an image whose data stand in the block itself: elsewhere they have a source."""
+    if content[:1] != b"[" or b'"image"' not in content:
+        return False
+    return any(_text(own, "type") == "image" and "data" in own for own in (table(raw) or {} for raw in array(content)))
 
 
 def _taken_apart(blocks: list[bytes]) -> _Said:

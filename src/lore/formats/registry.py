@@ -25,6 +25,7 @@ from lore.formats.mini_swe_agent import MiniSweAgent
 from lore.formats.opencode import OpenCode
 from lore.formats.openfang import OpenFang
 from lore.formats.pi import Pi
+from lore.formats.plain_chat import Chat, ChatDocument
 from lore.formats.qwen_code import QwenCode
 from lore.formats.sidecode import Sidecode
 from lore.formats.swe_agent import SweAgent
@@ -67,7 +68,10 @@ READERS: dict[str, type[Reader]] = {
     "otel-genai": GenAI,
     "litellm": LiteLLM,
     "bodies": Bodies,
+    "chat": Chat,
+    "chat-json": ChatDocument,
 }
+LAST = frozenset(("chat", "chat-json"))  # of which a file is only where no reader of another package takes it
 BUILT_IN = frozenset(READERS)
 # What lore's own files say in their first record: where that is not there, their readers need not slice it again.
 _OPENINGS = {"sidecode": frozenset(("kind",)), "lore": frozenset(("kind",)), "assembled": frozenset(("turn", "chain"))}
@@ -102,6 +106,8 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "inspect": (b'"eval"',),
     "claude-events": (b"api_request_body", b"api_response_body"),
     "otel-genai": (b'"gen_ai.',),
+    "chat": (b'"role"',),
+    "chat-json": (b'"role"',),
     "litellm": tuple(f'"{key}"'.encode() for key in (*PAYLOAD, *ANSWERED)),
 }
 

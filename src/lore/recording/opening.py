@@ -11,7 +11,7 @@ import msgspec
 from lore.errors import LoreError, Where
 from lore.formats.base import Reader
 from lore.formats.foreign import GENERIC, foreign, looks_like
-from lore.formats.registry import BUILT_IN, READERS, reader_of
+from lore.formats.registry import BUILT_IN, LAST, READERS, reader_of
 from lore.model.events import MAIN
 from lore.model.state import Change
 from lore.model.turn import Memo, Turn
@@ -114,7 +114,10 @@ def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
 
 
 def _reader(head: bytes, format: str | None) -> Reader | None:
-    return reader_named(format)() if format else reader_of(head) or _plugged(head)
+    if format:
+        return reader_named(format)()
+    found = reader_of(head)
+    return found if found is not None and found.name not in LAST else _plugged(head) or found
 
 
 def _plugged(head: bytes) -> Reader | None:

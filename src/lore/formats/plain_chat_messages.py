@@ -1,0 +1,351 @@
+"""One message of a plain chat taken apart: what was said, calls, results, when.
+
+In: `{role, content, …}` in the words of OpenAI Chat (`tool_calls`, `tool_call_id`, the older `function_call`),
+Anthropic Messages (`tool_use`, `tool_result`, `thinking`), the AI SDK (`tool-call`, `tool-result`) or Ollama (calls
+without ids, arguments as an object). Out: blocks and calls in their order, results apart. Rules: text stays as it was
+spelled; a part that none of them has stands as it is.
+
+Sources: the message types of the four SDKs, November 2026.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeVar, cast
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from lore.formats.values import block_in, opens, stamp_of, text_in
+from lore.model import lenient
+from lore.model.canonical import encode
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    Block,
+    Item,
+    RawBlock,
+    Status,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    is_absent,
+)
+from lore.model.jsonslice import array
+from lore.model.turn import seconds_in
+
+T = TypeVar("T")
+_QUOTE = 0x22
+
+SYSTEM = ("system", "developer")
+RESULTS = ("tool", "function")
+ROLES = frozenset((*SYSTEM, *RESULTS, "user", "assistant"))
+TIMES = ("timestamp", "ts", "time", "created_at", "createdAt", "created", "at", "date")
+# All that a message may say with a text, a list or an object: a file that says more is another program's.
+MEMBERS = frozenset((
+    *TIMES, "role", "content", "name", "tool_calls", "tool_call_id", "function_call", "tool_name", "refusal",
+    "reasoning", "reasoning_content", "reasoning_details", "thinking", "annotations", "id", "uuid", "message_id",
+    "type", "model", "usage", "stop_reason", "stop_sequence", "finish_reason", "metadata",
+))  # fmt: skip
+_RFC3339 = re.compile(
+    rb'"20\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?Z"'
+)
+_ANTHROPIC = re.compile(
+    rb'"type"[ \t\r\n]*:[ \t\r\n]*"(?:tool_use|tool_result|(?:redacted_)?thinking)"|"source"[ \t\r\n]*:[ \t\r\n]*\{'
+)
+
+
+class Function(Struct, frozen=True):
+    """What a call names and is given: arguments as a text, or as an object."""
+
+    name: str = ""
+    arguments: Raw = NULL
+
+
+class Call(Struct, frozen=True):
+    """A call of OpenAI's shape."""
+
+    function: Function = Function()
+    id: str | None = None
+
+
+class Message(Struct, frozen=True):
+    """A message."""
+
+    role: str = ""
+    content: Raw = NULL
+    name: str | None = None
+    tool_calls: list[Call] | None = None
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    function_call: Function | None = None
+    refusal: Raw = NULL
+    reasoning: Raw = NULL
+    reasoning_content: Raw = NULL
+    thinking: Raw = NULL
+    model: str | None = None
+    usage: Raw = NULL
+    timestamp: Raw = NULL
+    ts: Raw = NULL
+    time: Raw = NULL
+    created_at: Raw = NULL
+    createdAt: Raw = NULL  # noqa: N815 - the name in the file
+    created: Raw = NULL
+    at: Raw = NULL
+    date: Raw = NULL
+
+
+class Part(Struct, frozen=True):
+    """A part of a message's content, in the words of Anthropic and of the AI SDK."""
+
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    input: Raw = NULL
+    tool_use_id: str = ""
+    content: Raw = NULL
+    is_error: Raw = NULL
+    thinking: Raw = NULL
+    signature: str | None = None
+    call_id: str = field(name="toolCallId", default="")
+    call_name: str = field(name="toolName", default="")
+    args: Raw = NULL
+    output: Raw = NULL
+    result: Raw = NULL
+
+
+class _Typed(Struct, frozen=True):
+    """A result of the AI SDK: what it is, and its value."""
+
+    type: str = ""
+    value: Raw = NULL
+
+
+class Called(Struct, frozen=True):
+    """A call; no id where the file gives none."""
+
+    call_id: str
+    name: str
+    input: Raw
+
+
+class Result(Struct, frozen=True):
+    """What came of a call: a text, or an array of blocks; of which, by id or by name, where the file says it."""
+
+    call_id: str
+    name: str
+    output: Raw
+    status: Status = "completed"
+
+
+Piece: TypeAlias = Block | Called | Result
+
+_MESSAGE = msgspec.json.Decoder(Message)
+_LIST = msgspec.json.Decoder(list[Raw])
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_PART = msgspec.json.Decoder(Part)
+_TYPED = msgspec.json.Decoder(_Typed)
+
+
+def decode(data: bytes) -> Message:
+    """Decode a message; ValueError where it is none."""
+    return _decoded(_MESSAGE, data)
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except ValueError:  # lone surrogates
+        return lenient.convert(bytes(data), decoder.type)
+
+
+def _elements(content: Raw) -> list[Raw]:
+    try:
+        return _LIST.decode(content)
+    except ValueError:  # lone surrogates
+        return [Raw(piece) for piece in array(bytes(content))]
+
+
+def is_message(members: Mapping[str, bytes]) -> bool:
+    """Tell whether an object is a message of a plain chat and nothing else.
+
+    What is unknown may stand beside it where it is a number, true, false or null.
+    """
+    if text_in(members.get("role", b"")) not in ROLES:
+        return False
+    content = members.get("content", b"")[:1]
+    says = content in (b'"', b"[") or (
+        content in (b"n", b"") and not {"tool_calls", "function_call"}.isdisjoint(members)
+    )
+    kind = members.get("type", b"null")
+    known = all(key in MEMBERS or value[:1] not in (b'"', b"[", b"{") for key, value in members.items())
+    return says and known and kind in (b"null", b'"message"')
+
+
+def time_of(message: Message) -> str | None:
+    """Return when a message was written, in RFC 3339; None where no member says a time."""
+    if message.timestamp is not NULL and (found := _time(message.timestamp)) is not None:
+        return found
+    for name in TIMES:
+        raw: Raw = getattr(message, name)
+        if raw is not NULL and (found := _time(raw)) is not None:
+            return found
+    return None
+
+
+def _time(raw: Raw) -> str | None:
+    text = bytes(raw)
+    if _RFC3339.fullmatch(text) is not None:  # as nearly all are
+        return text[1:-1].decode()
+    return None if seconds_in(text) is None else stamp_of(text)
+
+
+def dialect_of(message: Message) -> str:
+    """Return the API that a message shows; empty where it could be of any."""
+    if message.tool_calls or message.function_call is not None or message.role in RESULTS:
+        return "openai-chat"
+    listed = opens(message.content) == "["
+    anthropic = listed and (message.role == "assistant" or _ANTHROPIC.search(bytes(message.content)) is not None)
+    return "anthropic" if anthropic or (message.model or "").startswith("claude") else ""
+
+
+def texts_of(content: Raw) -> list[Raw]:
+    """Return the texts of a system message; ValueError where it holds anything else."""
+    pieces = pieces_of(content)
+    texts = [piece.text for piece in pieces if isinstance(piece, TextBlock)]
+    if len(texts) < len(pieces):
+        raise ValueError("a system message that is not text alone")
+    return texts
+
+
+def pieces_of(content: Raw) -> list[Piece]:
+    """Return what content says, in order; ValueError where it is neither a text nor a list."""
+    view = memoryview(content)
+    if view[0] == _QUOTE:
+        return [TextBlock(content)] if view.nbytes > len('""') else []
+    match opens(content):
+        case "[":
+            return [_piece(raw) for raw in _elements(content)]
+        case "n":
+            return []
+        case _:
+            raise ValueError("content is neither text nor a list")
+
+
+def _piece(raw: Raw) -> Piece:
+    if opens(raw) == '"':
+        return TextBlock(raw)
+    try:
+        part = _decoded(_PART, raw)
+    except ValueError:
+        return block_in(raw)
+    make = _PIECES.get(part.type)
+    return block_in(raw) if make is None else make(part, raw)
+
+
+def _thought(part: Part, raw: Raw) -> Piece:
+    return ThinkingBlock(part.thinking, part.signature) if opens(part.thinking) == '"' else RawBlock(Raw(bytes(raw)))
+
+
+def _typed_result(part: Part, _: Raw) -> Result:
+    """Take a result of the AI SDK: its value alone is what the model is told."""
+    output, status = part.result if is_absent(part.output) else part.output, "completed"
+    try:
+        typed = _decoded(_TYPED, output)
+    except ValueError:
+        typed = _Typed()
+    if typed.type and not is_absent(typed.value):
+        spelled = typed.type.endswith("json")  # sent as the text that it is spelled with
+        output = _text_of(typed.value) if spelled else typed.value
+        status = "failed" if typed.type.startswith("error") else "completed"
+    return Result(part.call_id, part.call_name, output_of(output), status)
+
+
+_PIECES: dict[str, Callable[[Part, Raw], Piece]] = {
+    "thinking": _thought,
+    "tool_use": lambda part, _: Called(part.id, part.name, given_of(part.input)),
+    "tool-call": lambda part, _: Called(
+        part.call_id, part.call_name, given_of(part.args if is_absent(part.input) else part.input)
+    ),
+    "tool_result": lambda part, _: Result(
+        part.tool_use_id, "", output_of(part.content), "failed" if bytes(part.is_error) == b"true" else "completed"
+    ),
+    "tool-result": _typed_result,
+}
+
+
+def output_of(content: Raw) -> Raw:
+    """Return a result as lore keeps it: a text, an array of blocks; any other value as the text that it is spelled."""
+    if content and memoryview(content)[0] == _QUOTE:
+        return content
+    match opens(content):
+        case "[":
+            blocks = [block_in(raw) for raw in _elements(content)]
+            alone = blocks[0] if len(blocks) == 1 else None
+            return alone.text if isinstance(alone, TextBlock) else Raw(msgspec.json.encode(blocks))
+        case "n" | "":
+            return Raw(b'""')
+        case _:
+            return _text_of(content)
+
+
+def _text_of(raw: Raw) -> Raw:
+    return Raw(encode(bytes(raw).decode("utf-8", "backslashreplace")))
+
+
+def given_of(arguments: Raw) -> Raw:
+    """Return what a call is given as a JSON object; a text that is none stands as the text that it is."""
+    kind = opens(arguments)
+    if kind == "{":
+        return arguments
+    if kind in ("n", ""):
+        return Raw(b"{}")
+    given = text_in(arguments).encode("utf-8", "surrogatepass")
+    try:
+        _OBJECT.decode(given)
+    except msgspec.DecodeError:
+        return Raw(b"{}") if not given.strip() and kind == '"' else Raw(b'{"arguments":%b}' % arguments)
+    return Raw(given)
+
+
+def spoken(message: Message, uuid: str) -> list[Item]:
+    """Return a response: thoughts, texts and calls in their places; what stands between calls is one message each."""
+    pieces: list[Piece] = []
+    for thought in (message.reasoning_content, message.reasoning, message.thinking):
+        if thought is not NULL and opens(thought) == '"':
+            pieces.append(ThinkingBlock(thought))
+            break
+    pieces += pieces_of(message.content)
+    if message.refusal is not NULL and opens(message.refusal) == '"':
+        pieces.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % message.refusal), "openai-chat"))
+    if message.function_call is not None:
+        pieces.append(Called("", message.function_call.name, given_of(message.function_call.arguments)))
+    for call in message.tool_calls or ():
+        pieces.append(Called(call.id or "", call.function.name, given_of(call.function.arguments)))
+    items: list[Item] = []
+    blocks: list[Block] = []
+    for piece in pieces:
+        if type(piece) is Called:
+            _close(blocks, items, uuid)
+            name = _name(uuid, items)
+            items.append(ToolCall(name, piece.call_id or name, piece.name, piece.input, response_id=uuid))
+        elif type(piece) is Result:  # of a tool that the provider ran
+            blocks.append(RawBlock(piece.output))
+        else:
+            blocks.append(cast("Block", piece))
+    _close(blocks, items, uuid)
+    return items
+
+
+def _close(blocks: list[Block], items: list[Item], uuid: str) -> None:
+    """Make an item of the blocks that stand together, if there are any."""
+    if blocks:
+        items.append(AssistantMessage(_name(uuid, items), blocks=tuple(blocks), response_id=uuid))
+        blocks.clear()
+
+
+def _name(uuid: str, items: list[Item]) -> str:
+    return f"{uuid}:{len(items)}" if items else uuid

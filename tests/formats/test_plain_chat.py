@@ -1,0 +1,384 @@
+"""Plain chats: messages a line or in one array, in the words of four SDKs; what they are not taken for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lore.cli.main import main
+from lore.fold.step import Folding
+from lore.formats.bodies import Bodies
+from lore.formats.cline import Cline
+from lore.formats.openfang import OpenFang
+from lore.formats.plain_chat import Chat, ChatDocument
+from lore.formats.registry import READERS, recognise
+from lore.model import events as e
+from lore.model.canonical import text_of
+from lore.model.codes import Code, Problem
+from lore.model.items import AssistantMessage, RawBlock, ThinkingBlock, ToolCall, UserMessage
+from lore.model.state import Session
+from lore.recording.opening import kind_of
+from lore.testing import ReaderContract, everything
+from model.making import dumps
+
+Message = dict[str, Any]
+PLAIN: list[Message] = [
+    {"role": "system", "content": "You help."},
+    {"role": "user", "content": "What is here?", "timestamp": "2026-08-01T09:00:00Z"},
+    {
+        "role": "assistant", "content": None, "timestamp": "2026-08-01T09:00:05Z", "model": "gpt-5",
+        "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": '{"path": "."}'}},
+            {"id": "c2", "type": "function", "function": {"name": "cat", "arguments": "README"}},
+        ],
+    },
+    {"role": "tool", "tool_call_id": "c2", "content": "no such file", "timestamp": "2026-08-01T09:00:06Z"},
+    {"role": "tool", "tool_call_id": "c1", "content": "a b", "timestamp": "2026-08-01T09:00:07Z"},
+    {"role": "assistant", "content": "Two files.", "timestamp": "2026-08-01T09:00:09Z"},
+]  # fmt: skip
+ANTHROPIC: list[Message] = [
+    {"role": "user", "content": "What is here?"},
+    {
+        "role": "assistant", "model": "claude-opus-4-5",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "."}}, {"type": "text", "text": "Wait."},
+        ],
+        "usage": {"input_tokens": 9, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 2000,
+                  "output_tokens": 30},
+    },
+    {"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "no"}], "is_error": True},
+        {"type": "text", "text": "And now?"},
+    ]},
+    {"role": "assistant", "content": [{"type": "text", "text": "Nothing."}],
+     "usage": {"input_tokens": 7, "cache_read_input_tokens": 2000, "cache_creation_input_tokens": 60,
+               "output_tokens": 4}},
+]  # fmt: skip
+AI_SDK: list[Message] = [
+    {"role": "user", "content": [{"type": "text", "text": "Weather?"}]},
+    {"role": "assistant", "content": [
+        {"type": "tool-call", "toolCallId": "a", "toolName": "weather", "input": {"city": "Bonn"}},
+    ]},
+    {"role": "tool", "content": [
+        {"type": "tool-result", "toolCallId": "a", "toolName": "weather",
+         "output": {"type": "json", "value": {"t": 3}}},
+    ]},
+    {"role": "assistant", "content": "Three degrees."},
+]  # fmt: skip
+OLLAMA: list[Message] = [
+    {"role": "user", "content": "Weather?"},
+    {"role": "assistant", "content": "", "thinking": "hm", "tool_calls": [
+        {"function": {"name": "weather", "arguments": {"city": "Bonn"}}},
+        {"function": {"name": "time", "arguments": {}}},
+    ]},
+    {"role": "tool", "tool_name": "time", "content": "noon"},
+    {"role": "tool", "content": "3"},
+    {"role": "assistant", "content": "Three."},
+]  # fmt: skip
+CHATS = (PLAIN, ANTHROPIC, AI_SDK, OLLAMA)
+
+
+def lines(*messages: Message) -> bytes:
+    """A chat with a message a line."""
+    return b"".join(dumps(message) + b"\n" for message in messages)
+
+
+def listed(*messages: Message) -> bytes:
+    """A chat that is one array, as people indent it."""
+    return json.dumps(messages, indent=2).encode()
+
+
+class TestLines(ReaderContract):
+    reader = Chat
+    samples = tuple(lines(*chat) for chat in CHATS)
+
+
+class TestArray(ReaderContract):
+    reader = ChatDocument
+    samples = (*(listed(*chat) for chat in CHATS), listed(*PLAIN[:2]), dumps(ANTHROPIC))
+
+
+def values(data: bytes, reader: Any = Chat) -> list[Any]:
+    """What a reader yields, problems among it."""
+    return [found.value for found in everything(reader(), data)]
+
+
+def folded(data: bytes, reader: Any = Chat) -> Session:
+    """The session at the end; the fold must find nothing odd."""
+    folding = Folding(Session(format=reader.name))
+    for value in values(data, reader):
+        if not isinstance(value, Problem):
+            assert folding.apply(value) == ()
+    return folding.state()
+
+
+def items(*messages: Message) -> list[Any]:
+    """The items of a chat."""
+    return [entry.item for entry in folded(lines(*messages)).main().entries]
+
+
+def codes(data: bytes, reader: Any = Chat) -> list[str]:
+    """The codes of the problems."""
+    return [value.code for value in values(data, reader) if isinstance(value, Problem)]
+
+
+@pytest.mark.parametrize("chat", CHATS)
+def test_requests_and_tokens_are_those_that_plain_json_counts(chat):
+    answers = [message for message in chat if message["role"] == "assistant"]
+    bills = [message["usage"] for message in answers if "usage" in message]
+    for data, reader in ((lines(*chat), Chat), (listed(*chat), ChatDocument)):
+        assert recognise(data) is reader
+        main = folded(data, reader).main()
+        assert main.turns == len(answers)
+        assert main.totals.read_tokens == (sum(bill["cache_read_input_tokens"] for bill in bills) if bills else None)
+        assert main.totals.output_tokens == (sum(bill["output_tokens"] for bill in bills) if bills else None)
+        assert not codes(data, reader)
+
+
+@pytest.mark.parametrize("chat", CHATS)
+def test_an_array_holds_what_the_same_lines_hold(chat):
+    in_lines, in_array = folded(lines(*chat)), folded(dumps(chat), ChatDocument)
+    assert [entry.item for entry in in_lines.main().entries] == [entry.item for entry in in_array.main().entries]
+    assert (in_lines.system, in_lines.main().dialect) == (in_array.system, in_array.main().dialect)
+
+
+def test_a_call_is_given_its_own_result_whatever_the_order():
+    _, ls, cat, _ = items(*PLAIN)
+    assert (ls.call_id, bytes(ls.input), text_of(bytes(ls.output))) == ("c1", b'{"path": "."}', "a b")
+    assert (cat.call_id, bytes(cat.input), text_of(bytes(cat.output))) == (
+        "c2",
+        b'{"arguments":"README"}',
+        "no such file",
+    )
+
+
+def test_parts_of_an_answer_keep_their_places():
+    _, said, call, waits, more, done = items(*ANTHROPIC)
+    assert [type(block) for block in said.blocks] == [ThinkingBlock, type(waits.blocks[0])]
+    assert (call.status, text_of(bytes(call.output)), bytes(call.input)) == ("failed", "no", b'{"path":"."}')
+    assert said.response_id == call.response_id == waits.response_id != done.response_id
+    assert (type(more), text_of(bytes(more.blocks[0].text))) == (UserMessage, "And now?")
+
+
+def test_results_without_ids_go_to_the_call_of_their_name_else_to_the_first_that_waits():
+    calls = [item for item in items(*OLLAMA) if isinstance(item, ToolCall)]
+    assert [(call.name, text_of(bytes(call.output))) for call in calls] == [("weather", "3"), ("time", "noon")]
+    assert bytes(calls[0].input) == b'{"city":"Bonn"}'
+
+
+def test_a_value_that_the_ai_sdk_sends_as_json_is_the_text_of_it():
+    call = next(item for item in items(*AI_SDK) if isinstance(item, ToolCall))
+    assert text_of(bytes(call.output)) == '{"t":3}'
+
+
+def test_the_older_function_call_is_a_call_and_a_refusal_is_said():
+    asks = {"role": "assistant", "content": None, "function_call": {"name": "ls", "arguments": "{}"}}
+    result = {"role": "function", "name": "ls", "content": "a"}
+    refusal = {"role": "assistant", "content": None, "refusal": "No.", "tool_calls": None, "annotations": []}
+    _, call, refused = items(PLAIN[1], asks, result, refusal)
+    assert (call.name, text_of(bytes(call.output))) == ("ls", "a")
+    assert refused.blocks == (RawBlock(refused.blocks[0].json, "openai-chat"),)
+    assert json.loads(bytes(refused.blocks[0].json)) == {"type": "refusal", "refusal": "No."}
+    assert recognise(lines(PLAIN[1], asks, result, refusal)) is Chat
+
+
+def test_a_result_of_no_call_stays_as_a_message_and_is_counted():
+    data = lines(PLAIN[1], {"role": "tool", "tool_call_id": "gone", "content": "x"}, PLAIN[-1])
+    assert codes(data) == [Code.UNKNOWN_ID]
+    _, kept, _ = (entry.item for entry in folded(data).main().entries)
+    assert (kept.source, text_of(bytes(kept.blocks[0].text))) == ("context_injection", "x")
+
+
+def test_leading_system_messages_are_the_system_prompt_and_later_ones_stay():
+    developer = {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]}
+    session = folded(lines(PLAIN[0], developer, *PLAIN[1:], {"role": "system", "content": "Now in German."}))
+    assert bytes(session.system) == b'["You help.","Be brief."]'
+    late = session.main().entries[-1].item
+    assert (type(late), late.source) == (UserMessage, "context_injection")
+    assert bytes(folded(lines(PLAIN[0])).system) == b'"You help."'
+
+
+def test_a_time_is_that_of_the_message_unless_all_have_the_same():
+    starts = [value.at for value in values(lines(*PLAIN)) if isinstance(value, e.TurnStarted)]
+    assert starts == ["2026-08-01T09:00:00Z", "2026-08-01T09:00:07Z"]
+    exported = [{**message, "timestamp": "2026-08-02T00:00:00Z"} for message in PLAIN]
+    starts = [value.at for value in values(lines(*exported)) if isinstance(value, e.TurnStarted)]
+    assert starts == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("member", "at"),
+    [
+        ({"ts": 1_785_574_800}, "2026-08-01T09:00:00.000Z"),
+        ({"created_at": 1_785_574_800_000}, "2026-08-01T09:00:00.000Z"),
+        ({"date": "2026-08-01T09:00:00+00:00"}, "2026-08-01T09:00:00+00:00"), ({"time": "yesterday"}, None),
+        ({"at": None}, None),
+    ],
+)  # fmt: skip
+def test_a_time_has_many_names_and_has_to_be_one(member, at):
+    (started,) = (
+        value
+        for value in values(lines({"role": "user", "content": "hi", **member}))
+        if isinstance(value, e.SessionStarted)
+    )
+    assert started.at == at
+
+
+@pytest.mark.parametrize(
+    ("chat", "dialect"),
+    [(PLAIN, "openai-chat"), (ANTHROPIC, "anthropic"), (PLAIN[1:2] + PLAIN[-1:], "openai-chat"),
+     (PLAIN[1:2] + ANTHROPIC[-1:], "anthropic"), (OLLAMA, "openai-chat")],
+)  # fmt: skip
+def test_what_was_said_up_to_the_first_answer_shows_the_api(chat, dialect):
+    assert [
+        value.dialect for value in values(lines(*chat)) if isinstance(value, e.SessionChanged) and value.dialect
+    ] == [dialect]
+
+
+def test_an_array_that_waits_for_an_answer_is_a_request_and_lines_are_not():
+    asked = [*PLAIN, {"role": "user", "content": "Sure?"}]
+    assert folded(listed(*asked), ChatDocument).main().turns == 3
+    assert folded(lines(*asked)).main().turns == 2
+    assert folded(listed(*asked)[:-4], ChatDocument).main().turns == 2  # it may go on
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lines(ANTHROPIC[1]),  # a response that was kept
+        lines({"role": "_system_prompt", "content": "You help."}, PLAIN[1]),
+        lines(PLAIN[1], {"role": "narrator", "content": "x"}),
+        lines({**PLAIN[1], "session_id": "s1"}, PLAIN[-1]), lines({**PLAIN[1], "type": "input"}),
+        lines({**PLAIN[1], "content": {}}),
+        lines({"role": "user"}), lines({"content": "hi"}), listed({"role": "user", "parts": [{"text": "hi"}]}),
+        listed(PLAIN[1], {"type": "function_call", "name": "ls"}),
+        b"[]", b"[1]", b'[{"role":', b'["user"]', b"{}\n", b"",
+    ],
+)  # fmt: skip
+def test_what_is_no_chat_is_not_taken_for_one(other):
+    assert recognise(other) is None
+
+
+@pytest.mark.parametrize(
+    ("other", "reader"),
+    [
+        (lines({**PLAIN[1], "source": "user"}, PLAIN[-1]), OpenFang),
+        (listed({"role": "user", "content": "hi", "ts": 1_785_574_800_000}), Cline),
+        (lines({"model": "gpt-5", "messages": PLAIN}), Bodies),
+        (json.dumps({"model": "gpt-5", "messages": PLAIN}, indent=1).encode(), Bodies),
+    ],
+)  # fmt: skip
+def test_files_of_others_stay_theirs(other, reader):
+    assert recognise(other) is reader
+
+
+def test_numbers_beside_a_message_and_damage_among_them_hinder_nothing():
+    counted = [{**message, "tokens": 7, "pinned": False} for message in PLAIN]
+    assert recognise(lines(*counted)) is Chat
+    assert recognise(lines(*PLAIN[:2]) + b'{"role":"us\n' + lines(*PLAIN[2:])) is Chat
+    assert recognise(b"\xef\xbb\xbf" + listed(*PLAIN)) is ChatDocument
+    assert recognise(b'[{"role":"system","content":"' + b"x" * 1000) is ChatDocument
+
+
+def test_a_reader_of_another_package_is_asked_before(monkeypatch):
+    class Diary(Chat):
+        name = "diary"
+
+    monkeypatch.setitem(READERS, "diary", Diary)
+    assert kind_of(lines(*PLAIN), None) is Diary
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"role": "narrator", "content": "x"}, {"role": 7, "content": "x"}, {"role": "user", "content": 7},
+        {"role": "user", "content": [{"type": "tool_use", "id": "a", "name": "ls", "input": {}}]},
+        {"role": "assistant", "content": "x", "tool_calls": "none"}, {"content": "x"}, {},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_modelled_is_opaque_and_counted_and_hinders_nothing(odd):
+    for data, reader in (
+        (lines(*PLAIN[:2], odd, *PLAIN[2:]), Chat),
+        (listed(*PLAIN[:2], odd, *PLAIN[2:]), ChatDocument),
+    ):
+        assert len(codes(data, reader)) == 1
+        assert sum(isinstance(value, e.OpaqueEvent) for value in values(data, reader)) == 1
+        assert folded(data, reader).main().turns == 2
+
+
+@pytest.mark.parametrize("usage", [7, "x", {}, {"prompt_tokens": "many"}, None])
+def test_a_usage_that_says_nothing_is_no_bill(usage):
+    (end,) = (
+        value for value in values(lines(PLAIN[1], {**PLAIN[-1], "usage": usage})) if isinstance(value, e.TurnCompleted)
+    )
+    assert end.usage is None
+
+
+def test_text_stays_as_it_was_spelled():
+    for message in (PLAIN[1], {"role": "user", "content": [{"type": "text", "text": "What is here?"}]}):
+        data = dumps(message).replace(b"What is here?", rb"\u00e9\/\ud83d") + b"\n"
+        (item,) = (entry.item for entry in folded(data).main().entries)
+        assert rb'"\u00e9\/\ud83d"' in bytes(getattr(item.blocks[0], "text", None) or item.blocks[0].json)
+    answer = dumps(ANTHROPIC[1]).replace(b'"I look."', rb'"\ud83d"')
+    timeline = folded(lines(ANTHROPIC[0]) + answer + b"\n").main().entries
+    assert [type(entry.item) for entry in timeline] == [UserMessage, AssistantMessage, ToolCall, AssistantMessage]
+
+
+def written(folder, name: str, data: bytes) -> str:
+    """A file with these bytes."""
+    path = folder / name
+    path.write_bytes(data)
+    return str(path)
+
+
+def test_check_says_once_that_only_history_is_judged(tmp_path, capsys):
+    for name in ("a.jsonl", "b.jsonl"):
+        written(tmp_path, name, lines(*PLAIN))
+    assert main(["check", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("only history is judged") == 1
+    assert "2 files, 2 chains, 4 turns, 2 pairs compared" in out
+
+
+def test_a_chat_is_assembled_to_the_messages_that_it_holds(tmp_path, capsys):
+    path = written(tmp_path, "chat.json", listed(*PLAIN))
+    assert main(["assemble", path]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "tool", "tool"]
+    assert body["model"] == "gpt-5"
+    assert body["messages"][2]["tool_calls"][0] == PLAIN[2]["tool_calls"][0]
+
+
+def test_two_arrays_are_compared_as_the_prompts_that_they_are(tmp_path, capsys):
+    more = [*PLAIN, {"role": "user", "content": "Sure?"}]
+    first = written(tmp_path, "one.json", listed(*PLAIN[:2]))
+    second = written(tmp_path, "two.json", listed(*more))
+    third = written(tmp_path, "three.json", listed({**PLAIN[0], "content": "You help. It is 9:00."}, *more[1:]))
+    assert main(["diff-prefix", first, second, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["relation"] == "extension"
+    assert main(["diff-prefix", first, third, "--json"]) == 0
+    diff = json.loads(capsys.readouterr().out)
+    assert (diff["relation"], diff["divergence"]["path"]) == ("diverged", "messages[0].content[0].text")
+    assert diff["causes"]
+
+
+def test_a_converted_chat_has_the_same_timeline(tmp_path, capsys):
+    path = written(tmp_path, "chat.jsonl", lines(*ANTHROPIC))
+    assert main(["convert", path, "--to", "lore"]) == 0
+    log = written(tmp_path, "log.jsonl", capsys.readouterr().out.encode())
+    shown = []
+    for name in (path, log):
+        assert main(["fold", name, "--json"]) == 0
+        shown.append(json.loads(capsys.readouterr().out)["timeline"])
+    assert shown[0] == shown[1]
+
+
+def test_an_answer_is_an_item_of_its_own():
+    assert [type(item) for item in items(PLAIN[1], PLAIN[-1], PLAIN[-1])] == [
+        UserMessage,
+        AssistantMessage,
+        AssistantMessage,
+    ]
