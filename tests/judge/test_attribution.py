@@ -391,10 +391,11 @@ def test_a_clock_that_goes_back_rules_nothing_out(after, out):
     assert [said[name] for name in ("expiry", "a parallel start", "an older entry")] == [out, out, out]
 
 
-def test_without_a_bill_before_or_now_nothing_is_explained():
+def test_without_a_bill_nothing_is_explained_and_the_next_one_is_held_against_the_last():
     talk = opened()
     talk.turn(None)
     assert talk.verdict.causes == ()
     talk.use()
     talk.turn(bill(0, 2_500))
-    assert talk.verdict.causes == ()
+    (found,) = talk.verdict.causes
+    assert (found.code, found.evidence.tokens_after) == ("LORE159", 2_502)

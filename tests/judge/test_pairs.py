@@ -426,3 +426,25 @@ def test_a_prompt_that_shrank_though_its_body_grew_is_a_reason_that_is_not_ruled
     totals = [prompt_tokens(side.usage) for side in (found.right, found.left)]
     assert told == ([(False, *totals)] if shown else [])
     assert totals[1] - totals[0] == (1_001 if shown else 1_000)
+
+
+THREE = body("one " * 10_000, assistant("two"), "three", assistant("four"), "five")
+
+
+def rebuilt(*found):
+    return [replace(one, source=replace(one.prompt, fidelity="reconstructed")) for one in found]
+
+
+def test_a_turn_that_was_never_billed_hides_no_fall():
+    """An agent died between request and answer; then the whole prompt was paid again, and nobody said so."""
+    first, lost = rebuilt(*turns(ONE, TWO, usages=(bill(0, 9000), None)))
+    paid, read = rebuilt(*(turn(parsed(THREE), 3, usage=usage, sent=20.0) for usage in (bill(0, 9100), bill(9000, 9))))
+    found = pair(first, lost, paid)
+    assert (codes(found), found.left.number, found.fell) == (["LORE301"], 1, 9000)
+    assert codes(pair(first, lost, read)) == []
+
+
+def test_what_was_edited_behind_a_turn_that_was_never_billed_is_compared_with_that_turn():
+    first, lost = turns(ONE, TWO, usages=(bill(0, 9000), None))
+    found = pair(*rebuilt(first, lost, turn(parsed(EDITED), 3, usage=bill(0, 9100), sent=20.0)))
+    assert (codes(found), found.left.number) == (["LORE100"], 2)

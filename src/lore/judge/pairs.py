@@ -95,6 +95,8 @@ class Pairs:
         left = self._last
         if left is None or not turn.extends(left):
             return None
+        if cached(left.usage) is None and self._own(left, turn) is not None:
+            return None
         short = shortfall(left, turn) if self._billed else None
         fell = fall(left, short)
         moved = self._moved(turn)
@@ -150,23 +152,29 @@ class Pairs:
         return pair
 
     def _own(self, left: Turn, right: Turn) -> Turn | None:
-        """Return the last turn of the right's own model, where another model's stands between and the bill tells.
+        """Return the last billed turn of the right's own model, where another turn stands between and the bill tells.
 
         Each model has a cache of its own. What it left there is what it reads: a fall is one of its own cache. Where
-        it reads that and the chain has grown by more since, the change of model is what the rest was lost by.
+        it reads that and the chain has grown by more since, the change of model is what the rest was lost by. A turn
+        that was never billed, such as one that its client did not outlive, takes nothing out of that cache.
         """
         own = self._of_models.get(_cache_of(right))
-        if own is None or own is left or _cache_of(left) == _cache_of(right) or not right.extends(own):
+        same = _cache_of(left) == _cache_of(right)
+        if own is None or own is left or (same and (cached(left.usage) is not None or not _goes_on(left, right))):
+            return None
+        if not _goes_on(own, right):
             return None
         short = shortfall(own, right)
         beyond = fall(left, shortfall(left, right))
         return own if short is not None and (fall(own, short) or not beyond) else None
 
     def _remember(self, turn: Turn) -> None:
-        """Keep the last turn of each cache that a transcript's chain uses, those of the latest `MODELS`."""
-        if turn.basis is None or not self._billed or cached(turn.usage) is None:
+        """Keep the last billed turn of each cache that a chain of a log uses, of the latest `MODELS`."""
+        if not turn.is_rebuilt or not self._billed or cached(turn.usage) is None:
             return
         kept = self._of_models
+        if turn.basis is None:  # its prompt is held as it was sent
+            kept.clear()
         kept.pop(_cache_of(turn), None)
         kept[_cache_of(turn)] = turn
         if len(kept) > MODELS:
@@ -394,6 +402,11 @@ def _with_hashes(context: PairContext, why: tuple[Cause, ...]) -> tuple[Cause, .
 def _cache_of(turn: Turn) -> tuple[str | None, str]:
     """Return what keeps a transcript's caches apart: the model, and who answered."""
     return turn.model, turn.call.answered_by
+
+
+def _goes_on(left: Turn, right: Turn) -> bool:
+    """Tell whether all of a prompt stands at the beginning of the other."""
+    return right.extends(left) if right.basis is not None else overlap(left.prompt, right.prompt).covered
 
 
 def _of_one_model(turn: Turn) -> Turn:
