@@ -140,6 +140,11 @@ def test_a_policy_has_its_keys_at_the_top_or_in_a_table(tmp_path):
             "--config reads a whole lore.toml",
         ),
         ("gap_secs = 5\n[compaction]\n", "gap_secs stands beside [compaction]", "put it below"),
+        (
+            "[compaction]\n[[context_sources]]\n",
+            "context_sources stands beside",
+            "write [[compaction.context_sources]]",
+        ),
         ("gap_secs = -5\n", "gap_secs is below 0", ""),
         ("gap_secs = 'x'\n", "gap_secs is a text, and has to be a whole number", ""),
         ("when = 'later'\n", "when: invalid enum value 'later'", "one of: 'now', 'cheapest'"),

@@ -107,7 +107,8 @@ def policy(name: str) -> Compaction:
     elif len(table) > 1:
         other = next(key for key in table if key != "compaction")
         whole = other in Settings.__struct_fields__ or isinstance(table[other], dict)
-        hint = "--config reads a whole lore.toml" if whole else "put it below [compaction], or take it out"
+        tables = f"write [[compaction.{other}]]" if isinstance(table[other], list) else "put it below [compaction]"
+        hint = "--config reads a whole lore.toml" if whole else f"{tables}, or take it out"
         raise LoreError(f"{name}: {other} stands beside [compaction]", hint=hint, where=Where(name))
     return _placed(_settings(table, name).compaction or Compaction(), Path(name))
 

@@ -87,7 +87,8 @@ def run(
     _write(made.lines, output, force=force, inputs=(*made.inputs, *rows))
     for row in replay.unused():
         tell(
-            f"note: row {row.seq} of session {row.session!r} is in no request: none has more than {row.place} messages"
+            f"note: row {row.seq} of session {row.session!r} is in no request: none of its conversation, calls "
+            f"beside it (titles, probes) left out, has more than {row.place} messages"
         )
     if save_deltas is not None:
         _write((row.line() for row in replay.rows), save_deltas, force=force, inputs=(*made.inputs, *rows))
