@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from formats import openhands
 from formats.kimi import text
 from formats.kimi_session import counts, lines, plain
 from lore.formats.kimi_cli import CONTEXT, WIRE
@@ -15,8 +16,8 @@ from lore.recording.recent import newest, session_of
 
 def write(folder, made):
     """Write a session's folder."""
-    folder.mkdir(parents=True)
     for name, data in made.files().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     return folder
 
@@ -88,3 +89,48 @@ def test_a_file_that_cannot_be_read_is_a_problem(kimi):
 
 def test_the_newest_recording_may_be_a_folder(kimi):
     assert newest([str(kimi.parent)], None) == str(kimi)
+
+
+@pytest.fixture
+def conversation(tmp_path):
+    """A conversation of OpenHands with a subagent's."""
+    folder = write(tmp_path / "conversations" / "c1", openhands.plain())
+    write(folder / "subagents" / "s1", openhands.plain())
+    (folder / "events" / ".lock").write_bytes(b"")
+    (folder / "events" / "notes.json").write_bytes(b"{}")
+    return folder
+
+
+def test_a_conversation_is_its_state_and_its_events_in_their_order(conversation):
+    (conversation / "events" / "event-100000-00000000-0000.json").write_bytes(b"{}")
+    names = packed.members(str(conversation))
+    assert names[:2] == ["base_state.json", "events/event-00000-00000000-0000.json"]
+    assert (len(names), names[-1][-31:]) == (9, "event-100000-00000000-0000.json")
+
+
+def test_any_file_of_a_conversation_names_it_and_a_folder_of_conversations_has_each_once(conversation, monkeypatch):
+    event = conversation / "events" / "event-00003-00000003-0000.json"
+    assert corpus.parse_name(str(event)).path == str(conversation)
+    assert corpus.parse_name(str(conversation / "base_state.json")).path == str(conversation)
+    monkeypatch.chdir(event.parent)
+    assert corpus.is_same(corpus.parse_name(event.name).path, str(conversation))
+    found = [file.path for file in inputs([str(conversation.parent)])]
+    assert found == [str(conversation), str(conversation / "subagents" / "s1")]
+    assert corpus.companions(str(conversation)) == found[1:]
+    (event.parent.parent / "base_state.json").unlink()
+    assert corpus.parse_name(str(event)).path == str(event)
+
+
+def test_a_conversation_without_events_is_no_recording(tmp_path):
+    folder = write(tmp_path / "c2", openhands.Talk())
+    assert not packed.members(str(folder))
+    assert corpus.parse_name(str(folder / "base_state.json")).path == str(folder / "base_state.json")
+
+
+def test_a_conversation_is_read_and_left_as_it_was(conversation):
+    before = {path: path.read_bytes() for path in conversation.rglob("*.json")}
+    recording = Options().open(str(conversation), subagents=True)
+    turns = list(recording.turns())
+    assert sorted(turn.chain for turn in turns) == ["main", "main", "s1", "s1"]
+    assert not recording.problems.kept
+    assert {path: path.read_bytes() for path in conversation.rglob("*.json")} == before

@@ -62,6 +62,7 @@ ROWS: dict[str, Answers] = {
     "kimi-code": _log("Kimi Code's wire.jsonl", "structural", system_prompt="some", tools="some"),
     "kimi-cli-session": _log("sessions of Kimi CLI, a folder each", "structural", system_prompt="some"),
     "kimi-cli": _log("one file of such a session", bills="some", system_prompt="some", compaction="some"),
+    "openhands": _log("OpenHands' conversations (V1), a folder each", "structural", system_prompt="yes", tools="some"),
     "mini-swe-agent": _log("mini-swe-agent's trajectories", "structural", system_prompt="yes", compaction="no"),
     "swe-agent": _log("SWE-agent's trajectories", "structural", bills="no", system_prompt="some", compaction="no"),
     "cline-task": _log("tasks of Cline, Roo Code and Kilo Code, a folder each"),

@@ -24,6 +24,7 @@ from lore.formats.lore_log import AssembledLog, LoreLog
 from lore.formats.mini_swe_agent import MiniSweAgent
 from lore.formats.opencode import OpenCode
 from lore.formats.openfang import OpenFang
+from lore.formats.openhands import OpenHands
 from lore.formats.pi import Pi
 from lore.formats.plain_chat import Chat, ChatDocument
 from lore.formats.qwen_code import QwenCode
@@ -50,6 +51,7 @@ READERS: dict[str, type[Reader]] = {
     "assembled": AssembledLog,
     "flue": Flue,
     "openfang": OpenFang,
+    "openhands": OpenHands,
     "mini-swe-agent": MiniSweAgent,
     "swe-agent": SweAgent,
     "cline": Cline,
@@ -90,6 +92,7 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "gemini-cli-json": (b'"projectHash"',),
     "opencode": (b'"info"',),
     "openfang": (b'"role"',),
+    "openhands": (OPENING,),
     "mini-swe-agent": (b'"mini_version"', b'"mini-swe-agent'),
     "swe-agent": (b'"trajectory"',),
     "cline": (b'"ts"', b'"system_prompt"', b'"metrics"'),

@@ -303,6 +303,7 @@ def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Ite
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if set(folders) >= _STORAGE:  # OpenCode's: messages and parts are read with their session
             folders[:] = ["session"]
+        folders[:] = [name for name in folders if not session_folders.is_part(name, names)]
         for name in sorted(names):
             file = os.path.join(path, name)
             if not name.startswith(".") and not is_special(file):

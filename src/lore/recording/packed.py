@@ -38,8 +38,10 @@ from msgspec import Struct
 from lore.formats import cline_task
 from lore.formats.folders import LARGEST, Header
 from lore.formats.http import links, session_in
+from lore.formats.kimi_cli import KimiCliSession
 from lore.formats.lines import LONGEST
 from lore.formats.litellm import is_completion
+from lore.formats.openhands import OpenHands
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, table
 from lore.model.turn import seconds_in
@@ -51,6 +53,7 @@ REQUEST, RESPONSE = ".request.json", ".response.json"
 SHORTEST = 0.2  # seconds: no model answers sooner
 LARGEST_DIRECTORY = 4 * 1024 * 1024  # bytes: some 50,000 samples; the directory is held while the archive is read
 RATIO = 200  # text of repeated prompts shrinks to a hundredth, what was made to burst to a thousandth
+_WHOLE = (cline_task.ClineTask.name, OpenHands.name)  # formats whose files are read as a whole, however long
 _TAIL = 66_000  # where an archive's end record lies: 22 bytes, and a comment of at most 65,535
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
 _SAMPLE = re.compile(r"samples/[^/]*\.json", re.DOTALL)
@@ -131,12 +134,11 @@ def size_of(folder: str) -> int:
 
 def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
     """Yield the pack of a folder; `names` are its members."""
-    if kind := session_folders.kind_of(names):
-        for name in names:
-            yield from _in_pieces(folder, Header(kind, name, place=True))
-        return
     for header in ordered(folder, names):
-        limit = LARGEST if header.lore_pack == cline_task.ClineTask.name else LONGEST
+        if header.lore_pack == KimiCliSession.name:
+            yield from _in_pieces(folder, header)
+            continue
+        limit = LARGEST if header.lore_pack in _WHOLE else LONGEST
         shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
         try:
             with open(os.path.join(folder, header.name), "rb", buffering=0) as file:
@@ -168,6 +170,8 @@ def ordered(folder: str, names: list[str]) -> list[Header]:
     """
     if is_task(names):
         return [Header(cline_task.ClineTask.name, name, place=True) for name in names]
+    if kind := session_folders.kind_of(names):
+        return [Header(kind, name, place=True) for name in names]
     times = {name: _modified(os.path.join(folder, name)) for name in names}
     requests = [_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
     if not requests:

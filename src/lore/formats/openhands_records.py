@@ -1,0 +1,266 @@
+"""Files of OpenHands' conversations (V1), decoded as far as a timeline needs them.
+
+In: `base_state.json`, or one event. Out: a record; blocks, tools and results as lore has them. Rules: a file is decoded
+once; content stays raw; a wrong type of a field that is read raises ValueError.
+
+Source: `event/`, `llm/message.py`, `llm/utils/metrics.py` of the OpenHands software-agent-sdk, the terminal's
+`definition.py` (November 2026).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.formats.values import opens, text_in
+from lore.model import lenient
+from lore.model.canonical import encode
+from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, is_absent
+from lore.model.jsonslice import table
+
+T = TypeVar("T", bound=Struct)
+_DATA = re.compile(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
+_EMPTY = Raw(b'""')
+_ERROR = "[An error occurred during execution.]\n"
+
+
+class Text(Struct, frozen=True, gc=False):
+    """A part that is text."""
+
+    text: Raw = NULL
+
+
+class Part(Struct, frozen=True, gc=False):
+    """A part of a message: a text, or pictures by their addresses."""
+
+    type: str = ""
+    text: Raw = NULL
+    image_urls: tuple[Raw, ...] = ()
+
+
+class Thought(Struct, frozen=True, gc=False):
+    """A block of Anthropic's thinking."""
+
+    type: str = ""
+    thinking: Raw = NULL
+    signature: str | None = None
+
+
+class Reasoning(Struct, frozen=True, gc=False):
+    """An item of reasoning of the Responses API."""
+
+    id: str | None = None
+    summary: tuple[str, ...] = ()
+    encrypted_content: str | None = None
+
+
+class Message(Struct, frozen=True, gc=False):
+    """A message as it was sent or answered."""
+
+    role: str = ""
+    content: Raw = NULL
+    reasoning_content: Raw = NULL
+    thinking_blocks: tuple[Raw, ...] = ()
+    responses_reasoning_item: Reasoning | None = None
+
+
+class Call(Struct, frozen=True, gc=False):
+    """A call as the model made it; arguments are JSON in a string."""
+
+    id: str = ""
+    name: str = ""
+    arguments: Raw = NULL
+    origin: str = ""
+
+
+class Metadata(Struct, frozen=True, gc=False):
+    """What a terminal says of a command besides its output."""
+
+    exit_code: int = -1
+    working_dir: str | None = None
+    py_interpreter_path: str | None = None
+    prefix: str = ""
+    suffix: str = ""
+
+
+class Observation(Struct, frozen=True, gc=False):
+    """What came of a call."""
+
+    content: Raw = NULL
+    is_error: bool = False
+    metadata: Raw = NULL
+    kind: str = ""
+
+
+class Event(Struct, frozen=True, gc=False):
+    """One event: which fields there are depends on its kind."""
+
+    kind: str
+    id: str
+    timestamp: str | None = None
+    source: str = ""
+    system_prompt: Text | None = None
+    dynamic_context: Text | None = None
+    tools: tuple[Raw, ...] | None = None
+    llm_message: Message | None = None
+    llm_response_id: str | None = None
+    extended_content: Raw = NULL
+    thought: Raw = NULL
+    reasoning_content: Raw = NULL
+    thinking_blocks: tuple[Raw, ...] = ()
+    responses_reasoning_item: Reasoning | None = None
+    tool_call: Call | None = None
+    tool_call_id: str = ""
+    observation: Observation | None = None
+    rejection_reason: str = "User rejected the action"
+    error: Raw = NULL
+    forgotten_event_ids: tuple[str, ...] = ()
+    summary: Raw = NULL
+    summary_offset: int | None = None
+    reason: str | None = None
+    code: str = ""
+
+
+class Usage(Struct, frozen=True, gc=False):
+    """A bill of one response, in OpenAI's words: the prompt counts what was cached."""
+
+    model: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    response_id: str = ""
+
+
+class Latency(Struct, frozen=True, gc=False):
+    """How long a response took, in seconds."""
+
+    latency: float = 0.0
+    response_id: str = ""
+
+
+class Metrics(Struct, frozen=True, gc=False):
+    """What the requests of one use of a model were billed."""
+
+    token_usages: tuple[Usage, ...] = ()
+    response_latencies: tuple[Latency, ...] = ()
+
+
+class Stats(Struct, frozen=True, gc=False):
+    """Bills by what the model was used for."""
+
+    usage_to_metrics: dict[str, Raw] = {}
+
+
+class Model(Struct, frozen=True, gc=False):
+    """The model that is asked."""
+
+    model: str | None = None
+
+
+class Agent(Struct, frozen=True, gc=False):
+    """The agent of a conversation."""
+
+    llm: Model | None = None
+    kind: str = ""
+
+
+class State(Struct, frozen=True, gc=False):
+    """`base_state.json`."""
+
+    id: str = ""
+    agent: Agent | None = None
+    stats: Stats | None = None
+
+
+def decode(data: bytes | Raw, kind: type[T]) -> T:
+    """Decode a file or a part of one; ValueError where it is none."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError:
+        raise
+    except ValueError:  # lone surrogates
+        return lenient.convert(bytes(data), kind)
+
+
+def blocks_of(content: Raw) -> Iterator[Block]:
+    """Yield what a message says, empty texts left out: a text, or a list of parts; ValueError where it is neither."""
+    if opens(content) == '"':
+        if content != _EMPTY:
+            yield TextBlock(content)
+        return
+    if is_absent(content):
+        return
+    for raw in msgspec.json.decode(content, type=list[Raw]):
+        part = decode(raw, Part)
+        if part.type == "text" and opens(part.text) == '"':
+            if part.text != _EMPTY:
+                yield TextBlock(part.text)
+        elif part.type == "image":
+            yield from map(_picture, part.image_urls)
+        else:
+            yield RawBlock(Raw(bytes(raw)))
+
+
+def _picture(url: Raw) -> Block:
+    match = _DATA.match(bytes(url))
+    if match is not None:
+        return ImageBlock(match[1].decode(), Raw(b'"' + bytes(url)[match.end() :]))
+    return RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % bytes(url)), "openai-chat")
+
+
+def thoughts_of(thinking: tuple[Raw, ...], text: Raw, item: Reasoning | None) -> Iterator[Block]:
+    """Yield what a model thought: Anthropic's blocks, else a text; and an item of the Responses API."""
+    for raw in thinking:
+        block = decode(raw, Thought)
+        if block.type == "thinking" and opens(block.thinking) == '"':
+            yield ThinkingBlock(block.thinking, block.signature)
+        else:
+            yield RawBlock(Raw(bytes(raw)), "anthropic")
+    if not thinking and opens(text) == '"' and text != _EMPTY:
+        yield ThinkingBlock(text)
+    if item is not None:
+        summary = [{"type": "summary_text", "text": piece} for piece in item.summary]
+        own = {"type": "reasoning", "id": item.id, "summary": summary, "encrypted_content": item.encrypted_content}
+        made = encode({name: value for name, value in own.items() if value is not None})
+        yield RawBlock(Raw(made), "openai-responses")
+
+
+def output_of(observation: Observation, extended: Raw) -> Raw:
+    """Return a result as the model is told it: a terminal's has what the terminal says of the command around it."""
+    blocks: list[Block] = list(blocks_of(observation.content))
+    if opens(observation.metadata) == "{":
+        own = decode(observation.metadata, Metadata)
+        said = "".join([text_in(block.text) for block in blocks if isinstance(block, TextBlock)])
+        lines = (
+            f"{own.prefix}{said}{own.suffix}",
+            f"[Current working directory: {own.working_dir}]" if own.working_dir else "",
+            f"[Python interpreter: {own.py_interpreter_path}]" if own.py_interpreter_path else "",
+            f"[Command finished with exit code {own.exit_code}]" if own.exit_code != -1 else "",
+        )
+        blocks = [TextBlock(Raw(encode("\n".join([line for at, line in enumerate(lines) if line or not at]))))]
+    if observation.is_error:
+        blocks.insert(0, TextBlock(Raw(encode(_ERROR))))
+    blocks += blocks_of(extended)
+    if len(blocks) == 1 and isinstance(blocks[0], TextBlock):
+        return blocks[0].text
+    return Raw(msgspec.json.encode(blocks)) if blocks else _EMPTY
+
+
+def tool_of(raw: Raw) -> Raw:
+    """Return a tool as a function: its name and description, and its schema where that is noted, as MCP's is."""
+    own = table(bytes(raw)) or {}
+    foreign = table(own.get("mcp_tool", b"null")) or {}
+    name = foreign.get("name") or own.get("name") or own.get("title") or own.get("kind", b'""')
+    members = [b'"name":' + name]
+    for key, value in (
+        ("description", own.get("description") or foreign.get("description")),
+        ("parameters", foreign.get("inputSchema")),
+    ):
+        if value is not None and value != b"null":
+            members.append(encode(key) + b":" + value)
+    return Raw(b'{"type":"function","function":{%b}}' % b",".join(members))
