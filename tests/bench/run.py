@@ -3,8 +3,8 @@
     python tests/bench/run.py [--quick] [--only NAME]…
 
 Names: growth, naive, files, start, parse, rollouts, documents, process, resume, deltas, memory, assemble, captures,
-pair, reads, drops, truth, simulate, compact, learn, save, requests, written, import, load. Exit code 1 where a bar is
-missed. `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
+pair, reads, drops, truth, agents, simulate, compact, learn, save, requests, written, import, load. Exit code 1 where a
+bar is missed. `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import (
+    agents,
     assembling,
     captures,
     clock,
@@ -300,6 +301,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "reads": true("reads"),
     "drops": true("drops"),
     "truth": true("truth"),
+    "agents": lambda _, __: [Row(*fields) for fields in agents.reads()],
     "simulate": predicting,
     "compact": compacted,
     "learn": learnt,

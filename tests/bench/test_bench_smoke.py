@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from bench import files, generate, levels, naive, recordings, resuming, run, verdicts
+from bench import agents, files, generate, levels, naive, recordings, resuming, run, verdicts
 from faults.sessions import Session
+from formats.opencode import Export
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.events import TurnStarted
@@ -89,6 +90,19 @@ def test_a_copy_spells_one_id_one_way():
     one = json.loads(recordings.renamed(b'["msg_01ABCdefGHI","x","msg_01ABCdefGHI"]', 3))
     assert one[0] == one[2] != "msg_01ABCdefGHI"
     assert one[1] == "x"
+
+
+def test_reads_of_agents_are_held_against_the_rule_that_needs_no_model(monkeypatch, tmp_path):
+    made = Export()
+    for read in (0, 9_984, 9_984, 0):
+        made.user("go on").answer("x", bill=(10_000 - read, read, 5))
+    (tmp_path / "opencode").mkdir()
+    (tmp_path / "opencode" / "a.json").write_bytes(made.data())
+    monkeypatch.setattr(agents, "CORPUS", tmp_path)
+    rows = {row[0]: row[1:] for row in agents.reads()}
+    name = "reads of OpenCode within 2 %, against 'the previous input'"
+    assert rows.pop(name) == ("70%, and more than the rule", "66.7% against 66.7%; n 3", False)
+    assert {row[1:] for row in rows.values()} == {("n 0", None)}
 
 
 TOLD = (("system_changed", 0), ("", 28_000), ("messages_changed", 20_000))  # verdicts and reads of the fourth request

@@ -1,0 +1,64 @@
+"""How true predicted reads are on the logs of other agents than Claude Code, against the rule that needs no model.
+
+That rule says that a request reads all of the input of the one before it in its chain. A prediction is made before its
+bill is read. Figures come as (measure, bar, measured, met), the fields of a row; without real recordings (LORE_CORPUS)
+they say so. The corpus holds few files of most agents: each row says how many requests it rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from bench.recordings import ABSENT, CORPUS, Fields
+from cli.running import lore
+
+SHARE = 0.02
+
+
+class Read(NamedTuple):
+    """A request's read: as billed, as predicted, and what the request before it was asked with."""
+
+    billed: int
+    predicted: int
+    before: int
+
+
+ROWS: tuple[tuple[str, str, float | None, Callable[[dict[str, Any]], bool]], ...] = (
+    ("Codex CLI", "codex/*.jsonl", 0.86, lambda turn: True),
+    ("pi, Anthropic's cache", "pi/*.jsonl", 0.96, lambda turn: turn["cache"] == "anthropic"),
+    ("pi, other caches", "pi/*.jsonl", None, lambda turn: turn["cache"] != "anthropic"),
+    ("OpenCode", "opencode/*.json", 0.70, lambda turn: True),
+    ("mini-swe-agent (DeepSeek)", "mini-swe-agent/*.json", 0.97, lambda turn: True),
+    ("Copilot CLI", "copilot/*.jsonl", None, lambda turn: True),
+    ("Gemini CLI (implicit cache)", "gemini/*.json", None, lambda turn: True),
+    ("Roo Code", "cline-roo/*ui_messages.json", None, lambda turn: True),
+)
+
+
+def reads() -> Iterator[Fields]:
+    """Predicted reads within 2 %, agent by agent, and those of the rule."""
+    for agent, pattern, least, among in ROWS:
+        measure = f"reads of {agent} within 2 %, against 'the previous input'"
+        bar = "more than the rule" if least is None else f"{least:.0%}, and more than the rule"
+        found = [read for path in sorted(CORPUS.glob(pattern)) for read in _reads(str(path), among)]
+        if not found:
+            yield measure, bar, ABSENT if not CORPUS.is_dir() else "n 0", None
+            continue
+        close = sum(abs(read.predicted - read.billed) <= SHARE * read.billed for read in found)
+        rule = sum(abs(read.before - read.billed) <= SHARE * read.billed for read in found)
+        said = f"{close / len(found):.1%} against {rule / len(found):.1%}; n {len(found):,}"
+        yield measure, bar, said, close > rule and close >= (least or 0) * len(found)
+
+
+def _reads(path: str, among: Callable[[dict[str, Any]], bool]) -> Iterator[Read]:
+    """Yield the requests that go on from a billed one; where nothing is predicted it is what the rule says."""
+    before: dict[str, int] = {}
+    for turn in lore("simulate", "--json", path).json["turns"]:
+        bill = turn["billed"]
+        if bill is None or bill["read_tokens"] is None:
+            continue
+        last, read = before.get(turn["chain"]), turn["predicted"]["read_tokens"]
+        before[turn["chain"]] = sum(bill[name] or 0 for name in ("read_tokens", "write_tokens", "uncached_tokens"))
+        if last is not None and among(turn):
+            yield Read(bill["read_tokens"], last if read is None else read, last)
