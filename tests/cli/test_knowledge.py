@@ -280,7 +280,7 @@ def test_a_damaged_log_is_listed_with_its_problems():
 
 
 # A line of the help ended in "print...".
-@pytest.mark.parametrize("words", [[], ["knowledge"], ["memory"]])
+@pytest.mark.parametrize("words", [[], ["knowledge"], ["memory"], ["store"]])
 def test_no_line_of_the_help_is_cut(words):
     ran = lore(*words, "--help")
     assert (ran.code, "..." in ran.out.partition("Commands:")[2]) == (0, False)

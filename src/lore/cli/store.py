@@ -155,9 +155,9 @@ def export(
 @app.command("append")
 @quiet_pipe
 def append(session_id: SessionId, store: Url) -> int:
-    """Append events from standard input, one JSON object a line, each saved by itself.
+    """Append events from standard input, a line each.
 
-    Each is answered by one line, {"session_id": …, "id": N}, when it is durable: N is the event's number. The first
+    Each, a JSON object, is answered by one line, {"session_id": …, "id": N}, when it is durable: N is the event's number. The first
     session_started begins the session. A line may carry the number that it expects, as `id` (an integer), a
     `knowledge` event as `number`, since its `id` is its entry's name: where that event is stored already it is
     acknowledged again, so that a writer that was killed sends again what was not answered; where another event is
@@ -196,7 +196,7 @@ def list_(
     as_json: AsJson = False,
     color: Colour = None,
 ) -> int:
-    """List the stored sessions by their ids: how long each is, whose, and when it was last used.
+    """List the sessions: size, whose, when last used.
 
     The last use is the last time that an event carries, where none does that of the last save.
     """
@@ -214,7 +214,7 @@ def list_(
 @app.command("show")
 @quiet_pipe
 def show(session_id: SessionId, store: Url, as_json: AsJson = False, color: Colour = None) -> int:
-    """Show what is stored of a session: its head, project, forks, deltas."""
+    """Show a session: its head, project, forks, deltas."""
     from lore.report.stored import write_shown
     from lore.run.store_sessions import shown
 
@@ -232,7 +232,7 @@ def delete(
     as_json: AsJson = False,
     color: Colour = None,
 ) -> int:
-    """Delete sessions, with their prompt deltas, and the sessions forked from them.
+    """Delete sessions, with deltas and what was forked.
 
     It is done at once; --dry-run says beforehand which sessions would go.
     """
@@ -313,7 +313,7 @@ def verify(
     as_json: AsJson = False,
     color: Colour = None,
 ) -> int:
-    """Derive every digest anew: what is damaged, where, and what can be recovered.
+    """Derive digests anew: what is damaged, and where.
 
     Exit 1 where damage is found. Nothing is changed.
     """
