@@ -157,12 +157,12 @@ def export(
 def append(session_id: SessionId, store: Url) -> int:
     """Append events from standard input, a line each.
 
-    Each, a JSON object, is answered by one line, {"session_id": …, "id": N}, when it is durable: N is the event's number. The first
-    session_started begins the session. A line may carry the number that it expects, as `id` (an integer), a
-    `knowledge` event as `number`, since its `id` is its entry's name: where that event is stored already it is
-    acknowledged again, so that a writer that was killed sends again what was not answered; where another event is
-    stored under it, that is a conflict (exit 2), as is a number further on than the next. The number is not stored.
-    A line without a number goes to the end.
+    Each, a JSON object, is answered by one line, {"session_id": …, "id": N}, when it is durable: N is the event's
+    number. The first session_started begins the session. A line may carry the number that it expects, as `id` (an
+    integer), a `knowledge` event as `number`, since its `id` is its entry's name: where that event is stored
+    already it is acknowledged again, so that a writer that was killed sends again what was not answered; where
+    another event is stored under it, that is a conflict (exit 2), as is a number further on than the next. The
+    number is not stored. A line without a number goes to the end.
     """
     from lore.recording import corpus
     from lore.report.json_report import render
