@@ -254,12 +254,21 @@ def failing(url, call=lambda store: store.list()):
     "s3://", "s3:///prefix", "s3:bucket", "s3://key:secret@bucket/x", "s3://b/x?endpoint=http://a:secret@h",
     "s3://b/x?secret_access_key=secret", "s3://b/x?endpoint=ftp://h", "s3://b/../x", "s3://b/x//y",
     "s3://b/" + "x" * 500,    "s3://b/x?secret", "s3://b:secret/x", "s3://b/x#secret", "s3://b/\x1b[2J", "s3://[b/x",
+    # what the client cannot put into a request: it panicked, and the trace of its stack reached the user
+    "s3://b c/x", "s3://b/x?endpoint=http://h:1x", "s3://b/x?endpoint=http://h/a b", "s3://b/x?endpoint=http://h:99999",
+    "s3://b/x?region=a%0Ab",
 ])  # fmt: skip
 def test_a_url_that_names_no_place_is_refused_and_not_quoted(url):
     with pytest.raises(StoreError) as refused:
         Objects.open(url, silent)
     assert "endpoint=" in refused.value.hint
     assert "secret" not in str(refused.value).replace("secret_access_key", "")
+
+
+def test_a_credential_that_no_request_can_hold_is_refused_by_its_name(objects, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret\n")
+    refused = failing(objects.url("bucket/x"))
+    assert refused.message == "AWS_SECRET_ACCESS_KEY has a character that no request can hold"
 
 
 def test_a_url_is_shown_with_what_names_the_place():

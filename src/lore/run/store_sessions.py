@@ -81,7 +81,7 @@ def shown(store: Store, session_id: str) -> StoreShown:
     summaries = {summary.session_id: summary for summary in store.list()}
     if session_id not in summaries:
         store.load(session_id)  # damaged, so that it is in no list: this says so
-        raise UnknownSessionError(session_id)
+        raise UnknownSessionError(session_id, store.url)
     checkpoint = store.checkpoint(session_id)
     family = with_forks(session_id, {name: summary.parent_session_id for name, summary in summaries.items()})
     return StoreShown(
@@ -119,7 +119,7 @@ def moved(store: Store, session_ids: Sequence[str], project_id: str) -> StoreWri
     session_ids = list(dict.fromkeys(session_ids))
     for session_id in session_ids:
         if noted(store, session_id) is None:
-            raise UnknownSessionError(session_id)
+            raise UnknownSessionError(session_id, store.url)
     for session_id in session_ids:
         store.move(session_id, project_id)
     return StoreWritten(store=store.url, op="move", session_ids=session_ids, project_id=project_id)
@@ -141,7 +141,7 @@ def deleted(store: Store, session_ids: Sequence[str], *, dry_run: bool = False) 
     parents = {summary.session_id: summary.parent_session_id for summary in store.list()}
     for session_id in session_ids:
         if session_id not in parents and not _is_damaged(store, session_id):
-            raise UnknownSessionError(session_id)
+            raise UnknownSessionError(session_id, store.url)
     gone: dict[str, None] = {}
     for session_id in session_ids:
         if session_id not in gone:  # it may have gone with another, whose fork it was

@@ -15,6 +15,7 @@ go on with the client, whose threads stay with its parent, and is told so.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -39,6 +40,9 @@ HINT = "pip install 'lore-cache[remote]'"
 _NO_TAG = '"00000000000000000000000000000000"'
 SHAPE = "s3://BUCKET/PREFIX?endpoint=https://HOST&region=NAME, credentials in the environment (AWS_ACCESS_KEY_ID, …)"
 _OPTIONS = ("endpoint", "region")
+# What the client can put into a request; at anything else it panics.
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
+_NAME, _PATH = re.compile(r"[A-Za-z0-9._-]+"), re.compile(r"[A-Za-z0-9._~%/-]*")
 _LONGEST_PREFIX = 400  # bytes: a key is of at most 1,024, and ours add up to 600
 READS = 3  # times that something is read whose answer breaks off
 AT_ONCE = 16  # requests at the same time where many objects are read
@@ -109,6 +113,7 @@ def parsed(url: str) -> Address:
         endpoint = options.get("endpoint")
         place = urlsplit(endpoint) if endpoint else None
         is_odd = "@" in parts.netloc or ":" in parts.netloc or (place is not None and "@" in place.netloc)
+        is_host = place is None or (_HOST.fullmatch(place.netloc) and _PATH.fullmatch(place.path) and place.port != 0)
     except ValueError:
         raise StoreError("the URL of the store of objects cannot be read", hint=SHAPE) from None
     if is_odd:
@@ -120,10 +125,13 @@ def parsed(url: str) -> Address:
     prefix = parts.path.strip("/")
     segments = prefix.split("/") if prefix else []
     is_plain = prefix.isprintable() and not any(part in ("", ".", "..") for part in segments)
-    if not parts.netloc or parts.fragment or not is_plain or len(prefix.encode()) > _LONGEST_PREFIX:
+    if not _NAME.fullmatch(parts.netloc) or parts.fragment or not is_plain or len(prefix.encode()) > _LONGEST_PREFIX:
         raise StoreError("the URL of the store of objects names no bucket, or no prefix that can be kept", hint=SHAPE)
-    if place is not None and (place.scheme not in ("http", "https") or not place.netloc):
+    is_http = place is None or (place.scheme in ("http", "https") and not place.query and not place.fragment)
+    if not is_http or not is_host:
         raise StoreError("the endpoint of a store of objects is an http or https URL", hint=SHAPE)
+    if not _NAME.fullmatch(options.get("region") or "auto"):
+        raise StoreError("the region of a store of objects is a name", hint=SHAPE)
     query = urlencode({name: options[name] for name in _OPTIONS if options.get(name)}, safe=":/")
     shown = f"s3://{parts.netloc}/{prefix}".rstrip("/") + (f"?{query}" if query else "")
     return Address(parts.netloc, prefix, endpoint or None, options.get("region") or None, printable(shown))
@@ -143,6 +151,9 @@ def connected(url: str) -> Client:
         from obstore.store import S3Store
     except ImportError as error:
         raise StoreError(f"the client for objects cannot be used: {error}", hint=HINT) from None
+    for name in _SECRET:
+        if not os.environ.get(name, "").isprintable():
+            raise StoreError(f"{name} has a character that no request can hold", hint="a line feed at its end, mostly")
     config: S3Config = {"conditional_put": "etag"}
     if place.endpoint is not None:
         config["endpoint"] = place.endpoint
@@ -271,6 +282,11 @@ class Client:
             raise _MissingError(key) from None
         except (errors.BaseError, OSError, ValueError, RuntimeError) as error:  # NotImplementedError is one, too
             raise self._failed(error, writes=writes) from None
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # the client's own: of what it cannot put into a request
+                raise
+            hint = "see the variables AWS_…: one has characters that no request can hold"
+            raise StoreError(f"{self.url}: no request could be made: {_plain(error)}", hint=hint) from None
 
     def _failed(self, error: Exception, *, writes: bool) -> StoreError:
         text = _plain(error)
@@ -339,7 +355,7 @@ def _is_refused(write: Callable[[], object]) -> bool:
     return False
 
 
-def _plain(error: Exception) -> str:
+def _plain(error: BaseException) -> str:
     """Return what a client says on one line: no credential, and not what is behind it for its programmers."""
     text = " ".join(str(error).partition("Debug source:")[0].split())
     for name in _SECRET:
