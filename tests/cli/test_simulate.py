@@ -12,6 +12,7 @@ import pytest
 
 from cli.running import lore, put, session
 from formats.claude import answered, asked, joined, text
+from formats.codex import Rollout
 
 CACHE_CONTROL = {"type": "ephemeral"}
 LONG = "word " * 4000  # far above every minimum
@@ -316,8 +317,23 @@ def test_a_bill_that_contradicts_its_body_is_said_and_not_learned_from():
         (body("one", "1", "two", "2", "three"), usage(5000, 200), 120),
     )
     ran = lore("simulate", path, "--json").json
-    assert [one["code"] for one in ran["problems"]] == ["LORE303"]
+    causes = [cause["code"] for turn in ran["turns"] for cause in turn["causes"]]
+    assert causes == [finding["code"] for finding in lore("check", path, "--json").json["findings"]]
+    assert causes[0] == "LORE303"
+    assert any(note.startswith("not learned from: the bills of 1 turn (turn 2: 961,838 ") for note in ran["notes"])
+    assert ran["problems"] == []
     assert ran["turns"][2]["predicted"]["read_tokens"] < 6000
+
+
+def test_a_bill_that_contradicts_itself_is_the_same_problem_in_check_and_simulate():
+    put("log.jsonl", *Rollout().meta().context().user("hello").message("assistant", "yes").count(100, 200).lines)
+    simulated, checked = (lore(command, "log.jsonl", "--json").json for command in ("simulate", "check"))
+    assert [problem["code"] for problem in simulated["problems"]] == ["LORE303"]
+    assert (
+        "turn 1 of main: a bill that cannot be: 200 cached tokens are more than" in simulated["problems"][0]["message"]
+    )
+    assert checked["problems"] == simulated["problems"]
+    assert [finding["code"] for finding in checked["findings"]] == ["LORE303"]
 
 
 def test_another_cache_can_be_asked_for_and_several():

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from lore.model.events import Billed, Counts
+from lore.model.events import Billed, Counts, OddBill
 from lore.model.evidence import BillUnlikeBody, LifetimeLost
 from lore.model.providers import provider_of
 from lore.model.turn import Prompt, Segment, Turn
@@ -67,6 +67,14 @@ def unbelievable(usage: Billed) -> str:
     if usage.write_tokens is not None and parts and parts != usage.write_tokens:
         return f"{parts:,} tokens written by lifetime, {usage.write_tokens:,} in all"
     return ""
+
+
+def self_contradiction(usage: Billed | None) -> str:
+    """Say in what a bill contradicts itself; empty where it does not, and of a request that was billed nothing."""
+    if isinstance(usage, OddBill):
+        return usage.odd
+    nothing = usage is None or not any((usage.uncached_tokens, usage.read_tokens, usage.write_tokens))
+    return "" if usage is None or nothing else unbelievable(usage)
 
 
 def position(usage: Counts) -> int | None:

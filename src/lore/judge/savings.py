@@ -155,7 +155,7 @@ def compared(text: str, base: Run, other: Run) -> NotedSaving:
     contradicted = len(base.turns) - len(pairs)
     if contradicted:
         whose = "whose bills contradict their bodies"
-        notes.append(f"not simulated: {text} in {_turns(contradicted)} {whose} ({Code.BILL_CONTRADICTS_BODY})")
+        notes.append(f"not simulated: {text} in {turns_of(contradicted)} {whose} ({Code.BILL_CONTRADICTS_BODY})")
     return NotedSaving(saving, notes)
 
 
@@ -172,7 +172,7 @@ def _notes(saving: Saving, touched: Touched) -> Iterator[str]:
         yield f"{saving.change} is so already: {already}"
     elif already and touched.already:
         both = touched.already + touched.changed
-        yield f"{saving.change} is so already in {touched.already:,} of {_turns(both)}, which stay as they are"
+        yield f"{saving.change} is so already in {touched.already:,} of {turns_of(both)}, which stay as they are"
     idle = saving.saved is None if key == "model" else not touched.changed and not saving.turns
     if key in _HOLDS and not touched.already and idle:
         yield f"--what-if {saving.change} changes nothing here: {_HOLDS[key]}"
@@ -276,15 +276,16 @@ def left_out(base: Run) -> Iterator[str]:
     for code, why in _NO_FIX.items():
         bare = [turn.unexplained_tokens for turn, cause in lost if turn.unexplained_tokens and cause.code == code]
         if bare:
-            yield f"not simulated: {sum(bare):,} tokens in {_turns(len(bare))} {why} ({code})"
+            yield f"not simulated: {sum(bare):,} tokens in {turns_of(len(bare))} {why} ({code})"
     weak = {cause.code for _, cause in lost if cause.strength == "weak" and cause.code not in UNEXPLAINED}
     if weak:
         yield f"not simulated: {', '.join(sorted(weak))}, for which the evidence is weak"
     unpriced = sum(turn.played.paid is not None and turn.price is None for turn in base.turns)
     if unpriced:
-        yield f"not simulated in money: {_turns(unpriced)} without a price"
+        yield f"not simulated in money: {turns_of(unpriced)} without a price"
     if base.transcripts:
-        yield f"not simulated: breakpoints=auto in {_turns(base.transcripts)} of transcripts, which hold no breakpoints"
+        many = turns_of(base.transcripts)
+        yield f"not simulated: breakpoints=auto in {many} of transcripts, which hold no breakpoints"
 
 
 def longer_life(base: Simulated) -> Iterator[str]:
@@ -296,5 +297,6 @@ def longer_life(base: Simulated) -> Iterator[str]:
         yield f"{sum(lost):,} tokens were written again after pauses: --what-if {TTL} says what an hour saves"
 
 
-def _turns(count: int) -> str:
+def turns_of(count: int) -> str:
+    """Return `1 turn`, `2 turns`."""
     return f"{count:,} turn{'' if count == 1 else 's'}"

@@ -35,7 +35,7 @@ class Unpriced:
         factors = unknown_factors(self._rules, where, model or turn.model, turn.at, usage, asked)
         self._factors |= set(factors)
         if not factors:
-            name = turn.model or "without a name"
+            name = turn.model or "turns that name no model"
             self._models.add(f"{name} at {where.platform}" if where.platform else name)
 
     def notes(self) -> Iterator[str]:

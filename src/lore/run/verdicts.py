@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.cache.base import Simulate
+from lore.cache.bills import self_contradiction
 from lore.cache.levels import Predicted
 from lore.cache.rules import Rules
 from lore.errors import LoreError
@@ -23,7 +24,7 @@ from lore.judge.judge import Judge
 from lore.judge.policy import Budgets, Policy
 from lore.judge.totals import FileResult, FileTotals
 from lore.judge.unseen import unseen_tokens
-from lore.model.codes import Reader
+from lore.model.codes import Code, Problem, Reader
 from lore.model.results import Finding, Unseen
 from lore.model.turn import Turn
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
@@ -77,8 +78,16 @@ class VerdictStep(NamedTuple):
 def verdicts(
     recording: Recording, judge: Judge, place: Place, predict: Callable[[Turn], Predicted] | None = None
 ) -> Iterator[VerdictStep]:
-    """Judge a recording; the last step has no verdict, and what was found in the chains that were left."""
+    """Judge a recording; the last step has no verdict, and what was found in the chains that were left.
+
+    A bill that contradicts itself is a problem of the recording.
+    """
     for turn in recording.turns():
+        odd = self_contradiction(turn.usage)
+        if odd:
+            text = f"turn {turn.number} of {turn.chain}: a bill that cannot be: {odd}"
+            problem = Problem(Code.BILL_CONTRADICTS_BODY, text)
+            recording.problems.add(problem, turn.file or recording.shown, turn.line, turn.byte)
         ended = [] if recording.events else judge.forget(recording.forgotten(), place)
         yield VerdictStep(judge.turn(turn, None if predict is None else predict(turn)), ended)
     yield VerdictStep(None, judge.finish(place))
