@@ -21,7 +21,9 @@ from fuzz.samples import CORPUS
 from lore.formats.base import Reader
 from lore.formats.cline import Cline
 from lore.formats.codex import Codex
+from lore.formats.copilot import Copilot
 from lore.formats.mini_swe_agent import MiniSweAgent
+from lore.formats.plain_chat import Chat
 from lore.judge.policy import Budgets
 from lore.recording.opening import Options
 from lore.run.check import check
@@ -75,12 +77,42 @@ def parse(pairs: int, most: int | None) -> Fields:
 
 def rollouts(pairs: int) -> Fields:
     """Reading Codex rollouts, in process, on one core, in CPU time."""
-    measure = "reading all Codex rollouts of the corpus against `orjson.loads` over their lines"
-    bar = "at most 2.5 times"
-    paths = sorted(ROLLOUTS.glob("*.jsonl"))
+    return _lines(pairs, "all Codex rollouts of the corpus", sorted(ROLLOUTS.glob("*.jsonl")), Codex)
+
+
+def copilot(pairs: int) -> Fields:
+    """Reading Copilot CLI's logs, in process, on one core, in CPU time."""
+    return _lines(
+        pairs, "all logs of Copilot CLI of the corpus", sorted((DOCUMENTS / "copilot").glob("*.jsonl")), Copilot
+    )
+
+
+def chats(folder: Path, pairs: int, size: int) -> Fields:
+    """Reading a plain chat whose messages are as long as those of agents, in process, on one core, in CPU time."""
+    rng, path = random.Random(7), folder / "chat.jsonl"
+    with path.open("wb") as file:
+        for number in itertools.count():
+            if file.tell() >= size:
+                break
+            text = "".join(rng.choices(string.ascii_lowercase + " ", k=rng.randrange(200, 4_200)))
+            call = {"id": f"c{number}", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+            file.writelines(
+                orjson.dumps(message) + b"\n"
+                for message in (
+                    {"role": "user", "content": text, "timestamp": f"2026-08-01T09:{number % 60:02}:00Z"},
+                    {"role": "assistant", "content": text, "tool_calls": [call]},
+                    {"role": "tool", "tool_call_id": f"c{number}", "content": text},
+                )
+            )
+    return _lines(pairs, "a plain chat of messages of 2,300 bytes on average", [path], Chat)
+
+
+def _lines(pairs: int, what: str, paths: list[Path], kind: type[Reader]) -> Fields:
+    """Read files line by line, against parsing their lines."""
+    measure, bar = f"reading {what} against `orjson.loads` over their lines", "at most 2.5 times"
     if not paths:
         return measure, bar, ABSENT, None
-    found = clock.alternate(lambda: _read(paths), lambda: _loop(paths), pairs, clock.CPU)
+    found = clock.alternate(lambda: _read(paths, kind), lambda: _loop(paths), pairs, clock.CPU)
     size = sum(path.stat().st_size for path in paths)
     said = f"{found}; {found.left_seconds:.3f} s against {found.right_seconds:.3f} s for {size / 1e6:,.1f} MB"
     return measure, bar, said, found.median <= 2.5
@@ -106,7 +138,7 @@ def documents(pairs: int) -> Fields:
     return measure, bar, said, found.median <= 2.5
 
 
-def _read(paths: list[Path], kind: type[Reader] = Codex) -> None:
+def _read(paths: list[Path], kind: type[Reader]) -> None:
     for path in paths:
         reader = kind()
         with path.open("rb", buffering=0) as file:

@@ -2,9 +2,10 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, parse, rollouts, documents, process, resume, deltas, memory, assemble, captures,
-pair, reads, drops, truth, agents, simulate, compact, learn, save, requests, written, import, load. Exit code 1 where a
-bar is missed. `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
+Names: growth, naive, files, start, parse, rollouts, copilot, chats, documents, process, resume, deltas, memory,
+assemble, captures, pair, reads, drops, truth, agents, simulate, compact, learn, save, requests, written, import, load.
+Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see that it works; its figures are not
+judged.
 """
 
 from __future__ import annotations
@@ -165,6 +166,16 @@ def rollouts(_: Path, sizes: Sizes) -> Row:
     return Row(*recordings.rollouts(sizes.judged))
 
 
+def copilot(_: Path, sizes: Sizes) -> Row:
+    """Reading logs of Copilot CLI against parsing them."""
+    return Row(*recordings.copilot(sizes.judged))
+
+
+def chats(folder: Path, sizes: Sizes) -> Row:
+    """Reading a plain chat against parsing it."""
+    return Row(*recordings.chats(folder, sizes.judged, sizes.file // 50))
+
+
 def documents(_: Path, sizes: Sizes) -> Row:
     """Reading documents of agents against parsing them."""
     return Row(*recordings.documents(sizes.judged))
@@ -290,6 +301,8 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "start": start,
     "parse": parse,
     "rollouts": rollouts,
+    "copilot": copilot,
+    "chats": chats,
     "documents": documents,
     "process": process,
     "resume": resume,

@@ -167,6 +167,7 @@ def test_without_real_recordings_a_row_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(recordings, "ROLLOUTS", tmp_path)
     assert recordings.rollouts(1)[2:] == (recordings.ABSENT, None)
     monkeypatch.setattr(recordings, "DOCUMENTS", tmp_path)
+    assert recordings.copilot(1)[2:] == (recordings.ABSENT, None)
     assert recordings.documents(1)[2:] == (recordings.ABSENT, None)
     monkeypatch.setattr(verdicts, "CORPUS", tmp_path)
     rows = [row for measured in verdicts.ROWS.values() for row in measured()]

@@ -33,9 +33,10 @@ from lore.formats.values import opens, text_in
 from lore.model import events as e
 from lore.model.canonical import printable
 from lore.model.codes import Code
-from lore.model.items import NULL, TextBlock, ToolCall, UserMessage, blocks_of, is_absent
+from lore.model.items import NULL, TextBlock, ToolCall, UserMessage, blocks_of
 from lore.model.jsonslice import table
 
+_MOST_OPEN = 512  # calls that may still get a result: of so many at a time no model made one
 _LOOKED_AT = 64  # messages of a beginning that have to be messages and nothing else
 _TOLD = frozenset((*messages.SYSTEM, "user"))  # an answer alone is a response that was kept, and no chat
 # A first message that is longer than the beginning of a file.
@@ -70,26 +71,26 @@ class _Chat(Emitting[ChatMemory]):
 
     def _take(self, data: bytes) -> None:
         message, memory = messages.decode(data), self._memory
-        stamp = messages.time_of(message)
+        role, stamp = message.role, messages.time_of(message)
         at, memory.stamp = (None if stamp == memory.stamp else stamp), stamp
-        memory.messages += 1
-        uuid = f"m{memory.messages}"
-        if not memory.begun and message.role in messages.SYSTEM:
-            memory.system += messages.texts_of(message.content)
-            return
-        self._open_session(at)
-        if not memory.decided and not memory.dialect:
-            memory.dialect = messages.dialect_of(message)
-        if message.role == "assistant":
+        memory.messages = number = memory.messages + 1
+        uuid = f"m{number}"
+        if not memory.decided:
+            if not memory.begun and role in messages.SYSTEM:
+                memory.system += messages.texts_of(message.content)
+                return
+            self._open_session(at)
+            memory.dialect = memory.dialect or messages.dialect_of(message)
+        if role == "assistant":
             self._answer(message, uuid, at)
             return
         memory.turns.asked_at, memory.waits = at, True
-        if message.role in messages.RESULTS:
+        if role in messages.RESULTS:
             self._results(message, uuid, at)
-        elif message.role in ("user", *messages.SYSTEM):
+        elif role in _TOLD:
             self._told(message, uuid, at)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(message.role[:40])!r}; kept as opaque")
+            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(role[:40])!r}; kept as opaque")
 
     def _open_session(self, at: str | None) -> None:
         memory = self._memory
@@ -120,7 +121,8 @@ class _Chat(Emitting[ChatMemory]):
             if isinstance(item, ToolCall):
                 memory.open.append((item.call_id, item.name))
             self._append(item, e.MAIN, at)
-        usage = None if is_absent(message.usage) else billed_of(bytes(message.usage))
+        del memory.open[:-_MOST_OPEN]
+        usage = None if message.usage is NULL else billed_of(bytes(message.usage))
         self._emit(e.TurnCompleted(turn=memory.turns.turn, at=at, usage=usage))
 
     def _told(self, message: Message, uuid: str, at: str | None) -> None:

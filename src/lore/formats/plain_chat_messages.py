@@ -150,7 +150,10 @@ _TYPED = msgspec.json.Decoder(_Typed)
 
 def decode(data: bytes) -> Message:
     """Decode a message; ValueError where it is none."""
-    return _decoded(_MESSAGE, data)
+    try:
+        return _MESSAGE.decode(data)
+    except ValueError:
+        return _decoded(_MESSAGE, data)
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
