@@ -163,6 +163,24 @@ def test_sums_that_contradict_the_log_are_a_problem_once():
     assert not plain().shutdown(claude_sonnet_5=(5, 10, 0, 0, 90)).folded().problems  # titles and the like
 
 
+def test_sums_of_one_request_are_not_the_bill_of_a_later_one_to_another_model():
+    made = Log().start().user("hi").answer("ho", output=45).user("and?").answer("no", output=9, model="gpt-5.5")
+    last = made.shutdown(claude_sonnet_5=(1, 15_000, 9_000, 1_000, 45)).folded().state.main().last
+    assert (last.usage.output_tokens, last.usage.read_tokens) == (9, None)
+
+
+def test_sums_are_of_what_came_since_a_compaction():
+    made = (
+        plain().line("session.compaction_start", {}).compact().user("on").answer("yes", output=5).answer("no", output=6)
+    )
+    assert not made.shutdown(claude_sonnet_5=(2, 10, 0, 0, 11)).folded().problems
+
+
+def test_sums_count_a_request_of_several_messages_once():
+    made = Log().start().user("hi").answer("a", api="r", output=3).answer("b", api="r", output=9).answer("c", output=1)
+    assert not made.shutdown(claude_sonnet_5=(2, 10, 0, 0, 10)).folded().problems
+
+
 def test_more_cached_than_there_was_input_is_no_negative_count():
     made = Log().start().user("hi").answer("ho").shutdown(claude_sonnet_5=(1, 100, 90, 20, 10))
     bill = ends(made)[-1].usage

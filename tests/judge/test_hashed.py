@@ -11,6 +11,7 @@ from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.check import check
+from lore.run.diff import Comparison, diff_files
 
 TOOLS = {"bash": "a1", "view": "b1"}
 SYSTEM = {"identity": "s1", "environment_context": "s2"}
@@ -127,3 +128,11 @@ def test_a_converted_session_is_judged_alike(tmp_path):
     copy.write_bytes(b"".join(convert(Name(str(path)), Options(), Problems()).lines))
     results = [check([str(file)], Budgets(), Options()).result for file in (path, copy)]
     assert [[found.code for found in result.findings] for result in results] == [["LORE104"], ["LORE104"]]
+
+
+def test_two_requests_of_which_hashes_are_noted_are_compared_as_hashed(tmp_path):
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(two((30_200, 0, 30_000), tools={"bash": "a2", "view": "b1"}).data())
+    diff = diff_files(f"{path}#1", f"{path}#2", Comparison(Options()))
+    assert (diff.left.fidelity, diff.right.fidelity) == ("hashed", "hashed")
+    assert [cause.code for cause in diff.causes] == ["LORE104"]

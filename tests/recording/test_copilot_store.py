@@ -133,6 +133,17 @@ def test_more_cached_than_there_was_input_is_no_negative_count(home):
     assert bills(path)[0] == (None, 90, 20, 10)
 
 
+def test_sums_at_the_end_that_contradict_the_database_are_a_problem(home):
+    path = home(TWO, plain().shutdown(claude_sonnet_5=(2, 30_100, 13_000, 15_000, 17)))
+    (problem,) = check([str(path)], Budgets(), Options()).result.problems
+    assert problem.message == (
+        "claude-sonnet-5: 2 requests (30,100 input, 13,000 read, 17 output tokens) by the sums at the end, "
+        "2 requests (30,100 input, 14,000 read, 17 output tokens) in the log: one is incomplete"
+    )
+    path.write_bytes(plain().shutdown(claude_sonnet_5=(2, 30_100, 14_000, 15_000, 17)).data())
+    assert not check([str(path)], Budgets(), Options()).result.problems
+
+
 @pytest.mark.parametrize("damage", [b"", b"no database at all" * 100, b"SQLite format 3\x00" + bytes(200)])
 def test_a_database_that_cannot_be_read_is_a_problem_and_the_log_is_judged(home, tmp_path, damage):
     path = home(TWO)

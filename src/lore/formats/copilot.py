@@ -2,8 +2,7 @@
 
 A request is one `assistant.message`, or several of one `apiCallId`. Lines with an `agentId` (older: a
 `parentToolCallId`) are a subagent's, a chain of its own. A log says what a request's answer was long, and not what its
-prompt was billed: that stands in the client's database (`copilot_usage.py`), for the last request before each pause in
-a checkpoint, and in sums at the end.
+prompt was billed: that stands elsewhere (`copilot_bills.py`).
 
 A compaction runs beside the session: it sums up what stood there when it began, and what came since stays. It is a
 request of its own, billed on a chain of its own. The system prompt is written before the first request, and again from
@@ -18,16 +17,15 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
-from msgspec import Raw, Struct, field
+from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.formats import copilot_records as records
 from lore.formats.base import Read
-from lore.formats.copilot_checkpoint import Noted, noted_in
+from lore.formats.copilot_bills import Answered, CopilotBills
 from lore.formats.copilot_messages import dialect_of, model_named, source_of, spoken, text_or
-from lore.formats.copilot_usage import COMPACTION, MAIN, OPENING, StoredUsage
-from lore.formats.lines import Line, Lines, each
-from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.copilot_usage import OPENING
+from lore.formats.lines import Lines, each
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
@@ -45,65 +43,10 @@ from lore.model.state import Sign
 _QUOTE = b'"'
 
 
-class Answered(Struct):
-    """The last response of a chain, so that a later line can say more of it."""
-
-    turn: int
-    at: str | None
-    name: str | None
-    model: str | None
-    usage: e.Billed
-    hashes: e.PromptHashes | None = None
-
-
-class ChainMemory(Struct):
-    """What is remembered of a chain.
-
-    `live` are its items' ids in order, `since` how many of them a compaction that is under way sums up; `system` is the
-    digest of its system prompt, `model` what a subagent was begun with, `dialect` that of its last model.
-    """
-
-    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    last: Answered | None = None
-    live: list[str] = []
-    since: int | None = None
-    compacting_at: str | None = None
-    system: str = ""
-    model: str | None = None
-    dialect: str | None = None
-
-
-class Spent(Struct):
-    """What a model answered since the client began to count: requests and output tokens, and the last one's chain."""
-
-    requests: int = 0
-    output_tokens: int | None = 0
-    chain: str = e.MAIN
-
-
-class CopilotMemory(TranscriptMemory):
-    """All that the reader remembers; `header` waits for the session's first message, by when its model is known.
-
-    `lifetimes` are the seconds that what a model writes lives, as the client reckons.
-    """
-
-    header: records.Start | None = None
-    begun: bool = False
-    version: str = ""
-    model: str | None = None
-    effort: str | None = None
-    chains: dict[str, ChainMemory] = {}
-    compactions: int = 0
-    spent: dict[str, Spent] = {}
-    stored: StoredUsage = field(default_factory=StoredUsage)
-    lifetimes: dict[str, float] = {}
-
-
-class Copilot(TranscriptLines[CopilotMemory]):
+class Copilot(CopilotBills):
     """Reader of Copilot CLI's session logs."""
 
     name: ClassVar[str] = "copilot"
-    memory = CopilotMemory
     own_tools: ClassVar[bool] = False  # their schemas are not in the file
     unseen: ClassVar[str] = (
         "the schemas of tools, the system prompts of subagents, without session-store.db what prompts were billed"
@@ -130,17 +73,6 @@ class Copilot(TranscriptLines[CopilotMemory]):
                 return [*self._store(begun[:end]), *super().feed(begun[end + 1 :])]
         return super().feed(data)
 
-    def _store(self, line: bytes) -> list[Read]:
-        """Take what a database bills."""
-        self._line = Line(1, 0, b"")
-        try:
-            self._memory.stored, fault = StoredUsage.read(line)
-        except ValueError:
-            fault = "what its database bills cannot be read"
-        if fault:
-            self._problem(Code.UNREADABLE_FILE, fault)
-        return self._taken()
-
     def _take(self, data: bytes) -> None:
         record = records.decode(data)
         if type(record) is records.SilentLine:
@@ -160,19 +92,6 @@ class Copilot(TranscriptLines[CopilotMemory]):
         if stored.missing:
             detail = f"{stored.missing} requests of the log have no bill in session-store.db, {left} bills no request"
             self._problem(Code.UNKNOWN_ID, detail)
-
-    # where a line belongs
-
-    def _name(self, record: records.Line, parent: str | None = None) -> str:
-        """Name the chain of a line: the agent that it names, which may be called as the main chain is."""
-        name = record.agent_id or parent
-        return e.MAIN if not name else f"agent-{name}" if name == e.MAIN else name
-
-    def _chain(self, record: records.Line, parent: str | None = None) -> ChainMemory:
-        return self._memory.chains.setdefault(self._name(record, parent), ChainMemory())
-
-    def _id(self, record: records.Line) -> str:
-        return record.id or f"line-{self._line.number}"
 
     def _see(self, record: records.Line, *signs: Sign) -> None:
         self._observe(signs, self._name(record), record.timestamp, self._memory.version)
@@ -268,15 +187,19 @@ class Copilot(TranscriptLines[CopilotMemory]):
         response = answer.api_call_id or answer.message_id or self._id(record)
         went_on = chain.last is not None and answer.api_call_id is not None and chain.last.name == answer.api_call_id
         usage = chain.last.usage if went_on and chain.last is not None else self._bill(name, record)
-        if went_on and answer.output_tokens is not None:
+        model = answer.model or (memory.model if name == e.MAIN else chain.model) or chain.turns.model
+        spent = memory.spent.get(model or "")
+        if went_on and answer.output_tokens not in (None, usage.output_tokens):
+            if spent is not None:
+                spent.add(usage, -1)
             usage = replace(usage, output_tokens=answer.output_tokens)
+            self._spend(name, model, usage)
         if not went_on:
-            model = answer.model or (memory.model if name == e.MAIN else chain.model) or chain.turns.model
             if (dialect := dialect_of(model)) != chain.dialect and dialect is not None:
                 chain.dialect = dialect
                 self._emit(e.SessionChanged(dialect=dialect, chain=name))
             self._start_turn(name, chain.turns, model, record.timestamp, record.agent_id)
-            self._spend(name, model, answer.output_tokens)
+            self._spend(name, model, usage)
         chain.turns.asked_at = None
         uuid = self._id(record)
         items: list[AssistantMessage | ToolCall] = []
@@ -291,25 +214,6 @@ class Copilot(TranscriptLines[CopilotMemory]):
             self._append(item, name, record.timestamp, record.agent_id)
         chain.last = Answered(chain.turns.turn, record.timestamp, response, chain.turns.model, usage)
         self._complete(name, chain.last)
-
-    def _bill(self, name: str, record: records.AnswerLine) -> e.Billed:
-        """Return what the database bills of a request; without one, what the log says."""
-        answer = record.data
-        agents = (MAIN,) if name == e.MAIN else tuple(filter(None, (record.agent_id, answer.parent_tool_call_id)))
-        row = self._memory.stored.take(agents, answer.model, answer.output_tokens)
-        if row is None:
-            return self._billed(records.Usage(output_tokens=answer.output_tokens))
-        output = answer.output_tokens if row.output_tokens is None else row.output_tokens
-        counts = row.input_tokens, output, row.cache_read_tokens, row.cache_write_tokens
-        return self._billed(records.Usage(*counts), answer.model)
-
-    def _complete(self, name: str, last: Answered) -> None:
-        usage = None if last.usage == e.Billed(client=last.usage.client) else last.usage
-        self._emit(
-            e.TurnCompleted(
-                turn=last.turn, at=last.at, chain=name, usage=usage, response_id=last.name, hashes=last.hashes
-            )
-        )
 
     def _result(self, record: records.ResultLine) -> None:
         result = record.data
@@ -347,6 +251,7 @@ class Copilot(TranscriptLines[CopilotMemory]):
             self._bill_compaction(record, used, asked_at)
         if compaction.success is False:
             return
+        self._memory.spent = {}  # the client sums up anew
         chain.live = [] if since is None else chain.live[since:]
         summary = compaction.summary_content
         self._emit(
@@ -357,20 +262,6 @@ class Copilot(TranscriptLines[CopilotMemory]):
                 summary=summary if bytes(memoryview(summary)[:1]) == _QUOTE else NULL,
             )
         )  # fmt: skip
-
-    def _bill_compaction(self, record: records.CompactionLine, used: records.Usage, asked_at: str | None) -> None:
-        """Bill the request that summed up, on a chain of its own."""
-        memory = self._memory
-        memory.compactions += 1
-        name, model = f"utility-{memory.compactions}", used.model or memory.model
-        if model is not None:
-            self._emit(e.SessionChanged(model=model, chain=name))
-        self._emit(e.TurnStarted(turn=1, at=asked_at or record.timestamp, chain=name))
-        if COMPACTION in memory.stored.rows:
-            memory.stored.take((COMPACTION,), used.model, used.output_tokens)
-        usage, response = self._billed(used, model), record.data.request_id or self._id(record)
-        self._emit(e.TurnCompleted(turn=1, at=record.timestamp, chain=name, usage=usage, response_id=response))
-        self._spend(name, model, used.output_tokens)
 
     def _clear(self, record: records.OtherLine) -> None:
         """Take all of a history away: the user began anew."""
@@ -391,74 +282,6 @@ class Copilot(TranscriptLines[CopilotMemory]):
             gone, chain.live = chain.live[at:], chain.live[:at]
             self._emit(e.Remove(uuids=tuple(gone), chain=self._name(record), at=record.timestamp))
 
-    # bills
-
-    def _billed(self, usage: records.Usage, model: str | None = None) -> e.Billed:
-        """Split counts whose input includes what was read and written; what was written lives as long as is known."""
-        whole, read, write = usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens
-        client = f"copilot {self._memory.version}".rstrip()
-        cached = (read or 0) + (write or 0)
-        if whole is not None and cached > whole:
-            odd = f"{cached} cached tokens are more than all {whole} of the input"
-            return e.OddBill(None, read, write, usage.output_tokens, client=client, odd=odd)
-        uncached = None if whole is None else whole - cached
-        life = self._memory.lifetimes.get(model or "") if write else None
-        short, long = write if life == 300 else None, write if life == 3_600 else None
-        return e.Billed(
-            uncached, read, write, usage.output_tokens, write_5m_tokens=short, write_1h_tokens=long, client=client
-        )
-
-    def _spend(self, name: str, model: str | None, output: int | None) -> None:
-        spent = self._memory.spent.setdefault(model or "", Spent())
-        spent.requests, spent.chain = spent.requests + 1, name
-        spent.output_tokens = None if output is None or spent.output_tokens is None else spent.output_tokens + output
-
-    def _checkpoint(self, record: records.CheckpointLine) -> None:
-        """Take what is noted as a session goes idle: of the last requests what they were billed, and hashes."""
-        memory = self._memory
-        for state in record.data.model_cache_state or ():
-            if state.cache_ttl_seconds is not None:
-                memory.lifetimes[state.model_id] = state.cache_ttl_seconds
-        found, odd = noted_in(record.data.prompt_cache_break_state)
-        if odd:
-            self._problem(Code.MALFORMED_RECORD, f"{odd} conversations of promptCacheBreakState cannot be read")
-        for noted in found:
-            if noted.lifetime is not None:
-                memory.lifetimes[noted.model] = noted.lifetime
-            for name, chain in memory.chains.items():
-                if chain.last is not None and chain.last.name == noted.response:
-                    self._note(name, chain.last, noted)
-
-    def _note(self, name: str, last: Answered, noted: Noted) -> None:
-        """Complete a request again, with what a checkpoint notes of it."""
-        bill, known = self._billed(noted.usage, noted.model), last.usage
-        if known.read_tokens is not None and bill.read_tokens not in (None, known.read_tokens):
-            detail = f"{bill.read_tokens} tokens read by the checkpoint, {known.read_tokens} by session-store.db"
-            self._problem(Code.UNKNOWN_ID, f"the bill of {noted.response[:80]!r} is not clear: {detail}")
-        if bill.read_tokens is not None:
-            last.usage = replace(bill, output_tokens=known.output_tokens)
-        last.hashes = noted.hashes
-        self._complete(name, last)
-
-    def _shut_down(self, record: records.ShutdownLine) -> None:
-        """Compare what a client sums up with the requests of the log; where a sum is of one request, it is its bill."""
-        memory = self._memory
-        for model, metrics in (record.data.model_metrics or {}).items():
-            spent, count = memory.spent.get(model), metrics.requests.count if metrics.requests else None
-            usage = metrics.usage
-            if spent is None or count is None or usage is None:
-                continue
-            chain = memory.chains.get(spent.chain)
-            if count == spent.requests == 1 and chain is not None and chain.last is not None:
-                chain.last.usage = self._billed(usage, model)
-                self._complete(spent.chain, chain.last)
-            elif count < spent.requests or (
-                count == spent.requests and spent.output_tokens not in (None, usage.output_tokens)
-            ):
-                detail = f"{count} requests and {usage.output_tokens} output tokens at the end, {spent.requests} and"
-                self._problem(Code.UNKNOWN_ID, f"{model}: {detail} {spent.output_tokens} in the log: one is incomplete")
-        memory.spent = {}
-
     _HANDLERS: ClassVar[dict[str, Callable[[Self, Any], None]]] = {
         "session.start": _start,
         "session.resume": _start,
@@ -470,8 +293,8 @@ class Copilot(TranscriptLines[CopilotMemory]):
         "session.context_cleared": _clear,
         "session.truncation": _truncate,
         "session.snapshot_rewind": _rewind,
-        "session.usage_checkpoint": _checkpoint,
-        "session.shutdown": _shut_down,
+        "session.usage_checkpoint": CopilotBills._checkpoint,
+        "session.shutdown": CopilotBills._shut_down,
         "session.error": _stop,
         "abort": _stop,
         "skill.invoked": _skill,

@@ -212,10 +212,11 @@ def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Mem
 
 def _described(name: str, recording: Recording, turn: Turn | None) -> Side:
     prompt = None if turn is None else turn.prompt
-    if prompt is None:
+    if turn is None or prompt is None:
         return Side(name, format=recording.reader.name)
     partial = True if prompt.partial else UNSET
-    return Side(name, recording.reader.name, prompt.dialect, prompt.model, prompt.fidelity, partial)
+    fidelity = "hashed" if turn.fidelity == "hashed" else prompt.fidelity
+    return Side(name, recording.reader.name, prompt.dialect, prompt.model, fidelity, partial)
 
 
 def diff_session(name: str, comparison: Comparison) -> Iterator[Diff]:
