@@ -11,6 +11,7 @@ from lore.formats.codex import Codex
 from lore.formats.copilot import Copilot
 from lore.formats.flue import Flue
 from lore.formats.gemini_cli import GeminiCli
+from lore.formats.kimi_cli import KimiCli
 from lore.formats.kimi_code import KimiCode
 from lore.formats.lines import LineReader, Lines
 from lore.formats.litellm import LiteLLM
@@ -36,6 +37,7 @@ BY_LINES = (
     Flue,
     GeminiCli,
     GenAI,
+    KimiCli,
     KimiCode,
     LiteLLM,
     LoreLog,
