@@ -46,9 +46,9 @@ class WireChain(Struct):
 
 
 class Sent(Struct, gc=False):
-    """A line of the model's log: its digest, the items that it made, whether it is a message."""
+    """A line of the model's log: its length and checksum, the items that it made, whether it is a message."""
 
-    digest: str
+    digest: int
     items: tuple[str, ...] = ()
     is_message: bool = False
 

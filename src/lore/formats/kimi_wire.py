@@ -31,6 +31,7 @@ _KEPT = 2  # messages of user and model that a compaction keeps
 _CLEARS = (b'"/clear', b'"/reset')
 _NO_INPUT = Raw(b'"{}"')
 _DIALECTS = {"msg_": "anthropic", "resp_": "openai-responses"}  # by how a provider's ids begin
+_CONTENTS = frozenset(("ContentPart", "TextPart", "ThinkPart", "ToolCall", "ToolResult"))
 _SILENT = frozenset((
     "TurnEnd", "MCPLoadingBegin", "MCPLoadingEnd", "HookTriggered", "HookResolved", "HookRequest", "Notification",
     "PlanDisplay", "ToolCallPart", "ApprovalRequest", "ApprovalResponse", "ApprovalRequestResolved", "ToolCallRequest",
@@ -58,10 +59,13 @@ class Wire(Emitting[KimiMemory]):
 
     def _wire(self, record: Record) -> None:
         """Take a line of `wire.jsonl`."""
-        at = stamp_of(record.timestamp)
-        if record.message is not None:
+        message = record.message
+        if message is not None:
+            if self._memory.joined and self._memory.started and message.type in _CONTENTS:
+                return  # the other file has it
+            at = stamp_of(record.timestamp)
             self._start_session(at)
-            self._event(record.message, at, e.MAIN)
+            self._event(message, at, e.MAIN)
         elif record.type != "metadata":
             self._opaque(Code.UNKNOWN_RECORD, "a record without its message; kept as opaque")
 

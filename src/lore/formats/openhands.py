@@ -126,7 +126,7 @@ class Conversation(Emitting[OpenHandsMemory]):
         if self._is_state:
             self._state(records.decode(data, records.State))
             return
-        event = records.decode(data, Event)
+        event = records.event_of(data)
         at = _at(event.timestamp)
         handle = _HANDLERS.get(event.kind)
         if handle is None and event.kind in _SILENT:
@@ -308,7 +308,7 @@ class Conversation(Emitting[OpenHandsMemory]):
         self._emit(e.CompactApplied(uuid=event.id, trigger=trigger, preserved_uuids=kept, at=at))
         memory.view, memory.condensed = head, memory.condensed + 1
         if summed:
-            blocks = tuple(records.blocks_of(event.summary))
+            blocks = records.blocks_of(event.summary)
             name = f"{event.id}-summary"
             self._show(name, [UserMessage(name, blocks=blocks, source="context_injection")], at)
         for viewed in tail:

@@ -10,7 +10,7 @@ Source: `event/`, `llm/message.py`, `llm/utils/metrics.py` of the OpenHands soft
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -19,8 +19,8 @@ from msgspec import Raw, Struct
 from lore.formats.values import opens, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, is_absent
-from lore.model.jsonslice import table
+from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock
+from lore.model.jsonslice import array, table
 
 T = TypeVar("T", bound=Struct)
 _DATA = re.compile(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
@@ -177,33 +177,54 @@ class State(Struct, frozen=True, gc=False):
     stats: Stats | None = None
 
 
+_PARTS = msgspec.json.Decoder(tuple[Part, ...])
+_EVENT = msgspec.json.Decoder(Event)
+_METADATA = msgspec.json.Decoder(Metadata)
+
+
+def event_of(data: bytes) -> Event:
+    """Decode an event; ValueError where it is none."""
+    try:
+        return _EVENT.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except ValueError:  # lone surrogates
+        return lenient.convert(data, Event)
+
+
 def decode(data: bytes | Raw, kind: type[T]) -> T:
-    """Decode a file or a part of one; ValueError where it is none."""
+    """Decode the state or a part of a file; ValueError where it is none."""
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError:
         raise
-    except ValueError:  # lone surrogates
+    except ValueError:
         return lenient.convert(bytes(data), kind)
 
 
-def blocks_of(content: Raw) -> Iterator[Block]:
-    """Yield what a message says, empty texts left out: a text, or a list of parts; ValueError where it is neither."""
-    if opens(content) == '"':
-        if content != _EMPTY:
-            yield TextBlock(content)
-        return
-    if is_absent(content):
-        return
-    for raw in msgspec.json.decode(content, type=list[Raw]):
-        part = decode(raw, Part)
-        if part.type == "text" and opens(part.text) == '"':
-            if part.text != _EMPTY:
-                yield TextBlock(part.text)
-        elif part.type == "image":
-            yield from map(_picture, part.image_urls)
-        else:
-            yield RawBlock(Raw(bytes(raw)))
+def blocks_of(content: Raw) -> tuple[Block, ...]:
+    """Return what a message says, empty texts left out: a text, or a list of parts; ValueError where it is neither."""
+    first = opens(content)
+    if first == '"':
+        return () if content == _EMPTY else (TextBlock(content),)
+    if first == "n":
+        return ()
+    try:
+        parts = _PARTS.decode(content)
+    except msgspec.ValidationError:
+        raise
+    except ValueError:
+        parts = lenient.convert(bytes(content), tuple[Part, ...])
+    if all(part.type == "text" and opens(part.text) == '"' for part in parts):
+        return tuple([TextBlock(part.text) for part in parts if part.text != _EMPTY])
+    pieces = array(bytes(content))
+    return tuple([block for part, piece in zip(parts, pieces, strict=True) for block in _blocks(part, piece)])
+
+
+def _blocks(part: Part, piece: bytes) -> Iterable[Block]:
+    if part.type == "text" and opens(part.text) == '"':
+        return (TextBlock(part.text),) if part.text != _EMPTY else ()
+    return map(_picture, part.image_urls) if part.type == "image" else (RawBlock(Raw(piece)),)
 
 
 def _picture(url: Raw) -> Block:
@@ -234,7 +255,7 @@ def output_of(observation: Observation, extended: Raw) -> Raw:
     """Return a result as the model is told it: a terminal's has what the terminal says of the command around it."""
     blocks: list[Block] = list(blocks_of(observation.content))
     if opens(observation.metadata) == "{":
-        own = decode(observation.metadata, Metadata)
+        own = _METADATA.decode(observation.metadata)
         said = "".join([text_in(block.text) for block in blocks if isinstance(block, TextBlock)])
         lines = (
             f"{own.prefix}{said}{own.suffix}",
