@@ -246,11 +246,17 @@ class Conversation(Emitting[OpenHandsMemory]):
         if response == memory.response:
             return
         self._close()
-        bills = memory.bills.get(response, [])
-        bill = bills.pop(0) if bills else None
+        bill = self._bill_of(response)
         memory.response, memory.responded, memory.bill = response, at, bill
         memory.turns.asked_at = _before(at, 0.0 if bill is None else bill.latency)
         self._start_turn(e.MAIN, memory.turns, (bill.usage.model or None) if bill is not None else None, at)
+
+    def _bill_of(self, response: str) -> Bill | None:
+        """Take a response's bill; one of several, where ids are the same, in the order of the state."""
+        bills = self._memory.bills.pop(response, [])
+        if len(bills) > 1:
+            self._memory.bills[response] = bills[1:]
+        return bills[0] if bills else None
 
     def _close(self) -> None:
         """End the turn that is open."""
@@ -296,9 +302,9 @@ class Conversation(Emitting[OpenHandsMemory]):
     def _condensed(self, event: Event, at: str | None) -> None:
         memory, gone = self._memory, frozenset(event.forgotten_event_ids)
         self._close()
-        bills = memory.bills.get(event.llm_response_id or "", [])
-        if bills:
-            self._utility(bills.pop(0), at)
+        bill = self._bill_of(event.llm_response_id or "")
+        if bill is not None:
+            self._utility(bill, at)
         trigger, memory.trigger = memory.trigger or "auto", None
         stays = [viewed for viewed in memory.view if not gone & {viewed.id, viewed.result}]
         summed = not is_absent(event.summary) and event.summary_offset is not None
