@@ -2,10 +2,10 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, parse, rollouts, copilot, chats, documents, process, resume, deltas, memory,
-assemble, captures, pair, reads, drops, truth, agents, simulate, compact, learn, save, requests, written, import, load.
-Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see that it works; its figures are not
-judged.
+Names: growth, naive, files, start, parse, rollouts, copilot, chats, documents, folders, process, resume, deltas,
+memory, assemble, captures, pair, reads, drops, truth, agents, simulate, compact, learn, save, requests, written,
+import, load. Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see that it works; its
+figures are not judged.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from bench import (
     naive,
     recordings,
     resuming,
+    session_folders,
     stores,
     verdicts,
 )
@@ -181,6 +182,11 @@ def documents(_: Path, sizes: Sizes) -> Row:
     return Row(*recordings.documents(sizes.judged))
 
 
+def folders(folder: Path, sizes: Sizes) -> Row:
+    """Reading sessions that are folders against parsing their files."""
+    return Row(*session_folders.folders(folder, 3 * sizes.few, sizes.judged))
+
+
 def process(folder: Path, sizes: Sizes) -> Row:
     """The same as a whole process over 500 MB, with two jobs."""
     return Row(*recordings.process(folder, lore(), sizes.file // 2, sizes.judged))
@@ -304,6 +310,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "copilot": copilot,
     "chats": chats,
     "documents": documents,
+    "folders": folders,
     "process": process,
     "resume": resume,
     "deltas": deltas,

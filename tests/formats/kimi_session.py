@@ -48,8 +48,9 @@ class KimiSession:
         return self
 
     def step(
-        self, *parts: dict[str, Any], usage: dict[str, int] | None, calls: tuple[str, ...] = (), lost: bool = False
-    ) -> KimiSession:
+        self, *parts: dict[str, Any], usage: dict[str, int] | None, calls: tuple[str, ...] = (), lost: bool = False,
+        output: str = "",
+    ) -> KimiSession:  # fmt: skip
         """A step: parts, calls with their results, a bill; `lost` when it was interrupted before its results came."""
         self.steps += 1
         self.event("StepBegin", n=self.steps)
@@ -66,14 +67,20 @@ class KimiSession:
         if lost:
             return self.event("StepInterrupted")
         for call in calls:
-            value = {"is_error": False, "output": f"of {call}", "message": "Done.", "display": [], "extras": None}
+            value = {
+                "is_error": False,
+                "output": output or f"of {call}",
+                "message": "Done.",
+                "display": [],
+                "extras": None,
+            }
             self.event("ToolResult", tool_call_id=call, return_value=value)
         content = parts[0]["text"] if len(parts) == 1 and "text" in parts[0] else list(parts)
         self.context.append({"role": "assistant", "content": content, **({"tool_calls": made} if made else {})})
         if usage:
             self.context.append({"role": "_usage", "token_count": whole + usage["output"]})
         for call in calls:
-            content = [text("<system>Done.</system>"), text(f"of {call}")]
+            content = [text("<system>Done.</system>"), text(output or f"of {call}")]
             self.context.append({"role": "tool", "content": content, "tool_call_id": call})
         return self
 
