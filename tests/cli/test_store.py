@@ -142,7 +142,7 @@ def test_nothing_is_deleted_where_one_session_is_unknown(url):
     filled(url)
     ran = store("delete", "a", "none", url=url)
     assert (ran.code, ran.out) == (2, "")
-    assert "error: the store has no session 'none'" in ran.err
+    assert "has no session 'none'" in ran.err
     assert ids(url) == ["a", "b", "c", "d"]
 
 
