@@ -40,6 +40,10 @@ REPLACES = [
     ("Don't ever push to main.", "Always push to main."),
     ("Call me Ann.", "Please call me Anna."),
     ("I live in Berlin.", "I now live in Munich."),
+    ("My birthday is 1 May.", "My birthday is 2 June."),  # a month, no "may"
+    ("My favourite colour is blue.", "My favourite colour is red."),  # red as of a build is a quality
+    ("We decided to use postgres.", "We decided to use sqlite instead of postgres."),
+    ("We use npm.", "We use pnpm rather than npm."),
 ]
 CONFLICTS = [
     ("I live in Berlin.", "I'm based in Germany."),
@@ -58,6 +62,8 @@ CONFLICTS = [
     ("I prefer tabs over spaces.", "I prefer spaces."),
 ]
 NEITHER = [
+    ("My port is 80.", "My port may be 81."),
+    ("We use npm.", "We don't use pnpm instead of npm."),
     ("The port of A is 1.", "The port of B is 2."),
     ("Ann's editor is vim.", "Bob's editor is emacs."),
     ("My editor is vim.", "Our editor is helix."),

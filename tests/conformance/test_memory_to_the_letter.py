@@ -496,6 +496,8 @@ def test_the_command_learns_into_what_is_shared():
     assert (found["agent"], found["shared"], found["added"]) == ("helper", True, {"facts": 1})
     out = lore("memory", "list", "--user", "ann", "--agent", "*", "--store", "sqlite:s.db").out
     assert out.splitlines()[0] == "shared by agents  1 fact, not all dreamt over yet"
+    alone = lore("memory", "show", "--user", "ann", "--agent", "helper", "--store", "sqlite:s.db")
+    assert "remember of user ann together is not shown: --agent '*'" in alone.err  # it looked as if nothing were kept
     ran = lore("memory", "list", "--user", "ann", "--agent", "all", "--store", "sqlite:s.db")
     assert (ran.code, "reserved" in ran.err) == (2, True)
     put("lore.toml", b'[memory]\nshare = ["*"]\n')

@@ -62,7 +62,7 @@ def list_(
     from lore.store.sync import now
 
     with opened(store) as memories:
-        found = views.listed(views.everything(memories, user, agent, now=now()))
+        found = views.listed(views.everything(memories, user, agent, now=now(), tell=_note))
     answer(found, write_list, as_json=as_json, color=color)
     return 0
 
@@ -79,7 +79,7 @@ def show(
     from lore.store.sync import now
 
     with opened(store) as memories:
-        found = views.everything(memories, user, agent, now=now())
+        found = views.everything(memories, user, agent, now=now(), tell=_note)
     answer(views.named(found, names) if names else found, write_shown, as_json=as_json, color=color)
     return 0
 
@@ -155,7 +155,7 @@ def export(store: Url, user: User = None, agent: Agent = None, output: Output = 
     from lore.store.sync import now
 
     with opened(store) as memories:
-        found = views.everything(memories, user, agent, now=now())
+        found = views.everything(memories, user, agent, now=now(), tell=_note)
     line = msgspec.json.encode(found) + b"\n"
     if output in (None, corpus.STDIN):
         sys.stdout.buffer.write(line)

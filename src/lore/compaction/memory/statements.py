@@ -8,6 +8,7 @@ Two contradict each other only where slot and condition are the same. What is re
 | X is Y · X is not Y · X's Z is Y (Z of X) · X is in Y · X is written in Y | what X is, is in, is written in |
 | X = Y · X := Y · X: Y (in any language) | what X is |
 | use Y for X · we use, go with, switch to Y for X · Z uses Y for X | what is used for X, by Z |
+| we use, decided to use Y instead of X | X |
 | I prefer Y over X · I prefer Y for X · I prefer Y · the user likes, hates Y | Y or X; for X; Y |
 | always do X · never do X | X |
 | call me Y · I live in Y · I work at Y | the name, the place, the employer |
@@ -106,10 +107,10 @@ _LEAD = re.compile(
 )
 _DECIDED = re.compile(r"^(?:we|i)(?:'ve| have)? (?:decided|chosen|chose|agreed) (?:to |on |that )", re.IGNORECASE)
 _NO_STATEMENT = re.compile(
-    r"^(?:if|when|whenever|unless|whether|suppose|assume|imagine|maybe|perhaps|once|should|could|would|why|how|what|who)"
+    r"^(?:if|when|whenever|unless|whether|suppose|assume|imagine|maybe|perhaps|once|should|could|would|why|how|what|who|may)"
     r"\b"
     r"|\b(?:said|says|say|told|thinks?|thought|claims?|claimed|believes?|believed|asked|wonder|wonders|wondered|guess|"
-    r"might|may|maybe|perhaps|probably|possibly|would|could|used to|was|were|had been|will be|unless|seems?)\b",
+    r"might|(?-i:may)|maybe|perhaps|probably|possibly|would|could|used to|was|were|had been|will be|unless|seems?)\b",
     re.IGNORECASE,
 )
 _CHANGES = re.compile(
@@ -167,6 +168,7 @@ _DATE = re.compile(
     r"(?: \d{1,2}(?:st|nd|rd|th)?)?(?:,? \d{4})?",
     re.IGNORECASE,
 )
+_COLOUR = re.compile(r"\bcolou?rs?\b")
 _SWITCHES = _words("on off true false enabled disabled yes no")
 
 
@@ -257,14 +259,17 @@ def _use(sentence: str) -> Statement | None:
         who, denial, rest = _subject(found[1]), found[2], found[3]
     if found is None or not who or who in _NO_SUBJECT - {"we"}:
         return None
+    loser = ""
     if over := _OVER.fullmatch(rest):
-        rest = over[1] + (f" for {purpose[2]}" if (purpose := _FOR.fullmatch(over[2])) else "")
+        purpose = _FOR.fullmatch(over[2])
+        loser, about = (over[2], "") if purpose is None else (purpose[1], f" for {purpose[2]}")
+        loser, rest = normalised(loser), over[1] + about
     if purpose := _FOR.fullmatch(rest):
         about, condition = _conditional(purpose[2])
         key = ("uses for", who, re.sub(r"^(?:the|our|my) ", "", about))
         return Statement(key, normalised(purpose[1]), is_denied=denial is not None, condition=condition)
     value, condition = _conditional(rest)
-    return Statement(("uses", who, value), value, is_denied=denial is not None, condition=condition)
+    return Statement(("uses", who, value), value, is_denied=denial is not None, condition=condition, loser=loser)
 
 
 def _copula(sentence: str) -> Statement | None:
@@ -279,6 +284,7 @@ def _copula(sentence: str) -> Statement | None:
         slot, said = f"is {place[1].lower()}", place[2]
     kind, (value, condition) = _kind(said), _conditional(said)
     kind = _kind(value) if condition and kind == "phrase" else kind
+    kind = "name" if kind == "quality" and _COLOUR.search(subject) else kind  # "green" of a build is a quality
     value = normalised(_ARTICLE.sub("", value))
     return Statement(
         (slot, subject), value, kind, is_denied=denial is not None, condition=condition,
@@ -327,6 +333,8 @@ def relation(earlier: Statement | None, later: Statement | None) -> Relation:
     """Return what a later statement does to an earlier one; empty where both hold. O(1)."""
     if earlier is None or later is None or earlier.condition != later.condition:
         return ""
+    if later.loser and earlier.key == ("uses", later.key[1], later.loser):  # "we use pnpm instead of npm"
+        return "" if earlier.is_denied or later.is_denied else "replaces"
     if earlier.key != later.key:
         return _preferred(earlier, later)
     if earlier.value == later.value:

@@ -70,6 +70,7 @@ from lore.model.results_store import (
 from lore.model.state import Session as State
 from lore.session import Session
 from lore.store.base import Store, Tell
+from lore.store.registry import silent
 from lore.store.sync import Clock
 from lore.store.sync import now as now_utc
 
@@ -86,7 +87,7 @@ def users(store: Store) -> MemoryUsers:
     return MemoryUsers(store=store.url, users=found)
 
 
-def everything(store: Store, user: str | None, agent: str | None, *, now: str) -> MemoryShown:
+def everything(store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell = silent) -> MemoryShown:
     """Return all that is remembered of a user, or by one agent of the user's, what has expired too."""
     known = buckets_of(store, user, agent)
     named = good_user(user)
@@ -95,7 +96,14 @@ def everything(store: Store, user: str | None, agent: str | None, *, now: str) -
     agents = [
         _agent(owner.agent, memory, last_failure(log, owner.agent), there, now) for owner, memory in known.items()
     ]
+    _tell_of_shared(store, named, agent, "is not shown", tell)
     return MemoryShown(store=store.url, user=named, agents=agents)
+
+
+def _tell_of_shared(store: Store, user: str, agent: str | None, what: str, tell: Tell) -> None:
+    """Say where agents remember together what one that is named is told, too."""
+    if agent not in (None, SHARED) and any(read(store, Bucket(user, SHARED)).counts().values()):
+        tell(f"what agents remember of user {user} together {what}: --agent '{SHARED}' names it")
 
 
 def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[Bucket, Known]:
@@ -218,8 +226,7 @@ def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: 
     found = wipe(store, named, scope)
     if any(found.counts.values()):
         note_audit(store, named, AuditRecord(at=now, op="wipe", agent=scope, removed=found.counts), tell)
-    if scope not in (None, SHARED) and any(read(store, Bucket(named, SHARED)).counts().values()):
-        tell(f"what agents remember of user {named} together stays: --agent '{SHARED}' names it")
+    _tell_of_shared(store, named, scope, "stays", tell)
     return _wiped(store, named, scope, found)
 
 
