@@ -30,15 +30,14 @@ def alone(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("library", "fate"),
+    ("library", "workers", "fate"),
     [
-        ("httpx", "it sends over httpx, which lore records, and no prompt passed there"),
-        ("grpc", "it sends over grpc, which lore does not record"),
-        ("nothing", "it sends over no HTTP library that lore knows"),
+        ("httpx", "-n0", "it sends over httpx, which lore records, and no prompt passed there"),
+        ("grpc", "-n2", "it sends over grpc, which lore does not record"),
+        ("nothing", "-n0", "it sends over no HTTP library that lore knows"),
     ],
 )
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
-def test_a_run_that_recorded_nothing_names_the_sdk_and_its_library(suite, library, fate, workers) -> None:
+def test_a_run_that_recorded_nothing_names_the_sdk_and_its_library(suite, library, workers, fate) -> None:
     result = suite(FAKE.format(library=library) + TEST + TEST.replace("agent", "other"), workers, apart=True)
     result.assert_outcomes(passed=2)
     text = str(result.stdout)
