@@ -124,6 +124,15 @@ def test_what_a_log_held_before_is_read_with_what_it_holds():
     assert [entry.item.uuid for entry in session.state.main().entries] == ["u1"]
 
 
+@pytest.mark.parametrize("call", [
+    lambda: lore.Session("claude-opus-5", params={"temperature": float("nan")}),
+    lambda: events.turn_started(1, context={"working_context": {"a": float("inf")}}),
+])  # fmt: skip
+def test_a_number_that_json_has_not_is_refused_and_not_written_as_null(call):
+    with pytest.raises(MisuseError, match="is no JSON: Out of range float"):
+        call()
+
+
 def test_blocks_of_a_providers_own_shape_are_its_own_and_lores_are_looked_at():
     session = lore.Session("claude-opus-5")
     source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0="}

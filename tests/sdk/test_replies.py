@@ -149,6 +149,7 @@ def test_a_response_of_another_dialect_is_an_error_that_names_both(dialect, othe
     ("response", "said"),
     [
         ({"type": "error", "error": {"message": "overloaded"}}, "overloaded"),
+        ({"type": "error", "error": {"message": "busy\x1b[2J\n"}}, r"error: busy \[2J $"),
         ({"error": {"message": "no such model", "code": 404}}, "no such model"),
         (object(), "a object is no JSON|no response"), (5, "no response"), (None, "no response"), ({}, "no response"),
         ([], "no chunks"), (iter(()), "no chunks"), (MagicMock(), "no JSON|no response|no chunks"), (len, "no JSON"),

@@ -5,7 +5,9 @@ In: what a caller gave. Out: content as JSON text, or `MisuseError`. Every check
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import ParamSpec, TypeAlias, TypedDict, TypeVar, cast
 
@@ -121,7 +123,11 @@ def kind_of(value: object) -> str:
 def json_of(value: object, field: str) -> Raw:
     """Encode what a program gave; MisuseError where JSON has no place for it."""
     try:
-        return Raw(encode(value))
+        raw = encode(value)
+        if b"null" in raw:  # as which a NaN would be written
+            with suppress(TypeError):
+                json.dumps(value, allow_nan=False)
+        return Raw(raw)
     except (TypeError, ValueError, RecursionError) as error:
         hint = "give text, numbers, lists and mappings"
         raise MisuseError(f"{field} is no JSON: {error}", hint=hint) from None

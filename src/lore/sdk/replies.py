@@ -117,7 +117,8 @@ def _check(found: str, dialect: str, response: object, members: dict[str, bytes]
     """Raise LoreError for what is no answer in this dialect."""
     if found == "error" or (not found and "error" in members):
         told = table(members.get("error", b"")) or members
-        raise LoreError(f"the provider answered with an error: {text_of(told.get('message', b'null'))[:200]}",
+        message = "".join(char if char.isprintable() else " " for char in text_of(told.get("message", b"null"))[:200])
+        raise LoreError(f"the provider answered with an error: {message}",
                         hint="`session.failed(error)` ends the turn, `session.request()` asks again")  # fmt: skip
     if found == dialect:
         return

@@ -62,7 +62,9 @@ def _opened(
         return StoredSession.open(store, session_id, dialect=dialect, rules=rules, clock=clock, tell=tell)
     except UnknownSessionError:
         if model is None:
-            raise UnknownSessionError(session_id, store.url) from None
+            error = UnknownSessionError(session_id, store.url)
+            error.hint = f"model= begins one; {error.hint}"
+            raise error from None
     header = header_of(model, dialect=dialect, session_id=session_id, at=clock(), **given)
     try:
         return StoredSession.begin(store, header, dialect=dialect, rules=rules, clock=clock, tell=tell)
