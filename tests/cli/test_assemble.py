@@ -193,7 +193,6 @@ def test_a_damaged_assembly_is_judged_as_damaged():
         (["--turn", "9"], "s.jsonl has no turn 9"),
         (["--tail", "sideways"], "unknown tail policy 'sideways'"),
         (["--all", "--dialect", "morse"], "unknown dialect 'morse'"),
-        (["--all", "--format", "bodies"], "is read as request bodies, not as events"),
     ],
 )
 def test_what_contradicts_itself_is_a_usage_error(options, said):

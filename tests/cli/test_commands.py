@@ -81,9 +81,9 @@ def test_the_tail_policy_can_be_configured():
     assert ran.json["messages"][-1]["role"] == "system"
 
 
-def test_assemble_refuses_request_bodies():
+def test_assemble_gives_a_recorded_request_back():
     ran = lore("assemble", put("b.json", ONE))
-    assert (ran.code, "nothing to assemble" in ran.err) == (2, True)
+    assert (ran.code, ran.json) == (0, ONE)
 
 
 def test_assemble_says_with_v_what_was_written():
@@ -396,9 +396,14 @@ def test_views_that_do_not_exist_are_usage_errors(args):
     assert lore("fold", put("s.jsonl", session()), *args).code == 2
 
 
-def test_a_file_of_bodies_cannot_be_folded():
+def test_a_file_of_bodies_is_folded():
     ran = lore("fold", put("b.json", ONE))
-    assert (ran.code, "nothing to fold" in ran.err, "hint: " in ran.err) == (2, True, True)
+    assert (ran.code, "bodies" in ran.out) == (0, True)
+
+
+def test_a_file_of_bodies_is_not_followed():
+    ran = lore("fold", put("b.json", ONE), "--checkpoint", "c")
+    assert (ran.code, "nothing to fold" in ran.err, "lore convert" in ran.err) == (2, True, True)
 
 
 def test_a_person_reads_a_line_an_item():

@@ -98,11 +98,10 @@ def test_a_session_that_fails_midway_leaves_nothing_behind(monkeypatch):
     assert not [one for one in os.listdir() if one.startswith(".")]
 
 
-def test_request_bodies_are_no_session():
-    ran = lore("convert", "body.json")
-    assert ran.code == 2
-    assert "hint: " in ran.err
-    assert "lore check" in ran.err
+def test_request_bodies_are_a_session():
+    ran = lore("convert", "body.json", "--output", "made.jsonl")
+    assert ran.code == 0
+    assert lore("assemble", "made.jsonl").out.rstrip("\n") == Path("body.json").read_text().rstrip("\n")
 
 
 @pytest.mark.parametrize("args", [["c.jsonl", "--to", "codex"], ["c.jsonl#1"], ["none.jsonl"], ["system.txt"]])

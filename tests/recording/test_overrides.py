@@ -245,7 +245,7 @@ def test_among_many_a_session_that_records_its_own_keeps_it():
 
 def test_recorded_requests_have_none_to_complete():
     put("b.jsonl", dumps(body("a")) + b"\n")
-    with pytest.raises(LoreError, match="request bodies"):
+    with pytest.raises(LoreError, match="none to complete"):
         assemble(Name("b.jsonl"), given())
 
 

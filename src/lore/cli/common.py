@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from lore.model.codes import Reader
     from lore.prompt.base import Policy, Rules
     from lore.recording.agents import Surroundings
-    from lore.recording.base import Problems
-    from lore.recording.events import Template
+    from lore.recording.base import Problems, Template
     from lore.recording.overrides import Completion
     from lore.run.verdicts import Dated
 
@@ -168,7 +167,7 @@ def template(path: str | None, dialect: str | None) -> Template | None:
         return None
     from lore.errors import LoreError, Where
     from lore.recording import corpus
-    from lore.recording.events import Template
+    from lore.recording.base import Template
 
     if dialect not in (None, "template"):
         raise LoreError(f"--template renders text, --dialect {dialect} writes JSON", hint="leave one of them out")

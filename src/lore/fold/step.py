@@ -178,7 +178,12 @@ def _start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
     if not is_absent(event.context) and (written is None or written.number != event.turn):
         chain.waiting = Waiting(event.turn, event.context)
     chain.previous = chain.last
-    chain.turn, chain.last = OpenTurn(event.turn, event.at, event.context, chain.since, chain.signs), None
+    chain.turn, chain.last = (
+        OpenTurn(
+            event.turn, event.at, event.context, chain.since, chain.signs, event.breakpoints, event.call, event.unkept
+        ),
+        None,
+    )
     chain.since = chain.signs = ()
     chain.before = chain.totals = _replace(chain.totals, turns=chain.turns)
     return problems
@@ -257,10 +262,15 @@ def _session_started(state: Session, event: e.SessionStarted) -> Step:
     opened = _replace(
         state, id=event.session_id, at=event.at, format=event.origin or state.format, model=event.model,
         dialect=event.dialect, provider=event.provider, system=event.system, tools=event.tools, params=event.params,
-        attachments=event.attachments, started=True,
+        form=event.form, attachments=event.attachments, started=True,
     )  # fmt: skip
     chain = _replace(  # events may have come before the header
-        opened.chain(event.chain), model=event.model, system=event.system, tools=event.tools, params=event.params
+        opened.chain(event.chain),
+        model=event.model,
+        system=event.system,
+        tools=event.tools,
+        params=event.params,
+        form=event.form,
     )
     state = _replace(opened, chains={**opened.chains, chain.id: chain})
     if event.v == 1:
@@ -269,7 +279,7 @@ def _session_started(state: Session, event: e.SessionStarted) -> Step:
 
 
 def _session_changed(chain: Chain, event: e.SessionChanged) -> Problems:
-    moved: list[str] = []
+    before, moved = chain.since, list[str]()
     for name in ("params", "system"):
         value: Raw = getattr(event, name)
         if not is_absent(value) and value != getattr(chain, name):
@@ -288,6 +298,10 @@ def _session_changed(chain: Chain, event: e.SessionChanged) -> Problems:
         if chain.model is not None:
             note(chain, Code.MODEL_CHANGED, f"model changed from {chain.model} to {event.model}")
         chain.model = event.model
+    if not is_absent(event.form):
+        chain.form = event.form
+    if event.observed:
+        chain.since = before
     return ()
 
 

@@ -137,7 +137,7 @@ def _with_outcome(before: Item, item: Item) -> Item:
     if item.status != "running" or not all(map(is_absent, (item.output, item.error, item.detail))):
         return item
     return msgspec.structs.replace(
-        item, status=before.status, output=before.output, error=before.error, detail=before.detail
+        item, status=before.status, output=before.output, error=before.error, detail=before.detail, result=before.result
     )
 
 
@@ -172,7 +172,7 @@ def patch_tool_call(chain: Chain, event: PatchToolCall) -> Problems:
         item.output if is_absent(event.output) else event.output,
         item.error if is_absent(event.error) else event.error,
         item.detail if is_absent(event.detail) else event.detail,
-        item.response_id, item.raw,
+        item.response_id, item.raw, item.result if is_absent(event.output) else event.result,
     )  # fmt: skip
     _put(chain, index, place, changed)
     return ()
@@ -188,7 +188,7 @@ def clear_results(chain: Chain, event: ToolResultCleared) -> Problems:
         if place is None or not isinstance(item, ToolCall):
             unknown += 1
             continue
-        _put(chain, index, place, msgspec.structs.replace(item, output=placeholder))
+        _put(chain, index, place, msgspec.structs.replace(item, output=placeholder, result=None))
     cleared = len(event.call_ids) - unknown
     if cleared:
         note(chain, Code.TOOL_RESULT_REWRITTEN, f"{cleared} tool results cleared")
@@ -212,7 +212,9 @@ def remove(chain: Chain, event: Remove) -> Problems:
         chain.sent -= bisect_left(gone, chain.sent)
         chain.sent_before -= bisect_left(gone, chain.sent_before)
         turn = chain.turn.turn if chain.turn is not None else 0
-        if any(before[place].turn != turn for place in places):  # what came since the last request was never sent
+        if not event.observed and any(
+            before[place].turn != turn for place in places
+        ):  # what came since the last request was never sent
             note(chain, Code.REWIND, f"{len(places)} items taken back")
     return problem(Code.UNKNOWN_ID, f"remove names {missing} unknown items") if missing else ()
 

@@ -19,10 +19,10 @@ from msgspec.structs import replace
 
 from lore.formats.bills import billed_from, billed_of
 from lore.model.canonical import decode, text_of
-from lore.model.events import Billed, Verdict
+from lore.model.events import Billed, ContextEdit, Verdict
 from lore.model.jsonslice import array, first_element, parts, table
 from lore.model.providers import GATEWAYS, provider_by_id, provider_of
-from lore.model.turn import Call, ContextEdit, Exchange, Output, Streamed, seconds_in, verdict_of
+from lore.model.turn import Call, Exchange, Output, Streamed, seconds_in, verdict_of
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")

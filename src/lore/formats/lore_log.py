@@ -124,8 +124,12 @@ def _well_formed(event: e.Event) -> bool:
             return _good_output(output) and is_string(error)
         case e.ToolResultCleared(placeholder=text) | e.CompactApplied(summary=text) | e.Layer(text=text):
             return is_string(text)
-        case e.SessionStarted(system=system, params=params) | e.SessionChanged(system=system, params=params):
-            return _good_system(system) and (bytes(params)[:1] == b"{" or items.is_absent(params))
+        case (
+            e.SessionStarted(system=system, params=params, form=form)
+            | e.SessionChanged(system=system, params=params, form=form)
+        ):
+            objects = (raw for raw in (params, form) if not items.is_absent(raw))
+            return _good_system(system) and all(bytes(raw)[:1] == b"{" for raw in objects)
         case _:
             return True
 
@@ -161,7 +165,7 @@ def _good_output(output: Raw) -> bool:
 
 def _good_system(raw: Raw) -> bool:
     text = bytes(raw)
-    return is_string(raw) or (text[:1] == b"[" and all(element[:1] == b'"' for element in array(text)))
+    return is_string(raw) or (text[:1] == b"[" and all(element[:1] in (b'"', b"{") for element in array(text)))
 
 
 _TURN = msgspec.json.Decoder(AssembledTurn)

@@ -18,7 +18,7 @@ from lore.model.inserts import Insert
 from lore.model.state import Chain, DividerPlace, Entry, Index, Session, settled
 from lore.model.vector import Vector
 
-VERSION = 8
+VERSION = 9
 _HINT = "delete it; lore then folds the log anew"
 _BARE: dict[str, Any] = {"entries": Vector(), "persisted": Vector(), "outside": Vector(), "index": None}
 T = TypeVar("T")

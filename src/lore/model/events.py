@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.model.items import NULL, Item, Status
+from lore.model.items import NULL, Item, RawBlock, Status
 
 MAIN = "main"
 
@@ -31,7 +31,8 @@ class Envelope(
 class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started"):
     """The header of a log. `origin` names the format that the session was recorded in, where not this one.
 
-    `provider` is who served the session, as its client names it.
+    `provider` is who served the session, as its client names it. `form` is a request of it, where requests were
+    recorded, without what the session says otherwise: null stands for a value or a list, `""` for a text.
     """
 
     session_id: str
@@ -47,12 +48,14 @@ class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started")
     project_id: str | None = None
     parent_session_id: str | None = None
     provider: str | None = None
+    form: Raw = NULL
 
 
 class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed"):
     """The model, the system prompt, the tools or the parameters changed in mid-session.
 
     `dialect` is the shape of the requests from here on, in logs of tools that speak to several APIs in one session.
+    `observed` says that recorded requests show the change: nobody announced it, and it entitles no prompt to differ.
     """
 
     model: str | None = None
@@ -60,6 +63,8 @@ class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed")
     system: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL
+    form: Raw = NULL
+    observed: bool = False
 
 
 class Layer(Envelope, frozen=True, kw_only=True, tag="layer"):
@@ -91,6 +96,7 @@ class PatchToolCall(Envelope, frozen=True, kw_only=True, tag="patch_tool_call"):
     output: Raw = NULL
     error: Raw = NULL
     detail: Raw = NULL
+    result: RawBlock | None = None
 
 
 class ToolResultCleared(Envelope, frozen=True, kw_only=True, tag="tool_result_cleared"):
@@ -101,9 +107,13 @@ class ToolResultCleared(Envelope, frozen=True, kw_only=True, tag="tool_result_cl
 
 
 class Remove(Envelope, frozen=True, kw_only=True, tag="remove"):
-    """Items were taken back: a rewind, an overflow recovery."""
+    """Items were taken back: a rewind, an overflow recovery.
+
+    `observed` says that a recorded request lacks them, or has others in their place: nobody announced it.
+    """
 
     uuids: tuple[str, ...]
+    observed: bool = False
 
 
 class CompactStarted(Envelope, frozen=True, kw_only=True, tag="compact_started"):
@@ -128,11 +138,30 @@ class CompactApplied(Envelope, frozen=True, kw_only=True, tag="compact_applied")
     summary: Raw = NULL
 
 
+class Mark(Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
+    """A cache breakpoint that a recorded request set: the place of its segment in the prompt, and the breakpoint.
+
+    `member` counts the members of its block that stand before it, -1: it is the last; -2, -3, …: it is a member of the
+    message, behind none, one, … of its members.
+    """
+
+    at: int
+    value: Raw
+    member: int = -1
+
+
 class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
-    """A model request goes out: its prompt is made of every event up to here."""
+    """A model request goes out: its prompt is made of every event up to here.
+
+    Of a request that was recorded `breakpoints` are those that it set; `call` is what is known of it besides its body;
+    `unkept` names what of its body the log does not hold.
+    """
 
     turn: int
     context: Raw = NULL
+    breakpoints: tuple[Mark, ...] | None = None
+    call: Call | None = None
+    unkept: tuple[str, ...] = ()
 
 
 class Counts(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
@@ -195,6 +224,38 @@ class OddBill(Billed, frozen=True, gc=False):
     """A bill of which a counter cannot be: below zero, or more than any count. That counter is unknown."""
 
     odd: str = ""
+
+
+class ContextEdit(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a provider took out of a prompt by itself: its own word for how, and how many tokens, where it says it."""
+
+    kind: str
+    tokens: int | None = None
+
+
+class Call(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What is known of a request besides its body; empty or None where the recording does not say.
+
+    `endpoint` is host and path without a query; `session` and `agent` name the conversation, `purpose` says
+    in the client's own word what the request is for; `previous` names the response that the request
+    continues; `betas` are the beta features asked for by header (None: no headers were recorded);
+    `account` is a digest of the key it was sent with, never the key; `status` the response's HTTP status.
+    `answered_by` is who answered behind a gateway: a provider's name or the host that the gateway asked; `deployment`
+    the gateway's own name for what it asked. `edits` are what the provider took out of the prompt before it answered;
+    None where it does not say.
+    """
+
+    endpoint: str = ""
+    session: str = ""
+    agent: str = ""
+    purpose: str = ""
+    previous: str = ""
+    betas: tuple[str, ...] | None = None
+    account: str = ""
+    status: int | None = None
+    answered_by: str = ""
+    deployment: str = ""
+    edits: tuple[ContextEdit, ...] | None = None
 
 
 class Verdict(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.model.events import MAIN, Billed, Event, Layer, PromptHashes, Verdict
+from lore.model.events import MAIN, Billed, Call, Event, Layer, Mark, PromptHashes, Verdict
 from lore.model.inserts import Insert
 from lore.model.items import NULL, AssistantMessage, Item, TextBlock, ToolCall, is_absent
 from lore.model.vector import Vector
@@ -88,13 +88,19 @@ def bounded(names: Iterable[str]) -> tuple[str, ...]:
 
 
 class OpenTurn(Struct, frozen=True, gc=False):
-    """The latest request of a chain; `since` lists the changes after the request before it, `signs` what was seen."""
+    """The latest request of a chain; `since` lists the changes after the request before it, `signs` what was seen.
+
+    `breakpoints`, `call` and `unkept` are of a request that was recorded (`events.TurnStarted`).
+    """
 
     turn: int
     at: str | None = None
     context: Raw = NULL
     since: tuple[Change, ...] = ()
     signs: tuple[Sign, ...] = ()
+    breakpoints: tuple[Mark, ...] | None = None
+    call: Call | None = None
+    unkept: tuple[str, ...] = ()
 
 
 class ClosedTurn(Struct, frozen=True, gc=False):
@@ -200,7 +206,8 @@ class Chain(Struct):
 
     Never changed once a session holds it: the fold works on copies (`fold.step`).
 
-    `dialect` is that of its requests where it is not the session's.
+    `dialect` is that of its requests where it is not the session's, `form` how they were written where they were
+    recorded.
     `turn` is the latest request, `last` its end once that has come, `previous` the end of the one before, whose last
     line may come late; `totals` sums all turns, `before` those before the latest. `sent` counts the entries that the
     latest request was made of, `sent_before` those of the one before. `pinned` and `pinned_layers` stand in the system
@@ -218,6 +225,7 @@ class Chain(Struct):
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL
     dialect: str | None = None
+    form: Raw = NULL
     entries: Vector[Entry] = msgspec.field(default_factory=Vector[Entry])
     groups: int = 0
     turns: int = 0
@@ -293,6 +301,7 @@ class Session(Struct, frozen=True):
     system: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL
+    form: Raw = NULL
     attachments: tuple[str, ...] = ()
     started: bool = False
     start_layers: tuple[Layer, ...] = ()
@@ -318,7 +327,7 @@ class Session(Struct, frozen=True):
     def new_chain(self, name: str) -> Chain:
         """Return a chain before its first event: it has what the header says."""
         kind = "main" if name == MAIN else "utility" if name.startswith(UTILITY) else "subagent"
-        return Chain(name, kind, self.model, self.system, self.tools, self.params, divider=self.divider)
+        return Chain(name, kind, self.model, self.system, self.tools, self.params, form=self.form, divider=self.divider)
 
     def main(self) -> Chain:
         """Return the main chain; where a log has none (a subagent's own file), its first."""

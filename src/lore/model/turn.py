@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from msgspec import Struct
 
 from lore.model.canonical import decode
-from lore.model.events import Billed, PromptHashes, Verdict
+from lore.model.events import Billed, Call, PromptHashes, Verdict
 from lore.model.state import Change, Entry, Sign
 from lore.model.vector import Vector
 
@@ -37,7 +37,9 @@ class Segment(Struct, eq=False, gc=False):
     `section`, `path` (`messages[3].content[0]`) and `data` (its exact bytes); `kind` says whether it is
     one tool, text of the system prompt, a message's envelope, a content block, or a whole message of no
     known shape; `breakpoint` is the cache breakpoint set on it, as JSON. Segments are equal when section, kind
-    and bytes are: the path moves when history is pruned, and a breakpoint is not content.
+    and bytes are: the path moves when history is pruned, and a breakpoint is not content. `form` is how the message
+    was written that an envelope opens, where a request was recorded: its members in order, content left out.
+    `member` counts the members of a block before its breakpoint, as in `events.Mark`.
     """
 
     section: Section
@@ -46,6 +48,8 @@ class Segment(Struct, eq=False, gc=False):
     kind: Kind = "block"
     breakpoint: bytes | None = None
     origin: str = ""
+    form: bytes = b""
+    member: int = -1
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -73,10 +77,12 @@ class Prompt(Struct, frozen=True):
     """One request's content. `head` is tools and system; `tail` is the volatile end lore added.
 
     `breakpoints` are the positions of segments with a breakpoint, counted over head and messages, `breakpoint_values`
-    the breakpoints themselves, as JSON; `auto_breakpoint` says that the request asks for automatic caching; `params`
-    are the request's other fields, as JSON; `partial` says that the request continues others which the recording
-    does not hold, so that its beginning is missing; `dropped` is text that the provider takes out, so that it
-    is no part of the head, as are tools that are announced alone (`deferred`: their names).
+    the breakpoints themselves, as JSON, `breakpoint_members` their places among the members of their blocks where a
+    recorded request had them elsewhere than last (`events.Mark`); `auto_breakpoint` says that the request asks for
+    automatic caching; `params` are the request's other fields, as JSON; `partial` says that the request continues
+    others which the recording does not hold, so that its beginning is missing; `dropped` is text that the provider
+    takes out, so that it is no part of the head, as are tools that are announced alone (`deferred`: their names);
+    `form` is how a recorded request was written (`events.SessionStarted`).
     """
 
     dialect: str
@@ -87,11 +93,13 @@ class Prompt(Struct, frozen=True):
     tail: tuple[Segment, ...] = ()
     breakpoints: tuple[int, ...] = ()
     breakpoint_values: tuple[bytes, ...] = ()
+    breakpoint_members: tuple[int, ...] = ()
     auto_breakpoint: bool = False
     params: dict[str, bytes] = {}
     partial: bool = False
     dropped: bytes = b""
     deferred: tuple[str, ...] = ()
+    form: bytes = b""
 
     def __len__(self) -> int:
         return len(self.head) + len(self.messages) + len(self.tail)
@@ -143,38 +151,6 @@ class Memo:
 
 
 Form: TypeAlias = Literal["nothing", "json", "text", "base64", "events", "elsewhere"]  # how a content is kept
-
-
-class ContextEdit(Struct, frozen=True, gc=False):
-    """What a provider took out of a prompt by itself: its own word for how, and how many tokens, where it says it."""
-
-    kind: str
-    tokens: int | None = None
-
-
-class Call(Struct, frozen=True, gc=False):
-    """What is known of a request besides its body; empty or None where the recording does not say.
-
-    `endpoint` is host and path without a query; `session` and `agent` name the conversation, `purpose` says
-    in the client's own word what the request is for; `previous` names the response that the request
-    continues; `betas` are the beta features asked for by header (None: no headers were recorded);
-    `account` is a digest of the key it was sent with, never the key; `status` the response's HTTP status.
-    `answered_by` is who answered behind a gateway: a provider's name or the host that the gateway asked; `deployment`
-    the gateway's own name for what it asked. `edits` are what the provider took out of the prompt before it answered;
-    None where it does not say.
-    """
-
-    endpoint: str = ""
-    session: str = ""
-    agent: str = ""
-    purpose: str = ""
-    previous: str = ""
-    betas: tuple[str, ...] | None = None
-    account: str = ""
-    status: int | None = None
-    answered_by: str = ""
-    deployment: str = ""
-    edits: tuple[ContextEdit, ...] | None = None
 
 
 class Streamed(Struct, frozen=True, gc=False):
@@ -248,7 +224,8 @@ class Turn(Struct):
     the dialect could not express, `unsaid` (where asked for) the types of the records in the timeline that
     no prompt can hold; `response_id` is the provider's name for the response, by which a copy of the turn is
     known; `call` is what a recorded request says besides its body; `file` names the file that holds the
-    turn, where the recording has several; `hashes` are what the client noted of the prompt by hash.
+    turn, where the recording has several; `hashes` are what the client noted of the prompt by hash; `unkept` names what
+    of a recorded request's body a session does not hold.
     """
 
     chain: str
@@ -270,6 +247,7 @@ class Turn(Struct):
     given_up: str = ""
     signs: tuple[Sign, ...] = ()
     hashes: PromptHashes | None = None
+    unkept: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -29,7 +29,7 @@ from lore.model.state import Chain, Entry, Session
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt import layout
-from lore.prompt.base import IN_LOOPS, Dialect, Finishing, Place, Rendered, Rules, Unit, Verbatim, expresses
+from lore.prompt.base import IN_LOOPS, Dialect, Finishing, Place, Recorded, Rendered, Rules, Unit, Verbatim, expresses
 from lore.prompt.inserts import Inserts
 from lore.prompt.layout import is_from_user, is_real, tail_of
 from lore.prompt.system_messages import placement, takes_one_system_message
@@ -73,6 +73,7 @@ class Assembler:
         self.dialect = dialect
         self._finishing = dialect if isinstance(dialect, Finishing) else None
         self._verbatim = dialect if isinstance(dialect, Verbatim) else None
+        self._as_recorded = dialect if isinstance(dialect, Recorded) else None
         self.rules = rules or Rules()
         self._entries: Vector[Entry] = Vector()
         self._in_loops = expresses(dialect, IN_LOOPS)
@@ -83,6 +84,7 @@ class Assembler:
         self._omitted: Vector[str] = Vector()
         self._recorded: list[_Recorded] = []
         self._head_key: object = None
+        self._is_recorded = False
         self._head: tuple[Segment, ...] = ()
         self._params_of: Raw = NULL
         self._params: dict[str, bytes] = {}
@@ -104,7 +106,8 @@ class Assembler:
         prompt = Prompt(
             dialect=self.dialect.name, fidelity="reconstructed", model=chain.model, head=self._head,
             messages=self._segments, tail=tail, params=self._params,
-            breakpoints=placed.positions, breakpoint_values=placed.values,
+            breakpoints=placed.positions, breakpoint_values=placed.values, breakpoint_members=placed.members,
+            form=self._form(session, chain),
         )  # fmt: skip
         if self._finishing is not None:
             prompt = self._finishing.finish(prompt)
@@ -112,16 +115,25 @@ class Assembler:
 
     def _headed(self, session: Session, chain: Chain) -> tuple[Problem, ...]:
         """Render tools and system prompt where they changed; say what is wrong with them then."""
-        one = takes_one_system_message(chain.model, self.dialect, self.rules)
+        form = self._form(session, chain)
+        self._is_recorded = bool(form)
+        one = not form and takes_one_system_message(chain.model, self.dialect, self.rules)
         key = (
             chain.system, chain.tools, chain.pinned, chain.pinned_layers, session.start_layers, session.id,
-            session.attachments, session.is_own, chain.announced, one,
+            session.attachments, session.is_own, chain.announced, one, form,
         )  # fmt: skip
         if self._head_key is not None and key == self._head_key:
             return ()
         texts = layout.system_texts(session, chain, self.rules)
+        texts = texts if form else layout.as_texts(texts)
         texts = layout.as_one(texts) if one else texts
-        self._head = self.dialect.head(chain.tools or (), tuple([block.text for block in texts]))
+        alone = self._as_recorded.text_member(form) if form and self._as_recorded is not None else ""
+        own = bool(alone and texts and texts[0].text[:1] == b'"')
+        self._head = self.dialect.head(chain.tools or (), tuple([block.text for block in texts[own:]]))
+        if own:
+            at = sum(segment.section == "tools" for segment in self._head)
+            first = Segment("system", alone, texts[0].text, "text")
+            self._head = (*self._head[:at], first, *self._head[at:])
         system = [segment for segment in self._head if segment.section == "system" and segment.kind != "envelope"]
         for segment, block in zip(system, texts, strict=False):
             segment.origin = block.origin
@@ -130,6 +142,11 @@ class Assembler:
         if known is not None and isinstance(known, tuple) and known[1] == chain.tools:
             return ()
         return _doubled(chain.tools or ())
+
+    def _form(self, session: Session, chain: Chain) -> bytes:
+        """Return how the chain's requests were written, where they were recorded in this dialect."""
+        is_own = self.dialect.name == (chain.dialect or session.dialect)
+        return bytes(chain.form) if is_own and not is_absent(chain.form) else b""
 
     def _forget(self, entries: int) -> None:
         """Drop the groups that hold or follow the entry at this index."""
@@ -227,6 +244,8 @@ class Assembler:
 
     def _rendered(self, unit: Unit, place: Place) -> Rendered:
         own = self._verbatim.verbatim(unit.message, place) if unit.message and self._verbatim is not None else None
+        if self._as_recorded is not None and self._is_recorded:
+            own = self._as_recorded.recorded(unit, place)
         rendered = own or self.dialect.render(unit, place)
         for segment in rendered.segments:
             segment.origin = unit.origin
@@ -253,6 +272,14 @@ class Assembler:
         """Place the cache breakpoints; sessions of other tools keep those that they recorded."""
         if self.rules.breakpoints == "none":
             return _Breakpoints()
+        given = chain.turn.breakpoints if chain.turn is not None else None
+        if given is not None and not session.is_own and self._form(session, chain):
+            size = len(self._head) + len(self._segments)
+            found_there = [mark for mark in given if 0 <= mark.at < size]
+            return _Breakpoints(
+                tuple([mark.at for mark in found_there]), tuple([bytes(mark.value) for mark in found_there]),
+                members=tuple([mark.member for mark in found_there]),
+            )  # fmt: skip
         if self.rules.breakpoints == "recorded" or not session.is_own:
             return _kept(self._head, self._recorded)
         on_head = self.dialect.breakpoint(chain.model, self.rules.head_ttl)
@@ -301,6 +328,7 @@ class _Breakpoints(NamedTuple):
     positions: tuple[int, ...] = ()
     values: tuple[bytes, ...] = ()
     problems: tuple[Problem, ...] = ()
+    members: tuple[int, ...] = ()
 
 
 def _kept(head: tuple[Segment, ...], messages: list[_Recorded]) -> _Breakpoints:

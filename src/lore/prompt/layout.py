@@ -44,13 +44,14 @@ from lore.model.items import (
     is_absent,
     is_blank,
 )  # fmt: skip
-from lore.model.jsonslice import array
+from lore.model.jsonslice import array, table
 from lore.model.shortened import token
 from lore.model.state import Chain, Entry, Session
 from lore.prompt.base import BEHIND, Role, Rules, Unit
 from lore.prompt.knowledge import ANNOUNCED, pinned_text
 
 INJECTED = "context_injection"  # a user message that a harness put in
+JOINED = b"{}"  # the form of what stands in the message before
 RECENT_FILES = 10
 TICKS = ("[AUTONOMOUS TICK]", "[SCHEDULED TICK]")
 
@@ -75,7 +76,7 @@ def system_texts(session: Session, chain: Chain, rules: Rules) -> tuple[SystemTe
     """Return the blocks of the system prompt."""
     system = bytes(chain.system)
     texts = [system] if system[:1] == b'"' else array(system)
-    found = [SystemText(text, "persisted prompt") for text in texts if not is_blank(text)]
+    found = [SystemText(text, "persisted prompt") for text in texts if text[:1] == b"{" or not is_blank(text)]
     if session.is_own:
         announced = f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(token(session.id))}"
         early = chain.announced or rules.announce_token
@@ -90,6 +91,24 @@ def system_texts(session: Session, chain: Chain, rules: Rules) -> tuple[SystemTe
             text = "\n\n".join(part for part in some if part)
             if text:
                 found.append(SystemText(encode(text), origin))
+    return tuple(found)
+
+
+def as_texts(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
+    """Return what messages and blocks of a recorded request say, for a dialect that is not theirs."""
+    found: list[SystemText] = []
+    for text in texts:
+        if text.text[:1] != b"{":
+            found.append(text)
+            continue
+        own = table(text.text) or {}
+        inner = own if "text" in own else table(next(iter(own.values()), b"")) or own
+        for key in ("text", "content", "parts"):
+            blocks = [inner] if key == "text" else [table(block) or {} for block in array(inner.get(key, b""))]
+            said = [block["text"] for block in blocks if block.get("text", b"")[:1] == b'"']
+            if key == "content" and inner.get(key, b"")[:1] == b'"':
+                said = [inner[key]]
+            found += [SystemText(one, text.origin) for one in said if not is_blank(one)]
     return tuple(found)
 
 
@@ -131,9 +150,12 @@ def _units_of(group: list[Item]) -> tuple[Unit, ...]:
     match group[0]:
         case AssistantMessage() | ToolCall():
             return _response(group)
-        case UserMessage(text=text, blocks=blocks):
+        case UserMessage(text=text, blocks=blocks, form=form):
             blocks = (TextBlock(text),) if blocks is None and not is_absent(text) else blocks or ()
-            return _said("user", blocks, group[0].source)
+            if form is None:
+                return _said("user", blocks, group[0].source)
+            joins = bytes(form.json) == JOINED
+            return (Unit("user", tuple(_kept(blocks)), joins=joins, origin=group[0].source, form=form),)
         case CompactDivider(summary=summary):
             return () if is_absent(summary) else _said("user", (TextBlock(summary),), INJECTED)
         case OpaqueItem():
@@ -150,6 +172,7 @@ def _kept(blocks: tuple[Block, ...]) -> list[Block]:
 
 
 def _response(group: list[Item]) -> tuple[Unit, ...]:
+    form = group[0].form if isinstance(group[0], AssistantMessage) else None
     blocks: list[Block] = []
     calls: list[ToolCall] = []
     before: list[int] = []
@@ -161,9 +184,9 @@ def _response(group: list[Item]) -> tuple[Unit, ...]:
             blocks.extend(_kept((TextBlock(item.text),) if not is_absent(item.text) else item.blocks or ()))
     spoken, made = tuple(blocks), tuple(calls)
     if not made:
-        return (Unit("assistant", spoken, origin="assistant"),) if spoken else ()
+        return (Unit("assistant", spoken, origin="assistant", form=form),) if spoken or form else ()
     places = tuple(before) if before[0] < len(spoken) else ()
-    answer = Unit("assistant", spoken, made, origin="assistant", before=places)
+    answer = Unit("assistant", spoken, made, origin="assistant", before=places, form=form)
     return answer, Unit("results", (), made, origin="tool")
 
 

@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -39,6 +39,13 @@ SELDOM = (200_000, 50, 1_000)  # thresholds of the garbage collector
 
 class UnrecognisedError(LoreError):
     """The input can be read, and is no recording that lore knows."""
+
+
+class Template(NamedTuple):
+    """A chat template: its text, and the name of its file."""
+
+    source: str
+    file: str
 
 
 class Problems:

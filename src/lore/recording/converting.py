@@ -21,8 +21,9 @@ from lore.model.codes import Code, Problem
 from lore.model.events import Event, OpaqueEvent, SessionStarted, encode
 from lore.recording.base import Problems, Recording
 from lore.recording.corpus import Name
-from lore.recording.events import EventRecording, session_log
+from lore.recording.events import EventRecording
 from lore.recording.opening import Options
+from lore.recording.request_session import session_of
 
 _STRICT = msgspec.json.Decoder(Event)
 _HEADER = b'{"kind":"session_started"'
@@ -49,7 +50,7 @@ def convert(name: Name, options: Options, problems: Problems) -> Conversion:
 def converted(recording: Recording) -> Conversion:
     """Convert what a recording holds; raises LoreError where that is no session. The recording is used up."""
     hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is"
-    log = session_log(recording, "events: there is no session to convert", hint=hint)
+    log = session_of(recording, "events: there is no session to convert", hint=hint)
     return Conversion(_Converter(log).lines(), (recording.path, *recording.companions))
 
 

@@ -11,7 +11,6 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain as chained
-from typing import NamedTuple
 
 from lore.errors import LoreError
 from lore.fold.step import Folding
@@ -24,23 +23,17 @@ from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
 from lore.model.state import Chain, Session
 from lore.model.turn import Basis, Call, Fidelity, Turn, TurnPrompt
+from lore.prefix.likeness import without_dropped
 from lore.prompt.assemble import Assembler, Unsaid, rated
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
 from lore.recording import corpus
-from lore.recording.base import Problems, Recording, load_plugins
+from lore.recording.base import Problems, Recording, Template, load_plugins
 from lore.recording.overrides import Completion, completed
 from lore.recording.subagents import SessionChains
 
 _PLAIN = (e.Append, e.PatchToolCall, e.TurnCompleted)
-
-
-class Template(NamedTuple):
-    """A chat template: its text, and the name of its file."""
-
-    source: str
-    file: str
 
 
 class EventRecording(Recording):
@@ -211,7 +204,10 @@ class EventRecording(Recording):
         turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, opened.at)
         turn.line, turn.byte, turn.signs = read.line, read.byte, opened.signs
         turn.file = self._file_of(read)
-        if session.provider and not session.is_own:
+        turn.unkept = opened.unkept
+        if opened.call is not None:
+            turn.call = opened.call
+        elif session.provider and not session.is_own:
             turn.call = Call(answered_by=session.provider)
         if not session.is_own and not self.watchful and not self.is_whole(chain):
             own = not is_absent(chain.system) and dialect.name == session.dialect
@@ -230,6 +226,8 @@ class EventRecording(Recording):
         if self.watchful or self.is_whole(chain):
             turn.unsaid = self._unsaid.setdefault(turn.chain, Unsaid()).of(chain.entries)
             prompt = rated(prompt, whole=self.is_whole(chain), left_out=len(turn.unsaid) + len(turn.omitted))
+        if prompt.form and not self.watchful:
+            prompt = without_dropped(prompt, turn.call.endpoint)
         turn.source = prompt
 
     def is_whole(self, chain: Chain) -> bool:

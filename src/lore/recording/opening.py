@@ -18,8 +18,8 @@ from lore.model.turn import Memo, Turn
 from lore.prompt.base import Dialect, Policy, Rules
 from lore.prompt.dialects import dialect_named, dialect_names
 from lore.recording import corpus
-from lore.recording.base import HINT_FORMATS, Problems, Recording, UnrecognisedError, load_plugins
-from lore.recording.events import EventRecording, Template
+from lore.recording.base import HINT_FORMATS, Problems, Recording, Template, UnrecognisedError, load_plugins
+from lore.recording.events import EventRecording
 from lore.recording.overrides import Completion
 from lore.recording.requests import PromptRecording, RequestRecording
 
@@ -84,7 +84,8 @@ class Options:
         else:
             recording = RequestRecording(
                 path, reader, opened.data, problems, dialect=dialect, memos={} if memos is None else memos,
-                growing=growing, forced=self.format is not None,
+                growing=growing, forced=self.format is not None, rules=self.ruled, template=self.template,
+                completed=self.completion is not None,
             )  # fmt: skip
         self.log(f"{recording.shown}: read as {reader.name}")
         for companion in recording.companions:

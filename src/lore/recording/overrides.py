@@ -27,6 +27,7 @@ from lore.model.turn import Exchange
 from lore.recording import corpus
 
 _BREAKS = re.compile(rb"[ \t]*[\r\n][ \t\r\n]*")  # never inside a string, where line ends are escapes
+HINT_COMPLETE = "leave --system and --tools out"
 HINT_SYSTEM = "give text, or JSON: a string, a list of strings, a list of text blocks"
 HINT_TOOLS = "give a JSON array of tools, an object with `tools`, or one that has each tool under its name"
 

@@ -33,9 +33,9 @@ from lore.model.turn import Exchange, Memo, Prompt, Segment, Turn
 from lore.model.vector import Vector
 from lore.prefix.chains import Chains
 from lore.prefix.likeness import without_dropped
-from lore.prompt.base import Dialect
+from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import dialect_of
-from lore.recording.base import HINT_FORMATS, Problems, Recording, UnrecognisedError
+from lore.recording.base import HINT_FORMATS, Problems, Recording, Template, UnrecognisedError
 
 BY_TIME = frozenset(("har", "otel-genai", "litellm"))  # formats that say when, and promise no order
 HELD, MOST = 8 * 1024 * 1024, 1024  # bytes of bodies and streams, and exchanges, that are held back
@@ -55,6 +55,9 @@ UNREADABLE = (
 )
 
 
+DEFAULT = Rules()
+
+
 class PromptRecording(Recording):
     """Turns whose prompts stand ready, as the recording itself holds them."""
 
@@ -66,16 +69,21 @@ class PromptRecording(Recording):
 class RequestRecording(Recording):
     """The requests of one recording.
 
-    `dialect` is the one asked for; `memos` are shared by recordings that are compared. A recording that is `growing`
-    is judged as it comes; one whose format was `forced` may hold no request.
+    `dialect` is the one asked for; `rules` and `template` say how prompts of the session are assembled that the
+    requests make, `completed` that a caller would add to them. `memos` are shared by recordings that are compared. A
+    recording that is `growing` is judged as it comes; one whose format was `forced` may hold no request.
     """
 
     def __init__(
         self, path: str, reader: Reader, data: Iterable[bytes], problems: Problems, *, dialect: Dialect | None,
-        memos: dict[str, Memo], growing: bool, forced: bool,
+        memos: dict[str, Memo], growing: bool, forced: bool, rules: Rules = DEFAULT, template: Template | None = None,
+        completed: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(path, reader, data, problems)
-        self._dialect = dialect
+        self.dialect = dialect
+        self.rules = rules
+        self.template = template
+        self.completed = completed
         self._memos = memos  # by dialect: each slices messages its own way
         self._sorted = not growing and reader.name in BY_TIME
         self._forced = forced
@@ -117,7 +125,7 @@ class RequestRecording(Recording):
     def _prompt(self, read: Read, exchange: Exchange) -> Prompt | None:
         if is_crowded(exchange.body):
             return self._odd(read, Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}")
-        dialect = self._dialect or dialect_of(exchange.body)
+        dialect = self.dialect or dialect_of(exchange.body)
         if dialect is None:
             return self._odd(read, Code.REQUEST_NOT_JUDGED, "a body of no known dialect")
         parsed = dialect.parse(exchange.body, exchange.fidelity, self._memos.setdefault(dialect.name, Memo()))

@@ -41,8 +41,9 @@ from lore.prompt.dialects import DIALECTS
 from lore.prompt.system_messages import placement, templates_for
 from lore.recording.base import Problems
 from lore.recording.corpus import Name
-from lore.recording.events import EventRecording, session_log
+from lore.recording.events import EventRecording
 from lore.recording.opening import Options, pick
+from lore.recording.request_session import session_of
 from lore.report.plain import prompt_notes, unrecorded
 
 NO_TURN = "the session has no turn yet"
@@ -216,7 +217,7 @@ class AssembledAll:
 
 
 def _opened(name: Name, options: Options, problems: Problems, *, subagents: bool) -> EventRecording:
-    recording = session_log(
+    recording = session_of(
         options.open(name.path, problems, subagents=subagents),
         "events: there is nothing to assemble",
         hint="name a session log (lore's own, or Claude Code's)",

@@ -36,6 +36,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log
 from lore.recording.opening import Options
+from lore.recording.request_session import session_of
 from lore.recording.writing import HINT_CONVERT, appending, written
 from lore.store.base import Tell
 from lore.store.registry import address_of, open_there, scheme_of
@@ -192,7 +193,7 @@ def _shown(path: str) -> str:
 def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rules) -> DryRun:
     """Try a policy on a recording; raises LoreError for recordings of requests, which hold no events."""
     hint = "name a session log; requests are judged by `lore check` and `lore simulate`"
-    recording = session_log(options.open(path, Problems()), "events: there is no session to compact", hint=hint)
+    recording = session_of(options.open(path, Problems()), "events: there is no session to compact", hint=hint)
     if settings is None:
         return DryRun(
             session=recording.shown, configured=False, when=None, triggers=[], totals=None, answer=UNCONFIGURED,

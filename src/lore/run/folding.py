@@ -44,7 +44,11 @@ from lore.model.state import Chain, Entry, Session, Totals
 from lore.recording.base import Problems, Recording, collected_seldom
 from lore.recording.events import session_log
 from lore.recording.opening import Options
+from lore.recording.request_session import session_of
 from lore.run.rules import packaged
+
+NOTHING = "events: there is nothing to fold"
+HINT = "fold it without --follow and --checkpoint; `lore convert` writes requests as a session's log"
 
 
 class Folded(NamedTuple):
@@ -111,8 +115,7 @@ class LogFold:
     """
 
     def __init__(self, recording: Recording, *, unpruned: bool = False, keep: bool = False) -> None:
-        hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`"
-        self.recording = session_log(recording, "events: there is nothing to fold", hint=hint)
+        self.recording = session_log(recording, NOTHING, hint=HINT)
         self.pruned: dict[str, Entry | None] = {}
         self.turns = TurnRows()
         self._unpruned = unpruned
@@ -199,9 +202,9 @@ def _name(event: Event) -> tuple[str, int]:
 def fold(
     path: str, options: Options, *, at: int | None = None, unpruned: bool = False, only_pruned: bool = False
 ) -> Folded:
-    """Fold a session; raises LoreError for recordings of requests, which hold no events."""
-    folding = LogFold(options.open(path, Problems(), subagents=True), unpruned=unpruned, keep=only_pruned)
-    recording = folding.recording
+    """Fold a session, or the one that recorded requests make; raises LoreError for what makes none."""
+    recording = session_of(options.open(path, Problems(), subagents=True), NOTHING, hint=HINT)
+    folding = LogFold(recording, unpruned=unpruned, keep=only_pruned)
     reached = False
     with collected_seldom():
         for event in folding.take(recording.reads()):

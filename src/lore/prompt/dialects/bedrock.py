@@ -31,7 +31,8 @@ from lore.prompt.dialects.content import (
     output_blocks,
     own_bytes,
 )  # fmt: skip
-from lore.prompt.dialects.messages import Body, Writing, joined, listed, segments_of, write_body
+from lore.prompt.dialects.messages import Body, Writing, joined, listed, segments_of
+from lore.prompt.dialects.recorded import Style, body_of
 
 _POINT = "cachePoint"
 _SIGNS = ("modelId", "inferenceConfig", "toolConfig", "additionalModelRequestFields")
@@ -110,7 +111,8 @@ class Bedrock(Body):
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         found = _take(segments_of(map(_tool, apart(tools)), "toolConfig.tools", "tools", "tool"), [])
-        return (*found, *segments_of(map(self.words.text, system), "system", "system", "text"))
+        texts = [text if text[:1] == b"{" else self.words.text(text) for text in system]
+        return (*found, *segments_of(texts, "system", "system", "text"))
 
     def render(self, unit: Unit, place: Place) -> Rendered:
         writing = Writing(self.root, place)
@@ -163,18 +165,20 @@ class Bedrock(Body):
     def write(self, prompt: Prompt) -> bytes:
         rest = _tool_config(prompt.params.get("toolConfig"))[1]
         members = [member for member in self.opening(prompt) if member[0] != "toolConfig"]
+        style = Style.of(prompt.form)
         parts: dict[Section, list[Segment]] = {"tools": [], "system": [], "messages": []}
         for segment in (*_with_points(prompt), *prompt.tail):
             parts[segment.section].append(segment)
         if parts["tools"]:
-            config = [("tools", joined(parts["tools"])), *(table(rest or b"") or {}).items()]
-            members.append(("toolConfig", write_body(config)))
+            config = [("tools", joined(parts["tools"], style)), *(table(rest or b"") or {}).items()]
+            members.append(("toolConfig", style.object(config)))
         elif rest is not None:
             members.append(("toolConfig", rest))
         system = parts["system"]
         if system:
-            members.append(("system", system[0].data if system[0].path == "system" else joined(system)))
-        return write_body([*members, (self.root, self.write_messages(parts["messages"]))])
+            members.append(("system", system[0].data if system[0].path == "system" else joined(system, style)))
+        members.append((self.root, self.write_messages(parts["messages"], style)))
+        return body_of(members, prompt.form, self.own[0])
 
 
 def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
@@ -184,7 +188,7 @@ def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
     if not found or found[0].kind != "tool":
         return [], raw
     rest = [(key, value) for key, value in own.items() if key != "tools"]
-    return found, write_body(rest) if rest else None
+    return found, Style().object(rest) if rest else None
 
 
 def _tool(raw: bytes) -> bytes:
@@ -227,10 +231,12 @@ def _point_in(data: bytes) -> bytes | None:
 def _with_points(prompt: Prompt) -> list[Segment]:
     """Return the segments of head and messages with cache points behind those that have one."""
     breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
+    style = Style.of(prompt.form)
     found: list[Segment] = []
     for position, segment in enumerate([*prompt.head, *prompt.messages]):
         found.append(segment)
         if position in breakpoints and (segment.kind == "envelope" or segment.path.endswith("]")):
             path = f"{segment.path}.content[0]" if segment.kind == "envelope" else segment.path
-            found.append(Segment(segment.section, path, b'{"cachePoint":' + breakpoints[position] + b"}"))
+            point = b'{"cachePoint"' + style.colon + breakpoints[position] + b"}"
+            found.append(Segment(segment.section, path, point))
     return found

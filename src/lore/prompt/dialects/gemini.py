@@ -20,7 +20,8 @@ from lore.model.jsonslice import array, table
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import Words, arguments, described, function_of, outcome, output_blocks, own_bytes
-from lore.prompt.dialects.messages import Body, Lists, Writing, object_segments, write_body, write_object
+from lore.prompt.dialects.messages import Body, Lists, Writing, object_segments, write_object
+from lore.prompt.dialects.recorded import Style, body_of
 
 _SYSTEM = ("systemInstruction", "system_instruction")
 _DECLARED: Lists = {"functionDeclarations": None, "function_declarations": None}
@@ -78,9 +79,16 @@ class Gemini(Body):
         for declares, some in groupby(entries, lambda entry: entry[0]):
             found = [data for _, data in some]
             grouped += [b'{"functionDeclarations":[' + b",".join(found) + b"]}"] if declares else found
+        declared = _tools(b"[" + b",".join(grouped) + b"]")
+        given = table(system[0]) if system else None
+        if given is not None:  # of a recorded request: under its own name
+            return (*declared, *(segment for key, raw in given.items() for segment in self._instruction(raw, key)))
         texts = b",".join([self.words.text(text) for text in system])
         instruction = b'{"parts":[' + texts + b"]}" if system else b"null"
-        return (*_tools(b"[" + b",".join(grouped) + b"]"), *self._instruction(instruction, _SYSTEM[0]))
+        return (*declared, *self._instruction(instruction, _SYSTEM[0]))
+
+    def _role(self, role: str) -> str:
+        return "model" if role == "assistant" else super()._role(role)
 
     def render(self, unit: Unit, place: Place) -> Rendered:
         writing = Writing(self.root, place)
@@ -93,25 +101,26 @@ class Gemini(Body):
         return writing.done()
 
     def write(self, prompt: Prompt) -> bytes:
-        members = self.opening(prompt)
+        members, style = self.opening(prompt), Style.of(prompt.form)
         entries = [segment for segment in prompt.head if segment.section == "tools"]
         if entries and entries[0].path == "tools":
             members.append(("tools", entries[0].data))
         elif entries:
-            written = [_whole(list(some), _DECLARED) for _, some in groupby(entries, _root)]
-            members.append(("tools", b"[" + b",".join(written) + b"]"))
+            written = [_whole(list(some), _DECLARED, style) for _, some in groupby(entries, _root)]
+            members.append(("tools", style.array(written)))
         for key, some in groupby((segment for segment in prompt.head if segment.section == "system"), _root):
-            members.append((key, _whole(list(some), self.lists)))
-        return write_body([*members, (self.root, self.write_messages([*prompt.messages, *prompt.tail]))])
+            members.append((key, _whole(list(some), self.lists, style)))
+        members.append((self.root, self.write_messages([*prompt.messages, *prompt.tail], style)))
+        return body_of(members, prompt.form, self.own[0])
 
 
 def _root(segment: Segment) -> str:
     return segment.path.partition(".")[0]
 
 
-def _whole(segments: list[Segment], lists: Lists) -> bytes:
+def _whole(segments: list[Segment], lists: Lists, style: Style) -> bytes:
     first = segments[0]
-    return first.data if first.kind != "envelope" and "." not in first.path else write_object(segments, lists)
+    return first.data if first.kind != "envelope" and "." not in first.path else write_object(segments, lists, style)
 
 
 def _tools(raw: bytes) -> list[Segment]:

@@ -15,14 +15,17 @@ from typing import ClassVar, NamedTuple, TypeAlias
 from msgspec import Raw
 
 from lore.model.canonical import encode, printable, text_of
+from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ToolCall
 from lore.model.jsonslice import array, element_ranges, spans, table, without_member
 from lore.model.turn import Fidelity, Kind, Memo, Prompt, Section, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import USUAL, Breakpoint, Capability, Place, Rendered
-from lore.prompt.dialects.content import Words, apart, kind_of
+from lore.prompt.base import USUAL, Breakpoint, Capability, Place, Rendered, Unit
+from lore.prompt.dialects.content import Words, apart, kind_of, own_bytes
+from lore.prompt.dialects.recorded import BLOCKS, TEXT, TIGHT, Style, body_of, filled, taken_apart
 
 CACHE_CONTROL = "cache_control"
 BREAKPOINT = "prompt_cache_breakpoint"  # OpenAI's, on content parts
+ON_MESSAGE = -2  # from here down: a breakpoint is a member of its message, behind so many others
 
 # The members of a message whose elements are segments, in the order written, and what is written where one
 # has none: its bytes, nothing (b""), or nothing because an empty one was left in the envelope (None).
@@ -104,14 +107,113 @@ class Body:
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         found = segments_of(map(self.tool, apart(tools)), "tools", "tools", "tool", (CACHE_CONTROL,))
-        texts = [self.words.text(text) for text in system]
         if self.system_envelope is None:
+            texts = [text if text[:1] == b"{" else self.words.text(text) for text in system]
             return (*found, *segments_of(texts, "system", "system", "text"))
-        for number, text in enumerate(texts):
+        for number, text in enumerate(system):
             path = f"{self.root}[{number}]"
+            if text[:1] == b"{":
+                found += self.as_sent(text, path, "system")
+                continue
             found.append(Segment("system", path, self.system_envelope, kind="envelope"))
-            found += segments_of([text], f"{path}.content", "system")
+            found += segments_of([self.words.text(text)], f"{path}.content", "system")
         return tuple(found)
+
+    def as_sent(self, raw: bytes, path: str, section: Section) -> tuple[Segment, ...]:
+        """Slice a message of a recorded request, which is written in its form again."""
+        segments = self.message(raw, path, section)
+        if segments[0].kind == "envelope":
+            segments[0].form = taken_apart(raw, self.lists).form
+        return segments
+
+    def text_member(self, form: bytes) -> str:
+        own = table(form) or {}
+        return next((key for key in ("system", "instructions") if own.get(key) == TEXT), "")
+
+    def recorded(self, unit: Unit, place: Place) -> Rendered | None:
+        """Render a unit as its request had it: a message in its form, or more blocks of the message before."""
+        if unit.role == "results":
+            return self._recorded_results(unit, place)
+        if unit.form is None or unit.form.dialect != self.name:
+            return None
+        form, parts = bytes(unit.form.json), [self._as_block(part) for part in unit.parts]
+        blocks = [part for part in parts if part is not None]
+        if len(blocks) < len(parts):
+            return None
+        role = self._role(unit.role)
+        if unit.joins:
+            key = next(iter(self.lists))
+            path, first = f"{self.root}[{place.messages - 1}].{key}", place.blocks
+            segments = segments_of(blocks, path, "messages", "block", self.keys, first)
+            return Rendered(tuple(segments), Place(place.messages, role, first + len(blocks))) if place.role else None
+        if form[:1] != b"{":  # a text that is all of the input; in a list it is no message
+            alone = form[:1] == b'"' and not place.messages
+            path, kind = (self.root, "block") if alone else (f"{self.root}[{place.messages}]", "opaque")
+            return Rendered((Segment("messages", path, form, kind),), Place(place.messages + 1, role))
+        calls = [self._as_block(call) or b"" for call in unit.calls] if "tool_calls" in self.lists else []
+        if calls:
+            blocks = [self._as_block(block) or b"" for block in unit.blocks]
+        content = dict[str, bytes]()
+        for key, hole in (table(form) or {}).items():
+            if key == "tool_calls":
+                content |= {key: b"[" + b",".join(calls) + b"]"} if calls else {}
+            elif key in self.lists and blocks and hole == TEXT:
+                content[key] = self._as_text(unit) or blocks[0]
+            elif key in self.lists and blocks and hole == BLOCKS:
+                content[key] = b"[" + b",".join(blocks) + b"]"
+        segments = self.message(filled(form, content), f"{self.root}[{place.messages}]", "messages")
+        segments[0].form = form
+        return Rendered(segments, Place(place.messages + 1, role, len(blocks)))
+
+    def _recorded_results(self, unit: Unit, place: Place) -> Rendered | None:
+        """Render results as they were sent: the first of a message brings it, the others stand in it."""
+        messages: list[list[bytes]] = []
+        for call in unit.calls:
+            raw = own_bytes(call.result, self.name)
+            if raw is None:
+                return None
+            if self.is_message(raw):
+                messages.append([raw])
+            elif messages:
+                messages[-1].append(raw)
+            else:
+                return None
+        key, segments, count = next(iter(self.lists)), list[Segment](), 0
+        for number, (raw, *more) in enumerate(messages, place.messages):
+            made = taken_apart(raw, self.lists)
+            if more:
+                blocks = [*made.blocks.get(key, ()), *more]
+                raw, count = filled(made.form, {key: b"[" + b",".join(blocks) + b"]"}), len(blocks)
+            else:
+                count = len(made.blocks.get(key, ()))
+            segments += self.as_sent(raw, f"{self.root}[{number}]", "messages")
+        for segment in segments:
+            if segment.breakpoint is not None:
+                segment.breakpoint = None
+        return Rendered(tuple(segments), Place(place.messages + len(messages), self._role("results"), count))
+
+    def is_message(self, raw: bytes) -> bool:
+        """Tell whether a result is a whole message; else it is a block of one."""
+        own = table(raw) or {}
+        return "role" in own or next(iter(self.lists)) in own and "type" not in own
+
+    def _role(self, role: str) -> str:
+        return "user" if role == "results" else role
+
+    def _as_block(self, part: Block | ToolCall) -> bytes | None:
+        """Return a block or a call as this API's requests hold it; None where the session does not know."""
+        if isinstance(part, ToolCall):
+            return own_bytes(part.raw, self.name)
+        if isinstance(part, TextBlock):
+            return own_bytes(part.raw, self.name) or self.words.text(bytes(part.text))
+        if isinstance(part, RawBlock):
+            return own_bytes(part, self.name)
+        return None if isinstance(part, ImageBlock) or self.words.thinking is None else self.words.thinking(part)
+
+    @staticmethod
+    def _as_text(unit: Unit) -> bytes | None:
+        first = unit.blocks[0] if unit.blocks else None
+        return bytes(first.text) if isinstance(first, TextBlock) else None
 
     def first(self, head: tuple[Segment, ...]) -> Place:
         leading = sum(1 for segment in head if segment.section == "system" and segment.kind == "envelope")
@@ -136,6 +238,7 @@ class Body:
         return False
 
     def write(self, prompt: Prompt) -> bytes:
+        style = Style.of(prompt.form)
         segments = [*self.with_breakpoints(prompt), *prompt.tail]
         members, end = self.opening(prompt), len(prompt.head)
         for key, some in groupby(segments[:end], _member_of):
@@ -143,8 +246,9 @@ class Body:
             if key == self.root:  # the system messages, which come last
                 end -= len(found)
             else:
-                members.append((key, found[0].data if found[0].path == key else joined(found)))
-        return write_body([*members, (self.root, self.write_messages(segments[end:]))])
+                members.append((key, found[0].data if found[0].path == key else joined(found, style)))
+        members.append((self.root, self.write_messages(segments[end:], style)))
+        return body_of(members, prompt.form, self.own[0])
 
     def opening(self, prompt: Prompt) -> list[tuple[str, bytes]]:
         """Return the members that a body begins with: the model, then the parameters."""
@@ -157,23 +261,26 @@ class Body:
         A breakpoint on content that is no object (a message whose content is a string) goes to its message. OpenAI's
         shapes write one of another provider, which a gateway takes, as that one does.
         """
+        style = Style.of(prompt.form)
         segments = [*prompt.head, *prompt.messages]
-        for position, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=True):
+        members = prompt.breakpoint_members or (-1,) * len(prompt.breakpoints)
+        marks = zip(prompt.breakpoints, prompt.breakpoint_values, members, strict=True)
+        for position, value, member in marks:
             key = BREAKPOINT if BREAKPOINT in self.keys and b'"mode"' in value else CACHE_CONTROL
-            while position >= 0 and segments[position].kind != "envelope" and segments[position].data[:1] != b"{":
+            within = member > ON_MESSAGE
+            if not within:
+                member = ON_MESSAGE - member
+            while (
+                position >= 0
+                and segments[position].kind != "envelope"
+                and not (within and segments[position].data[:1] == b"{")
+            ):
                 position -= 1
-            if position < 0:
-                continue
-            segment = segments[position]
-            member = encode(key) + b":" + value
-            if segment.kind == "envelope":
-                data = segment.data + b"," + member if segment.data else member
-            else:
-                data = segment.data[:-1] + (b"," if len(segment.data) > 2 else b"") + member + b"}"
-            segments[position] = Segment(segment.section, segment.path, data, segment.kind)
+            if position >= 0:
+                segments[position] = marked(segments[position], encode(key) + style.colon + value, member, style)
         return segments
 
-    def write_messages(self, segments: Iterable[Segment]) -> bytes:
+    def write_messages(self, segments: Iterable[Segment], style: Style = TIGHT) -> bytes:
         """Write messages from segments: each envelope opens one, what follows belongs to it."""
         written: list[bytes] = []
         current: list[Segment] = []
@@ -181,12 +288,12 @@ class Body:
             if segment.path == self.root:  # no array was read
                 return segment.data
             if segment.kind in ("envelope", "opaque") and current:
-                written.append(write_object(current, self.lists))
+                written.append(write_object(current, self.lists, style))
                 current = []
             current.append(segment)
         if current:
-            written.append(write_object(current, self.lists))
-        return b"[" + b",".join(written) + b"]"
+            written.append(write_object(current, self.lists, style))
+        return style.array(written)
 
 
 def _member_of(segment: Segment) -> str:
@@ -194,27 +301,49 @@ def _member_of(segment: Segment) -> str:
     return segment.path.partition("[")[0].partition(".")[0]
 
 
+def marked(segment: Segment, mark: bytes, member: int, style: Style) -> Segment:
+    """Return a segment with its breakpoint written into its bytes: behind so many members, -1 for all of them."""
+    envelope = segment.kind == "envelope"
+    whole = segment.form or segment.json if envelope else segment.data
+    found = spans(whole) if member >= 0 else []
+    if 0 <= member < len(found):
+        at = found[member].start
+        made = whole[:at] + mark + style.comma + whole[at:]
+    else:
+        made = whole[:-1] + (style.comma if len(whole) > 2 else b"") + mark + b"}"
+    if not envelope:
+        return Segment(segment.section, segment.path, made, segment.kind)
+    data = segment.data + style.comma + mark if segment.data else mark
+    return Segment(segment.section, segment.path, data, segment.kind, form=made if segment.form else b"")
+
+
 class Stripped(NamedTuple):
-    """An object's bytes without its breakpoints, and the breakpoint that it had."""
+    """An object's bytes without its breakpoints, the breakpoint that it had, and the members before it.
+
+    `member` is -1 where the breakpoint is the last member, or stands deeper.
+    """
 
     data: bytes
     breakpoint: bytes | None
+    member: int = -1
 
 
 def strip_breakpoints(raw: bytes, keys: tuple[str, ...] = (CACHE_CONTROL,)) -> Stripped:
     """Cut breakpoints out of a block or tool, also out of the blocks that a tool result holds; the last one holds."""
-    breakpoint: bytes | None = None
+    breakpoint, member = None, -1
     for key in keys:
         if key.encode() in raw:
-            raw, found = _strip(raw, key)
-            breakpoint = breakpoint or found
-    return Stripped(raw, breakpoint)
+            raw, found, place = _strip(raw, key)
+            breakpoint, member = (breakpoint, member) if breakpoint else (found, place)
+    return Stripped(raw, breakpoint, member)
 
 
 def _strip(raw: bytes, key: str) -> Stripped:
-    breakpoints = [raw[m.value : m.end] for m in spans(raw) if m.key == key]
+    found = spans(raw)
+    breakpoints = [(raw[m.value : m.end], place) for place, m in enumerate(found) if m.key == key]
     data = without_member(raw, key) if breakpoints else raw
-    breakpoint = next((value for value in reversed(breakpoints) if value != b"null"), None)
+    breakpoint, place = next(((value, at) for value, at in reversed(breakpoints) if value != b"null"), (None, -1))
+    place = -1 if place == len(found) - 1 else place
     if key.encode() in data:
         for member in spans(data):
             value = data[member.value : member.end]
@@ -225,7 +354,7 @@ def _strip(raw: bytes, key: str) -> Stripped:
                     breakpoint = breakpoint or inside.breakpoint
                 data = data[: member.value] + value + data[member.end :]
                 break
-    return Stripped(data, breakpoint)
+    return Stripped(data, breakpoint, place)
 
 
 def segments_of(
@@ -234,8 +363,8 @@ def segments_of(
     """Return a segment for each element of a list, the breakpoints of these members beside its bytes."""
     found: list[Segment] = []
     for number, raw in enumerate(raws, first):
-        data, breakpoint = strip_breakpoints(raw, keys)
-        found.append(Segment(section, f"{path}[{number}]", data, kind, breakpoint))
+        data, breakpoint, member = strip_breakpoints(raw, keys)
+        found.append(Segment(section, f"{path}[{number}]", data, kind, breakpoint, member=member))
     return found
 
 
@@ -252,9 +381,10 @@ def object_segments(
     segments = [Segment(section, path, b",".join(outer), kind="envelope")]
     for key in lists:
         segments += listed(inside.get(key, b"null"), f"{path}.{key}", section, keys=keys)
-    breakpoint = next((raw[m.value : m.end] for m in found if m.key in keys), None)
-    if breakpoint is not None and breakpoint != b"null":
-        segments[-1].breakpoint = breakpoint
+    at = next((at for at, m in enumerate(found) if m.key in keys), None)
+    breakpoint = None if at is None else raw[found[at].value : found[at].end]
+    if at is not None and breakpoint != b"null":
+        segments[-1].breakpoint, segments[-1].member = breakpoint, ON_MESSAGE - at
     return tuple(segments)
 
 
@@ -268,16 +398,18 @@ def listed(
     return segments_of(array(raw), path, section, kind, keys) if raw[:1] == b"[" else [Segment(section, path, raw, odd)]
 
 
-def joined(segments: Iterable[Segment]) -> bytes:
+def joined(segments: Iterable[Segment], style: Style = TIGHT) -> bytes:
     """Write segments as an array."""
-    return b"[" + b",".join([segment.data for segment in segments]) + b"]"
+    return style.array([segment.data for segment in segments])
 
 
-def write_object(segments: list[Segment], lists: Lists) -> bytes:
-    """Write one message; an envelope without members may be missing."""
+def write_object(segments: list[Segment], lists: Lists, style: Style = TIGHT) -> bytes:
+    """Write one message, in its form where it has one; an envelope without members may be missing."""
     first = segments[0]
     if first.kind == "opaque":
         return first.data
+    if first.form:
+        return filled(first.form, _contents(segments[1:], lists, style))
     parts = [first.data] if first.kind == "envelope" and first.data else []
     rest = segments[1:] if first.kind == "envelope" else segments
     for key, empty in lists.items():
@@ -291,9 +423,15 @@ def write_object(segments: list[Segment], lists: Lists) -> bytes:
     return b"{" + b",".join(parts) + b"}"
 
 
-def write_body(members: Iterable[tuple[str, bytes]]) -> bytes:
-    """Write an object from encoded members, in order."""
-    return b"{" + b",".join(encode(key) + b":" + value for key, value in members) + b"}"
+def _contents(segments: list[Segment], lists: Lists, style: Style) -> dict[str, bytes]:
+    """Return what the lists of a message hold; those without anything are left out."""
+    found: dict[str, bytes] = {}
+    for key in lists:
+        own = [segment for segment in segments if segment.path.rpartition(".")[2].partition("[")[0] == key]
+        if own:
+            alone = len(own) == 1 and own[0].path.endswith(f".{key}")
+            found[key] = own[0].data if alone else joined(own, style)
+    return found
 
 
 class Writing:
