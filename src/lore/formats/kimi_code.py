@@ -19,12 +19,13 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct, field
 
+from lore.formats import kimi_code_records as records
 from lore.formats import kimi_content as kimi
+from lore.formats.kimi_code_records import Record
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.formats.values import stamp_of
 from lore.model import events as e
-from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Item, ToolCall, UserMessage, is_absent
 from lore.model.jsonslice import table
@@ -42,99 +43,6 @@ _SILENT = (
     "token_counting.", "tower_mode.", "interaction.", "file_history.", "background.", "context.update_token_count",
     "forked", "interruptionReminder.", "staleGuard.", "plugin.", "profile.", "full_compaction.",
 )  # fmt: skip
-
-
-class Origin(Struct, frozen=True, gc=False):
-    """Who put a message in."""
-
-    kind: str = "user"
-
-
-class Function(Struct, frozen=True, gc=False):
-    """A call's function, as protocol 1.0 nested it."""
-
-    name: str = ""
-    arguments: Raw = NULL
-
-
-class Call(Struct, frozen=True, gc=False):
-    """A call in a message; arguments are JSON in a string."""
-
-    id: str = ""
-    name: str = ""
-    arguments: Raw = NULL
-    function: Function | None = None
-
-
-class Message(Struct, frozen=True, gc=False, rename="camel"):
-    """A message that was put into the history."""
-
-    role: str = ""
-    content: Raw = NULL
-    tool_calls: tuple[Call, ...] = ()
-    tool_call_id: str | None = None
-    origin: Origin | None = None
-    is_error: bool | None = None
-    note: Raw = NULL
-
-
-class Result(Struct, frozen=True, gc=False, rename="camel"):
-    """What came of a call."""
-
-    output: Raw = NULL
-    is_error: bool | None = None
-    note: Raw = NULL
-
-
-class Event(Struct, frozen=True, gc=False, rename="camel"):
-    """A piece of a step."""
-
-    type: str = ""
-    uuid: str | None = None
-    step_uuid: str | None = None
-    part: Raw = NULL
-    tool_call_id: str = ""
-    name: str = ""
-    args: Raw = NULL
-    result: Result | None = None
-    usage: kimi.CamelUsage | None = None
-    message_id: str | None = None
-
-
-class Record(Struct, frozen=True, gc=False, rename="camel"):
-    """One line: which fields there are depends on its type."""
-
-    type: str
-    time: Raw = NULL
-    protocol_version: str | None = None
-    created_at: Raw = NULL
-    message: Message | None = None
-    event: Event | None = None
-    system_prompt: Raw = NULL
-    thinking_effort: str | None = None
-    thinking_level: str | None = None
-    hash: str | None = None
-    tools: tuple[Raw, ...] | None = None
-    kind: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    tools_hash: str | None = None
-    usage: kimi.CamelUsage | None = None
-    source: str | None = None
-    summary: Raw = NULL
-    context_summary: Raw = NULL
-    compacted_count: int | None = None
-    kept_user_message_count: int | None = None
-    kept_head_user_message_count: int | None = None
-    tokens_before: int | None = None
-    tokens_after: int | None = None
-    count: int | None = None
-    mode: str | None = None
-
-
-_RECORD = msgspec.json.Decoder(Record)
-_RAW = msgspec.json.Decoder(Raw)
-_TEXT = msgspec.json.Decoder(str)
 
 
 class Kept(Struct, gc=False):
@@ -189,12 +97,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         return own.get("type") == b'"metadata"' and {"protocol_version", "created_at"} <= own.keys()
 
     def _take(self, data: bytes) -> None:
-        try:
-            record = _RECORD.decode(data)
-        except msgspec.ValidationError:
-            raise
-        except ValueError:  # lone surrogates
-            record = lenient.convert(data, Record)
+        record = records.decode(data)
         at = stamp_of(record.created_at if is_absent(record.time) else record.time)
         if not self._memory.started:
             self._memory.started = True
@@ -214,13 +117,13 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         if message.role == "tool":
             self._result(message.tool_call_id or "", message.content, message.note, at, failed=bool(message.is_error))
             return
-        kind, uuid = (message.origin or Origin()).kind, f"line-{line}"
+        kind, uuid = (message.origin or records.Origin()).kind, f"line-{line}"
         blocks = kimi.blocks_of(message.content)
         kept = Kept([], user=message.role == "user" and kind in _PEOPLES)
         self._memory.history.append(kept)
         if message.role == "assistant":
             items: list[Item] = [AssistantMessage(uuid, blocks=blocks, response_id=uuid)] if blocks else []
-            items += [_call(call, f"{uuid}/{number}", uuid) for number, call in enumerate(message.tool_calls, 1)]
+            items += [kimi.call_of(call, f"{uuid}/{number}", uuid) for number, call in enumerate(message.tool_calls, 1)]
         else:
             source = "user" if kept.user else "tick" if kind in _MACHINES else "context_injection"
             items = [UserMessage(uuid, blocks=blocks, source=source)] if blocks else []
@@ -284,7 +187,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         if event is None:
             raise ValueError("a record without its event")
         if event.type == "tool.result":
-            result = event.result or Result()
+            result = event.result or records.Result()
             self._result(event.tool_call_id, result.output, result.note, at, failed=bool(result.is_error))
             return
         if event.type == "step.begin":
@@ -426,16 +329,3 @@ def _chosen(prompts: list[Kept], count: int, head: int | None) -> list[Kept]:
     first = min(max(0, head or 0), max(0, count))
     last = min(max(0, count - first), max(0, len(prompts) - first))
     return [*prompts[:first], *(prompts[len(prompts) - last :] if last else ())]
-
-
-def _call(call: Call, uuid: str, response: str) -> ToolCall:
-    """Return a call of a message, whose arguments are JSON in a string."""
-    function = call.function or Function(call.name, call.arguments)
-    given = function.arguments
-    try:
-        inner = _TEXT.decode(given).encode() if bytes(memoryview(given)[:1]) == b'"' else bytes(given)
-        _RAW.decode(inner)
-    except ValueError:
-        inner = bytes(given)
-    args = _NO_INPUT if inner in (b"", b"null") else Raw(inner)
-    return ToolCall(uuid, call.id or uuid, function.name, args, response_id=response)

@@ -15,12 +15,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.bills import BILLS_WRITES
+from lore.formats.values import called
 from lore.model import events as e
 from lore.model import lenient
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, is_absent
+from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_absent
 from lore.model.jsonslice import array, table
 
 _QUOTE = 0x22
+_EMPTY, _NO_INPUT = Raw(b'""'), Raw(b'"{}"')
 _DATA = re.compile(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
 
 
@@ -31,6 +33,22 @@ class Part(Struct, frozen=True, gc=False):
     text: Raw = NULL
     think: Raw = NULL
     encrypted: str | None = None
+
+
+class Function(Struct, frozen=True, gc=False):
+    """What a call names; arguments are JSON in a string."""
+
+    name: str = ""
+    arguments: Raw = NULL
+
+
+class Call(Struct, frozen=True, gc=False):
+    """A call: what it names stands in its function, or (newer) in the call itself."""
+
+    id: str = ""
+    name: str = ""
+    arguments: Raw = NULL
+    function: Function | None = None
 
 
 class Usage(Struct, frozen=True, gc=False):
@@ -85,6 +103,14 @@ def _block(part: Part, raw: bytes) -> Block:
     if part.type == "image_url" and match is not None:
         return ImageBlock(match[1].decode(), Raw(b'"' + url[match.end() :]))
     return RawBlock(Raw(raw))
+
+
+def call_of(call: Call, uuid: str, response: str) -> ToolCall:
+    """Return a call as an item; one without arguments has an empty object of them."""
+    function = call.function or Function(call.name, call.arguments)
+    given = function.arguments
+    given = _NO_INPUT if is_absent(given) or given == _EMPTY else given
+    return called(uuid, call.id or uuid, function.name, given, response)
 
 
 def output_of(content: Raw, note: Raw = NULL) -> Raw:

@@ -18,7 +18,7 @@ from msgspec import Raw
 from lore.formats import kimi_content as kimi
 from lore.formats.kimi_memory import ContextState, Mark, Request, Sent
 from lore.formats.kimi_records import Record
-from lore.formats.kimi_wire import CLIENT, Wire, call_of
+from lore.formats.kimi_wire import CLIENT, Wire
 from lore.model import events as e
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
@@ -135,7 +135,7 @@ class Context(Wire):
         if blocks:
             self._keep(line, AssistantMessage(uuid, blocks=blocks, response_id=uuid))
         for number, call in enumerate(calls, 1):
-            self._keep(line, call_of(call, f"{uuid}/{number}", uuid))
+            self._keep(line, kimi.call_of(call, f"{uuid}/{number}", uuid))
 
     def _open(self, bill: Mark | None) -> None:
         context, turns = self._memory.context, self._chain(e.MAIN).turns

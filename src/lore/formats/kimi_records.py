@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.kimi_content import Usage
+from lore.formats.kimi_content import Call, Usage
 from lore.model import lenient
 from lore.model.items import NULL
 
@@ -27,20 +27,6 @@ class Envelope(Struct, frozen=True, gc=False):
 
     type: str
     payload: Raw = NULL
-
-
-class Function(Struct, frozen=True, gc=False):
-    """What a call names; arguments are JSON in a string."""
-
-    name: str = ""
-    arguments: Raw = NULL
-
-
-class Call(Struct, frozen=True, gc=False):
-    """A call, in a message or as an event."""
-
-    id: str = ""
-    function: Function = Function()
 
 
 class Record(Struct, frozen=True, gc=False):

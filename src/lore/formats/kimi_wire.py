@@ -17,19 +17,18 @@ from msgspec import Raw
 
 from lore.formats import kimi_content as kimi
 from lore.formats.kimi_memory import KimiMemory, Mark, Prompt, WireChain
-from lore.formats.kimi_records import Call, Envelope, Payload, Record, Value, said
+from lore.formats.kimi_records import Envelope, Payload, Record, Value, said
 from lore.formats.transcripts import Emitting
-from lore.formats.values import called, stamp_of, text_in
+from lore.formats.values import stamp_of, text_in
 from lore.model import events as e
 from lore.model.canonical import encode
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, Item, TextBlock, UserMessage, is_absent
+from lore.model.items import NULL, AssistantMessage, Item, TextBlock, UserMessage
 from lore.model.state import Sign
 
 CLIENT = "kimi-cli"
 _KEPT = 2  # messages of user and model that a compaction keeps
 _CLEARS = (b'"/clear', b'"/reset')
-_NO_INPUT = Raw(b'"{}"')
 _DIALECTS = {"msg_": "anthropic", "resp_": "openai-responses"}  # by how a provider's ids begin
 _CONTENTS = frozenset(("ContentPart", "TextPart", "ThinkPart", "ToolCall", "ToolResult"))
 _SILENT = frozenset((
@@ -138,8 +137,8 @@ class Wire(Emitting[KimiMemory]):
 
     def _call(self, event: Envelope, at: str | None, chain: str) -> None:
         if self._is_told(chain):
-            call, own = said(event, Call), self._answer(chain, at)
-            self._say(own, call_of(call, self._uuid(), own.response), at, chain)
+            call, own = said(event, kimi.Call), self._answer(chain, at)
+            self._say(own, kimi.call_of(call, self._uuid(), own.response), at, chain)
 
     def _result(self, event: Envelope, at: str | None, chain: str) -> None:
         if self._is_told(chain):
@@ -222,13 +221,6 @@ _HANDLERS: dict[str, Callable[[Wire, Envelope, str | None, str], None]] = {
     "CompactionEnd": Wire._compaction,  # pyright: ignore[reportPrivateUsage]
     "SubagentEvent": Wire._subagent,  # pyright: ignore[reportPrivateUsage]
 }
-
-
-def call_of(call: Call, uuid: str, response: str) -> Item:
-    """Return a call as an item."""
-    given = call.function.arguments
-    given = _NO_INPUT if is_absent(given) or bytes(memoryview(given)[:2]) == b'""' else given
-    return called(uuid, call.id or uuid, call.function.name, given, response)
 
 
 def _mode(planning: bool) -> str:  # noqa: FBT001 - a value of the log
