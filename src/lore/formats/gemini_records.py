@@ -76,19 +76,9 @@ _CHANGES = msgspec.json.Decoder(Changes)
 
 def decode(data: bytes) -> Record:
     """Decode a record; ValueError where it is none."""
-    try:
-        return _RECORD.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:  # lone surrogates
-        return lenient.convert(data, Record)
+    return lenient.decoded(_RECORD, data)
 
 
 def changes_of(raw: bytes) -> Changes:
     """Decode what `$set` says; ValueError where it is none."""
-    try:
-        return _CHANGES.decode(raw)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:
-        return lenient.convert(raw, Changes)
+    return lenient.decoded(_CHANGES, raw)

@@ -93,9 +93,4 @@ _RECORD = msgspec.json.Decoder(Record)
 
 def decode(data: bytes) -> Record:
     """Decode a line; ValueError where it is none."""
-    try:
-        return _RECORD.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:  # lone surrogates
-        return lenient.convert(data, Record)
+    return lenient.decoded(_RECORD, data)

@@ -83,10 +83,7 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     text = b"[" + text + b"]" if text[:1] == b"{" else text
     if text[:1] != b"[":
         raise ValueError("content is neither text nor parts")
-    try:
-        parts = _PARTS.decode(text)
-    except ValueError:
-        parts = lenient.convert(text, tuple[Part, ...])
+    parts = lenient.decoded(_PARTS, text)
     if all(part.type == "text" and memoryview(part.text)[0] == _QUOTE for part in parts):
         return tuple([TextBlock(part.text) for part in parts])
     return tuple([_block(part, raw) for part, raw in zip(parts, array(text), strict=True)])

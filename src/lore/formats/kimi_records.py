@@ -66,23 +66,15 @@ class Payload(Struct, frozen=True, gc=False):
 
 
 _RECORD = msgspec.json.Decoder(Record)
+PAYLOAD = msgspec.json.Decoder(Payload)
+CALL = msgspec.json.Decoder(Call)
 
 
 def decode(data: bytes) -> Record:
     """Decode a line; ValueError where it is none."""
-    try:
-        return _RECORD.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:  # lone surrogates
-        return lenient.convert(data, Record)
+    return lenient.decoded(_RECORD, data)
 
 
-def said(envelope: Envelope, kind: type[T]) -> T:
+def said(envelope: Envelope, decoder: msgspec.json.Decoder[T]) -> T:
     """Decode what an event says; ValueError where it is none."""
-    try:
-        return msgspec.json.decode(envelope.payload, type=kind)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:
-        return lenient.convert(bytes(envelope.payload), kind)
+    return lenient.decoded(decoder, envelope.payload)

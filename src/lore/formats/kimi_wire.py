@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from lore.formats import kimi_content as kimi
 from lore.formats.kimi_memory import KimiMemory, Mark, Prompt, WireChain
-from lore.formats.kimi_records import Envelope, Payload, Record, Value, said
+from lore.formats.kimi_records import CALL, PAYLOAD, Envelope, Record, Value, said
 from lore.formats.transcripts import Emitting
 from lore.formats.values import stamp_of, text_in
 from lore.model import events as e
@@ -76,7 +76,7 @@ class Wire(Emitting[KimiMemory]):
             self._opaque(Code.UNKNOWN_RECORD, f"unknown event type {event.type[:60]!r}; kept as opaque")
 
     def _subagent(self, event: Envelope, at: str | None, chain: str) -> None:
-        payload = said(event, Payload)
+        payload = said(event, PAYLOAD)
         inner, call = payload.event, payload.parent_tool_call_id or payload.task_tool_call_id
         if payload.agent_id is None and inner is not None and inner.type != event.type:
             self._event(inner, at, f"agent-{call or chain}")
@@ -84,7 +84,7 @@ class Wire(Emitting[KimiMemory]):
     # prompts and steps
 
     def _prompt(self, event: Envelope, at: str | None, chain: str) -> None:
-        own, content = self._chain(chain), said(event, Payload).user_input
+        own, content = self._chain(chain), said(event, PAYLOAD).user_input
         own.command = bytes(memoryview(content)[:9]) == b'"/compact'
         if not self._is_told(chain):
             return
@@ -137,12 +137,12 @@ class Wire(Emitting[KimiMemory]):
 
     def _call(self, event: Envelope, at: str | None, chain: str) -> None:
         if self._is_told(chain):
-            call, own = said(event, kimi.Call), self._answer(chain, at)
+            call, own = said(event, CALL), self._answer(chain, at)
             self._say(own, kimi.call_of(call, self._uuid(), own.response), at, chain)
 
     def _result(self, event: Envelope, at: str | None, chain: str) -> None:
         if self._is_told(chain):
-            payload = said(event, Payload)
+            payload = said(event, PAYLOAD)
             value = payload.return_value or Value()
             status = "failed" if value.is_error else "completed"
             output = _returned(value)
@@ -151,7 +151,7 @@ class Wire(Emitting[KimiMemory]):
     # marks
 
     def _status(self, event: Envelope, at: str | None, chain: str) -> None:
-        payload, own = said(event, Payload), self._chain(chain)
+        payload, own = said(event, PAYLOAD), self._chain(chain)
         if payload.plan_mode is not None and payload.plan_mode != own.planning:
             before, own.planning = own.planning, payload.plan_mode
             if before is not None:

@@ -124,7 +124,7 @@ class Conversation(Emitting[OpenHandsMemory]):
 
     def _take(self, data: bytes) -> None:
         if self._is_state:
-            self._state(records.decode(data, records.State))
+            self._state(records.state_of(data))
             return
         event = records.event_of(data)
         at = _at(event.timestamp)
@@ -147,7 +147,7 @@ class Conversation(Emitting[OpenHandsMemory]):
             if use.startswith(_SUBAGENTS):
                 continue
             try:
-                metrics = records.decode(raw, records.Metrics)
+                metrics = records.metrics_of(raw)
             except ValueError as error:
                 self._problem(Code.MALFORMED_RECORD, f"bills of {use[:40]!r}: {str(error)[:120]}; passed over")
                 continue

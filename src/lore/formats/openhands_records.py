@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -22,7 +21,6 @@ from lore.model.canonical import encode
 from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock
 from lore.model.jsonslice import array, table
 
-T = TypeVar("T", bound=Struct)
 _DATA = re.compile(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
 _EMPTY = Raw(b'""')
 _ERROR = "[An error occurred during execution.]\n"
@@ -179,27 +177,25 @@ class State(Struct, frozen=True, gc=False):
 
 _PARTS = msgspec.json.Decoder(tuple[Part, ...])
 _EVENT = msgspec.json.Decoder(Event)
+_STATE = msgspec.json.Decoder(State)
+_METRICS = msgspec.json.Decoder(Metrics)
+_THOUGHT = msgspec.json.Decoder(Thought)
 _METADATA = msgspec.json.Decoder(Metadata)
 
 
 def event_of(data: bytes) -> Event:
     """Decode an event; ValueError where it is none."""
-    try:
-        return _EVENT.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:  # lone surrogates
-        return lenient.convert(data, Event)
+    return lenient.decoded(_EVENT, data)
 
 
-def decode(data: bytes | Raw, kind: type[T]) -> T:
-    """Decode the state or a part of a file; ValueError where it is none."""
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:
-        return lenient.convert(bytes(data), kind)
+def state_of(data: bytes) -> State:
+    """Decode the state; ValueError where it is none."""
+    return lenient.decoded(_STATE, data)
+
+
+def metrics_of(raw: Raw) -> Metrics:
+    """Decode the bills of one use of a model; ValueError where they are none."""
+    return lenient.decoded(_METRICS, raw)
 
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:
@@ -209,12 +205,7 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
         return () if content == _EMPTY else (TextBlock(content),)
     if first == "n":
         return ()
-    try:
-        parts = _PARTS.decode(content)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:
-        parts = lenient.convert(bytes(content), tuple[Part, ...])
+    parts = lenient.decoded(_PARTS, content)
     if all(part.type == "text" and opens(part.text) == '"' for part in parts):
         return tuple([TextBlock(part.text) for part in parts if part.text != _EMPTY])
     pieces = array(bytes(content))
@@ -237,7 +228,7 @@ def _picture(url: Raw) -> Block:
 def thoughts_of(thinking: tuple[Raw, ...], text: Raw, item: Reasoning | None) -> Iterator[Block]:
     """Yield what a model thought: Anthropic's blocks, else a text; and an item of the Responses API."""
     for raw in thinking:
-        block = decode(raw, Thought)
+        block = lenient.decoded(_THOUGHT, raw)
         if block.type == "thinking" and opens(block.thinking) == '"':
             yield ThinkingBlock(block.thinking, block.signature)
         else:
@@ -255,7 +246,7 @@ def output_of(observation: Observation, extended: Raw) -> Raw:
     """Return a result as the model is told it: a terminal's has what the terminal says of the command around it."""
     blocks: list[Block] = list(blocks_of(observation.content))
     if opens(observation.metadata) == "{":
-        own = _METADATA.decode(observation.metadata)
+        own = lenient.decoded(_METADATA, observation.metadata)
         said = "".join([text_in(block.text) for block in blocks if isinstance(block, TextBlock)])
         lines = (
             f"{own.prefix}{said}{own.suffix}",

@@ -95,12 +95,7 @@ _PAYLOAD = msgspec.json.Decoder(Payload)
 
 def decode(data: bytes) -> Record:
     """Decode a line; ValueError where it is none."""
-    try:
-        return _RECORD.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:  # lone surrogates
-        return lenient.convert(data, Record)
+    return lenient.decoded(_RECORD, data)
 
 
 def payload_of(record: Record) -> Payload:
@@ -108,9 +103,4 @@ def payload_of(record: Record) -> Payload:
     raw = bytes(record.system_payload)
     if raw == b"null":
         return Payload()
-    try:
-        return _PAYLOAD.decode(raw)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:
-        return lenient.convert(raw, Payload)
+    return lenient.decoded(_PAYLOAD, raw)

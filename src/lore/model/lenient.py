@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -22,6 +22,7 @@ from msgspec import inspect as mi
 from lore.model.canonical import decode, text_of
 from lore.model.jsonslice import array, members, validated
 
+T = TypeVar("T")
 _UNDERSCORE = re.compile("(?<=[a-z0-9])_([a-z])")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
@@ -34,6 +35,16 @@ def snake(name: str) -> str:
 def camel(name: str) -> str:
     """Spell a snake_case name as camelCase; other names stay."""
     return _UNDERSCORE.sub(lambda found: found.group(1).upper(), name)
+
+
+def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
+    """Decode with a decoder what it may refuse for a lone surrogate, as JavaScript writes them; ValueError as above."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, RecursionError):
+        return convert(bytes(data), decoder.type)
 
 
 def convert(raw: bytes, kind: Any) -> Any:
