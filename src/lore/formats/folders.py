@@ -180,3 +180,8 @@ def placed(value: Exchange | Problem | Read, number: int, byte: int, header: Hea
         value = msgspec.structs.replace(value, line=number, byte=byte)
     own = header is not None and header.place
     return Read(value, 1 if own else number, byte, header.name if own and header is not None else "")
+
+
+def in_file(name: str, reads: Iterable[Read]) -> list[Read]:
+    """Name the file of what was read, where that does not say so itself."""
+    return [read if read.file else msgspec.structs.replace(read, file=name) for read in reads]

@@ -10,13 +10,12 @@ Sources: the wire protocol 1.1 to 1.10 and `soul/` of kimi-cli (July 2026); no p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 import msgspec
 
 from lore.formats.base import Read, Yields
-from lore.formats.folders import PackMember, PackReader
+from lore.formats.folders import PackMember, PackReader, in_file
 from lore.formats.kimi_context import Context
 from lore.formats.kimi_memory import KimiMemory
 from lore.formats.kimi_records import decode
@@ -56,6 +55,10 @@ class KimiCli(TranscriptLines[KimiMemory], Context):
         self._end_context()
         self._play_up_to(len(self._memory.marks))
 
+    def go_on(self, name: str) -> None:
+        """Go on in this file, behind what a saved state remembers."""
+        self._file = name
+
     def begin_file(self, name: str) -> list[Read]:
         """Begin a file of a session that is read as a folder; return what the one before held back."""
         found = self._read(self._lines.finish(), torn=True)
@@ -65,7 +68,8 @@ class KimiCli(TranscriptLines[KimiMemory], Context):
             self._end_context()
         if name != WIRE:
             self._begin_context(name.removesuffix(".jsonl"))
-        return [*found, *self._taken()]
+        found, self._file = [*found, *self._taken()], name
+        return found
 
 
 class KimiCliSession(PackReader):
@@ -87,18 +91,14 @@ class KimiCliSession(PackReader):
     def _load(self, saved: bytes) -> None:
         self._file, state = msgspec.msgpack.decode(saved, type=tuple[str, bytes])
         self._reader = KimiCli.restore(state)
+        self._reader.go_on(self._file)
 
     def _member(self, member: PackMember) -> list[Read]:
         name, found = member.header.name, list[Read]()
         if name != self._file:
-            found = _in(self._file, self._reader.begin_file(name))
+            found = in_file(self._file, self._reader.begin_file(name))
             self._file = name
-        return [*found, *_in(name, self._reader.feed(member.data))]
+        return [*found, *in_file(name, self._reader.feed(member.data))]
 
     def _rest(self) -> list[Read]:
-        return _in(self._file, self._reader.finish())
-
-
-def _in(name: str, reads: Iterable[Read]) -> list[Read]:
-    """Name the file of what was read."""
-    return [msgspec.structs.replace(read, file=name) for read in reads]
+        return in_file(self._file, self._reader.finish())

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from itertools import islice
 from typing import ClassVar
 
@@ -25,17 +26,16 @@ from msgspec.structs import replace
 from lore.formats import openhands_records as records
 from lore.formats.base import Read, Yields
 from lore.formats.bills import BILLS_WRITES
-from lore.formats.folders import PackMember, PackReader
+from lore.formats.folders import PackMember, PackReader, in_file
 from lore.formats.lines import Line, fault, problem
 from lore.formats.openhands_records import Event, Usage
 from lore.formats.transcripts import Emitting, TranscriptMemory, TranscriptTurns
-from lore.formats.values import called, opens, stamp_of
+from lore.formats.values import called, opens, stamp_at
 from lore.model import events as e
 from lore.model.canonical import encode
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Item, ToolCall, UserMessage, is_absent
 from lore.model.state import UTILITY, Sign
-from lore.model.turn import seconds_in
 
 STATE, EVENTS, CLIENT = "base_state.json", "events", "openhands"
 _SUBAGENTS = ("task:", "delegate:")  # uses of a model whose requests stand in folders of their own
@@ -96,7 +96,6 @@ class Conversation(Emitting[OpenHandsMemory]):
 
     def __init__(self) -> None:
         self._begin()
-        self._is_state = False
 
     def save(self) -> bytes:
         """Return all that is remembered."""
@@ -108,8 +107,7 @@ class Conversation(Emitting[OpenHandsMemory]):
 
     def read(self, name: str, data: bytes) -> list[Read]:
         """Take a file."""
-        line = Line(1, 0, data)
-        self._is_state = name == STATE
+        line, self._file = Line(1, 0, data), name
         found = self._modelled(line)
         if found is None:
             reason = fault(data) if data.strip() else "an empty file"
@@ -118,12 +116,13 @@ class Conversation(Emitting[OpenHandsMemory]):
 
     def end(self) -> list[Read]:
         """Return what was held back for events that did not come."""
+        self._file = STATE
         self._close()
         self._unclaimed()
         return self._taken()
 
     def _take(self, data: bytes) -> None:
-        if self._is_state:
+        if self._file == STATE:
             self._state(records.state_of(data))
             return
         event = records.event_of(data)
@@ -369,13 +368,10 @@ def _at(stamp: str | None) -> str | None:
 
 def _before(at: str | None, seconds: float) -> str | None:
     """Return a time that lies so many seconds before another."""
-    moment = None if at is None else seconds_in(encode(at))
-    return at if moment is None or not 0 < seconds < moment else stamp_of(Raw(repr(moment - seconds).encode()))
-
-
-def _in(name: str, reads: Iterable[Read]) -> list[Read]:
-    """Name the file of what was read."""
-    return [replace(read, file=name) for read in reads]
+    try:
+        return at if at is None or seconds <= 0 else stamp_at(datetime.fromisoformat(at).timestamp() - seconds)
+    except (ValueError, OverflowError, OSError):
+        return at
 
 
 class OpenHands(PackReader):
@@ -397,8 +393,7 @@ class OpenHands(PackReader):
         self._conversation.load(saved)
 
     def _member(self, member: PackMember) -> list[Read]:
-        name = member.header.name
-        return _in(name, self._conversation.read(name, member.data))
+        return in_file(member.header.name, self._conversation.read(member.header.name, member.data))
 
     def _rest(self) -> list[Read]:
-        return _in(STATE, self._conversation.end())
+        return self._conversation.end()

@@ -64,6 +64,7 @@ class Emitting(Generic[M]):
         self._memory = self.memory()
         self._found: list[Read] = []
         self._line = Line(0, 0, b"")
+        self._file = ""  # of those of a folder
 
     def _saved(self) -> bytes:
         self._memory.last = (self._line.number, self._line.byte)
@@ -78,7 +79,7 @@ class Emitting(Generic[M]):
         return found
 
     def _emit(self, event: e.Event) -> None:
-        self._found.append(Read(event, self._line.number, self._line.byte))
+        self._found.append(Read(event, self._line.number, self._line.byte, self._file))
 
     def _problem(self, code: str, message: str) -> None:
         self._found.append(problem(code, message, self._line))
