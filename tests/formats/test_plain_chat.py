@@ -327,6 +327,20 @@ def test_text_stays_as_it_was_spelled():
     assert [type(entry.item) for entry in timeline] == [UserMessage, AssistantMessage, ToolCall, AssistantMessage]
 
 
+def test_lone_surrogates_stop_nothing_wherever_they_stand_and_wherever_the_file_is_cut():
+    said = PLAIN[2] | {"content": "X"}
+    data = lines({**PLAIN[0], "content": "X"}, PLAIN[1], said, *PLAIN[3:]).replace(b'"X"', rb'"\ud83d"')
+    whole = everything(Chat(), data)
+    assert not codes(data)
+    assert [type(read.value) for read in whole].count(e.TurnCompleted) == 2
+    for cut in range(0, len(data), 7):
+        reader = Chat()
+        begun = list(reader.feed(data[:cut]))
+        reader = Chat.restore(reader.state)
+        assert len([*begun, *reader.feed(data[cut:]), *reader.finish()]) == len(whole)
+    assert bytes(folded(data).system) == rb'"\ud83d"'
+
+
 def written(folder, name: str, data: bytes) -> str:
     """A file with these bytes."""
     path = folder / name

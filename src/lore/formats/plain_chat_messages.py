@@ -180,9 +180,8 @@ def is_message(members: Mapping[str, bytes]) -> bool:
     if text_in(members.get("role", b"")) not in ROLES:
         return False
     content = members.get("content", b"")[:1]
-    says = content in (b'"', b"[") or (
-        content in (b"n", b"") and not {"tool_calls", "function_call"}.isdisjoint(members)
-    )
+    calls = not {"tool_calls", "function_call"}.isdisjoint(members)
+    says = content in (b'"', b"[") or (content == b"n" and members["role"] == b'"assistant"') or (calls and not content)
     kind = members.get("type", b"null")
     known = all(key in MEMBERS or value[:1] not in (b'"', b"[", b"{") for key, value in members.items())
     return says and known and kind in (b"null", b'"message"')

@@ -31,6 +31,7 @@ from lore.formats.lines import (
     too_much,
 )
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import Item
 from lore.model.jsonslice import is_json
@@ -71,7 +72,12 @@ class Emitting(Generic[M]):
         return msgspec.json.encode(self._memory)
 
     def _loaded(self, saved: bytes) -> None:
-        self._memory = msgspec.json.decode(saved, type=self.memory)
+        try:
+            self._memory = msgspec.json.decode(saved, type=self.memory)
+        except msgspec.ValidationError:
+            raise
+        except ValueError:  # what waits is a text with lone surrogates
+            self._memory = lenient.convert(saved, self.memory)
         self._line = Line(*self._memory.last, b"")
 
     def _taken(self) -> list[Read]:

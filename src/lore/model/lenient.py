@@ -69,6 +69,9 @@ def _value(raw: bytes, info: mi.Type) -> Any:
         case mi.VarTupleType(item_type=item):
             _expect(raw, b"[")
             return tuple(_value(piece, item) for piece in array(raw))
+        case mi.ListType(item_type=item):
+            _expect(raw, b"[")
+            return [_value(piece, item) for piece in array(raw)]
         case mi.TupleType(item_types=types):
             _expect(raw, b"[")
             return tuple(_value(piece, item) for piece, item in zip(array(raw), types, strict=True))
