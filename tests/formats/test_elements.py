@@ -6,8 +6,15 @@ import json
 
 import pytest
 
+from lore.formats.cline import Cline
 from lore.formats.documents import LONGEST, Elements
 from lore.formats.lines import array_at, is_document
+from lore.formats.mini_swe_agent import MiniSweAgent
+from lore.formats.plain_chat import ChatDocument
+from lore.formats.registry import recognise
+from lore.formats.swe_agent import SweAgent
+from lore.model.codes import Problem
+from lore.testing import everything
 
 DOCUMENT = json.dumps(
     {"log": {"pages": [{"entries": [0]}], "entries": [{"n": n, "t": 'a"}]{ é'} for n in range(5)], "x": [1]}}, indent=1
@@ -98,3 +105,32 @@ def test_a_document_that_ends_too_early_is_not_over():
 )
 def test_a_document_is_known_by_its_beginning(head, is_one):
     assert is_document(head) is is_one
+
+
+# Texts with lone surrogates, which JavaScript and Python write: at the end, inside blocks, in what waits for the next.
+_BLOCK = rb'[{"type":"text","text":"\ud83d"}]'
+_CALLS = rb'"tool_calls":[{"id":"a","function":{"name":"ls","arguments":"{}"}}]'
+_SURROGATES = (
+    (ChatDocument, rb'[{"role":"system","content":"\ud83d"},{"role":"user","content":%b},{"role":"assistant",%b,'
+                   rb'"content":"\ud83d"},{"role":"tool","tool_call_id":"a","content":"\ud83d"}]' % (_BLOCK, _CALLS)),
+    (MiniSweAgent, rb'{"info":{"mini_version":"2"},"messages":[{"role":"system","content":"\ud83d"},{"role":"user",'
+                   rb'"content":%b},{"role":"assistant",%b,"content":%b},{"role":"tool","tool_call_id":"a",'
+                   rb'"content":"\ud83d"}]}' % (_BLOCK, _CALLS, _BLOCK)),
+    (SweAgent, rb'{"trajectory":[{"query":[{"role":"user","content":%b}],"action":"","response":"\ud83d",'
+               rb'"observation":"\ud83d"},{"response":"\ud83d","action":"","observation":"\ud83d"}]}' % _BLOCK),
+    (Cline, rb'[{"role":"user","content":%b,"ts":1785574800000},{"role":"assistant","content":[{"type":"tool_use",'
+            rb'"id":"a","name":"ls","input":{"a":"\ud83d"}}],"ts":1785574801000},{"role":"user","content":'
+            rb'[{"type":"tool_result","tool_use_id":"a","content":"\ud83d"}],"ts":1785574802000}]' % _BLOCK),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("reader", "data"), _SURROGATES, ids=lambda value: getattr(value, "name", ""))
+def test_lone_surrogates_lose_no_record_of_a_document(reader, data):
+    whole = everything(reader(), data)
+    assert not [read.value.message for read in whole if isinstance(read.value, Problem)]
+    assert recognise(data) is reader
+    for at in range(0, len(data), 5):
+        begun = reader()
+        before = list(begun.feed(data[:at]))
+        after = reader.restore(begun.state)
+        assert len([*before, *after.feed(data[at:]), *after.finish()]) == len(whole)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct, field
 
-from lore.formats.values import count_in, opens, text_in
+from lore.formats.values import count_in, decoded, opens, text_in
 from lore.model.canonical import encode
 from lore.model.events import Billed, OddBill
 from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock
@@ -202,7 +202,7 @@ def said_in(content: Raw) -> Said:
         (found.environment if _ENVIRONMENT.match(content) else found.blocks).append(TextBlock(content))
         return found
     raws: list[bytes] = []
-    for number, part in enumerate(_PARTS.decode(content)):
+    for number, part in enumerate(decoded(_PARTS, content)):
         if part.type == "text" and opens(part.text) == '"':
             (found.environment if _ENVIRONMENT.match(part.text) else found.blocks).append(TextBlock(part.text))
         elif part.type == "tool_use" and part.id:
@@ -224,7 +224,7 @@ def said_in(content: Raw) -> Said:
 def _image(raw: Raw) -> ImageBlock | None:
     if opens(raw) != "{":
         return None
-    source = _SOURCE.decode(raw)
+    source = decoded(_SOURCE, raw)
     plain = source.type == "base64" and opens(source.data) == '"'
     return ImageBlock(source.media_type, source.data) if plain else None
 

@@ -105,7 +105,7 @@ class Elements(Struct):
 
     def finish(self) -> list[Line]:
         """Return what is left where no bytes come any more; `rest` says what could not be read."""
-        return self._look() if self.phase != "over" else []
+        return self._look(last=True) if self.phase != "over" else []
 
     @property
     def rest(self) -> bytes:
@@ -114,7 +114,7 @@ class Elements(Struct):
             self.pending = [b"".join(self.pending)]
         return self.pending[0] if self.pending else b""
 
-    def _look(self) -> list[Line]:
+    def _look(self, *, last: bool = False) -> list[Line]:
         data = self.rest
         at = 0
         if self.phase == "before":
@@ -124,7 +124,7 @@ class Elements(Struct):
                 return []
             self.phase, self.start = "inside", at
             self._pass(data, 0, at)
-        return self._cut(data, at)
+        return self._cut(data, at, last=last)
 
     def _keep(self, rest: bytes, data: bytes, at: int, *, wanted: int) -> None:
         rest = b"" if self.phase == "over" else rest
@@ -151,7 +151,7 @@ class Elements(Struct):
             self.phase = "over"
         return found
 
-    def _cut(self, data: bytes, at: int) -> list[Line]:
+    def _cut(self, data: bytes, at: int, *, last: bool) -> list[Line]:
         found: list[Line] = []
         while True:
             start = at
@@ -164,7 +164,7 @@ class Elements(Struct):
                 if at == len(data) or self.phase == "over":
                     self._keep(b"", data, at, wanted=0)
                     return found
-            end = self.counter.end(data, at) if self.skipping else _end(data, at)
+            end = self.counter.end(data, at) if self.skipping else _end(data, at, last=last)
             if end < 0:
                 return self._wait(data, at, found)
             end = max(end, start + 1)  # a bracket that closes nothing is an element of its own, damaged
@@ -190,13 +190,13 @@ class Elements(Struct):
         return found
 
 
-def _end(data: bytes, at: int) -> int:
-    """Return where the value that begins at a byte ends; -1 where it is not whole."""
+def _end(data: bytes, at: int, *, last: bool) -> int:
+    """Return where the value that begins at a byte ends; -1 where it is not whole; `last`: no more bytes come."""
     try:
         _RAW.decode(memoryview(data)[at:])
     except msgspec.DecodeError as error:
         text = str(error)
-        if "truncated" in text:
+        if "truncated" in text and not last:  # a lone surrogate at the very end is called so, too
             return -1
         behind = TRAILING.search(text)
         if behind is not None:

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, cast
 
 import msgspec
 from msgspec import Raw, Struct, field
 
-from lore.formats.values import block_in, opens, stamp_of, text_in
-from lore.model import lenient
+from lore.formats.values import block_in, decoded, opens, stamp_of, text_in
 from lore.model.canonical import encode
 from lore.model.items import (
     NULL,
@@ -32,10 +31,8 @@ from lore.model.items import (
     ToolCall,
     is_absent,
 )
-from lore.model.jsonslice import array
 from lore.model.turn import seconds_in
 
-T = TypeVar("T")
 _QUOTE = 0x22
 
 SYSTEM = ("system", "developer")
@@ -153,23 +150,7 @@ def decode(data: bytes) -> Message:
     try:
         return _MESSAGE.decode(data)
     except ValueError:
-        return _decoded(_MESSAGE, data)
-
-
-def _decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    try:
-        return decoder.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:  # lone surrogates
-        return lenient.convert(bytes(data), decoder.type)
-
-
-def _elements(content: Raw) -> list[Raw]:
-    try:
-        return _LIST.decode(content)
-    except ValueError:  # lone surrogates
-        return [Raw(piece) for piece in array(bytes(content))]
+        return decoded(_MESSAGE, data)
 
 
 def is_message(members: Mapping[str, bytes]) -> bool:
@@ -230,7 +211,7 @@ def pieces_of(content: Raw) -> list[Piece]:
         return [TextBlock(content)] if view.nbytes > len('""') else []
     match opens(content):
         case "[":
-            return [_piece(raw) for raw in _elements(content)]
+            return [_piece(raw) for raw in decoded(_LIST, content)]
         case "n":
             return []
         case _:
@@ -241,7 +222,7 @@ def _piece(raw: Raw) -> Piece:
     if opens(raw) == '"':
         return TextBlock(raw)
     try:
-        part = _decoded(_PART, raw)
+        part = decoded(_PART, raw)
     except ValueError:
         return block_in(raw)
     make = _PIECES.get(part.type)
@@ -256,7 +237,7 @@ def _typed_result(part: Part, _: Raw) -> Result:
     """Take a result of the AI SDK: its value alone is what the model is told."""
     output, status = part.result if is_absent(part.output) else part.output, "completed"
     try:
-        typed = _decoded(_TYPED, output)
+        typed = decoded(_TYPED, output)
     except ValueError:
         typed = _Typed()
     if typed.type and not is_absent(typed.value):
@@ -285,7 +266,7 @@ def output_of(content: Raw) -> Raw:
         return content
     match opens(content):
         case "[":
-            blocks = [block_in(raw) for raw in _elements(content)]
+            blocks = [block_in(raw) for raw in decoded(_LIST, content)]
             alone = blocks[0] if len(blocks) == 1 else None
             return alone.text if isinstance(alone, TextBlock) else Raw(msgspec.json.encode(blocks))
         case "n" | "":

@@ -1,20 +1,24 @@
 """Values as agents write them, read leniently: texts, times, what a message says.
 
 In: JSON values as they stand in a record. Out: what lore's events hold. Rules: content stays a slice; a value of
-another type says nothing; no function raises but `blocks_in`, where content is neither a text nor a list.
+another type says nothing; no function raises but `blocks_in`, where content is neither a text nor a list, and
+`decoded`.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.bills import MOST
+from lore.model import lenient
 from lore.model.canonical import decode, printable
 from lore.model.items import NULL, Block, RawBlock, TextBlock, ToolCall
 
+T = TypeVar("T")
 _LATEST = 32_503_680_000  # seconds: the year 3000
 LATEST_MS = _LATEST * 1000
 _MILLISECONDS = _LATEST  # a larger number counts milliseconds, as JavaScript does
@@ -34,6 +38,16 @@ _COUNT = msgspec.json.Decoder(int)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])
 _BLOCK = msgspec.json.Decoder(_Text)
+
+
+def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
+    """Decode a record that may hold lone surrogates, as many programs write them; ValueError where it is none."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except ValueError:
+        return lenient.convert(bytes(data), decoder.type)
 
 
 def opens(raw: Raw | bytes) -> str:
@@ -91,7 +105,7 @@ def blocks_in(content: Raw) -> tuple[Block, ...]:
         case '"':
             return (TextBlock(content),) if memoryview(content).nbytes > len('""') else ()
         case "[":
-            return tuple([block_in(raw) for raw in _LIST.decode(content)])
+            return tuple([block_in(raw) for raw in decoded(_LIST, content)])
         case "n":
             return ()
         case _:
@@ -101,8 +115,8 @@ def blocks_in(content: Raw) -> tuple[Block, ...]:
 def block_in(raw: Raw) -> Block:
     """Return a text block as text, any other as it stands."""
     try:
-        found = _BLOCK.decode(raw)
-    except msgspec.DecodeError:
+        found = decoded(_BLOCK, raw)
+    except ValueError:
         found = _Text()
     plain = found.type in _TEXTS and opens(found.text) == '"'
     return TextBlock(found.text) if plain else RawBlock(Raw(bytes(raw)))
