@@ -26,6 +26,7 @@ from lore.cli.common import (
     quiet_pipe,
     reader_named,
     tail_policy,
+    tell,
     writing,
 )
 
@@ -69,6 +70,7 @@ def run(
     """
     from lore.errors import LoreError
     from lore.recording.opening import Options
+    from lore.report.sentences import not_in_logs
     from lore.run.diff import Comparison, compared
     from lore.tokens.o200k import Counter
 
@@ -90,11 +92,15 @@ def run(
     who = reader_named(reader) or loaded.settings.check.reader
     diffs = compared(left, right, Comparison(options, redact, caches, dated_rules(loaded), who))
     write = _writer(as_json=as_json, color=color)
-    failed = False
+    failed, lacks = False, set[tuple[str, str]]()
     for diff in diffs:
         with writing():
             write(diff)
+        lacks |= {(side.format or "", side.lacks) for side in (diff.left, diff.right) if side.lacks}
         failed = failed or (fail_under is not None and diff.reuse_ratio is not None and diff.reuse_ratio < fail_under)
+    if not as_json:
+        for name, what in sorted(lacks):
+            tell(f"note: {not_in_logs([name], what)}")
     return 1 if failed else 0
 
 

@@ -102,7 +102,12 @@ def formats() -> list[Format]:
         if answers is None:
             title = next(iter((kind.__doc__ or "").strip().splitlines()), "") or name
             answers = Answers(title.rstrip("."), _BY_PURPOSE[kind.yields], "yes")
-        neither = answers.system_prompt == answers.tools == "no"
-        lacks = getattr(kind, "unseen", "") or (_NEITHER if neither else "")
-        found.append(Format(name, HOLDS[kind.yields], lacks, answers))
+        found.append(Format(name, HOLDS[kind.yields], lacks_of(name), answers))
     return found
+
+
+def lacks_of(name: str) -> str:
+    """Say what logs of a format do not hold of their prompts; empty where they hold all, or nothing is known of it."""
+    answers = ROWS.get(name)
+    neither = answers is not None and answers.system_prompt == answers.tools == "no"
+    return getattr(READERS.get(name), "unseen", "") or (_NEITHER if neither else "")

@@ -98,7 +98,7 @@ class Cline(TranscriptDocument[ClineMemory]):
     name: ClassVar[str] = "cline"
     paths: ClassVar[tuple[str, ...]] = ("", ".messages")
     memory = ClineMemory
-    unseen: ClassVar[str] = "system prompt and tools"
+    unseen: ClassVar[str] = "the system prompt and the schemas of tools"
     file = ""  # of a task's folder, that is being read
     decoded: Record | None = None
 

@@ -37,7 +37,10 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 class Side(Struct, frozen=True):
-    """One side of a comparison. `partial`: its prompt's beginning is not recorded; unset where it is whole."""
+    """One side of a comparison. `partial`: its prompt's beginning is not recorded; unset where it is whole.
+
+    `lacks` says what such logs do not hold of their prompts; unset where they hold all that was sent.
+    """
 
     name: str
     format: str | None = None
@@ -45,6 +48,7 @@ class Side(Struct, frozen=True):
     model: str | None = None
     fidelity: str | None = None
     partial: bool | UnsetType = UNSET
+    lacks: str | UnsetType = UNSET
 
 
 class FileLengths(Struct, frozen=True):

@@ -128,7 +128,7 @@ def _side(side: Side, chain: str | None) -> Side:
     """Return a side: in `FILE#CHAIN:TURN` the chain as it is shown elsewhere, a model only if it looks like one."""
     name = side.name if not chain else side.name.replace(f"#{chain}:", f"#{redacted_chain(chain)}:")
     model = None if side.model is None else redacted_model(side.model)
-    return Side(name, side.format, side.dialect, model, side.fidelity, side.partial)
+    return Side(name, side.format, side.dialect, model, side.fidelity, side.partial, side.lacks)
 
 
 def _divergence(where: DivergenceResult) -> DivergenceResult:

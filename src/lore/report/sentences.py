@@ -23,6 +23,11 @@ from lore.report.evidence_sentences import duration, money_of, sentence
 _MASK = {"content": mask, "name": mask, "path": mask, "model": mask}
 
 
+def not_in_logs(formats: Iterable[str], what: str) -> str:
+    """Say what logs of these formats do not hold of their prompts."""
+    return f"not in {', '.join(formats)} logs: {what}"
+
+
 def prices_of(by_price: Mapping[str, float], billed: BilledResult) -> str:
     """Say what was paid at each price; `billed` says whether its output tokens are a part of the truth."""
     partial = {"output": "output (partial)"} if billed.partial_output is True else {}

@@ -16,7 +16,7 @@ from rich.text import Text
 from lore.model.results import Checked, CostlyCause, Finding, Summary
 from lore.report.evidence_sentences import money_of
 from lore.report.plain import uncommanded, visible
-from lore.report.sentences import dollars_of, lost_of
+from lore.report.sentences import dollars_of, lost_of, not_in_logs
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a prompt
@@ -157,11 +157,14 @@ def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
 
 
 def unseen_lines(result: Checked) -> Iterator[str]:
-    """Yield what the logs of each format lack of their prompts."""
+    """Yield what logs lack of their prompts, once for all formats that lack the same."""
+    alike: dict[str, list[str]] = {}
     for unseen in result.unseen:
         size = "" if unseen.tokens is None else f", about {unseen.tokens:,} tokens of each prompt (estimated)"
         sealed = f"; {unseen.sealed}" if unseen.sealed else ""
-        yield f"not in {unseen.format} logs: {unseen.what}{size}{sealed}"
+        alike.setdefault(f"{unseen.what}{size}{sealed}", []).append(unseen.format)
+    for what, formats in alike.items():
+        yield not_in_logs(formats, what)
 
 
 def _dollars(amount: float | None) -> str:

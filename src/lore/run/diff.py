@@ -18,6 +18,7 @@ from lore.cache.predictor import Predictor
 from lore.cache.registry import cache_named
 from lore.cache.rules import Rules
 from lore.errors import LoreError
+from lore.formats.catalogue import lacks_of
 from lore.judge.base import Place, Verdict
 from lore.judge.judge import cacheable
 from lore.judge.pairs import Pairs
@@ -185,7 +186,10 @@ def _in_session(names: tuple[Name, Name], comparison: Comparison) -> Diff | None
     pair = None if verdict is None else verdict.pair
     if pair is None or (pair.left.chain, pair.left.number) != (left.chain or unnamed, left.turn):
         return None
-    sides = [_described(str(name), recording, turn) for name, turn in zip(names, (pair.left, pair.right), strict=True)]
+    sides = [
+        _described(str(name), recording, turn, comparison.options)
+        for name, turn in zip(names, (pair.left, pair.right), strict=True)
+    ]
     diff = comparison.figures(pair.left).describe(pair, place, *sides, problems=problems.kept, caches=predicted)
     right_turn = pair.right.chain, pair.right.number
     return _with(diff, [finding for finding in late if (finding.chain, finding.turn) == right_turn], comparison)
@@ -206,16 +210,17 @@ def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Mem
         if name.turn is not None:
             raise
         return Picked(None, {}), Side(str(name))
-    return picked, _described(str(name), recording, picked.turn)
+    return picked, _described(str(name), recording, picked.turn, options)
 
 
-def _described(name: str, recording: Recording, turn: Turn | None) -> Side:
+def _described(name: str, recording: Recording, turn: Turn | None, options: Options) -> Side:
     prompt = None if turn is None else turn.prompt
     if turn is None or prompt is None:
         return Side(name, format=recording.reader.name)
     partial = True if prompt.partial else UNSET
     fidelity = "hashed" if turn.fidelity == "hashed" else prompt.fidelity
-    return Side(name, recording.reader.name, prompt.dialect, prompt.model, fidelity, partial)
+    lacks = lacks_of(recording.state.format) if turn.basis is not None and options.completion is None else ""
+    return Side(name, recording.reader.name, prompt.dialect, prompt.model, fidelity, partial, lacks or UNSET)
 
 
 def diff_session(name: str, comparison: Comparison) -> Iterator[Diff]:
@@ -249,7 +254,8 @@ def diff_session(name: str, comparison: Comparison) -> Iterator[Diff]:
         if pair.left.chain != turn.chain:
             figures[turn.chain] = comparison.figures(pair.left)
         sides = [
-            _described(f"{recording.shown}#{side.chain}:{side.number}", recording, side) for side in (pair.left, turn)
+            _described(f"{recording.shown}#{side.chain}:{side.number}", recording, side, comparison.options)
+            for side in (pair.left, turn)
         ]
         if latest is not None and at_once:
             yield latest

@@ -29,6 +29,7 @@ from lore.cache.prices import Price
 from lore.cache.registry import takes_breakpoints
 from lore.cache.rules import Rules, cache_of, is_transcript, served_by
 from lore.errors import LoreError
+from lore.formats.catalogue import lacks_of
 from lore.judge import savings
 from lore.judge.agreement import Row, SimulatedSums
 from lore.judge.base import CURRENCY, Place, Verdict, findings_of, paid_again, price_of
@@ -46,7 +47,7 @@ from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.recording.recent import nothing
-from lore.report.sentences import cause_result, worded
+from lore.report.sentences import cause_result, not_in_logs, worded
 from lore.run.rules import output_note, stale
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
@@ -169,6 +170,9 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, simulation: Simulation)
     unknown = sum(turn.cache is None for turn in turns)
     if unknown:
         yield f"not predicted: {turns_of(unknown)}; nothing says which cache served them (--cache NAME does)"
+    for what, formats in simulation.lacks.items():
+        if what:
+            yield not_in_logs(formats, what)
     if simulation.unlike:
         yield f"not learned from: the bills of {turns_of(len(simulation.unlike))} ({simulation.unlike[0]})"
     yield from simulation.unpriced.notes()
@@ -209,6 +213,8 @@ class Simulation:
         self.unpriced = Unpriced(predictor.rules)
         self.partial = Counter[str]()  # turns whose output tokens are a part of the truth, by who noted them
         self.reliability = Reliability()
+        self._formats: set[str] = set()
+        self.lacks: dict[str, list[str]] = {}  # of their prompts, and the formats of such logs
         self.unlike: list[str] = []  # bills that are not learned from
         self.transcripts = self.bodies = 0  # turns that hold no breakpoints, and those that could
 
@@ -224,6 +230,9 @@ class Simulation:
             if verdict is None:
                 return
             turn, predicted = verdict.turn, verdict.foreseen
+            if turn.basis is not None and recording.state.format not in self._formats:
+                self._formats.add(recording.state.format)
+                self.lacks.setdefault(lacks_of(recording.state.format), []).append(recording.state.format)
             assert predicted is not None, "every turn is predicted"
             left = stood.get(turn.chain) if predicted.situation is None else predicted.situation.stood
             again = played(verdict, predicted.prediction, left_behind.get(turn.chain))

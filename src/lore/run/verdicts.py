@@ -18,6 +18,7 @@ from lore.cache.bills import self_contradiction
 from lore.cache.levels import Predicted
 from lore.cache.rules import Rules
 from lore.errors import LoreError
+from lore.formats.catalogue import lacks_of
 from lore.formats.registry import READERS
 from lore.judge.base import Place, Verdict
 from lore.judge.judge import Judge
@@ -151,7 +152,7 @@ def _judge(
         if verdict is None:
             break
         totals.turn(verdict, events=events)
-        if verdict.turn.basis is not None and result.unseen is None:
+        if verdict.turn.basis is not None and result.unseen is None and config.options.completion is None:
             result.unseen = _unseen(recording, verdict.turn)
         result.summary.chains = judge.chains
         if progress is not None:
@@ -162,6 +163,5 @@ def _judge(
 
 def _unseen(recording: Recording, turn: Turn) -> Unseen | None:
     """Say what a log of this format lacks of its prompts; None where the format does not say it."""
-    kind = READERS.get(recording.state.format)
-    what, sealed = getattr(kind, "unseen", ""), getattr(kind, "sealed", "")
+    what, sealed = lacks_of(recording.state.format), getattr(READERS.get(recording.state.format), "sealed", "")
     return Unseen(recording.state.format, what, 1, unseen_tokens(turn), sealed) if what else None

@@ -1,0 +1,79 @@
+"""A home folder that holds the logs of every agent that lore reads: each command finds them and answers on each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, put
+from formats import cline, codex, copilot, gemini, kimi, opencode, pi, qwen
+from formats.claude import answered, asked, counts, text
+from formats.test_mini_swe_agent import RUN
+from model.making import dumps
+from recording.test_opencode_store import written
+
+CLAUDE = [
+    asked("u1", "hello"), answered("a1", "m1", text("yes"), "u1", usage=counts(5, 0, 5_000, 2)),
+    asked("u2", "more", "a1"), answered("a2", "m2", text("no"), "u2", usage=counts(5, 5_000, 50, 2)),
+]  # fmt: skip
+TASK = ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks/1"
+LOGS = {
+    "claude-code": (".claude/projects/-w/a.jsonl", b"".join(dumps(line) + b"\n" for line in CLAUDE)),
+    "codex": (".codex/sessions/2026/04/08/rollout-1.jsonl", codex.plain().data()),
+    "pi": (".pi/agent/sessions/--w--/1.jsonl", pi.plain().data()),
+    "gemini": (".gemini/tmp/h/chats/session-1.jsonl", gemini.plain().data()),
+    "qwen": (".qwen/projects/-w/chats/1.jsonl", qwen.plain().data()),
+    "copilot": (".copilot/session-state/1/events.jsonl", copilot.plain().data()),
+    "kimi-code": (".kimi-code/sessions/wd/1/agents/main/wire.jsonl", kimi.plain().data()),
+    "mini-swe-agent": (".config/mini-swe-agent/a.traj.json", RUN),
+    "roo": (f"{TASK}/ui_messages.json", cline.simple().shown),
+}
+STORE = "home/.local/share/opencode/opencode.db"
+AGENTS = {*LOGS, "opencode"}
+
+
+@pytest.fixture(autouse=True)
+def home():
+    """All logs, below the home folder of the test."""
+    for name, data in LOGS.values():
+        put(f"home/{name}", data)
+    put(f"home/{TASK}/api_conversation_history.json", cline.simple().sent)
+    Path(STORE).parent.mkdir(parents=True)
+    written(Path(STORE), opencode.plain())
+
+
+def test_each_agent_s_session_is_listed_with_two_requests():
+    found = lore("sessions", "--json").json["sessions"]
+    assert {row["agent"]: (row["requests"], row["problems"]) for row in found} == dict.fromkeys(AGENTS, (2, 0))
+    assert all(row["counted"] and row["message"] is None for row in found)
+
+
+def test_check_judges_all_of_them_without_a_path_and_says_once_what_they_lack():
+    ran = lore("check")
+    assert f"{len(AGENTS)} files, " in ran.out
+    lacking = [line for line in ran.out.splitlines() if line.startswith("not in ")]
+    names = [name for line in lacking for name in line.removeprefix("not in ").partition(" logs: ")[0].split(", ")]
+    assert len(names) == len(set(names)) == len(AGENTS) - 1  # Kimi Code's log holds both
+    assert sum("the system prompt and the schemas of tools" in line for line in lacking) == 1
+
+
+def test_simulate_says_the_same_of_what_they_lack():
+    checked = lore("check", "--json").json["unseen"]
+    notes = [note for note in lore("simulate", "--json").json["notes"] if note.startswith("not in ")]
+    named = {name for note in notes for name in note.removeprefix("not in ").partition(" logs: ")[0].split(", ")}
+    assert named == {lacking["format"] for lacking in checked}
+
+
+@pytest.mark.parametrize("agent", sorted(AGENTS))
+def test_each_command_answers_on_the_log_of_each_agent(agent):
+    path = f"home/{LOGS[agent][0]}" if agent in LOGS else STORE
+    for command in (
+        ["fold"], ["assemble"], ["diff-prefix"], ["simulate"], ["simulate", "--by", "reliability"],
+        ["compact", "--dry-run"], ["convert", "--to", "lore"],
+    ):  # fmt: skip
+        ran = lore(command[0], path, *command[1:])
+        assert (ran.code, bool(ran.out)) == (0, True), (command, ran.err)
+    noted = [line for line in lore("diff-prefix", path).err.splitlines() if line.startswith("note: not in ")]
+    assert len(noted) == (agent != "kimi-code")
+    assert lore("store", "import", path, "--store", "sqlite:s.db").code == 0
