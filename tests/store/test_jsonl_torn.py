@@ -52,13 +52,13 @@ def test_a_repair_says_where_the_torn_bytes_are_and_verify_what_is_in_them(tmp_p
     path.write_bytes(path.read_bytes()[:-3])
     (note,) = store.verify().notes
     assert "never acknowledged" in note
-    assert "1 whole events can be recovered" in note
+    assert "1 whole event can be recovered" in note
     assert not store.verify().damage
     store.say("d")
     assert "s.torn" in store.told[-1]
     (note,) = store.verify().notes
     assert "s.torn" in note
-    assert "1 whole events can be recovered" in note
+    assert "1 whole event can be recovered" in note
     assert store.events() == (header(), said("a"), said("d"))
 
 

@@ -130,7 +130,8 @@ class Compacting:
         fired = fired_of(session, chain, scale_of(self._tracker, chain), made, self._settings, self._rules, now)
         verb = "appended to" if place == self._path else "written behind the log, in"
         written = _shown(place)
-        answer = f"{len(made.events):,} events were {verb} {written}."
+        events = "1 event was" if len(made.events) == 1 else f"{len(made.events):,} events were"
+        answer = f"{events} {verb} {written}."
         return replace(
             _result(self._path, answer, problems=self._problems), triggers=[fired], events=len(made.events),
             written=written, notes=[f"nothing was pruned: {made.refused}"] if made.refused else [],

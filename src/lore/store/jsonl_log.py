@@ -315,4 +315,4 @@ def unread(path: str, error: StoreError) -> Damage:
 def _recoverable(data: bytes) -> str:
     """Say which lines of what was cut off are whole."""
     lines = [line for line in data.split(b"\n") if line and not is_record(line) and not fault(line)]
-    return f"{len(lines):,} whole events can be recovered from them"
+    return f"{len(lines):,} whole event{'' if len(lines) == 1 else 's'} can be recovered from them"
