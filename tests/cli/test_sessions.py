@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put
-from formats import gemini
+from formats import gemini, kimi_session, openhands
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
 from formats.opencode import Export
@@ -185,6 +185,21 @@ def test_the_folder_of_gemini_s_chats_is_read_from_the_file_beside_them():
     header = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z", "lastUpdated": "x"}
     put("home/.gemini/tmp/slug/chats/session-1.jsonl", {**header, "kind": "main"})
     assert [(row["agent"], row["project"]) for row in rows()] == [("gemini", "/work/app")]
+
+
+def test_sessions_that_are_folders_are_listed_with_their_subagents_and_their_project():
+    home = "home/.kimi/sessions/7d3bc8c3c79adb12ac244d58560d89da/s-1"
+    for folder in (home, f"{home}/subagents/a1"):
+        for name, data in kimi_session.plain().files().items():
+            put(f"{folder}/{name}", data)
+    put("home/.kimi/kimi.json", {"work_dirs": [{"path": "/work/other"}, {"path": "/work/app"}]})
+    talk = openhands.plain()
+    for name, data in talk.files().items():
+        put(f"home/.openhands/conversations/c-1/{name}", data)
+    found = {row["agent"]: (row["requests"], row["read_tokens"], row["project"]) for row in rows()}
+    assert found == {"kimi-cli": (4, 2 * 9_984, "/work/app"), "openhands": (2, 9_000, None)}
+    put("home/.kimi/kimi.json", b"[")
+    assert {row["project"] for row in rows()} == {None}
 
 
 def test_chats_of_gemini_s_subagents_belong_to_their_session():

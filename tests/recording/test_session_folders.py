@@ -112,6 +112,7 @@ def test_any_file_of_a_conversation_names_it_and_a_folder_of_conversations_has_e
     event = conversation / "events" / "event-00003-00000003-0000.json"
     assert corpus.parse_name(str(event)).path == str(conversation)
     assert corpus.parse_name(str(conversation / "base_state.json")).path == str(conversation)
+    assert inputs([str(event.parent)])[0].path == str(conversation)
     monkeypatch.chdir(event.parent)
     assert corpus.is_same(corpus.parse_name(event.name).path, str(conversation))
     found = [file.path for file in inputs([str(conversation.parent)])]

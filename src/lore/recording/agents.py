@@ -25,6 +25,7 @@ from typing import NamedTuple, TypeAlias
 from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
 from lore.recording import corpus
+from lore.recording.projects import md5_name
 
 ProjectName: TypeAlias = Callable[[str], str]  # how an agent calls the folder of a project's logs
 _NO_WORD = re.compile(r"[^A-Za-z0-9]")  # JavaScript counts a character beyond 16 bits as two
@@ -44,10 +45,6 @@ def _pi_name(folder: str) -> str:
 
 def _sha256_name(folder: str) -> str:
     return hashlib.sha256(os.fsencode(folder)).hexdigest()
-
-
-def _md5_name(folder: str) -> str:
-    return hashlib.md5(os.fsencode(folder), usedforsecurity=False).hexdigest()
 
 
 class Logs(NamedTuple):
@@ -136,7 +133,7 @@ AGENTS: tuple[Agent, ...] = (
         Logs(_extension("kilocode.kilo-code"), _TASK),
     )),
     Agent("kimi-cli", "Kimi CLI", ("kimi-cli", "kimi-cli-session"), (
-        Logs(("$KIMI_SHARE_DIR/sessions", "~/.kimi/sessions"), ("wire.jsonl", "context.jsonl"), project=_md5_name),
+        Logs(("$KIMI_SHARE_DIR/sessions", "~/.kimi/sessions"), ("wire.jsonl", "context.jsonl"), project=md5_name),
     )),
     Agent("kimi-code", "Kimi Code", ("kimi-code",), (
         Logs(("$KIMI_CODE_HOME/sessions", "~/.kimi-code/sessions"), ("wire.jsonl",)),

@@ -3,14 +3,18 @@
 In: the first bytes of a log, its path. Out: a folder's path, None where nothing says it. Rules: only members that an
 agent's records have themselves count, never text inside them; at most the first lines are looked at.
 
-Sources: the agents' records as their readers describe them; `.project_root`: Gemini CLI's own code, 2026.
+Sources: the agents' records as their readers describe them; `.project_root`: Gemini CLI's own code, `kimi.json`: Kimi
+CLI's, both 2026.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from itertools import islice
+
+import msgspec
 
 from lore.formats.lines import SPACE, each
 from lore.model.canonical import decode
@@ -29,7 +33,22 @@ _MEMBERS = (
 )
 _NAMED = re.compile(rb'"(?:cwd|directory|working_dir)"\s*:\s*("(?:[^"\\]++|\\.)++")')
 _ROOT = ".project_root"
+_FOLDERS = "kimi.json"
 _LONGEST = 4_096  # of a path
+_LARGEST = 4 * 1024 * 1024  # of a list of folders
+
+
+class _Folder(msgspec.Struct, frozen=True):
+    path: str
+
+
+class _Folders(msgspec.Struct, frozen=True):
+    work_dirs: tuple[_Folder, ...] = ()
+
+
+def md5_name(folder: str) -> str:
+    """Return the name under which Kimi CLI keeps the sessions of a folder: the digest of its path."""
+    return hashlib.md5(os.fsencode(folder), usedforsecurity=False).hexdigest()
 
 
 def project_of(head: bytes, path: str) -> str | None:
@@ -43,7 +62,19 @@ def project_of(head: bytes, path: str) -> str | None:
             if found:
                 return found
     named = _NAMED.search(head[:_BEGINNING]) if head[:1] in (b"{", b"[") else None
-    return _decoded(named[1]) if named is not None else _beside(path)
+    return _decoded(named[1]) if named is not None else _beside(path) or _by_digest(path)
+
+
+def _by_digest(path: str) -> str | None:
+    """Look in Kimi CLI's list of folders for the one whose digest names the folder of its sessions."""
+    projects, name = os.path.split(os.path.dirname(os.path.abspath(path)))
+    try:
+        with open(os.path.join(os.path.dirname(projects), _FOLDERS), "rb") as file:
+            listed = msgspec.json.decode(file.read(_LARGEST), type=_Folders)
+    except (OSError, ValueError, RecursionError):
+        return None
+    digest = name.rpartition("_")[2]  # a remote folder's has the name of its kind before it
+    return next((own.path for own in listed.work_dirs if md5_name(own.path) == digest), None)
 
 
 def _text(own: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:

@@ -50,6 +50,8 @@ def kind_of(files: list[str]) -> str:
 def session_of(path: str) -> str:
     """Return the folder of the session that a file is a part of; empty for any other file."""
     folder, name = os.path.split(path)
+    if name == EVENTS and os.path.isdir(path):
+        return session_of(os.path.join(folder, STATE))
     if _EVENT.fullmatch(name) is not None and os.path.basename(os.path.abspath(folder)) == EVENTS:
         folder = os.path.dirname(folder) if os.path.basename(folder) == EVENTS else os.path.join(folder, os.pardir)
         needed = (STATE,)
