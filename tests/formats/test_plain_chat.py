@@ -169,6 +169,14 @@ def test_results_without_ids_go_to_the_call_of_their_name_else_to_the_first_that
     assert bytes(calls[0].input) == b'{"city":"Bonn"}'
 
 
+def test_a_result_that_the_provider_made_belongs_to_the_call_of_the_same_answer():
+    result = {"type": "tool-result", "toolCallId": "a", "output": {"type": "error-text", "value": "no"}}
+    answer = {"role": "assistant", "content": [*AI_SDK[1]["content"], result, {"type": "text", "text": "Sorry."}]}
+    _, call, said = items(AI_SDK[0], answer)
+    assert (call.status, text_of(bytes(call.output)), type(said)) == ("failed", "no", AssistantMessage)
+    assert codes(lines(AI_SDK[0], answer, AI_SDK[2])) == [Code.UNKNOWN_ID]  # it has its result
+
+
 def test_a_value_that_the_ai_sdk_sends_as_json_is_the_text_of_it():
     call = next(item for item in items(*AI_SDK) if isinstance(item, ToolCall))
     assert text_of(bytes(call.output)) == '{"t":3}'

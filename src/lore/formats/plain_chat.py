@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import islice
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import msgspec
 from msgspec import Raw
@@ -33,7 +33,7 @@ from lore.formats.values import opens, text_in
 from lore.model import events as e
 from lore.model.canonical import printable
 from lore.model.codes import Code
-from lore.model.items import NULL, TextBlock, ToolCall, UserMessage, blocks_of
+from lore.model.items import NULL, Block, TextBlock, ToolCall, UserMessage, blocks_of
 from lore.model.jsonslice import table
 
 _MOST_OPEN = 512  # calls that may still get a result: of so many at a time no model made one
@@ -118,7 +118,7 @@ class _Chat(Emitting[ChatMemory]):
         items = messages.spoken(message, uuid)
         self._begin_turn(message.model or None, at)
         for item in items:
-            if isinstance(item, ToolCall):
+            if type(item) is ToolCall and item.status == "running":
                 memory.open.append((item.call_id, item.name))
             self._append(item, e.MAIN, at)
         del memory.open[:-_MOST_OPEN]
@@ -127,12 +127,17 @@ class _Chat(Emitting[ChatMemory]):
 
     def _told(self, message: Message, uuid: str, at: str | None) -> None:
         """Take a message that the model did not make: results first, then what is said beside them."""
-        pieces = messages.pieces_of(message.content)
-        if any(isinstance(piece, messages.Called) for piece in pieces):
-            raise ValueError("a call in a message that is not the model's")
-        for number, result in enumerate(piece for piece in pieces if isinstance(piece, Result)):
-            self._result(result, f"{uuid}:{number + 1}", at)
-        blocks = [piece for piece in pieces if not isinstance(piece, (Result, messages.Called))]
+        blocks: list[Block] = []
+        results: list[Result] = []
+        for piece in messages.pieces_of(message.content):
+            if type(piece) is messages.Called:
+                raise ValueError("a call in a message that is not the model's")
+            if type(piece) is Result:
+                results.append(piece)
+            else:
+                blocks.append(cast("Block", piece))
+        for number, result in enumerate(results, 1):
+            self._result(result, f"{uuid}:{number}", at)
         if blocks:
             source = "user" if message.role == "user" else "context_injection"
             self._append(UserMessage(uuid, blocks=tuple(blocks), source=source), e.MAIN, at)
@@ -147,17 +152,14 @@ class _Chat(Emitting[ChatMemory]):
             self._result(result, f"{uuid}:{number}" if number else uuid, at)
 
     def _result(self, result: Result, uuid: str, at: str | None) -> None:
-        waiting = self._memory.open
-        by_id = (call for call in waiting if call[0] == result.call_id)
-        by_name = (call for call in waiting if call[1] == result.name)
-        found = next(by_id, None) if result.call_id else next(by_name, next(iter(waiting), None))
+        found = _awaiting(self._memory.open, result)
         if found is None:
             self._problem(Code.UNKNOWN_ID, "a result of no call that the chat holds; it is kept as a message")
             output = result.output
             blocks = (TextBlock(output),) if opens(output) == '"' else blocks_of(bytes(output))
             self._append(UserMessage(uuid, blocks=blocks, source="context_injection"), e.MAIN, at)
             return
-        waiting.remove(found)
+        self._memory.open.remove(found)
         self._emit(e.PatchToolCall(call_id=found[0], status=result.status, output=result.output, at=at))
 
 
@@ -189,6 +191,13 @@ class ChatDocument(_Chat, TranscriptDocument[ChatMemory]):
         super()._last()
         if self._memory.waits and self._elements.phase == "over":
             self._begin_turn(None, None)
+
+
+def _awaiting(calls: list[tuple[str, str]], result: Result) -> tuple[str, str] | None:
+    """Return the call that a result is of: the one that it names, else the first of its name, else the first."""
+    if result.call_id:
+        return next((call for call in calls if call[0] == result.call_id), None)
+    return next((call for call in calls if call[1] == result.name), calls[0] if calls else None)
 
 
 def _are_messages(pieces: Iterable[bytes]) -> bool:

@@ -16,6 +16,7 @@ from typing import TypeAlias, cast
 
 import msgspec
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from lore.formats.values import block_in, decoded, opens, stamp_of, text_in
 from lore.model.canonical import encode
@@ -29,6 +30,7 @@ from lore.model.items import (
     TextBlock,
     ThinkingBlock,
     ToolCall,
+    blocks_of,
     is_absent,
 )
 from lore.model.turn import seconds_in
@@ -296,38 +298,51 @@ def given_of(arguments: Raw) -> Raw:
 
 def spoken(message: Message, uuid: str) -> list[Item]:
     """Return a response: thoughts, texts and calls in their places; what stands between calls is one message each."""
-    pieces: list[Piece] = []
-    for thought in (message.reasoning_content, message.reasoning, message.thinking):
-        if thought is not NULL and opens(thought) == '"':
-            pieces.append(ThinkingBlock(thought))
-            break
-    pieces += pieces_of(message.content)
-    if message.refusal is not NULL and opens(message.refusal) == '"':
-        pieces.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % message.refusal), "openai-chat"))
-    if message.function_call is not None:
-        pieces.append(Called("", message.function_call.name, given_of(message.function_call.arguments)))
-    for call in message.tool_calls or ():
-        pieces.append(Called(call.id or "", call.function.name, given_of(call.function.arguments)))
     items: list[Item] = []
     blocks: list[Block] = []
-    for piece in pieces:
+    for thought in (message.reasoning_content, message.reasoning, message.thinking):
+        if thought is not NULL and opens(thought) == '"':
+            blocks.append(ThinkingBlock(thought))
+            break
+    for piece in pieces_of(message.content):
         if type(piece) is Called:
-            _close(blocks, items, uuid)
-            name = _name(uuid, items)
-            items.append(ToolCall(name, piece.call_id or name, piece.name, piece.input, response_id=uuid))
-        elif type(piece) is Result:  # of a tool that the provider ran
-            blocks.append(RawBlock(piece.output))
+            _call(piece.call_id, piece.name, piece.input, items, blocks, uuid)
+        elif type(piece) is Result:
+            _answered(piece, items, blocks)
         else:
             blocks.append(cast("Block", piece))
-    _close(blocks, items, uuid)
+    if message.refusal is not NULL and opens(message.refusal) == '"':
+        blocks.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % message.refusal), "openai-chat"))
+    if message.function_call is not None:
+        _call("", message.function_call.name, given_of(message.function_call.arguments), items, blocks, uuid)
+    for call in message.tool_calls or ():
+        _call(call.id or "", call.function.name, given_of(call.function.arguments), items, blocks, uuid)
+    if blocks:
+        items.append(_said(items, blocks, uuid))
     return items
 
 
-def _close(blocks: list[Block], items: list[Item], uuid: str) -> None:
-    """Make an item of the blocks that stand together, if there are any."""
+def _call(call_id: str, name: str, given: Raw, items: list[Item], blocks: list[Block], uuid: str) -> None:
+    """Make an item of a call, and before it of the blocks that stand together."""
     if blocks:
-        items.append(AssistantMessage(_name(uuid, items), blocks=tuple(blocks), response_id=uuid))
+        items.append(_said(items, blocks, uuid))
         blocks.clear()
+    own = _name(uuid, items)
+    items.append(ToolCall(own, call_id or own, name, given, response_id=uuid))
+
+
+def _answered(result: Result, items: list[Item], blocks: list[Block]) -> None:
+    """Give a call of the same response its result, which the provider made; one of no such call is said."""
+    for place, item in enumerate(items):
+        if isinstance(item, ToolCall) and item.call_id == result.call_id:
+            items[place] = replace(item, status=result.status, output=result.output)
+            return
+    output = result.output
+    blocks += [TextBlock(output)] if opens(output) == '"' else blocks_of(bytes(output))
+
+
+def _said(items: list[Item], blocks: list[Block], uuid: str) -> AssistantMessage:
+    return AssistantMessage(_name(uuid, items), blocks=tuple(blocks), response_id=uuid)
 
 
 def _name(uuid: str, items: list[Item]) -> str:
