@@ -246,3 +246,13 @@ def test_outside_context_stands_before_the_users_next_message_wherever_the_divid
         session.apply(each)
     (outside,) = session.state.main().outside
     assert session.state.main().entries[outside.place].item.uuid == "ask"
+
+
+def test_an_item_of_a_kind_that_is_not_known_yet_is_kept_and_the_rest_is_read(side, desk, capsys):
+    """001: the protocol grows; one such line, and the whole file was taken for a log of lore's without a header."""
+    lines = FILE.read_bytes().splitlines(keepends=True)
+    more = b'{"kind":"append","item":{"kind":"reasoning","uuid":"r","text":"x"}}\n'
+    (desk / "side.jsonl").write_bytes(b"".join([*lines[:3], more, *lines[3:]]))
+    found = folded(capsys, side)
+    assert found["session"]["format"] == "sidecode"
+    assert [problem["line"] for problem in found["problems"] if problem["code"] == "LORE207"] == [4]

@@ -67,7 +67,8 @@ class Sidecode(LoreLog):
     def recognises(cls, head: bytes) -> bool:
         """Tell deltas from lore's own events, and from other programs' lines.
 
-        All lines are deltas without another member, one says what stands in a timeline, one shows a sign.
+        All lines are deltas without another member, one says what stands in a timeline, one shows a sign. An item of
+        a kind that is not known says neither.
         """
         signs = speaks = False
         for number, line in enumerate(each(head)):
@@ -79,7 +80,7 @@ class Sidecode(LoreLog):
                 return False
             item = table(members.get("item", b"")) or {}
             if kind == "append" and text_of(item.get("type", item.get("kind", b""))) not in _ITEMS:
-                return False
+                continue
             speaks = speaks or not kind.startswith("turn_")
             signs = signs or _is_sign(kind, members, item)
         return signs and speaks
