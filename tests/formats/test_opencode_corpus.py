@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -22,6 +25,7 @@ from lore.recording.opening import Options
 from lore.run.check import check
 from lore.run.folding import fold
 from lore.testing import everything
+from recording.test_opencode_store import stored, written
 
 CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
 FILES = sorted((CORPUS / "opencode").glob("*.json"))
@@ -87,6 +91,39 @@ def test_the_commands_count_what_plain_json_counts(path):
     usage = fold(str(path), Options()).result.usage
     assert (summary.turns, summary.compactions) == (expected["requests"], expected["compactions"])
     assert [getattr(usage, name) or 0 for name in FIELDS] == expected["usage"]
+
+
+COUNTED = """
+select count(*), sum(json_extract(data, '$.tokens.input')), sum(json_extract(data, '$.tokens.cache.read')),
+       sum(json_extract(data, '$.tokens.cache.write')),
+       sum(coalesce(json_extract(data, '$.tokens.total') - json_extract(data, '$.tokens.input')
+           - json_extract(data, '$.tokens.cache.read') - json_extract(data, '$.tokens.cache.write'),
+           json_extract(data, '$.tokens.output')))
+from message where session_id = ? and json_extract(data, '$.role') = 'assistant'
+     and exists (select 1 from part where message_id = message.id and json_extract(part.data, '$.type') = 'step-start')
+"""
+
+
+@ABSENT
+def test_in_a_database_and_a_storage_folder_they_count_what_sqlite_counts(tmp_path):
+    exports = [Stored(**json.loads(path.read_bytes())) for path in FILES]
+    database = written(tmp_path / "opencode.db", *exports)
+    storage = stored(tmp_path, *exports) / "session" / "p"
+    with closing(sqlite3.connect(database)) as connection:
+        for made in exports:
+            session = made.info["id"]
+            turns, *expected = connection.execute(COUNTED, (session,)).fetchone()
+            for name in (f"{database}#{session}", storage / f"{session}.json"):
+                result = fold(str(name), Options()).result
+                found = [getattr(result.usage, field) or 0 for field in FIELDS]
+                assert (result.session.id, result.usage.turns, found) == (session, turns, expected)
+
+
+class Stored(NamedTuple):
+    """An export."""
+
+    info: dict
+    messages: list
 
 
 def folded(state, reads):
