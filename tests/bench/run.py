@@ -2,10 +2,10 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, parse, rollouts, copilot, chats, documents, folders, process, resume, deltas,
-memory, assemble, captures, pair, reads, drops, truth, agents, simulate, compact, learn, save, requests, written,
-import, load. Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see that it works; its
-figures are not judged.
+Names: growth, naive, files, start, parse, rollouts, copilot, chats, documents, folders, logs, long, process, resume,
+deltas, memory, assemble, captures, pair, reads, drops, truth, agents, simulate, compact, learn, save, requests,
+written, import, load. Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see that it works;
+its figures are not judged.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from bench import (
     levels,
     memory,
     naive,
+    reading,
     recordings,
     resuming,
     session_folders,
@@ -187,6 +188,16 @@ def folders(folder: Path, sizes: Sizes) -> Row:
     return Row(*session_folders.folders(folder, 3 * sizes.few, sizes.judged))
 
 
+def agents_logs(folder: Path, sizes: Sizes) -> list[Row]:
+    """Reading logs of other agents against parsing them."""
+    return [Row(*fields) for fields in reading.ratios(folder, sizes.judged)]
+
+
+def long_sessions(folder: Path, sizes: Sizes) -> list[Row]:
+    """What long sessions of agents take in memory."""
+    return [Row(*fields) for fields in reading.peaks(folder, sizes.file // 2, lore())]
+
+
 def process(folder: Path, sizes: Sizes) -> Row:
     """The same as a whole process over 500 MB, with two jobs."""
     return Row(*recordings.process(folder, lore(), sizes.file // 2, sizes.judged))
@@ -311,6 +322,8 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "chats": chats,
     "documents": documents,
     "folders": folders,
+    "logs": agents_logs,
+    "long": long_sessions,
     "process": process,
     "resume": resume,
     "deltas": deltas,

@@ -6,12 +6,16 @@ import json
 
 import pytest
 
-from bench import agents, files, generate, levels, naive, recordings, resuming, run, verdicts
+from bench import agents, files, generate, levels, naive, reading, recordings, resuming, run, verdicts
 from faults.sessions import Session
 from formats.opencode import Export
 from lore.formats.lore_log import LoreLog
+from lore.judge.policy import Budgets
 from lore.model.codes import Problem
 from lore.model.events import TurnStarted
+from lore.recording.opening import Options
+from lore.run.check import check
+from lore.testing import everything
 
 
 def test_the_same_number_of_turns_gives_the_same_bytes():
@@ -66,6 +70,22 @@ def test_one_measure_can_be_chosen(capsys):
     assert len(table) == 3
     assert "--version" in table[2]
     assert table[2].endswith("| not judged |")
+
+
+@pytest.mark.parametrize("log", [log for log in reading.LOGS if log.made is not None], ids=lambda log: log.name)
+def test_a_log_that_is_made_for_a_figure_is_read_without_problems(log):
+    data = log.made()
+    assert log.reader.recognises(data[:262_144])
+    assert not [read for read in everything(log.reader(), data) if isinstance(read.value, Problem)]
+
+
+@pytest.mark.parametrize(("name", "made"), [("pi.jsonl", reading.pi_session), ("oc.json", reading.opencode_export)])
+def test_a_long_session_is_one_that_is_compacted_again_and_again(name, made, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(b"".join(made(600_000)))
+    summary = check([str(path)], Budgets(), Options()).result.summary
+    assert (summary.problems, summary.sessions) == (0, 1)
+    assert summary.compactions == summary.turns // 100 > 1
 
 
 def test_a_log_comes_turn_by_turn():
@@ -169,6 +189,8 @@ def test_without_real_recordings_a_row_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(recordings, "DOCUMENTS", tmp_path)
     assert recordings.copilot(1)[2:] == (recordings.ABSENT, None)
     assert recordings.documents(1)[2:] == (recordings.ABSENT, None)
+    monkeypatch.setattr(reading, "CORPUS", tmp_path)
+    assert {reading.ratio(log, tmp_path, 1)[2:] for log in reading.LOGS if log.made is None} == {(reading.ABSENT, None)}
     monkeypatch.setattr(verdicts, "CORPUS", tmp_path)
     rows = [row for measured in verdicts.ROWS.values() for row in measured()]
     assert len(rows) >= 15

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from lore.formats.pi import Pi
@@ -27,8 +28,7 @@ class Pages:
     @property
     def at(self) -> str:
         """The time of the next line."""
-        minute, second = divmod(self.number, 60)
-        return f"2026-04-08T08:{minute:02}:{second:02}.000Z"
+        return f"{datetime.fromtimestamp(START / 1000 + self.number, UTC):%Y-%m-%dT%H:%M:%S}.000Z"
 
     def raw(self, line: dict[str, Any]) -> Pages:
         """Any line."""

@@ -1,0 +1,210 @@
+"""Reading logs of agents against parsing their bytes and nothing else; what 500 MB of one take in memory.
+
+Those of Codex CLI, Copilot CLI, Cline's family and mini-swe-agent are measured in `recordings.py`, folders in
+`session_folders.py`.
+
+Figures come as (measure, bar, measured, met), the fields of a row. Logs are those of the real recordings beside the
+project (LORE_CORPUS); of agents that have none there, logs made in the agent's form, of about two kilobytes a record.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from bench import clock, memory
+from formats import kimi, opencode, pi, qwen
+from formats.test_swe_agent import SYSTEM, TASK, run, said, seen, step
+from fuzz.samples import CORPUS
+from lore.formats.base import Reader
+from lore.formats.gemini_cli import GeminiCliDocument
+from lore.formats.kimi_code import KimiCode
+from lore.formats.opencode import OpenCode
+from lore.formats.pi import Pi
+from lore.formats.qwen_code import QwenCode
+from lore.formats.swe_agent import SweAgent
+
+PIECE = 256 * 1024  # bytes at a time
+LEAST = 4_000_000  # bytes that are read for one figure: small logs are read again and again
+STEPS = 500  # of a log that is made
+LINE = 'def read_file(path: str) -> bytes:\n\t"""Return what a file holds: bytes."""\n'
+Fields = tuple[str, str, str, bool | None]
+ABSENT = "not measured: no real recordings beside the project (LORE_CORPUS)"
+
+
+class Log(NamedTuple):
+    """An agent's logs: the reader, which files of the corpus are its, or what makes one (and how its name ends)."""
+
+    name: str
+    reader: type[Reader]
+    files: str
+    made: Callable[[], bytes] | None = None
+
+
+def text(number: int, size: int = 2_000) -> str:
+    """What a tool put out: code, never twice the same."""
+    return f"{number} {random.Random(number).random()}\n" + LINE * (size // len(LINE))
+
+
+def qwen_chat() -> bytes:
+    """A chat of Qwen Code."""
+    made = qwen.Chat().system("t-0", "session_model", {"modelId": qwen.MODEL, "authType": "openai"})
+    made.user("u-0", "what is here?")
+    for number in range(STEPS):
+        call, bill = qwen.call(f"c-{number}"), qwen.usage(10_000 + number, 9_984)
+        made.model(f"m-{number}", {"text": text(number, 200)}, call, usage=bill)
+        made.result(f"r-{number}", f"c-{number}", text(number))
+    return made.data()
+
+
+def kimi_wire() -> bytes:
+    """A log of Kimi Code."""
+    made = kimi.Wire().message("what is here?")
+    for number in range(STEPS):
+        made.step(kimi.text(text(number, 200)), usage=kimi.usage(100, 9_984), calls=(f"c-{number}",))
+        made.result(f"c-{number}", text(number))
+    return made.data()
+
+
+def trajectory() -> bytes:
+    """A trajectory of SWE-agent: each step holds the whole prompt."""
+    steps, query = [], [SYSTEM, TASK]
+    for number in range(STEPS // 10):
+        steps.append(step(number, *query))
+        query += [said(number), seen(number, text(number))]
+    return run(*steps)
+
+
+LOGS = (
+    Log("pi", Pi, "pi/*.jsonl"),
+    Log("OpenCode", OpenCode, "opencode/*.json"),
+    Log("Gemini CLI", GeminiCliDocument, "gemini/*.json"),
+    Log("Qwen Code", QwenCode, ".jsonl", qwen_chat),
+    Log("Kimi Code", KimiCode, ".jsonl", kimi_wire),
+    Log("SWE-agent", SweAgent, ".traj", trajectory),
+)
+
+
+def ratios(folder: Path, pairs: int) -> list[Fields]:
+    """Reading logs, in process, on one core, in CPU time."""
+    return [ratio(log, folder, pairs) for log in LOGS]
+
+
+def ratio(log: Log, folder: Path, pairs: int) -> Fields:
+    """Reading one agent's logs."""
+    measure, bar = f"reading logs of {log.name} against `orjson.loads` of them", "at most 2.5 times"
+    paths = sorted(CORPUS.glob(log.files))
+    if log.made is not None:
+        paths = [folder / f"{log.reader.name}{log.files}"]
+        paths[0].write_bytes(log.made())
+    if not paths:
+        return measure, bar, ABSENT, None
+    size = sum(path.stat().st_size for path in paths)
+    several = paths * max(1, LEAST // size)
+    parse = parse_lines if log.files.endswith(".jsonl") else parse_documents
+    found = clock.alternate(lambda: read(log.reader, several), lambda: parse(several), pairs, clock.CPU)
+    source = f"{len(paths)} files" if log.made is None else "a log made for it"
+    seconds = f"{found.left_seconds:.3f} s against {found.right_seconds:.3f} s"
+    times = f" {len(several) // len(paths)} times" if len(several) > len(paths) else ""
+    return measure, bar, f"{found}; {seconds} for {source} of {size / 1e6:,.1f} MB{times}", found.median <= 2.5
+
+
+def read(kind: type[Reader], paths: list[Path]) -> None:
+    """Read logs as they come."""
+    for path in paths:
+        reader = kind()
+        with path.open("rb", buffering=0) as file:
+            while data := file.read(PIECE):
+                reader.feed(data)
+        reader.finish()
+
+
+def parse_lines(paths: list[Path]) -> None:
+    """Parse logs line by line, and nothing else."""
+    for path in paths:
+        with path.open("rb") as file:
+            for line in file:
+                try:  # noqa: SIM105 - a context manager costs as much as a line
+                    orjson.loads(line)
+                except ValueError:  # two objects on one line
+                    pass
+
+
+def parse_documents(paths: list[Path]) -> None:
+    """Parse documents, and nothing else."""
+    for path in paths:
+        orjson.loads(path.read_bytes())
+
+
+# memory
+
+
+def pi_session(size: int) -> Iterator[bytes]:
+    """A session of pi that is compacted every hundred requests."""
+    written, number = 0, 0
+    yield pi.Pages().data()
+    last = "null"
+    while written < size:
+        number += 1
+        made = pi.Pages()
+        made.number, made.leaf, made.lines = 400 * number, None if last == "null" else last, []
+        kept = f"{made.number:08x}"
+        made.user("go on")
+        for turn in range(100):
+            call = {"type": "toolCall", "id": f"c{number}-{turn}", "name": "bash", "arguments": {"command": "ls"}}
+            read = 10_000 + 700 * turn
+            made.answer(call, bill=(10, read if turn else 0, 700 if turn else 10_700, 40))
+            made.result(call["id"], text(turn))
+        made.entry("compaction", summary=text(number), firstKeptEntryId=kept, tokensBefore=80_000)
+        last = str(made.leaf)
+        data = made.data()
+        written += len(data)
+        yield data
+
+
+def opencode_export(size: int) -> Iterator[bytes]:
+    """An export of OpenCode that is compacted every hundred requests."""
+    written, number, before = 0, 0, b""
+    made = opencode.Export()
+    yield json.dumps({"info": made.info})[:-1].encode() + b', "messages": ['
+    while written < size:
+        number += 1
+        made.messages, offset = [], 300 * number
+        made.user("go on")
+        for turn in range(100):
+            tool = made.tool(f"c{number}-{turn}", text(turn))
+            made.answer(tool, bill=(710, 10_000 + 700 * turn, 40))
+        made.message("user", [made.part("compaction", auto=True)], agent="build")
+        made.answer(text(number), bill=(80_000, 0, 400), agent="compaction", mode="compaction", summary=True)
+        for place, message in enumerate(made.messages):
+            _moved(message, offset + place)
+        data = json.dumps(made.messages)[1:-1].encode()
+        written += len(data)
+        yield before + data
+        before = b","
+    yield b"]}"
+
+
+def _moved(message: dict[str, Any], place: int) -> None:
+    """Give a message the name and the time of its place."""
+    info = message["info"]
+    info["id"] = f"msg_{place:09}"
+    info["time"] = {"created": opencode.START + place * 10_000, "completed": opencode.START + place * 10_000 + 4_000}
+
+
+def peaks(folder: Path, size: int, command: tuple[str, ...]) -> list[Fields]:
+    """Peak memory of `lore check` on one long session, of a kind with a record a line and of one with one document."""
+    found: list[Fields] = []
+    for name, ending, made in (("pi", "jsonl", pi_session), ("OpenCode", "json", opencode_export)):
+        measure = f"peak memory of `lore check` on a session of {name} of {size:,} bytes, compacted every 100 requests"
+        if not memory.measurable():
+            found.append((measure, "at most 200 MB", "this system does not say", None))
+            continue
+        most = memory.peak(made(size), folder / f"long.{ending}", command, codes=("0", "1"))
+        found.append((measure, "at most 200 MB", f"{most / 1e6:,.0f} MB", most <= 200e6))
+    return found
