@@ -12,6 +12,7 @@ from lore.judge.base import Place, findings_of
 from lore.judge.signs import SIGN_CODES
 from lore.judge.witnesses import PairContext
 from lore.model.codes import CODES
+from lore.model.events import Billed
 from lore.model.evidence import (
     Disputed,
     HistoryShrank,
@@ -114,6 +115,23 @@ def test_a_pause_longer_than_the_lifetime_is_strong_and_without_grace():
 def test_a_pause_within_an_hours_lifetime_is_weak():
     one = dropped(opened(hour=True), after=700.0)
     assert (told(one), one.evidence) == (("LORE160", "weak", "unattributable"), Paused(700.0, 3600.0))
+
+
+@pytest.mark.parametrize(
+    ("after", "cause"),
+    [
+        (299.0, ("LORE301", "weak", None)),
+        (438.0, ("LORE128", "weak", Paused(438.0, None))),
+        (3_601.0, ("LORE128", "strong", Paused(3_601.0, 3_600.0))),
+    ],
+)
+def test_where_a_gateway_bills_no_writes_an_entry_lives_five_minutes_perhaps_and_an_hour_at_most(after, cause):
+    talk = Judged()
+    for usage in (Billed(12_000, 0), Billed(300, 12_000), Billed(300, 12_300)):
+        talk.turn(usage)
+    talk.turn(Billed(12_900, 0), after=after)
+    evidence = talk.lead.evidence if isinstance(talk.lead.evidence, Paused) else None
+    assert (talk.lead.code, talk.lead.strength, evidence) == cause
 
 
 def test_an_older_entry_within_three_seconds_is_strong():

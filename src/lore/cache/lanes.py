@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from lore.cache.bills import BYTES_PER_TOKEN, GRACE, POSITIONS, lookback
+from lore.cache.bills import BYTES_PER_TOKEN, GRACE, ONE_HOUR, POSITIONS, lookback
 from lore.model.items import (
     AssistantMessage,
     Block,
@@ -258,8 +258,12 @@ class Lane:
         return next((anchor.tokens for anchor in self.anchors if 0 < anchor.size <= size and anchor.died(pause)), None)
 
     def outlive(self, pause: float) -> Anchor | None:
-        """Return the last position that is still kept after a pause, and forget what died behind it."""
-        while self.anchors and self.anchors[-1].died(pause):
+        """Return the last position that is still kept after a pause, and forget what died behind it.
+
+        Where nothing says how long an entry at a breakpoint lives, it is no longer than the longest that can be had.
+        """
+        past = self.breakpoints and pause > ONE_HOUR * GRACE
+        while self.anchors and (past or self.anchors[-1].died(pause)):
             self.anchors.pop()
         return self.top
 

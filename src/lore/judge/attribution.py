@@ -34,7 +34,15 @@ from lore.judge.signs import (
     taken_out,
 )
 from lore.judge.unexplained import head_was_read, unexplained
-from lore.judge.witnesses import CLIENTS, PairContext, expired, older_entry, parallel, verdict_evidence
+from lore.judge.witnesses import (
+    CLIENTS,
+    PairContext,
+    expired,
+    older_entry,
+    parallel,
+    perhaps_expired,
+    verdict_evidence,
+)
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
 from lore.model.evidence import (
@@ -250,7 +258,9 @@ def too_far(context: PairContext) -> LookbackExceeded | None:
 
 def _idle(context: PairContext) -> Cause | None:
     seen = context.situation
-    if seen is None or seen.pause is None or seen.lifetime != ONE_HOUR or not FIVE_MINUTES < seen.pause <= ONE_HOUR:
+    if seen is None or seen.implicit or seen.pause is None:  # nobody asks an implicit cache for an hour
+        return None
+    if seen.lifetime != ONE_HOUR or not FIVE_MINUTES < seen.pause <= ONE_HOUR:
         return None
     return Cause(Code.IDLE_WITHIN_LIFETIME, "time", Paused(seen.pause, seen.lifetime), strength="weak")
 
@@ -309,6 +319,7 @@ _LOOKS: tuple[_Look, ...] = (
     _routed_perhaps,
     _lookback,
     *COUNTED,
+    perhaps_expired,
     _idle,
     *WEAK,
 )

@@ -18,7 +18,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from lore.cache.bills import SOON, TOLERANCE_TOKENS, cached, expiry, met_read, prompt_tokens
+from lore.cache.bills import (
+    FIVE_MINUTES,
+    ONE_HOUR,
+    SOON,
+    TOLERANCE_TOKENS,
+    cached,
+    expiry,
+    met_read,
+    prompt_tokens,
+)
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
 from lore.judge.rewrites import rewritten, sealed
@@ -153,10 +162,26 @@ def lives_of(context: PairContext) -> float | None:
 
 def expired(context: PairContext) -> Cause | None:
     """Return that what the left wrote had expired; an entry that the bill shows unread died without any grace."""
-    gone = expiry(context.used or context.left, context.right, lives_of(context), missed=bool(context.fell))
+    lives = lives_of(context)
+    lives = ONE_HOUR if lives is None and _bills_no_lifetime(context) else lives  # the longest that can be had
+    gone = expiry(context.used or context.left, context.right, lives, missed=bool(context.fell))
     if gone is None or not context.billed:
         return None
     return Cause(Code.CACHE_EXPIRED, "time", Paused(gone.pause, gone.lifetime), strength="strong")
+
+
+def perhaps_expired(context: PairContext) -> Cause | None:
+    """Return that what the left wrote had expired unless an hour was asked for, where no bill says for how long."""
+    if lives_of(context) is not None or not _bills_no_lifetime(context) or not context.billed:
+        return None
+    gone = expiry(context.used or context.left, context.right, FIVE_MINUTES, missed=bool(context.fell))
+    return None if gone is None else Cause(Code.CACHE_EXPIRED, "time", Paused(gone.pause, None), strength="weak")
+
+
+def _bills_no_lifetime(context: PairContext) -> bool:
+    """Tell whether a log's entries stand at breakpoints, and no write of them was billed: a gateway leaves it out."""
+    seen, usage = context.situation, context.left.usage
+    return seen is not None and not seen.implicit and usage is not None and usage.write_tokens is None
 
 
 def started_in_parallel(left: Turn, right: Turn) -> float | None:

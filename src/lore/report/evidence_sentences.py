@@ -97,7 +97,8 @@ def _reasoning(fact: e.ReasoningDropped) -> str:
 
 
 def _paused(fact: e.Paused) -> str:
-    lives = "how long it lives is not known" if fact.lifetime is None else f"the cache lives {duration(fact.lifetime)}"
+    unknown = "how long it lives is not recorded: 5 min, unless an hour was asked for"
+    lives = unknown if fact.lifetime is None else f"the cache lives {duration(fact.lifetime)}"
     within = fact.lifetime is not None and fact.seconds <= fact.lifetime
     return f"{duration(fact.seconds)} since the previous answer began; {lives}" + (" and had not expired" * within)
 
