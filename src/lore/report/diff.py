@@ -114,8 +114,10 @@ def _witnesses(diff: Diff, out: Console) -> None:
         out.print(line(f"  bytes     {three.bytes}"))
     if billed is not None:
         counts = (("written", billed.write_tokens), ("uncached", billed.uncached_tokens))
+        known = [_count(count, name) for name, count in counts if count is not None]  # many providers bill no writes
         read = _count(billed.read_tokens, "read") if three is None else three.billed
-        out.print(line(f"  billed    {', '.join([read, *(_count(count, name) for name, count in counts)])} (recorded)"))
+        recorded = " (recorded)" if known or billed.read_tokens is not None else ""
+        out.print(line(f"  billed    {', '.join([read, *known])}{recorded}"))
     out.print(line(f"  verdict   {_verdict(diff) if three is None else three.verdict}"))
     if three is not None and three.dispute:
         out.print(line("  disagree  ", (three.dispute, "bold yellow")))

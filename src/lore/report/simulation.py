@@ -90,8 +90,13 @@ def _row(turn: SimulatedTurn, room: int) -> Iterator[str | tuple[str, str]]:
         strength = "" if cause.code in UNEXPLAINED else f" ({cause.strength})"
         yield f"{cause.code} {cause.name}{lost}", _STYLES[cause.kind]
         yield _shortened(f"{strength} {grounds(cause)}")
-    elif predicted is not None and billed is not None and billed > predicted + _WARM:
+    elif predicted is not None and billed is not None and billed > _most(turn) + _WARM:
         yield "warmed elsewhere: more was read than what is recorded here explains", "dim"
+
+
+def _most(turn: SimulatedTurn) -> int:
+    """Return the most tokens that were thought possible: what is predicted is only the likeliest."""
+    return max(turn.predicted.read_tokens or 0, *(found.read_tokens for found in turn.predicted.outcomes), 0)
 
 
 def chance(turn: SimulatedTurn) -> str:

@@ -110,15 +110,22 @@ def write_turn(turn: TurnResult, out: Console) -> None:
         parts.append(f"answered after {duration(end - begin)}")
     if turn.state != "completed":
         parts.append({"open": "not ended"}.get(turn.state, turn.state))
-    if (turn.uncached_tokens, turn.read_tokens, turn.write_tokens, turn.output_tokens) != (None,) * 4:
-        read, uncached, write, output = (
-            "unknown" if count is None else f"{count:,}"
-            for count in (turn.read_tokens, turn.uncached_tokens, turn.write_tokens, turn.output_tokens)
-        )
-        parts.append(f"read {read}, paid {uncached} uncached and {write} written, {output} output tokens")
-    elif turn.state == "completed":
-        parts.append("no bill recorded")
+    parts += [_bill(turn)] if turn.state == "completed" or turn.output_tokens is not None else []
     out.print(line((f"{f'turn {turn.turn}':<10} {', '.join(parts)}", "dim")))
+
+
+def _bill(turn: TurnResult) -> str:
+    """Say what a request read and paid; writes that nobody bills are left out."""
+    counts = turn.read_tokens, turn.uncached_tokens, turn.write_tokens
+    if counts == (None,) * 3 and turn.output_tokens is None:
+        return "no bill recorded"
+    read, uncached, write, output = (
+        "unknown" if count is None else f"{count:,}" for count in (*counts, turn.output_tokens)
+    )
+    if counts == (None,) * 3:
+        return f"no bill of its prompt recorded, {output} output tokens"
+    written = "" if turn.write_tokens is None else f" and {write} written"
+    return f"read {read}, paid {uncached} uncached{written}, {output} output tokens"
 
 
 def write_injected(injected: InjectedResult, out: Console) -> None:
