@@ -30,7 +30,7 @@ from lore.conversation import Conversation
 from lore.errors import LoreError, MisuseError
 from lore.events.kinds import session_started
 from lore.events.plain import event as event
-from lore.events.strict import JSON, check, context_json, due, named, time_of
+from lore.events.strict import JSON, check, context_json, due, kind_of, named, time_of
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model import checkpoint
@@ -320,7 +320,7 @@ def dialect_from(given: Dialect | str | None) -> Dialect | None:
     if given is None or (not isinstance(given, str) and hasattr(given, "render")):
         return given
     if not isinstance(given, str):
-        raise MisuseError(f"dialect is a {type(given).__name__}: give a name", hint=", ".join(dialect_names()))
+        raise MisuseError(f"dialect is {kind_of(given)}: give a name", hint=", ".join(dialect_names()))
     dialect = dialect_named(given)
     if dialect is None:
         raise LoreError(f"unknown dialect {given!r}", hint="dialects: " + ", ".join(dialect_names()))

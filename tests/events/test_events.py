@@ -84,7 +84,7 @@ def test_a_misspelled_name_raises_and_names_the_nearest(kind, fields, nearest):
         (lambda: events.user_message("u", [{"type": "text", "text": "x"}]), r"content\[0\] is a dict"),
         (lambda: events.turn_completed(1, usage={"read_tokens": 1}), "usage is a dict"),
         (lambda: events.turn_started("1"), "Expected `int`, got `str`"),
-        (lambda: events.text(5), "text is a int"),
+        (lambda: events.text(5), "text is an int"),
         (lambda: events.remove("u1"), "uuids is a text, where a list"),
         (lambda: events.session_started("s", tools={"name": "f"}), "tools is one tool"),
         (lambda: events.session_started("s", tools=["f"]), "tools are mappings"),

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.errors import MisuseError, did_you_mean
-from lore.events.strict import JSON, STATUSES, due, json_of, optional_json, strict, text_json, unknown, word
+from lore.events.strict import JSON, STATUSES, due, json_of, kind_of, optional_json, strict, text_json, unknown, word
 from lore.model import items as i
 from lore.model.canonical import encode
 from lore.sdk.objects import plain
@@ -166,5 +166,5 @@ def blocks_from(content: object, dialect: str, field: str) -> tuple[i.Block, ...
     """Return the blocks of a list, each as `block_of` has it."""
     if isinstance(content, Mapping) or not isinstance(content, Iterable):
         hint = "give a text, or a list of blocks"
-        raise MisuseError(f"{field} is a {type(cast('object', content)).__name__}: {hint}", hint=hint)
+        raise MisuseError(f"{field} is {kind_of(cast('object', content))}: {hint}", hint=hint)
     return tuple([block_of(value, dialect) for value in cast("Iterable[object]", content)])

@@ -136,7 +136,7 @@ def json_of(value: object, field: str) -> Raw:
 def text_json(value: object, field: str) -> Raw:
     """Encode a text."""
     if not isinstance(value, str):
-        raise MisuseError(f"{field} is a {type(value).__name__}: it is a text")
+        raise MisuseError(f"{field} is {kind_of(value)}: it is a text")
     return Raw(encode(value))
 
 

@@ -31,7 +31,7 @@ import msgspec
 from lore import __version__
 from lore.conversation import Begun, Context, Conversation
 from lore.errors import LoreError, MisuseError
-from lore.events.strict import check, time_of
+from lore.events.strict import check, kind_of, time_of
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Event, Remove, SessionStarted, encode
@@ -374,7 +374,7 @@ def check_store(store: object) -> None:
     """Raise MisuseError for what is no store: a URL, most often."""
     if not callable(getattr(store, "load", None)):
         hint = "lore.open_store(url), or lore.open(url, session_id, …)"
-        raise MisuseError(f"store is a {type(store).__name__}, where a store is due: {hint}", hint=hint)
+        raise MisuseError(f"store is {kind_of(store)}, where a store is due: {hint}", hint=hint)
 
 
 def _leads(known: Checkpoint, data: SessionData) -> bool:
