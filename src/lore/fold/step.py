@@ -180,7 +180,15 @@ def _start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
     chain.previous = chain.last
     chain.turn, chain.last = (
         OpenTurn(
-            event.turn, event.at, event.context, chain.since, chain.signs, event.breakpoints, event.call, event.unkept
+            event.turn,
+            event.at,
+            event.context,
+            chain.since,
+            chain.signs,
+            event.breakpoints,
+            event.call,
+            event.unkept,
+            event.given_up,
         ),
         None,
     )

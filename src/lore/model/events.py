@@ -154,7 +154,7 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
     """A model request goes out: its prompt is made of every event up to here.
 
     Of a request that was recorded `breakpoints` are those that it set; `call` is what is known of it besides its body;
-    `unkept` names what of its body the log does not hold.
+    `unkept` names what of its body the log does not hold, `given_up` the chain that it left to begin its own.
     """
 
     turn: int
@@ -162,6 +162,7 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
     breakpoints: tuple[Mark, ...] | None = None
     call: Call | None = None
     unkept: tuple[str, ...] = ()
+    given_up: str = ""
 
 
 class Counts(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

@@ -90,7 +90,7 @@ def bounded(names: Iterable[str]) -> tuple[str, ...]:
 class OpenTurn(Struct, frozen=True, gc=False):
     """The latest request of a chain; `since` lists the changes after the request before it, `signs` what was seen.
 
-    `breakpoints`, `call` and `unkept` are of a request that was recorded (`events.TurnStarted`).
+    `breakpoints`, `call`, `unkept` and `given_up` are of a request that was recorded (`events.TurnStarted`).
     """
 
     turn: int
@@ -101,6 +101,7 @@ class OpenTurn(Struct, frozen=True, gc=False):
     breakpoints: tuple[Mark, ...] | None = None
     call: Call | None = None
     unkept: tuple[str, ...] = ()
+    given_up: str = ""
 
 
 class ClosedTurn(Struct, frozen=True, gc=False):
@@ -252,6 +253,11 @@ class Chain(Struct):
     stream: Stream | None = None
     divider: DividerPlace = "before"
     index: Index | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its requests were recorded, and are written as they were."""
+        return not is_absent(self.form)
 
 
 def settled(chain: Chain) -> Chain:

@@ -146,7 +146,7 @@ class Assembler:
     def _form(self, session: Session, chain: Chain) -> bytes:
         """Return how the chain's requests were written, where they were recorded in this dialect."""
         is_own = self.dialect.name == (chain.dialect or session.dialect)
-        return bytes(chain.form) if is_own and not is_absent(chain.form) else b""
+        return bytes(chain.form) if is_own and chain.is_recorded else b""
 
     def _forget(self, entries: int) -> None:
         """Drop the groups that hold or follow the entry at this index."""

@@ -76,7 +76,10 @@ def system_texts(session: Session, chain: Chain, rules: Rules) -> tuple[SystemTe
     """Return the blocks of the system prompt."""
     system = bytes(chain.system)
     texts = [system] if system[:1] == b'"' else array(system)
-    found = [SystemText(text, "persisted prompt") for text in texts if text[:1] == b"{" or not is_blank(text)]
+    recorded = chain.is_recorded  # what was sent stands in it, blank or not
+    found = [
+        SystemText(text, "persisted prompt") for text in texts if recorded or text[:1] == b"{" or not is_blank(text)
+    ]
     if session.is_own:
         announced = f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(token(session.id))}"
         early = chain.announced or rules.announce_token

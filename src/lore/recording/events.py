@@ -125,9 +125,9 @@ class EventRecording(Recording):
             event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
             kind = type(event)
             if kind is e.TurnStarted:
-                before = waiting.pop(event.chain, None)
-                if before is not None:
-                    yield self._billed(before)
+                recorded = self._folding.chain(event.chain).is_recorded  # an end stands behind its start
+                for name in list(waiting) if recorded else [event.chain] if event.chain in waiting else ():
+                    yield self._billed(waiting.pop(name))
                 problems = self.begin(event)  # pyright: ignore[reportArgumentType]
                 if problems:
                     odd(problems, read)
@@ -204,7 +204,7 @@ class EventRecording(Recording):
         turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, opened.at)
         turn.line, turn.byte, turn.signs = read.line, read.byte, opened.signs
         turn.file = self._file_of(read)
-        turn.unkept = opened.unkept
+        turn.unkept, turn.given_up = opened.unkept, opened.given_up
         if opened.call is not None:
             turn.call = opened.call
         elif session.provider and not session.is_own:

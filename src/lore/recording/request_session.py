@@ -12,6 +12,7 @@ in what (`unkept`). Cost: O(bytes); memory: what the session holds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -42,6 +43,7 @@ from lore.recording.overrides import HINT_COMPLETE
 from lore.recording.request_items import ItemReader, Sent
 from lore.recording.requests import RequestRecording
 
+_SPACE = re.compile(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]++', re.DOTALL)
 LOOKED_AT = 64  # segments behind a divergence in which a summary would stand
 FAILED = 400  # the first status that says that a request was not answered
 WRITTEN_OUT = "previous_response_id: what it continues is written out"
@@ -101,7 +103,7 @@ class _Head:
 
 @dataclass(slots=True)
 class _Chain:
-    """A chain: its latest request's messages and head, and the exchange whose end is not written yet."""
+    """A chain: its latest request's messages and head, and the exchange whose response no request held yet."""
 
     name: str
     reader: ItemReader
@@ -147,17 +149,17 @@ class RequestEvents:
         ]
         started = e.TurnStarted(
             turn=turn.number, chain=turn.chain, at=at, breakpoints=tuple(marks),
-            call=None if exchange.call == Call() else exchange.call,
+            call=None if exchange.call == Call() else exchange.call, given_up=turn.given_up,
         )  # fmt: skip
         for event in (*events, started):
             self._folding.apply(event)
         unkept = self._unkept(chain, exchange, body, dialect)
-        return [*events, msgspec.structs.replace(started, unkept=unkept) if unkept else started]
+        return [*events, msgspec.structs.replace(started, unkept=unkept) if unkept else started, *_end(chain, exchange)]
 
     def end(self, name: str) -> list[e.Event]:
         """Return what ends a chain: its last response."""
         chain = self._chains.pop(name, None)
-        return [] if chain is None else [event for sent in self._response(chain) for event in sent.events] + _end(chain)
+        return [] if chain is None else [event for sent in self._response(chain) for event in sent.events]
 
     def finish(self) -> list[e.Event]:
         """Return what ends all chains."""
@@ -212,7 +214,6 @@ class RequestEvents:
         if chain.open is not None and not answered:
             gone = [*gone, *self._response(chain)]
             events += [event for sent in gone[len(before) - same :] for event in sent.events]
-        events += [] if answered else _end(chain)
         uuids = tuple([uuid for sent in gone for uuid in sent.uuids])
         if uuids and same < len(before) and self._is_compacted(chain, turn):
             kept = tuple([uuid for sent in before[:same] for uuid in sent.uuids])
@@ -222,11 +223,7 @@ class RequestEvents:
             ]
         elif uuids:
             events.append(e.Remove(uuids=uuids, chain=chain.name, observed=True))
-        for place, sent in enumerate(read):
-            events += sent.events
-            if answered and (place + 1 == len(read) or not read[place + 1].model):
-                events += _end(chain)
-                answered = False
+        events += [event for sent in read for event in sent.events]
         chain.sent = [*before[:same], *read]
         return events
 
@@ -269,10 +266,13 @@ class RequestEvents:
         return (*found, *(key[:40] for key in odd[:8]))
 
 
-def _end(chain: _Chain) -> list[e.Event]:
-    """Return the end of the chain's open turn, where something of a response is known."""
-    exchange, chain.open = chain.open, None
-    if exchange is None:
+def _end(chain: _Chain, exchange: Exchange) -> list[e.Event]:
+    """Return the end of a request, where something of its response is known.
+
+    It stands directly behind the start: what the response said is spelled by the next request.
+    """
+    known = (exchange.usage, exchange.verdict, exchange.answered, exchange.call.status)
+    if not any(value is not None for value in known) and not exchange.output and not exchange.response_id:
         return []
     at = None if exchange.answered is None else datetime.fromtimestamp(exchange.answered, UTC).isoformat()
     status = exchange.call.status
@@ -378,10 +378,14 @@ def _form_of(prompt: Prompt, members: dict[str, bytes], reader: ItemReader, styl
     found: list[tuple[str, bytes]] = []
     for key, value in members.items():
         own = key in dialect.own and key not in (dialect.own[0], dialect.root) and key not in known
+        inner = table(value) if key == "toolConfig" and "toolConfig" in known else None
+        if inner is not None:
+            found.append((key, style.object((name, b"null") for name in inner)))
+            continue
         found.append((key, TEXT if key == alone else value if own and len(value) < LOOKED_AT else b"null"))
     return style.object(found)
 
 
 def _bare(raw: bytes) -> bytes:
-    """Return JSON text without white space between values."""
-    return msgspec.json.format(raw, indent=-1) if is_json(raw) else raw
+    """Return JSON text without white space between values, lone surrogates included."""
+    return _SPACE.sub(rb"\1", raw)

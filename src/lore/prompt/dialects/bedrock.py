@@ -171,7 +171,8 @@ class Bedrock(Body):
             parts[segment.section].append(segment)
         if parts["tools"]:
             config = [("tools", joined(parts["tools"], style)), *(table(rest or b"") or {}).items()]
-            members.append(("toolConfig", style.object(config)))
+            inner = (table(prompt.form) or {}).get("toolConfig", b"")
+            members.append(("toolConfig", body_of(config, inner if inner[:1] == b"{" else b"", "")))
         elif rest is not None:
             members.append(("toolConfig", rest))
         system = parts["system"]

@@ -186,7 +186,7 @@ class OpenAIResponses(_OpenAI):
         return True
 
     def recorded(self, unit: Unit, place: Place) -> Rendered | None:
-        if unit.role != "assistant":
+        if unit.role == "results" or unit.form is not None:
             return super().recorded(unit, place)
         items = [
             own_bytes(said.raw, self.name) if isinstance(said, ToolCall) else _own_item(said) for said in unit.parts
