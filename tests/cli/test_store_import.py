@@ -184,7 +184,7 @@ def test_lines_that_no_reader_takes_are_problems_and_left_out():
     assert exported("s-1", "sqlite:s.db").splitlines()[1:] == [b'{"kind":"a"}', b'{"kind":"b"}', b'{"kind":"c"}']
 
 
-def test_requests_are_passed_over_in_folders_and_refused_by_name():
+def test_requests_are_passed_over_in_folders_and_imported_by_name():
     put("logs/body.json", dumps(body("a")))
     put("logs/notes.txt", b"nothing\n")
     put("logs/s.jsonl", session())
@@ -193,9 +193,9 @@ def test_requests_are_passed_over_in_folders_and_refused_by_name():
     assert "1 file of requests passed over, 1 file passed over: no recordings" in store(
         "import", "logs", url="sqlite:s.db"
     ).out.replace("\n", " ")
-    ran = store("import", "logs/body.json", url="sqlite:s.db")
-    assert ran.code == 2
-    assert "is read as request bodies, not as a session" in ran.err
+    assert store("import", "logs/body.json", url="sqlite:s.db").code == 0
+    assert json.loads(lore("assemble", "sqlite:s.db#body").out) == body("a")
+    assert "unchanged" in store("import", "logs/body.json", url="sqlite:s.db").out
 
 
 @pytest.mark.parametrize(

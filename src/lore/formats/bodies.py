@@ -2,8 +2,8 @@
 
 Accepted: one JSON body (any white space), JSON Lines of bodies, JSON Lines of records
 `{"request": body, "response" | "response_sse" | "usage": …, "timestamp" | "ts": …}`, perhaps with `url`,
-`headers` and `status`, where `request` is the body or its text. A body that stands for itself, or is kept as
-text, is `wire`; one stored parsed is `parsed`.
+`headers` and `status`, where `request` is the body or its text; the lines of `lore assemble --all --full`. A body that
+stands for itself, or is kept as text, is `wire`; one stored parsed is `parsed`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lore.formats.lines import BOM, SPACE, Line, Lines, fault, is_crowded, probl
 from lore.formats.records import RecordReader
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
+from lore.model.events import MAIN
 from lore.model.jsonslice import Sliced, parts, table
 from lore.model.turn import Exchange, Form, seconds_in
 
@@ -151,7 +152,8 @@ def _exchange(data: bytes) -> Exchange | None:
         return None
     if is_body(record):
         return Exchange(Sliced.of(data, record), "wire", call=call_of({}, record))
-    given = record.get("request", record.get("request_body", b""))
+    written = record.keys() >= _WRITTEN  # by lore: a body is verbatim, its chain is known
+    given = record["body"] if written else record.get("request", record.get("request_body", b""))
     body, fidelity = (unescaped(given).strip(), "wire") if given[:1] == b'"' else (given, "parsed")
     members = parts(body)
     if not is_body(members):
@@ -162,6 +164,8 @@ def _exchange(data: bytes) -> Exchange | None:
     status = next((found for key in _STATUS if (found := status_of(record.get(key, b""))) is not None), None)
     at = next((found for key in _TIMES if (found := seconds_in(record.get(key, b"null"))) is not None), None)
     call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
+    if written and (chain := text_of(record["chain"]) if record["chain"][:1] == b'"' else MAIN) != MAIN:
+        call = replace(call, agent=chain)
     return Exchange(
         Sliced.of(body, members), fidelity, at, answer.usage, answer.verdict, response_id=answer.response_id,
         output=answer.output, call=call,
@@ -181,6 +185,7 @@ def _answer(record: dict[str, bytes]) -> Answer:
 
 
 _NONE = (b"null", b'""')
+_WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`
 _TIMES = ("timestamp", "ts", "time", "at", "created_at", "started_at")
 _STATUS = ("status", "status_code")
 _USAGE = ("usage", "usageMetadata", "usage_metadata")

@@ -1,14 +1,14 @@
 """Convert a session to lore's own log: what `lore convert` answers.
 
-In: a session log of any format, with the files of its subagents. Out: lines of a log, version 1, whose
-folding gives what folding the original gives, and whose turns are assembled to the same bytes. Rules:
-the header names the format that the session was recorded in, and comes first; content is written as it
-was spelled, nothing is masked; of lore's own logs a record with keys of its own is copied as it stands.
+In: a session log of any format, with the files of its subagents, or recorded requests. Out: lines of a log, version
+1, whose folding gives what folding the original gives, and whose turns are assembled to the same bytes. Rules: the
+header names the format that the session was recorded in, and comes first; content is written as it was spelled,
+nothing is masked; of lore's own logs a record with keys of its own is copied as it stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -23,7 +23,7 @@ from lore.recording.base import Problems, Recording
 from lore.recording.corpus import Name
 from lore.recording.events import EventRecording
 from lore.recording.opening import Options
-from lore.recording.request_session import session_of
+from lore.recording.request_session import RequestSession, session_of
 
 _STRICT = msgspec.json.Decoder(Event)
 _HEADER = b'{"kind":"session_started"'
@@ -31,10 +31,14 @@ _DEEP = 500  # brackets in a line: with more, reading it back may meet a decoder
 
 
 class Conversion(NamedTuple):
-    """The lines of the log, each with its end, to be iterated once; and the names of all inputs."""
+    """The lines of the log, each with its end, to be iterated once; and the names of all inputs.
+
+    `unkept` counts, once all lines came, the requests whose bytes the log does not give back, by what of them it lacks.
+    """
 
     lines: Iterator[bytes]
     inputs: tuple[str, ...]
+    unkept: Mapping[tuple[str, ...], int] = {}
 
 
 def convert(name: Name, options: Options, problems: Problems) -> Conversion:
@@ -51,7 +55,8 @@ def converted(recording: Recording) -> Conversion:
     """Convert what a recording holds; raises LoreError where that is no session. The recording is used up."""
     hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is"
     log = session_of(recording, "events: there is no session to convert", hint=hint)
-    return Conversion(_Converter(log).lines(), (recording.path, *recording.companions))
+    unkept: Mapping[tuple[str, ...], int] = log.unkept if isinstance(log, RequestSession) else {}
+    return Conversion(_Converter(log).lines(), (recording.path, *recording.companions), unkept)
 
 
 class _Verbatim(LoreLog):

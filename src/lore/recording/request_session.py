@@ -13,6 +13,7 @@ in what (`unkept`). Cost: O(bytes); memory: what the session holds.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -30,7 +31,8 @@ from lore.model.canonical import canonical
 from lore.model.items import NULL
 from lore.model.jsonslice import array, is_json, table
 from lore.model.state import Session
-from lore.model.turn import Call, Exchange, Memo, Prompt, Turn
+from lore.model.turn import Call, Exchange, Memo, Prompt, Segment, Turn
+from lore.model.vector import Vector
 from lore.prefix.purpose import is_summary
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Rules
@@ -61,6 +63,7 @@ class RequestSession(EventRecording):
             requests.path, requests.reader, (), requests.problems, rules=requests.rules, dialect=asked,
             template=requests.template,
         )  # fmt: skip
+        self.unkept = Counter[tuple[str, ...]]()
         self._requests = requests
 
     @property
@@ -68,7 +71,7 @@ class RequestSession(EventRecording):
         return True
 
     def lists(self) -> Iterator[Iterable[Read]]:
-        made = RequestEvents(self.reader.name)
+        made = RequestEvents(self.reader.name, self.unkept)
         for exchange, turn in self._requests.exchanges():
             if turn is not None:
                 yield [Read(event, turn.line or 1, turn.byte or 0) for event in made.take(exchange, turn)]
@@ -116,9 +119,13 @@ class _Chain:
 
 
 class RequestEvents:
-    """Turn requests into events, one after another; `finish` once, when no more come."""
+    """Turn requests into events, one after another; `finish` once, when no more come.
 
-    def __init__(self, format: str) -> None:
+    `unkept` counts those whose bytes the session does not give back, by what of them it lacks.
+    """
+
+    def __init__(self, format: str, unkept: Counter[tuple[str, ...]]) -> None:
+        self._lacking = unkept
         self._chains: dict[str, _Chain] = {}
         self._folding = Folding(Session(format=format))
         self._started = False
@@ -154,7 +161,10 @@ class RequestEvents:
         for event in (*events, started):
             self._folding.apply(event)
         unkept = self._unkept(chain, exchange, body, dialect)
-        return [*events, msgspec.structs.replace(started, unkept=unkept) if unkept else started, *_end(chain, exchange)]
+        if unkept:
+            self._lacking[unkept] += 1
+            started = msgspec.structs.replace(started, unkept=unkept)
+        return [*events, started, *_end(chain, exchange)]
 
     def end(self, name: str) -> list[e.Event]:
         """Return what ends a chain: its last response."""
@@ -190,7 +200,9 @@ class RequestEvents:
         continues = exchange.call.previous or any(prompt.params.get(name, b"null") != b"null" for name in names)
         if continues and not prompt.partial:
             params = {key: value for key, value in prompt.params.items() if key != "previous_response_id"}
-            body = dialect.write(msgspec.structs.replace(prompt, params=params, breakpoints=(), breakpoint_values=()))
+            listed = Vector(_as_items(prompt.messages, dialect))
+            bare = msgspec.structs.replace(prompt, params=params, breakpoints=(), breakpoint_values=(), messages=listed)
+            body = dialect.write(bare)
         body = body.translate(None, b"\r\n")
         if body is exchange.body and not prompt.dropped and not prompt.deferred:
             return body, prompt
@@ -324,6 +336,19 @@ def _changes(chain: _Chain, head: _Head) -> list[e.Event]:
             form=NULL if head.form == before.form else head.form,
         )  # fmt: skip
     ]
+
+
+def _as_items(segments: Iterable[Segment], dialect: Body) -> Iterator[Segment]:
+    """Yield segments as they stand in a list: a text that was all of a request's input is a message of the user's."""
+    before = ""
+    for segment in segments:
+        path = f"{dialect.root}[0].content" if segment.path == dialect.root else segment.path
+        message = path.removesuffix(".content")
+        if message != path and before != message:
+            yield Segment("messages", message, b'"role":"user"', "envelope")
+            segment = Segment("messages", path, segment.data, segment.kind)  # noqa: PLW2901
+        yield segment
+        before = segment.path
 
 
 def _member(prompt: Prompt, at: int) -> int:

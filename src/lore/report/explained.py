@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 
 from lore.model.results import Explained, SegmentResult
+from lore.report.plain import differs
 from lore.report.terminal import counted, line
 
 _HEADER = ("", "section", "path", "bytes", "", "breakpoint", "origin")
@@ -34,6 +35,8 @@ def write(result: Explained, out: Console) -> None:
         out.print(
             line((f"left out: {omitted.count:,} {omitted.what}: {result.dialect} has no place for them", "yellow"))
         )
+    for sentence in differs(result.unkept):
+        out.print(line((sentence, "yellow")))
     out.print(line((f"what {result.dialect} can express", "bold")))
     width = max((len(capability.feature) for capability in result.capabilities), default=0)
     for capability in result.capabilities:

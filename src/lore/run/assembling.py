@@ -44,7 +44,7 @@ from lore.recording.corpus import Name
 from lore.recording.events import EventRecording
 from lore.recording.opening import Options, pick
 from lore.recording.request_session import session_of
-from lore.report.plain import prompt_notes, unrecorded
+from lore.report.plain import differs, prompt_notes, unrecorded
 
 NO_TURN = "the session has no turn yet"
 
@@ -53,7 +53,8 @@ class Assembly(NamedTuple):
     """The body, the prompt it was written from, what was wrong, and notes about what it leaves out.
 
     `turn` is None where the session has none; `omitted` is what the dialect could not express, `unsaved`
-    the events that were derived and that the log does not hold.
+    the events that were derived and that the log does not hold, `unkept` what of a recorded request's bytes the body
+    lacks.
     """
 
     body: bytes
@@ -66,6 +67,7 @@ class Assembly(NamedTuple):
     omitted: Counter[str]
     dialect: Dialect
     unsaved: tuple[Event, ...]
+    unkept: tuple[str, ...] = ()
 
 
 def unsaved(state: Session) -> tuple[Event, ...]:
@@ -94,10 +96,11 @@ def assemble(name: Name, options: Options) -> Assembly:
         prompt = rated(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(unsaid))
     notes = [] if turn is not None else [f"{NO_TURN}: the log is assembled as it stands"]
     notes += _notes(recording, chain.id, prompt, omitted, unsaid)
+    notes += differs(turn.unkept) if turn is not None and not options.dialect else []
     return Assembly(
         dialect.write(prompt), prompt, problems, tuple(notes), recording.shown, chain.id,
         None if turn is None else turn.number, Counter(omitted), dialect,
-        () if turn is None else unsaved(state),
+        () if turn is None else unsaved(state), () if turn is None or options.dialect else turn.unkept,
     )  # fmt: skip
 
 
@@ -220,7 +223,7 @@ def _opened(name: Name, options: Options, problems: Problems, *, subagents: bool
     recording = session_of(
         options.open(name.path, problems, subagents=subagents),
         "events: there is nothing to assemble",
-        hint="name a session log (lore's own, or Claude Code's)",
+        hint="name a session log, or recorded requests",
     )
     recording.watchful = True
     return recording
@@ -262,5 +265,5 @@ def explained(made: Assembly, rules: Rules) -> Explained:
         system_messages=PlacementResult(*placed),
         chat_templates=[TemplateResult(*row) for row in templates_for(prompt.model, made.dialect, placed)],
         max_loop_turns=rules.max_loop_turns if expresses(made.dialect, IN_LOOPS) else 0,
-        problems=made.problems.kept,
+        problems=made.problems.kept, unkept=list(made.unkept),
     )  # fmt: skip

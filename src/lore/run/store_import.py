@@ -2,8 +2,9 @@
 
 In: files, folders, patterns, standard input, stored sessions. Out: what came of each. Rules: lore's own logs are
 stored to the byte, what a store of logs noted for itself left out; other sessions are converted first, their
-subagents' files with them; recordings of requests are passed over, unless they are named. What fails or conflicts
-is said, and the others go on; where it is all that was asked for, it is the error.
+subagents' files with them; recordings of requests are passed over, unless they are named: then the session that they
+make is stored. What fails or conflicts is said, and the others go on; where it is all that was asked for, it is the
+error.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from lore.recording.converting import converted
 from lore.recording.events import EventRecording
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
+from lore.recording.requests import RequestRecording
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.lines import headed, named, own_lines, read_header, renamed
 from lore.store.registry import address_of, noted, open_there
@@ -138,12 +140,13 @@ class _Importer:
     problems: Problems = field(default_factory=Problems)
     session_id: str | None = None
     reading: bool = True
+    _named: bool = False
 
     def take(self, file: Input) -> Synced:
         """Store what is new of a session; raises LoreError."""
         if file.error is not None:
             raise file.error
-        path = file.path
+        path, self._named = file.path, file.named
         chained, lines = self._opened(path, self.problems)
         header = next(lines)
         # a subagent's file names its session: alone it would take that one's place
@@ -172,10 +175,10 @@ class _Importer:
         opened = corpus.open_head(path)
         data = self._counted(opened.data)
         recording = self._options.open(path, problems, subagents=True, opened=opened._replace(data=data))
-        if not isinstance(recording, EventRecording):
+        if not isinstance(recording, EventRecording) and not (self._named and isinstance(recording, RequestRecording)):
             raise _RequestsError(
                 f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as a session",
-                hint="`lore check` and `lore diff-prefix` read it as it is",
+                hint="name the file of requests to import the session that they make",
             )
         if type(recording.reader) is LoreLog:
             return False, headed(own_lines(data, recording.take_problem), recording.shown)

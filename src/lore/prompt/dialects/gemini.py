@@ -21,7 +21,7 @@ from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Place, Rendered, Unit, answers, can, cannot
 from lore.prompt.dialects.content import Words, arguments, described, function_of, outcome, output_blocks, own_bytes
 from lore.prompt.dialects.messages import Body, Lists, Writing, object_segments, write_object
-from lore.prompt.dialects.recorded import Style, body_of
+from lore.prompt.dialects.recorded import Style, body_of, taken_apart
 
 _SYSTEM = ("systemInstruction", "system_instruction")
 _DECLARED: Lists = {"functionDeclarations": None, "function_declarations": None}
@@ -82,7 +82,11 @@ class Gemini(Body):
         declared = _tools(b"[" + b",".join(grouped) + b"]")
         given = table(system[0]) if system else None
         if given is not None:  # of a recorded request: under its own name
-            return (*declared, *(segment for key, raw in given.items() for segment in self._instruction(raw, key)))
+            instructed = [segment for key, raw in given.items() for segment in self._instruction(raw, key)]
+            for segment in instructed:
+                if segment.kind == "envelope":
+                    segment.form = taken_apart(given[segment.path], self.lists).form
+            return (*declared, *instructed)
         texts = b",".join([self.words.text(text) for text in system])
         instruction = b'{"parts":[' + texts + b"]}" if system else b"null"
         return (*declared, *self._instruction(instruction, _SYSTEM[0]))

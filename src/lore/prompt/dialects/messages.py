@@ -415,12 +415,12 @@ def write_object(segments: list[Segment], lists: Lists, style: Style = TIGHT) ->
     for key, empty in lists.items():
         own = [segment for segment in rest if segment.path.rpartition(".")[2].partition("[")[0] == key]
         if len(own) == 1 and own[0].path.endswith(f".{key}"):
-            parts.append(f'"{key}":'.encode() + own[0].data)
+            parts.append(encode(key) + style.colon + own[0].data)
         elif own:
-            parts.append(f'"{key}":'.encode() + joined(own))
+            parts.append(encode(key) + style.colon + joined(own, style))
         elif empty:
-            parts.append(f'"{key}":'.encode() + empty)
-    return b"{" + b",".join(parts) + b"}"
+            parts.append(encode(key) + style.colon + empty)
+    return b"{" + style.comma.join(parts) + b"}"
 
 
 def _contents(segments: list[Segment], lists: Lists, style: Style) -> dict[str, bytes]:
