@@ -221,11 +221,12 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _say(self, info: Info, parts: list[Part], response: str) -> str | None:
         """Put what a step says and does into the timeline; return when its last tool ended."""
         ended: str | None = None
+        at = stamp_of(info.time.created)
         for number, part in enumerate(parts):
             name = part.id or f"{response or f'line-{self._line.number}'}:{number}"
             made = items.said(part, name, response)
             if made is not None:
-                self._put(e.Append(item=made, at=stamp_of(info.time.created)), info.id)
+                self._put(e.Append(item=made, at=at), info.id)
             elif part.type not in items.SILENT and part.type != "tool":
                 self._unknown([part.type])
             if part.type == "tool" and part.state is not None:

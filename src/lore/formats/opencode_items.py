@@ -29,7 +29,7 @@ from lore.model.items import (
     ThinkingBlock,
     ToolCall,
 )  # fmt: skip
-from lore.model.jsonslice import members, table
+from lore.model.jsonslice import table
 
 # Parts that no model sees.
 SILENT = frozenset(("step-start", "step-finish", "patch", "snapshot", "retry", "agent"))
@@ -45,6 +45,7 @@ _DIALECTS = {
     "openai": "openai-responses", "azure": "openai-responses", "google": "gemini", "google-vertex": "gemini",
     "amazon-bedrock": "bedrock",
 }  # fmt: skip
+_PROVIDERS = msgspec.json.Decoder(dict[str, dict[str, Raw]])
 _BY_MODEL = frozenset(("opencode", "opencode-go", "github-copilot", "kilo"))  # gateways that speak each model's own
 _MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "gemini"))
 
@@ -105,11 +106,22 @@ def said(part: Part, name: str, response: str) -> AssistantMessage | ToolCall | 
 def _reasoning(part: Part) -> ThinkingBlock:
     """Return reasoning with what its provider signed it with, by whatever name."""
     signed = ""
-    for own in (table(bytes(part.metadata)) or {}).values():
-        for member in members(own) if own[:1] == b"{" else ():
-            if member.key in _SIGNATURES and not signed:
-                signed = text_in(own[member.value : member.end])
+    for own in _providers(part.metadata):
+        for name, value in own.items():
+            if name in _SIGNATURES and not signed:
+                signed = text_in(value)
     return ThinkingBlock(part.text, signed or None)
+
+
+def _providers(metadata: Raw) -> Iterable[dict[str, Raw]]:
+    """Return what each provider says of a part; what is none of its shape says nothing."""
+    if opens(metadata) != "{":
+        return ()
+    try:
+        return _PROVIDERS.decode(metadata).values()
+    except (ValueError, RecursionError):  # one of them is no object, or a lone surrogate stands there
+        found = (table(own) for own in (table(bytes(metadata)) or {}).values() if own[:1] == b"{")
+        return [{name: Raw(value) for name, value in own.items()} for own in found if own is not None]
 
 
 def text_of_parts(parts: Iterable[Part]) -> Raw:
