@@ -8,6 +8,7 @@ another type says nothing; no function raises but `blocks_in`, where content is 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +23,7 @@ T = TypeVar("T")
 _LATEST = 32_503_680_000  # seconds: the year 3000
 LATEST_MS = _LATEST * 1000
 _MILLISECONDS = _LATEST  # a larger number counts milliseconds, as JavaScript does
+_DAY = 86_400  # seconds
 _TEXTS = frozenset(("text", "input_text", "output_text"))
 
 
@@ -95,8 +97,14 @@ def stamp_at(found: float | str | None) -> str | None:
         return found or None
     if found is None or not 0 < found < LATEST_MS:
         return None
-    seconds = found / 1000 if found > _MILLISECONDS else found
-    return datetime.fromtimestamp(seconds, UTC).isoformat("T", "milliseconds")[: -len("+00:00")] + "Z"
+    seconds, ms = divmod(round(found * (1 if found > _MILLISECONDS else 1_000) * 1_000) // 1_000, 1_000)
+    day, second = divmod(seconds, _DAY)
+    return f"{_date(day)}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}.{ms:03}Z"
+
+
+@lru_cache(maxsize=64)
+def _date(day: int) -> str:
+    return datetime.fromtimestamp(day * _DAY, UTC).date().isoformat()
 
 
 def blocks_in(content: Raw) -> tuple[Block, ...]:
