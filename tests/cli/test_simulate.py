@@ -88,6 +88,15 @@ def test_what_others_warmed_is_said():
     assert "warmed elsewhere" in ran.out
 
 
+def test_an_answer_that_the_cache_kept_is_not_said_to_be_warmed_elsewhere():
+    made = Rollout().meta().context().user("hello").message("assistant", "yes").count(20_000, 2_432, 5_000)
+    made.user("more").message("assistant", "no").count(25_100, 24_960, 10)
+    put("log.jsonl", *made.lines)
+    assert "warmed elsewhere" not in lore("simulate", "log.jsonl").out
+    put("log.jsonl", *made.user("on").message("assistant", "well").count(40_000, 39_936, 10).lines)
+    assert lore("simulate", "log.jsonl").out.count("warmed elsewhere") == 1
+
+
 def test_a_users_row_changes_where_a_provider_looks():
     rows = 'rule = "order"\nvalue = "system,tools,messages"\nunit = "sections"\nprovider = "anthropic"\nmodel = "*"\n'
     put("rules.toml", f'[[rules]]\n{rows}valid_from = 2020-01-01\nsource = "measured"\nevidence = "M"\n'.encode())

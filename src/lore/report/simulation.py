@@ -68,15 +68,34 @@ def _turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool) -> None
     header = f"{'turn':>14} {'predicted':>11}{'':{room}} {'billed':>11} {'difference':>11}  why"
     likely = "; %: how likely" if room else ""
     out.print(line((header, "bold"), (f"   (~: a best case, or unsure{likely})", "dim")))
-    several, before = len({turn.path for turn in turns}) > 1, ""
+    several, before, warmed = len({turn.path for turn in turns}) > 1, "", _warmed(turns)
     for turn in shown:
         if several and turn.path != before:
             out.print(line((turn.path, "bold")))
         before = turn.path
-        out.print(line(*_row(turn, room)))
+        out.print(line(*_row(turn, room, warmed=id(turn) in warmed)))
 
 
-def _row(turn: SimulatedTurn, room: int) -> Iterator[str | tuple[str, str]]:
+def _warmed(turns: Sequence[SimulatedTurn]) -> set[int]:
+    """Return the turns (their `id`) that read more than was thought possible, and more than all that stood before.
+
+    What is predicted is only the likeliest; a cache may keep the answer with the prompt.
+    """
+    found, stood = set[int](), dict[tuple[str, str], int]()
+    for turn in turns:
+        billed, name = turn.billed, (turn.path, turn.chain)
+        possible = [turn.predicted.read_tokens, *(outcome.read_tokens for outcome in turn.predicted.outcomes)]
+        most = max((*(count for count in possible if count is not None), stood.get(name, 0)))
+        if billed is not None and billed.read_tokens is not None:
+            if turn.predicted.read_tokens is not None and billed.read_tokens > most + _WARM:
+                found.add(id(turn))
+            stood[name] = sum(
+                (billed.read_tokens, billed.uncached_tokens or 0, billed.write_tokens or 0, billed.output_tokens or 0)
+            )
+    return found
+
+
+def _row(turn: SimulatedTurn, room: int, *, warmed: bool) -> Iterator[str | tuple[str, str]]:
     name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
     predicted = turn.predicted.read_tokens
     billed = None if turn.billed is None else turn.billed.read_tokens
@@ -90,13 +109,8 @@ def _row(turn: SimulatedTurn, room: int) -> Iterator[str | tuple[str, str]]:
         strength = "" if cause.code in UNEXPLAINED else f" ({cause.strength})"
         yield f"{cause.code} {cause.name}{lost}", _STYLES[cause.kind]
         yield _shortened(f"{strength} {grounds(cause)}")
-    elif predicted is not None and billed is not None and billed > _most(turn) + _WARM:
+    elif warmed:
         yield "warmed elsewhere: more was read than what is recorded here explains", "dim"
-
-
-def _most(turn: SimulatedTurn) -> int:
-    """Return the most tokens that were thought possible: what is predicted is only the likeliest."""
-    return max(turn.predicted.read_tokens or 0, *(found.read_tokens for found in turn.predicted.outcomes), 0)
 
 
 def chance(turn: SimulatedTurn) -> str:
