@@ -77,3 +77,18 @@ def test_each_command_answers_on_the_log_of_each_agent(agent):
     noted = [line for line in lore("diff-prefix", path).err.splitlines() if line.startswith("note: not in ")]
     assert len(noted) == (agent != "kimi-code")
     assert lore("store", "import", path, "--store", "sqlite:s.db").code == 0
+
+
+def test_a_fall_of_a_cache_without_breakpoints_is_told_without_them():
+    made = codex.Rollout().meta().context().user("hello").call("c0").count(30_000, 2_432).result("c0")
+    made.call("c1").count(31_000, 29_952).result("c1").message("assistant", "no").count(32_000, 2_432)
+    ran = lore("check", put("log.jsonl", made.data()))
+    assert "LORE130" in ran.out
+    assert "breakpoint" not in ran.out
+
+
+def test_a_log_without_bills_is_simulated_in_a_sentence():
+    log = copilot.plain().data()
+    ran = lore("simulate", put("events.jsonl", log))
+    assert "2 turns, none of them with a bill: nothing can be predicted" in ran.out
+    assert "unknown     unknown" not in ran.out

@@ -61,7 +61,8 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
         yield from level
         unseen = "the client's own tools, " if right.fidelity == "structural" else "system prompt, tools, "
         head = "" if any(reason.reason.startswith(_HEAD) for reason in level) else unseen
-        yield RuledOut(f"{head}breakpoints, parameters and endpoint", None)
+        marks = "" if situation is not None and situation.implicit else "breakpoints, "
+        yield RuledOut(f"{head}{marks}parameters and endpoint", None)
         return
     yield _breakpoints(context)
     yield _endpoint(left.call, right.call)
@@ -99,11 +100,11 @@ def head_was_read(seen: Situation, read: int, name: str) -> RuledOut | None:
     end a little behind the first of them, and be kept warm by other sessions.
     """
     if seen.earlier is not None and read >= seen.earlier:
-        return RuledOut(f"{name}: the read reaches the breakpoint before the last", out=True, count=read,
-                        limit=seen.earlier)  # fmt: skip
+        where = "what the request before the last left" if seen.implicit else "the breakpoint before the last"
+        return RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.earlier)
     if seen.behind is not None and (read == seen.behind or read >= seen.behind + DROP):
-        return RuledOut(f"{name}: the read reaches a breakpoint in the history", out=True, count=read,
-                        limit=seen.behind)  # fmt: skip
+        where = "into the history" if seen.implicit else "a breakpoint in the history"
+        return RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.behind)
     return None
 
 

@@ -109,7 +109,7 @@ def _parallel(fact: e.ParallelStart) -> str:
 
 
 def _older(fact: e.OlderEntry) -> str:
-    read = f"{fact.read_tokens:,} tokens were read: exactly the breakpoint before the last one"
+    read = f"{fact.read_tokens:,} tokens were read: exactly the entry before the last one"
     return f"sent {duration(fact.seconds)} after the previous answer began; {read}"
 
 

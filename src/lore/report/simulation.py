@@ -64,6 +64,9 @@ def _turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool) -> None
     shown = [turn for turn in turns if every or turn.cause is not None]
     if not shown:
         return
+    if len(turns) > 1 and not any(_is_known(turn) for turn in turns):
+        out.print(line(f"{counted(len(turns), 'turn')}, none of them with a bill: nothing can be predicted"))
+        return
     room = _CHANCE if any(chance(turn) for turn in shown) else 0
     header = f"{'turn':>14} {'predicted':>11}{'':{room}} {'billed':>11} {'difference':>11}  why"
     likely = "; %: how likely" if room else ""
@@ -74,6 +77,12 @@ def _turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool) -> None
             out.print(line((turn.path, "bold")))
         before = turn.path
         out.print(line(*_row(turn, room, warmed=id(turn) in warmed)))
+
+
+def _is_known(turn: SimulatedTurn) -> bool:
+    """Tell whether anything is known of what a turn read."""
+    billed = None if turn.billed is None else turn.billed.read_tokens
+    return turn.cause is not None or turn.predicted.read_tokens is not None or billed is not None
 
 
 def _warmed(turns: Sequence[SimulatedTurn]) -> set[int]:
