@@ -46,9 +46,9 @@ def opened(path):
 class Trip:
     """Requests, the log that they were converted to, and the bodies that it is assembled to."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, name: str = "b.jsonl") -> None:
         with tempfile.TemporaryDirectory() as folder:
-            self.path, made = Path(folder) / "b.jsonl", Path(folder) / "made.jsonl"
+            self.path, made = Path(folder) / name, Path(folder) / "made.jsonl"
             self.path.write_bytes(data)
             self.sent = {(turn.chain, turn.number): one.body for one, turn in opened(self.path).exchanges() if turn}
             conversion = convert(Name(str(self.path)), Options(), Problems())
