@@ -44,6 +44,9 @@ def fold_resumed(path: str, options: Options, checkpoint: str, *, verify: bool =
     if corpus.is_stored(path):
         raise LoreError(f"{corpus.show(path)} is a stored session: a checkpoint is one of a file",
                         hint="leave --checkpoint out")  # fmt: skip
+    if corpus.is_in_database(path):
+        raise LoreError(f"{corpus.show(path)} is a session of a database: a checkpoint is one of a file",
+                        hint="leave --checkpoint out")  # fmt: skip
     if corpus.is_same(path, checkpoint):
         raise LoreError("the checkpoint and the session are one file", hint="name another file for the checkpoint")
     with collected_seldom():
