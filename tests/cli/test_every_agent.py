@@ -81,7 +81,8 @@ def test_each_command_answers_on_the_log_of_each_agent(agent):
 
 def test_a_fall_of_a_cache_without_breakpoints_is_told_without_them():
     made = codex.Rollout().meta().context().user("hello").call("c0").count(30_000, 2_432).result("c0")
-    made.call("c1").count(31_000, 29_952).result("c1").message("assistant", "no").count(32_000, 2_432)
+    made.call("c1").count(31_000, 29_952).result("c1").call("c2").count(32_000, 30_976).result("c2")
+    made.message("assistant", "no").count(33_000, 22_400)
     ran = lore("check", put("log.jsonl", made.data()))
     assert "LORE130" in ran.out
     assert "breakpoint" not in ran.out
