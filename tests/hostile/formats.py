@@ -31,7 +31,7 @@ ASSEMBLED = rb"""
 """  # noqa: E501
 _ASKED = rb'{"request":{"method":"POST","url":"https://api.anthropic.com/v1/messages","headers":{},"body":'
 PROXY = b"".join(b"\n" + _ASKED + line + b'},"response":null}' for line in BODIES.strip().split(b"\n"))
-NO_SESSIONS = ("bodies", "assembled", "proxy")
+NO_SESSIONS = ("assembled",)
 FORMATS = {"lore": LORE, "claude-code": CLAUDE, "bodies": BODIES, "assembled": ASSEMBLED, "proxy": PROXY}
 
 

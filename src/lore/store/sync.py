@@ -69,12 +69,12 @@ def sync(store: Store, source: SyncSource, clock: Clock, progress: Callable[[], 
     known = noted(store, header.session_id)
     if known is None:  # most have no other batch than the first, and are stored by one write
         stored, batches = 0, _batches(chain((header.line,), source.lines))
-        first = next(batches)
+        first, now = next(batches), clock()
         head = store.save(
             SessionData(
                 session_id=header.session_id, head=NOTHING, events=first, project_id=header.project_id,
                 parent_session_id=header.parent_session_id, leaf_id=leaf_of(first) or header.session_id,
-                created_at=header.at or clock(), updated_at=clock(),
+                created_at=header.at or now, updated_at=now,
             )
         )  # fmt: skip
         progress()
