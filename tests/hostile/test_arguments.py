@@ -13,7 +13,6 @@ USAGE_ERRORS = (
     ("fold", "--at", "x", "a"),
     ("fold", "--pruned", "--unpruned", "good.jsonl"),
     ("fold", "good.jsonl", "--at", "99"),
-    ("fold", "body.json", "--follow"),
     ("assemble", "body.json", "--turn", "2"),
     ("assemble", "good.jsonl", "--dialect", "latin"),
     ("assemble", "good.jsonl", "--tail", "up"),
