@@ -81,7 +81,7 @@ FILES = sorted(file for pattern in CAPTURES for file in CORPUS.glob(pattern))
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     "path", [pytest.param(one, id=one.name) for one in FILES]
-    or [pytest.param(None, id="absent", breakpoints=pytest.mark.skip(reason=ABSENT))],
+    or [pytest.param(None, id="absent", marks=pytest.mark.skip(reason=ABSENT))],
 )  # fmt: skip
 def test_each_pair_of_a_real_capture_is_what_the_naive_reading_says(path, monkeypatch):
     rows = pairs_of(path, monkeypatch, Options())
