@@ -62,16 +62,16 @@ class ClaudeCode(TranscriptLines[Memory]):
                 detail = f"parent {parent!r} is not in the file; file order carries on"
                 self._found.append(problem(Code.DANGLING_PARENT, detail, Line(number, byte, b"")))
 
-    def _record(self, line: Line) -> list[Read] | None:
+    def _modelled(self, line: Line) -> bool:
         self._line = line
         try:
             record, odd = records.decode_record(line.data), ""
         except records.OddContentError as error:
             record, odd = error.record, str(error)
         if record is None:
-            return None
+            return False
         self._model(record, odd)
-        return self._taken()
+        return True
 
     def _odd(self, line: Line) -> list[Read]:
         self._line = line

@@ -118,11 +118,11 @@ class Cline(TranscriptDocument[ClineMemory]):
 
     def join(self, memory: ClineMemory, placed: Iterable[tuple[str, Record, Line]]) -> list[Read]:
         """Take the records of a task, each with its file and its place; `memory` is what is known before."""
-        self._memory, found = memory, list[Read]()
+        self._memory = memory
         for self.file, self.decoded, line in placed:
-            found += self._modelled(line) or ()
+            self._modelled(line)
         self._last()
-        return found + self._taken()
+        return self._taken()
 
     def _head(self, data: bytes) -> None:
         own = table(data) or {}

@@ -39,11 +39,11 @@ _NO_INPUT = Raw(b"{}")
 
 
 class Message(Struct, gc=False):
-    """A message of the history: the items that it made, the digest of its text, digests of its calls' results."""
+    """A message of the history: its items, the digest of its text, those of its calls' results (0: none has come)."""
 
     items: tuple[str, ...]
-    text: str
-    results: dict[str, str] = {}
+    text: int
+    results: dict[str, int] = {}
 
 
 class Response(Struct):
@@ -135,7 +135,7 @@ class _Chats(Emitting[GeminiMemory]):
     def _user(self, record: Record, *, rewritten: bool = False) -> None:
         memory, name = self._memory, self._name(record)
         blocks = self._left(google.content_of(record.content), record.timestamp)
-        text = google.digest_of("user", blocks)
+        text = google.digest_of(b"user", blocks)
         known = memory.messages.get(name)
         if not blocks or (known is not None and known.text == text):
             return
@@ -165,7 +165,7 @@ class _Chats(Emitting[GeminiMemory]):
     def _result(self, owner: Message, outcome: google.Outcome, at: str | None) -> None:
         """Note a result; one that was noted otherwise before was rewritten."""
         call, chain = outcome.call_id or "", self._memory.chain
-        mark, before = google.digest(outcome.output, outcome.error), owner.results.get(call, "")
+        mark, before = google.digest(outcome.output, outcome.error), owner.results.get(call, 0)
         if before == mark:
             return
         owner.results[call] = mark
@@ -211,7 +211,7 @@ class _Chats(Emitting[GeminiMemory]):
     def _spoken(self, record: Record, name: str) -> None:
         """Append what a message of the model says."""
         content, uuid = google.content_of(record.content), self._uuid(name)
-        message = Message((uuid,) if content.blocks else (), google.digest_of("gemini", content.blocks))
+        message = Message((uuid,) if content.blocks else (), google.digest_of(b"gemini", content.blocks))
         self._memory.messages[name] = message
         if content.blocks:
             item = AssistantMessage(uuid, blocks=content.blocks, response_id=name)
@@ -221,7 +221,7 @@ class _Chats(Emitting[GeminiMemory]):
     def _again(self, record: Record, name: str) -> None:
         """Take a message that was written again: calls that came, results, another text."""
         message, content = self._memory.messages[name], google.content_of(record.content)
-        text = google.digest_of("gemini", content.blocks)
+        text = google.digest_of(b"gemini", content.blocks)
         if content.blocks and text != message.text:
             uuid = next((item for item in message.items if "/" not in item), self._uuid(name))
             message.text, message.items = text, tuple(dict.fromkeys((uuid, *message.items)))
@@ -239,7 +239,7 @@ class _Chats(Emitting[GeminiMemory]):
                 if call.status != "running":
                     self._result(message, outcome, record.timestamp)
                 continue
-            mark = "" if call.status == "running" else google.digest(call.output, error)
+            mark = 0 if call.status == "running" else google.digest(call.output, error)
             message.items, message.results[call.call_id] = (*message.items, call.uuid), mark
             memory.owners[call.call_id] = name
             self._append(call, memory.chain, record.timestamp)
@@ -263,7 +263,7 @@ class _Chats(Emitting[GeminiMemory]):
         stay = self._common(before, history)
         rest, leave = history[stay.records :], before[stay.messages :]
         gone = tuple(item for _, message in leave for item in message.items)
-        texts = {google.digest_of(record.type, content.blocks) for record, content in rest}
+        texts = {google.digest_of(record.type.encode(), content.blocks) for record, content in rest}
         memory.rewritten += 1
         if any(message.text not in texts for _, message in leave):
             kept = tuple(item for _, message in before[: stay.messages] for item in message.items)
@@ -292,7 +292,7 @@ class _Chats(Emitting[GeminiMemory]):
                 if self._left(content, record.timestamp):
                     return _Common(number, kept)
                 continue
-            if kept == len(before) or before[kept][1].text != google.digest_of(record.type, content.blocks):
+            if kept == len(before) or before[kept][1].text != google.digest_of(record.type.encode(), content.blocks):
                 return _Common(number, kept)
             name, message = self._name(record), before[kept][1]
             memory.messages[name] = message

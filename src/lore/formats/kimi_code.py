@@ -98,13 +98,12 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
 
     def _take(self, data: bytes) -> None:
         record = records.decode(data)
-        at = stamp_of(record.created_at if is_absent(record.time) else record.time)
         if not self._memory.started:
             self._memory.started = True
-            self._emit(e.SessionStarted(session_id="", at=at, dialect="openai-chat"))
+            self._emit(e.SessionStarted(session_id="", at=_at(record), dialect="openai-chat"))
         handle = _HANDLERS.get(record.type)
         if handle is not None:
-            handle(self, record, at)
+            handle(self, record, _at(record))
         elif record.type != "metadata" and not record.type.startswith(_SILENT):
             self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
 
@@ -322,6 +321,10 @@ _HANDLERS: dict[str, Callable[[KimiCode, Record, str | None], None]] = {
     "turn.cancel": KimiCode._interrupted,  # pyright: ignore[reportPrivateUsage]
     "turn.step.retrying": KimiCode._interrupted,  # pyright: ignore[reportPrivateUsage]
 }
+
+
+def _at(record: Record) -> str | None:
+    return stamp_of(record.created_at if is_absent(record.time) else record.time)
 
 
 def _chosen(prompts: list[Kept], count: int, head: int | None) -> list[Kept]:

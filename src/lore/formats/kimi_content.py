@@ -21,7 +21,7 @@ from lore.model import lenient
 from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_absent
 from lore.model.jsonslice import array, table
 
-_QUOTE = 0x22
+_QUOTE, _OBJECT, _LIST = b'"{['
 _EMPTY, _NO_INPUT = Raw(b'""'), Raw(b'"{}"')
 _DATA = re.compile(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
 
@@ -69,6 +69,7 @@ class CamelUsage(Struct, frozen=True, gc=False, rename="camel"):
     output: int | None = None
 
 
+_PART = msgspec.json.Decoder(Part)
 _PARTS = msgspec.json.Decoder(tuple[Part, ...])
 
 
@@ -77,29 +78,33 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     if is_absent(content):
         return ()
     first = memoryview(content)[0]
+    if first == _OBJECT:
+        return (_block(lenient.decoded(_PART, content), content),)
     if first == _QUOTE:
-        return (TextBlock(content),) if bytes(memoryview(content)[:2]) != b'""' else ()
-    text = bytes(content)
-    text = b"[" + text + b"]" if text[:1] == b"{" else text
-    if text[:1] != b"[":
+        return (TextBlock(content),) if content != _EMPTY else ()
+    if first != _LIST:
         raise ValueError("content is neither text nor parts")
-    parts = lenient.decoded(_PARTS, text)
-    if all(part.type == "text" and memoryview(part.text)[0] == _QUOTE for part in parts):
+    parts = lenient.decoded(_PARTS, content)
+    if all(_is_text(part) for part in parts):
         return tuple([TextBlock(part.text) for part in parts])
-    return tuple([_block(part, raw) for part, raw in zip(parts, array(text), strict=True)])
+    return tuple([_block(part, raw) for part, raw in zip(parts, array(bytes(content)), strict=True)])
 
 
-def _block(part: Part, raw: bytes) -> Block:
-    if part.type == "text" and memoryview(part.text)[0] == _QUOTE:
+def _is_text(part: Part) -> bool:
+    return part.type == "text" and memoryview(part.text)[0] == _QUOTE
+
+
+def _block(part: Part, raw: bytes | Raw) -> Block:
+    if _is_text(part):
         return TextBlock(part.text)
     if part.type == "think" and memoryview(part.think)[0] == _QUOTE:
         return ThinkingBlock(part.think, part.encrypted)
-    own = table(raw) or {}
+    own = table(bytes(raw)) or {}
     url = (table(own.get("image_url", own.get("imageUrl", b"null"))) or {}).get("url", b"")
     match = _DATA.match(url)
     if part.type == "image_url" and match is not None:
         return ImageBlock(match[1].decode(), Raw(b'"' + url[match.end() :]))
-    return RawBlock(Raw(raw))
+    return RawBlock(Raw(bytes(raw)))
 
 
 def call_of(call: Call, uuid: str, response: str) -> ToolCall:
@@ -112,7 +117,7 @@ def call_of(call: Call, uuid: str, response: str) -> ToolCall:
 
 def output_of(content: Raw, note: Raw = NULL) -> Raw:
     """Return a result as the model sees it: a text, or blocks; a note for the model stands behind it."""
-    noted = memoryview(note)[0] == _QUOTE and bytes(note) != b'""'
+    noted = note is not NULL and memoryview(note)[0] == _QUOTE and note != _EMPTY
     if memoryview(content)[0] == _QUOTE:
         return Raw(bytes(content)[:-1] + b"\\n" + bytes(note)[1:]) if noted else content
     blocks = (*blocks_of(content), *((TextBlock(note),) if noted else ()))

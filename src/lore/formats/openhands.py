@@ -108,11 +108,10 @@ class Conversation(Emitting[OpenHandsMemory]):
     def read(self, name: str, data: bytes) -> list[Read]:
         """Take a file."""
         line, self._file = Line(1, 0, data), name
-        found = self._modelled(line)
-        if found is None:
+        if not self._modelled(line):
             reason = fault(data) if data.strip() else "an empty file"
-            found = [problem(Code.UNREADABLE_LINE, f"unreadable file: {reason}", line)]
-        return found
+            self._found.append(problem(Code.UNREADABLE_LINE, f"unreadable file: {reason}", line))
+        return self._taken()
 
     def end(self) -> list[Read]:
         """Return what was held back for events that did not come."""

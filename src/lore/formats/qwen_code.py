@@ -57,7 +57,7 @@ class QwenChain(Struct):
     pruned: int = 0
     places: dict[str, int] = {}
     response: str | None = None
-    prompt: tuple[str, str] | None = None
+    prompt: tuple[str, int] | None = None
     command: str = ""
     version: str = ""
     mode: str = ""
@@ -175,7 +175,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
             source = "tick" if record.subtype in _MACHINES else "user"
             self._step((UserMessage(uuid, blocks=content.blocks, source=source),), name, chain, record)
             plain = len(content.blocks) == 1 and record.subtype is None
-            chain.prompt = (uuid, google.digest_of("", content.blocks)) if plain else None
+            chain.prompt = (uuid, google.digest_of(b"", content.blocks)) if plain else None
         if record.subtype is None and not is_absent(record.system_payload) and records.payload_of(record).hook_context:
             self._observe((Sign("hook-context"),), name, record.timestamp, record.version or "")
 
@@ -276,7 +276,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
         elif payload.phase == "result" and payload.sent_to_model is not True and chain.prompt is not None:
             uuid, text = chain.prompt
             typed = (TextBlock(Raw(encode(payload.raw_command))),)
-            if text == google.digest_of("", typed):
+            if text == google.digest_of(b"", typed):
                 chain.steps.pop()
                 self._emit(e.Remove(uuids=(uuid,), chain=name, at=record.timestamp))
         chain.prompt = None

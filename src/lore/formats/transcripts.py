@@ -10,7 +10,7 @@ How to write one: a subclass of `TranscriptLines` or `TranscriptDocument` with a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Generic, Self, TypeVar
 
 import msgspec
@@ -109,21 +109,20 @@ class Emitting(Generic[M]):
             self._emit(e.SessionChanged(model=model, chain=chain))
         self._emit(e.TurnStarted(turn=turns.turn, at=turns.asked_at or at, chain=chain, agent_id=agent_id))
 
-    def _modelled(self, line: Line) -> list[Read] | None:
-        """Return what a record makes; one that no handler can take is kept as it is. None where it is no object."""
-        self._line = line
+    def _modelled(self, line: Line) -> bool:
+        """Emit what a record makes; one that no handler can take is kept as it is. False where it is no object."""
+        self._line, data, before = line, line.data, len(self._found)
         try:
-            if not line.data.isascii():
-                line.data.decode("utf-8")  # msgspec's Raw does not look inside strings
-            self._take(line.data)
+            if not data.isascii():
+                data.decode("utf-8")  # msgspec's Raw does not look inside strings
+            self._take(data)
         except (ValueError, RecursionError) as error:
-            if fault(line.data):
-                self._found = []
-                return None
+            if fault(data):
+                del self._found[before:]
+                return False
             reason = str(error).partition("\n")[0][:120]
             self._opaque(Code.MALFORMED_RECORD, f"{reason}; kept as opaque")
-        found, self._found = self._found, []
-        return found
+        return True
 
     def _take(self, data: bytes) -> None:
         """Emit what a record holds, a JSON object; ValueError (msgspec's errors are some) where it is malformed."""
@@ -148,10 +147,15 @@ class TranscriptLines(LineReader, Emitting[M]):
     def _load(self, saved: bytes) -> None:
         self._loaded(saved)
 
-    def _record(self, line: Line) -> list[Read] | None:
-        if is_crowded(line.data):
-            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line)]
-        return self._modelled(line) if line.data else None
+    def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
+        for line in lines:
+            if is_crowded(line.data):
+                self._found.append(problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line))
+            elif not (line.data and self._modelled(line)):
+                found = self._taken()
+                found += self._damaged(line, torn=torn)
+                self._found = found
+        return self._taken()
 
     def _rest(self) -> list[Read]:
         self._last()
@@ -228,13 +232,11 @@ class TranscriptDocument(Emitting[M]):
         """Emit what stands before the records: a JSON object, whose list is empty; ValueError where it is malformed."""
 
     def _every(self, records: list[Line]) -> list[Read]:
-        found: list[Read] = []
         for record in records:
             large = too_many() if is_crowded(record.data) else "" if record.data else too_much(self.longest)
             if large:
-                found.append(problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {large}", record))
-                continue
-            made = self._modelled(record)
-            unreadable = f"unreadable record: {fault(record.data)}" if made is None else ""
-            found += [problem(Code.UNREADABLE_LINE, unreadable, record)] if made is None else made
-        return found
+                self._found.append(problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {large}", record))
+            elif not self._modelled(record):
+                unreadable = f"unreadable record: {fault(record.data)}"
+                self._found.append(problem(Code.UNREADABLE_LINE, unreadable, record))
+        return self._taken()

@@ -129,7 +129,7 @@ Item: TypeAlias = UserMessage | AssistantMessage | ToolCall | CompactDivider | O
 
 def is_absent(raw: Raw) -> bool:
     """Tell whether optional content is missing (or an explicit null)."""
-    return raw is NULL or (memoryview(raw).nbytes == 4 and bytes(raw) == b"null")  # no copy of long content
+    return raw == NULL  # compares lengths first, and copies nothing
 
 
 def is_blank(text: Raw | bytes) -> bool:
