@@ -69,10 +69,27 @@ def test_what_a_row_says_is_what_check_says():
 def test_a_person_reads_two_lines_a_session():
     aged(codex(CODEX), 2 * 3_600 + 60)
     lines = lore("sessions").out.splitlines()
-    assert lines[0].split() == ["age", "agent", "requests", "read", "paid", "again", "project"]
-    assert lines[1].split() == ["2h", "codex", "2", "4,864", "0", "/w"]
+    assert lines[0].split() == ["age", "agent", "requests", "read", "paid", "again", "unexplained", "project"]
+    assert lines[1].split() == ["2h", "codex", "2", "4,864", "0", "0", "/w"]
     assert lines[2].strip() == os.path.abspath(CODEX)
     assert lines[3].startswith("1 of 1 session, ")
+
+
+def test_a_fall_that_nothing_explains_stands_apart_from_what_was_paid_again():
+    made = Rollout().meta().context().user("hello").call("c0").count(30_000, 2_432).result("c0")
+    made.call("c1").count(31_000, 29_952).result("c1").call("c2").count(32_000, 30_976).result("c2")
+    put(CODEX, *made.message("assistant", "no").count(33_000, 22_400).lines)
+    (row,) = rows()
+    summary = lore("check", CODEX, "--json").json["summary"]
+    assert (row["paid_again_tokens"], row["unexplained_tokens"]) == (0, summary["unexplained_tokens"])
+    assert row["unexplained_tokens"] > 5_000
+    assert lore("sessions").out.splitlines()[1].split()[4:6] == ["0", f"{row['unexplained_tokens']:,}"]
+
+
+def test_without_bills_nothing_is_known_of_what_was_paid_again_or_unexplained():
+    put(CODEX, *Rollout().meta().context().user("hello").message("assistant", "yes").lines)
+    (row,) = rows()
+    assert [row[name] for name in ("read_tokens", "paid_again_tokens", "unexplained_tokens")] == [None] * 3
 
 
 def test_subagents_belong_to_their_session():

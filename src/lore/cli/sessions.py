@@ -42,8 +42,8 @@ def run(
 ) -> int:
     """List the sessions that agents keep here, the newest first.
 
-    Of each: the agent, the project, its age, its requests, the tokens that were read from a cache and those that
-    were paid again without need. Sessions that are shown are read for that, up to 256 MB of them; --all reads all.
+    Of each: the agent, the project, its age, its requests, the tokens that were read from a cache, those that were
+    paid again without need, and those that were paid again though nothing in the log explains it. Sessions that are shown are read for that, up to 256 MB of them; --all reads all.
     `lore check PATH` says why tokens were paid again. Nothing is written, and nothing leaves this machine.
     """
     from lore.recording import recent

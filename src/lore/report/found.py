@@ -11,19 +11,19 @@ from lore.report.evidence_sentences import money_of
 from lore.report.terminal import counted, line
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
-_WIDTHS = (5, 14, 8, 14, 11)  # age, agent, requests, read, paid again
+_WIDTHS = (5, 14, 8, 14, 11, 11)  # age, agent, requests, read, paid again, unexplained
 _COLUMNS = ("requests", "bills", "system_prompt", "tools", "compaction")
 
 
 def write_sessions(result: FoundSessions, out: Console, *, now: float) -> None:
     """Write two lines a session: what it is and cost, where it is; then what was looked at, and what is not read."""
     if result.sessions:
-        heads = ("age", "agent", "requests", "read", "paid again")
+        heads = ("age", "agent", "requests", "read", "paid again", "unexplained")
         out.print(line((_row(heads, "project"), "bold")))
     for session in result.sessions:
         cells = (
             _age(session.written_at, now), session.agent, _number(session.requests), _number(session.read_tokens),
-            _number(session.paid_again_tokens),
+            _number(session.paid_again_tokens), _number(session.unexplained_tokens),
         )  # fmt: skip
         money = f"  ({money_of(session.paid_again_dollars)} paid again)" if session.paid_again_dollars else ""
         out.print(line(_row(cells, session.project or "-"), money))

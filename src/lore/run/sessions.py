@@ -190,7 +190,7 @@ def _read(
         row, format=recording.reader.name, session_id=recording.state.id or None, model=model, counted=True,
         requests=summary.turns, billed_requests=billed, read_tokens=read if billed else None,
         paid_again_tokens=summary.waste_tokens if billed else None,
-        paid_again_dollars=summary.waste_dollars, unexplained_tokens=summary.unexplained_tokens,
+        paid_again_dollars=summary.waste_dollars, unexplained_tokens=summary.unexplained_tokens if billed else None,
         problems=problems.total, message=None if broken is None else f"{broken.message}{where}",
     )  # fmt: skip
 
