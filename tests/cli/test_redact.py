@@ -15,10 +15,13 @@ from typing import Any
 import pytest
 
 from cli.running import lore, put
+from formats import cline, codex, copilot, kimi, opencode, pi, qwen
+from formats import gemini as gemini_log
 from formats.claude import answered, asked, counts, result, text, use
+from formats.test_mini_swe_agent import RUN
 from model.making import call, header, record, said, user
 
-CANARY = "cAnArY"
+CANARY = "zEiSiG"  # in no name of a test, whose folder stands in outputs
 WORDS = f'{CANARY} 12:30 {CANARY}.{CANARY}[3] "{CANARY}"'
 EVERY = 12
 HOW = ("text", "value", "member", "more")
@@ -120,6 +123,10 @@ def claude_log():
 MADE = (anthropic, openai_chat, openai_responses, gemini, lore_log, claude_log)
 # No two records share an object: a canary planted in one would stand in the other, too, and nothing would differ.
 RECORDINGS = {made.__name__: json.loads(json.dumps(made())) for made in MADE}
+AGENTS = {"codex": codex, "pi": pi, "gemini_cli": gemini_log, "qwen": qwen, "copilot": copilot, "kimi_code": kimi}
+RECORDINGS |= {name: [json.loads(line) for line in made.plain().data().splitlines()] for name, made in AGENTS.items()}
+RECORDINGS |= {"opencode": [json.loads(opencode.plain().data())], "mini_swe_agent": [json.loads(RUN)]}
+RECORDINGS |= {"cline": [json.loads(cline.simple().shown)]}
 
 
 def places(value, at=()):
@@ -159,10 +166,21 @@ def outputs():
         lore("check", "r.jsonl", "--redact", "-v", *reports),
         lore("diff-prefix", "r.jsonl", "--redact", "--no-tokens", "-v"),
         lore("diff-prefix", "r.jsonl", "--redact", "--no-tokens", "--json"),
+        lore("fold", "r.jsonl", "--redact", "-v"),
+        lore("fold", "r.jsonl", "--redact", "--json", "--unpruned"),
+        lore("simulate", "r.jsonl", "--redact", "--all"),
+        lore("simulate", "r.jsonl", "--redact", "--json"),
+        lore("compact", "r.jsonl", "--dry-run", "--redact", "--json"),
     ]
     assert all(one.code != 70 for one in runs), runs
     files = [path for path in Path().iterdir() if path.name.startswith(("out.", "b.json"))]
     return [one.out + one.err for one in runs] + [path.read_text("utf-8") for path in files]
+
+
+def leaks():
+    """Return what of each output stands around a canary."""
+    found = [(one, one.lower().find(CANARY.lower())) for one in outputs()]
+    return [one[max(0, place - 200) : place + 20] for one, place in found if place >= 0]
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -174,7 +192,7 @@ def test_a_canary_reaches_no_output(name, how):
         records = planted(recording, place, how)
         assert records is not None
         put("r.jsonl", *records)
-        assert not any(CANARY.lower() in one.lower() for one in outputs()), place
+        assert not leaks(), place
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -183,13 +201,56 @@ def test_canaries_everywhere_at_once_reach_no_output(name):
     for place in places(RECORDINGS[name]):
         records = (len(place) > 2 and planted(records, place, "text")) or records
     put("r.jsonl", *RECORDINGS[name], *records)
-    assert not any(CANARY.lower() in one.lower() for one in outputs())
+    assert not leaks()
 
 
 # The proof that the search finds what is there: without --redact canaries are said.
 def test_without_redact_a_canary_is_said():
     put("r.jsonl", *planted(RECORDINGS["openai_chat"], (1, "request", "messages", 0, "content"), "text"))
     assert CANARY in lore("check", "r.jsonl").out
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_without_redact_the_timeline_says_what_the_recording_says(name):
+    """In some text of each: what is searched for in redacted outputs would be found there."""
+
+    def is_shown(place):
+        records = planted(RECORDINGS[name], place, "text")
+        put("r.jsonl", *(records or RECORDINGS[name]))
+        return CANARY in lore("fold", "r.jsonl", "--json").out
+
+    assert any(map(is_shown, places(RECORDINGS[name])))
+
+
+def test_an_empty_text_is_nothing():
+    put("r.jsonl", header(), record("append", item=said("a1", "")), record("append", item=user("u1", "")))
+    assert "character" not in lore("fold", "r.jsonl", "--redact").out
+    assert lore("fold", "r.jsonl", "--redact", "--json").json["timeline"][0]["text"] == ""
+
+
+def test_what_a_request_says_besides_its_text_stands_in_no_timeline():
+    """A result that was recorded with a request keeps the message that held it."""
+    put("r.jsonl", *RECORDINGS["openai_chat"])
+    assert '"result":{' in lore("fold", "r.jsonl", "--json").out
+    assert '"t1"' not in lore("fold", "r.jsonl", "--json", "--redact").out
+
+
+@pytest.mark.parametrize("command", [["fold"], ["simulate"], ["compact", "--dry-run"], ["fold", "--checkpoint", "c"]])
+def test_no_error_names_the_members_of_a_file(command):
+    put("x.jsonl", {CANARY: 1}, {CANARY: 2})
+    plain, ran = (lore(command[0], "x.jsonl", *command[1:], *more) for more in ([], ["--redact"]))
+    assert CANARY in plain.err
+    assert ran.err.startswith("error: x.jsonl is no recording that lore knows\n")
+
+
+def test_sessions_are_listed_without_their_projects():
+    log = codex.Rollout().meta(cwd=f"/home/{CANARY}").context(f"a {CANARY}").user("hello").message("assistant", "yes")
+    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *log.count(9_000, 0).lines)
+    assert CANARY in lore("sessions").out
+    for more in ([], ["--json"]):
+        ran = lore("sessions", "--redact", *more)
+        assert CANARY not in ran.out + ran.err
+        assert "rollout-1.jsonl" in ran.out
 
 
 def test_an_error_no_one_foresaw_does_not_quote(monkeypatch):

@@ -92,6 +92,19 @@ def quiet_pipe(command: Callable[P, int]) -> Callable[P, int]:
 
 
 @contextmanager
+def unquoted(*, redact: bool) -> Generator[None]:
+    """With `redact`, leave out of an error what it may quote of a recording."""
+    from lore.errors import LoreError
+
+    try:
+        yield
+    except LoreError as error:
+        from lore.report.redacted import redacted_error
+
+        raise redacted_error(error) if redact else error from None
+
+
+@contextmanager
 def writing() -> Generator[None]:
     """Write an answer whose exit code is already known: a closed pipe loses the text, not the verdict."""
     try:

@@ -15,11 +15,13 @@ from lore.cli.common import (
     Config,
     Force,
     Format,
+    Redact,
     Verbose,
     found_settings,
     log,
     quiet_pipe,
     tell,
+    unquoted,
 )  # fmt: skip
 from lore.cli.store import answer
 
@@ -60,6 +62,7 @@ def run(
         str | None, typer.Option("--output", "-o", help="Write the log with the events to this file; append nothing.")
     ] = None,
     force: Force = False,
+    redact: Redact = False,
     as_json: AsJson = False,
     format: Format = None,
     config: Config = None,
@@ -82,11 +85,18 @@ def run(
     rules = chosen(None, settings)
     if dry_run and (watch or output is not None or trigger != "manual"):
         raise LoreError("--dry-run writes nothing and asks every trigger", hint="leave the other options out")
+    if redact and not dry_run:
+        raise LoreError("--redact is about what --dry-run says", hint="add --dry-run, or leave --redact out")
     if dry_run:
         from lore.report.compacted import write_dry_run
         from lore.run import compaction
 
-        result = compaction.dry_run(session, options, wanted, rules)
+        with unquoted(redact=redact):
+            result = compaction.dry_run(session, options, wanted, rules)
+        if redact:
+            from lore.report.redacted_results import redacted_dry_run
+
+            result = redacted_dry_run(result)
         answer(result, partial(write_dry_run, verbose=verbose), as_json=as_json, color=color)
         return 0
     if watch:

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Config, Format, Redact, Verbose, log, out, quiet_pipe, settings, tell
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Config,
+    Format,
+    Redact,
+    Verbose,
+    log,
+    out,
+    quiet_pipe,
+    settings,
+    tell,
+    unquoted,
+)
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
@@ -68,10 +81,12 @@ def run(
         if view:
             hint = "leave --at, --pruned and --unpruned out"
             raise LoreError("a checkpoint goes on from the end of a session", hint=hint)
-        return _resume(session, options, checkpoint, verify=verify, redact=redact, as_json=as_json, color=color)
+        with unquoted(redact=redact):
+            return _resume(session, options, checkpoint, verify=verify, redact=redact, as_json=as_json, color=color)
     from lore.run.folding import fold
 
-    folded = fold(session, options, at=at, unpruned=unpruned, only_pruned=pruned)
+    with unquoted(redact=redact):
+        folded = fold(session, options, at=at, unpruned=unpruned, only_pruned=pruned)
     _answer(folded, redact=redact, as_json=as_json, color=color, title="pruned by compaction" if pruned else "")
     return 0
 

@@ -12,6 +12,7 @@ from lore.cli.common import (
     AsJson,
     Colour,
     Config,
+    Redact,
     Verbose,
     dated_rules,
     found_settings,
@@ -35,6 +36,7 @@ def run(
     every: Annotated[
         bool, typer.Option("--all", help="All of them, each read to its end: as long as `lore check` takes.")
     ] = False,
+    redact: Redact = False,
     as_json: AsJson = False,
     config: Config = None,
     color: Colour = None,
@@ -43,7 +45,8 @@ def run(
     """List the sessions that agents keep here, the newest first.
 
     Of each: the agent, the project, its age, its requests, the tokens that were read from a cache, those that were
-    paid again without need, and those that were paid again though nothing in the log explains it. Sessions that are shown are read for that, up to 256 MB of them; --all reads all.
+    paid again without need, and those that were paid again though nothing in the log explains it. Sessions that are
+    shown are read for that, up to 256 MB of them; --all reads all.
     `lore check PATH` says why tokens were paid again. Nothing is written, and nothing leaves this machine.
     """
     from lore.recording import recent
@@ -62,6 +65,10 @@ def run(
     options = Options(rules=loaded.settings.assemble, log=log(verbose))
     with progress(wanted=not verbose, colour=color, what="reading") as shown:
         found = sessions(surroundings(), request, options, shown)
+    if redact:
+        from lore.report.redacted_results import redacted_sessions
+
+        found = redacted_sessions(found)
     if as_json:
         from lore.report.json_report import render
 

@@ -14,6 +14,7 @@ from lore.cli.common import (
     Dialect,
     For,
     Format,
+    Redact,
     Verbose,
     dated_rules,
     found_settings,
@@ -21,11 +22,14 @@ from lore.cli.common import (
     out,
     quiet_pipe,
     reader_named,
+    unquoted,
 )
 from lore.cli.inputs import chosen_inputs
 
 if TYPE_CHECKING:
-    from lore.model.results_simulate import RulesResult
+    from collections.abc import Iterator
+
+    from lore.model.results_simulate import RulesResult, Simulated
 
 
 @quiet_pipe
@@ -58,6 +62,7 @@ def run(
         typer.Option("--by", help="reliability: what was read of pure appends, by model, hour, gateway."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that say something.")] = False,
+    redact: Redact = False,
     as_json: AsJson = False,
     format: Format = None,
     dialect: Dialect = None,
@@ -96,8 +101,8 @@ def run(
     caches = tuple(cache or settings.settings.simulate.caches)
     who = reader_named(reader) or settings.settings.check.reader
     which = chosen_inputs(paths or [])
-    request = SimulateRequest(which.paths, caches, tuple(what_if or ()), dated, who, which.looked)
-    for number, result in enumerate(simulate(request, options, table)):
+    request = SimulateRequest(which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact)
+    for number, result in enumerate(_results(simulate(request, options, table), redact=redact)):
         if as_json:
             from lore.report.json_report import render
 
@@ -119,6 +124,16 @@ def run(
 
             write(result, out(color), every=every, verbose=verbose)
     return 0
+
+
+def _results(results: Iterator[Simulated], *, redact: bool) -> Iterator[Simulated]:
+    with unquoted(redact=redact):
+        if not redact:
+            yield from results
+            return
+        from lore.report.redacted_results import redacted_simulated
+
+        yield from map(redacted_simulated, results)
 
 
 def _rules(found: RulesResult, *, as_json: bool, color: bool | None) -> int:

@@ -44,7 +44,9 @@ _REASONS = frozenset(
 
 
 def digest(text: str) -> str:
-    """Return what stands for a text: its length and 8 digits of its SHA-256."""
+    """Return what stands for a text: its length and 8 digits of its SHA-256; nothing for an empty one."""
+    if not text:
+        return ""
     size, spelled = len(text), text.encode("utf-8", "surrogatepass")
     return f"[{size} character{'' if size == 1 else 's'}, sha256 {hashlib.sha256(spelled).hexdigest()[:8]}]"
 
@@ -116,7 +118,7 @@ def redacted_diff(diff: Diff) -> Diff:
         causes=diff.causes,
         caches=diff.caches,
         billed=diff.billed,
-        verdict=None if diff.verdict is None else _verdict(diff.verdict),
+        verdict=None if diff.verdict is None else redacted_verdict(diff.verdict),
         problems=list(map(redacted_problem, diff.problems)),
         chain=redacted_chain(diff.chain),
         turn=diff.turn,
@@ -137,7 +139,8 @@ def _divergence(where: DivergenceResult) -> DivergenceResult:
     )
 
 
-def _verdict(verdict: VerdictResult) -> VerdictResult:
+def redacted_verdict(verdict: VerdictResult) -> VerdictResult:
+    """Return what a provider said of a miss: the words that are known, a digest of others."""
     reason = verdict.reason if verdict.reason in _REASONS else digest(verdict.reason)
     source = None if verdict.source is None else digest(verdict.source)
     return VerdictResult(reason, verdict.missed_tokens, source)
@@ -146,11 +149,19 @@ def _verdict(verdict: VerdictResult) -> VerdictResult:
 # What lore says of files in its own words: no content can stand in it but names of files, chains and turns.
 _OWN = re.compile(
     r"(?:cannot (?:read|open) |no recordings? in |nothing matches |there is no |cannot write ).*"
+    r"|not counted: --all reads it|the checkpoint and the session are one file"
     r"|.* (?:is not a file|is empty|holds no request body that lore knows"
+    r"|cannot be read twice: no checkpoint of it can be used|is OpenCode's database of \d+ sessions"
+    r"|is a (?:stored session|session of a database): a checkpoint is one of a file"
     r"|has no turn \d+.*|holds \d+ turns? and no pair to compare|is no session log)",
     re.DOTALL,
 )
 _UNKNOWN = re.compile(r"(.* is no recording that lore knows)(?:: it is .*)?", re.DOTALL)  # of what its members are
+
+
+def is_own(message: str) -> bool:
+    """Tell a message in lore's own words, which quotes nothing of a recording."""
+    return _OWN.fullmatch(message) is not None or message.endswith(SENTENCES)
 
 
 def redacted_error(error: LoreError) -> LoreError:
@@ -158,7 +169,7 @@ def redacted_error(error: LoreError) -> LoreError:
     unknown = _UNKNOWN.fullmatch(error.message)
     if unknown is not None:
         error.message = unknown[1]
-    if unknown is not None or _OWN.fullmatch(error.message) or error.message.endswith(SENTENCES):
+    if unknown is not None or is_own(error.message):
         return error
     place = error.where.file if error.where is not None else None
     message = f"{place + ': ' if place else ''}an input could not be judged: {digest(error.message)}"

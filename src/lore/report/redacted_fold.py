@@ -54,28 +54,37 @@ def redacted_fold(result: FoldResult, items: list[Item]) -> tuple[FoldResult, li
 
 
 def redacted_item(item: Item) -> Item:
-    """Return an item without content."""
+    """Return an item without content: made anew, so that what an item may get some day is left out until it is here.
+
+    What a recorded request or a provider says of it besides is its digest.
+    """
     match item:
         case UserMessage(source=source):
-            kept = source if source in _SOURCES else digest(source)
-            return replace(item, uuid=_id(item.uuid), text=_raw(item.text), blocks=_blocks(item.blocks), source=kept)
+            return UserMessage(
+                _id(item.uuid), _raw(item.text), _blocks(item.blocks), _word(source, _SOURCES), _raw_block(item.form)
+            )
         case AssistantMessage(stop_reason=stop):
-            stop = stop if stop is None or stop in _STOPS else digest(stop)
-            return replace(
-                item, uuid=_id(item.uuid), text=_raw(item.text), blocks=_blocks(item.blocks), stop_reason=stop,
-                response_id=_known(item.response_id),
+            return AssistantMessage(
+                _id(item.uuid), _raw(item.text), _blocks(item.blocks), None if stop is None else _word(stop, _STOPS),
+                _known(item.response_id), _raw_block(item.form),
             )  # fmt: skip
         case ToolCall():
-            return replace(
-                item, uuid=_id(item.uuid), call_id=_id(item.call_id), name=digest(item.name), input=_raw(item.input),
-                output=_raw(item.output), error=_raw(item.error), detail=_raw(item.detail),
-                response_id=_known(item.response_id),
+            return ToolCall(
+                _id(item.uuid), _id(item.call_id), digest(item.name), _raw(item.input), item.status,
+                _raw(item.output), _raw(item.error), _raw(item.detail), _known(item.response_id),
+                _raw_block(item.raw), _raw_block(item.result),
             )  # fmt: skip
         case CompactDivider(trigger=trigger):
-            kept = trigger if trigger in _TRIGGERS else digest(trigger)
-            return replace(item, uuid=_id(item.uuid), trigger=kept, summary=_raw(item.summary))
-        case OpaqueItem():
-            return replace(item, uuid=_id(item.uuid), record=_raw(item.record))
+            return CompactDivider(
+                _id(item.uuid), _word(trigger, _TRIGGERS), item.pre_tokens, item.post_tokens, _raw(item.summary),
+                item.pruned, item.duration_ms,
+            )  # fmt: skip
+        case OpaqueItem(record=record):
+            return OpaqueItem(_id(item.uuid), _raw(record))
+
+
+def _word(word: str, known: frozenset[str]) -> str:
+    return word if word in known else digest(word)
 
 
 def _blocks(blocks: tuple[Block, ...] | None) -> tuple[Block, ...] | None:
@@ -84,14 +93,18 @@ def _blocks(blocks: tuple[Block, ...] | None) -> tuple[Block, ...] | None:
 
 def _block(block: Block) -> Block:
     match block:
-        case TextBlock(text=text):
-            return TextBlock(_raw(text))
+        case TextBlock(text=text, raw=raw):
+            return TextBlock(_raw(text), _raw_block(raw))
         case ThinkingBlock(text=text, signature=signature):
             return ThinkingBlock(_raw(text), None if signature is None else digest(signature))
         case ImageBlock(media_type=media, data=data):
             return ImageBlock(digest(media), _raw(data))
         case RawBlock(json=raw):
             return RawBlock(_raw(raw))
+
+
+def _raw_block(block: RawBlock | None) -> RawBlock | None:
+    return None if block is None else RawBlock(_raw(block.json))
 
 
 def _raw(raw: Raw) -> Raw:

@@ -201,7 +201,8 @@ def _block(block: Block) -> str:
         case TextBlock(text=text):
             return short(text_of(bytes(text)))
         case ThinkingBlock(text=text):
-            return f"[thinking: {short(text_of(bytes(text)), 60)}]"
+            words = short(text_of(bytes(text)), 60)
+            return f"[thinking: {words}]" if words else "[thinking]"
         case ImageBlock(media_type=media, data=data):
             return f"[image {media}, {len(bytes(data)):,} bytes]"
         case RawBlock(json=raw):

@@ -47,6 +47,7 @@ from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.recording.recent import nothing
+from lore.report.redacted import redacted_finding
 from lore.report.sentences import cause_result, not_in_logs, worded
 from lore.run.rules import output_note, stale
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
@@ -58,7 +59,8 @@ class SimulateRequest(NamedTuple):
     """What to simulate: `caches` (none: whoever served a turn), `changes` as `KEY=VALUE` or `RANK`.
 
     `dated` says by which rules verdicts are made, `reader` whom fixes speak to (None: as the format says). `looked`:
-    where recordings were looked for, if nobody named these; what is none there is passed over.
+    where recordings were looked for, if nobody named these; what is none there is passed over. With `redact` no cause
+    carries content.
     """
 
     paths: list[str]
@@ -67,6 +69,7 @@ class SimulateRequest(NamedTuple):
     dated: Dated = PACKAGED
     reader: Reader | None = None
     looked: tuple[str, ...] = ()
+    redact: bool = False
 
 
 def simulate(request: SimulateRequest, options: Options, rules: Rules) -> Iterator[Simulated]:
@@ -126,7 +129,7 @@ def _play(
 ) -> Run:  # fmt: skip
     sums, found, turns = SimulatedSums(), list[Problem](), list[Paid]()
     predictor = Predictor(rules, cache, change, None if options.counter is None else options.counter.count)
-    simulation = Simulation(predictor, dated=request.dated, reader=request.reader)
+    simulation = Simulation(predictor, dated=request.dated, reader=request.reader, redact=request.redact)
     recordings = 0
     for file in files:
         problems, shown = Problems(), corpus.show(file.path)
@@ -200,11 +203,15 @@ class PlayedTurn(NamedTuple):
 class Simulation:
     """Predict recordings one after the other; what one leaves in a cache the next may find.
 
-    `dated` says by which rules verdicts are made, `reader` whom fixes speak to (None: as the format says).
+    `dated` says by which rules verdicts are made, `reader` whom fixes speak to (None: as the format says). With
+    `redact` no cause carries content.
     """
 
-    def __init__(self, predictor: Predictor, *, dated: Dated = PACKAGED, reader: Reader | None = None) -> None:
+    def __init__(
+        self, predictor: Predictor, *, dated: Dated = PACKAGED, reader: Reader | None = None, redact: bool = False
+    ) -> None:  # fmt: skip
         self._predictor = predictor
+        self._worded: Callable[[Finding], Finding] = redacted_finding if redact else worded
         self._dated = dated
         self._reader: Reader | None = reader
         self._responses: set[str] = set()
@@ -252,7 +259,8 @@ class Simulation:
             partial = turn.usage is not None and partial_output(predictor.rules, turn.usage)
             if partial and turn.usage is not None:
                 self.partial[turn.usage.client] += 1
-            result = _result(verdict, predicted, price, place, partial=partial)
+            causes = self._causes(verdict, place)
+            result = _result(verdict, predicted, price, place, causes, partial=partial)
             self._turns[turn.chain, turn.number] = result
             parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
             paid = Paid(again, price, place.reader, _contradicted(turn, predicted))
@@ -263,7 +271,16 @@ class Simulation:
         """Add what was found in a whole chain to the turn that it is about."""
         turn = self._turns.get((finding.chain or "", finding.turn or 0))
         if turn is not None:
-            turn.causes.append(cause_result(worded(finding)))
+            turn.causes.append(cause_result(self._worded(finding)))
+
+    def _causes(self, verdict: Verdict, place: Place) -> list[CauseResult]:
+        """Return the causes of a verdict, the leading one first."""
+        if verdict.pair is None:
+            return []
+        found = findings_of(verdict.pair, place.of(verdict.turn))
+        leading = verdict.leading
+        found.sort(key=lambda numbered: numbered[0] != leading)  # stable: the others stay in their order
+        return [cause_result(self._worded(finding)) for _, finding in found]
 
     def _count(self, turn: Turn, predicted: Predicted) -> None:
         """Count a turn by what it holds, and as one of another size than its bill where its cache says so."""
@@ -293,7 +310,8 @@ def _contradicted(turn: Turn, predicted: Predicted) -> bool:
 
 
 def _result(
-    verdict: Verdict, predicted: Predicted, price: Price | None, place: Place, *, partial: bool
+    verdict: Verdict, predicted: Predicted, price: Price | None, place: Place, causes: list[CauseResult], *,
+    partial: bool,
 ) -> SimulatedTurn:  # fmt: skip
     turn, prediction = verdict.turn, _bounded(predicted, verdict.turn.usage)
     usage, provider = turn.usage, turn.verdict
@@ -308,7 +326,7 @@ def _result(
         billed=None if usage is None else BilledResult.of(usage, partial=partial),
         other_passes=BilledResult.sum_of(usage.iterations) if usage is not None and usage.iterations else UNSET,
         verdict=None if provider is None else VerdictResult(provider.reason, provider.missed_tokens, provider.source),
-        causes=_causes(verdict, place), cost=None if price is None else _cost(price, verdict, prediction),
+        causes=causes, cost=None if price is None else _cost(price, verdict, prediction),
         lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
         unexplained_tokens=verdict.unexplained_tokens, foreseen=verdict.was_foreseen, line=turn.line,
         path=turn.file or place.path,
@@ -352,16 +370,6 @@ def _bounded(predicted: Predicted, usage: Billed | None) -> Prediction:
 
 def _reads(prediction: Prediction) -> list[int]:
     return [outcome.read for outcome in prediction.outcomes] or [0]
-
-
-def _causes(verdict: Verdict, place: Place) -> list[CauseResult]:
-    """Return the causes of a verdict, the leading one first."""
-    if verdict.pair is None:
-        return []
-    found = findings_of(verdict.pair, place.of(verdict.turn))
-    leading = verdict.leading
-    found.sort(key=lambda numbered: numbered[0] != leading)  # stable: the others stay in their order
-    return [cause_result(worded(finding)) for _, finding in found]
 
 
 def _cost(price: Price, verdict: Verdict, prediction: Prediction) -> CostResult:

@@ -1,0 +1,86 @@
+"""Sessions that were found, plays of caches and of compactions, without content.
+
+Rules: those of `redacted.py`. Causes were made without content. What lore says in its own words stays, but for names of
+models that look like none, of tools and of hosts, which become hashes and lengths; so do folders of projects and ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from lore.model.results_found import FoundSession, FoundSessions
+from lore.model.results_simulate import DryRun, GroupResult, ReliabilityResult, Simulated, SimulatedTurn
+from lore.report.redacted import (
+    digest,
+    is_own,
+    redacted_chain,
+    redacted_model,
+    redacted_problem,
+    redacted_verdict,
+    short_hash,
+)
+
+_OF_TOOLS = "no price is known for the provider's tools"
+
+
+def redacted_simulated(result: Simulated) -> Simulated:
+    """Return a play of a cache without content."""
+    models = {turn.model for turn in result.turns if turn.model is not None}
+    return replace(
+        result, turns=list(map(_turn, result.turns)), groups=list(map(_group, result.groups)),
+        reliability=list(map(_reliability, result.reliability)), notes=list(_notes(result.notes, models)),
+        problems=list(map(redacted_problem, result.problems)),
+    )  # fmt: skip
+
+
+def _turn(turn: SimulatedTurn) -> SimulatedTurn:
+    return replace(
+        turn, chain=redacted_chain(turn.chain) or turn.chain, model=_model(turn.model),
+        verdict=None if turn.verdict is None else redacted_verdict(turn.verdict),
+    )  # fmt: skip
+
+
+def _group(group: GroupResult) -> GroupResult:
+    return replace(group, name=redacted_model(group.name)) if group.by == "model" else group
+
+
+def _reliability(row: ReliabilityResult) -> ReliabilityResult:
+    changes = {"model": redacted_model, "gateway": digest}
+    return replace(row, name=changes[row.by](row.name)) if row.by in changes else row
+
+
+def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
+    """Yield notes with the names of models that look like some, of no tools."""
+    odd = [(model, redacted_model(model)) for model in models if redacted_model(model) != model]
+    for note in notes:
+        if note.startswith(_OF_TOOLS):
+            yield f"{_OF_TOOLS}: {digest(note)}"
+            continue
+        shown = note
+        for model, hidden in odd:
+            shown = shown.replace(model, hidden)
+        yield shown
+
+
+def redacted_dry_run(result: DryRun) -> DryRun:
+    """Return a policy that was tried on a recording without content."""
+    return replace(result, problems=list(map(redacted_problem, result.problems)))
+
+
+def redacted_sessions(result: FoundSessions) -> FoundSessions:
+    """Return what agents keep without the projects and ids that logs name; where the logs lie stays."""
+    return replace(result, sessions=list(map(_session, result.sessions)))
+
+
+def _session(row: FoundSession) -> FoundSession:
+    message = row.message if row.message is None or is_own(row.message) else digest(row.message)
+    return replace(
+        row, project=None if row.project is None else digest(row.project), model=_model(row.model), message=message,
+        session_id=None if row.session_id is None else short_hash(row.session_id),
+    )  # fmt: skip
+
+
+def _model(name: str | None) -> str | None:
+    return None if name is None else redacted_model(name)
