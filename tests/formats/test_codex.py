@@ -10,7 +10,7 @@ from lore.formats.codex import Codex
 from lore.formats.registry import reader_of, recognise
 from lore.judge.policy import Budgets
 from lore.model import events as e
-from lore.model.canonical import text_of
+from lore.model.canonical import decode, text_of
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.recording.opening import Options
 from lore.report.terminal import unseen_lines
@@ -47,12 +47,25 @@ def busy() -> Rollout:
     made.counted({"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0, "total_tokens": 4_000})
     made.event("context_compacted").message("assistant", "on").recorded("resp_1", 5_000, 2_432)
     made.count(5_000, 2_432).line("world_state", {"full": True}).item("web_search_call", status="completed")
+    made.item("additional_tools", id="at_1", role="developer", tools=[{"type": "function", "name": "late"}])
+    made.line("inter_agent_communication", {"author": "/root/a", "recipient": "/root", "content": "found it"})
     return made.message("assistant", "end").recorded("resp_2", 5_100, 4_992, ordinal=9)
+
+
+def branch() -> Rollout:
+    """A fork that does not repeat the history that it goes on with."""
+    made = Rollout().meta("t-2", forked_from_id="t-1", history_mode="paginated", history_base=BEFORE).context()
+    return made.user("other way").message("assistant", "sure").recorded("resp_9", 10_400, 10_112)
+
+
+BEFORE = {"thread_id": "t-1", "end_ordinal_exclusive": 12, "end_byte_offset": 4_096}
 
 
 class TestContract(ReaderContract):
     reader = Codex
-    samples = (plain().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"))
+    samples = (
+        plain().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"), branch().data(),
+    )  # fmt: skip
 
 
 def test_a_rollout_is_recognised_by_its_lines():
@@ -343,3 +356,107 @@ def test_an_older_compaction_keeps_the_prompts_and_its_summary():
     assert [item.uuid for item in found[:1]] == ["compaction-9"]
     assert text_of(bytes(found[0].summary)) == "so far: a file"
     assert [item.uuid for item in found[1:]] == ["item-3", "item-9"]
+
+
+def test_tools_that_a_search_finds_later_are_in_no_prompt_before():
+    def tool(name, **fields):
+        return {"name": name, "description": "d", "inputSchema": {"type": "object"}, **fields}
+
+    inner = {"type": "namespace", "name": "n", "tools": [tool("c", deferLoading=True), tool("d", deferLoading=True)]}
+    given = [
+        tool("a", deferLoading=True, namespace="x"), tool("b"), inner, tool("e", exposeToContext=False),
+        tool("f", deferLoading=False, exposeToContext=False),
+    ]  # fmt: skip
+    tools = Rollout().meta(dynamic_tools=given).read()[0].tools
+    assert [decode(bytes(tool))["name"] for tool in tools] == ["b", "f"]
+    assert Rollout().meta(dynamic_tools=given[:1]).read()[0].tools is None
+
+
+def test_a_tool_that_the_log_holds_is_none_that_it_lacks(tmp_path):
+    tool = {"name": "b", "description": "d" * 4_500, "inputSchema": {"type": "object"}}
+    sizes = []
+    for name, fields in (("a", {}), ("b", {"dynamic_tools": [tool]})):
+        made = Rollout().meta(name, **fields).context().user("hi").message("assistant", "a").count(10_000, 0)
+        (tmp_path / name).write_bytes(made.data())
+        sizes.append(check([str(tmp_path / name)], Budgets(), Options()).result.unseen[0].tokens)
+    assert 1_000 <= sizes[0] - sizes[1] <= 1_020
+
+
+def test_tools_that_are_added_stand_where_they_came_as_they_are_sent():
+    made = plain().item("additional_tools", id="at_1", role="developer", tools=[{"type": "function", "name": "late"}])
+    (block,) = items(made)[-1].blocks
+    assert decode(bytes(block.json)) == {
+        "type": "additional_tools", "role": "developer", "tools": [{"type": "function", "name": "late"}],
+    }  # fmt: skip
+    assert items(made)[-1].source == "context_injection"
+    assert not made.folded().problems
+
+
+def test_a_configuration_that_the_client_wrote_is_sent_and_any_other_is_not():
+    made = plain().item("configuration_update", reasoning={"effort": "low"})
+    assert len(items(made)) == len(items(plain()))
+    made.item("configuration_update", reasoning={"effort": "low"})
+    made.lines[-1]["metadata"] = {"harness_authored_configuration": True}
+    (block,) = items(made)[-1].blocks
+    assert decode(bytes(block.json)) == {"type": "configuration_update", "reasoning": {"effort": "low"}}
+
+
+def test_what_one_agent_tells_another_asks_for_the_next_response():
+    told = {"author": "/root", "recipient": "/root/a", "content": "look there", "trigger_turn": True}
+    made = plain().line("inter_agent_communication", told).message("assistant", "done").count(10_400, 10_112)
+    found = [item for item in items(made) if isinstance(item, UserMessage)][-1]
+    assert (found.source, text_of(bytes(found.blocks[0].text))) == ("context_injection", "look there")
+    assert not made.folded().problems
+    sealed = plain().line("inter_agent_communication", {**told, "content": "", "encrypted_content": "c2Vj"})
+    text, secret = items(sealed)[-1].blocks
+    assert text_of(bytes(text.text)) == "Message Type: NEW_TASK\nTask name: /root/a\nSender: /root\nPayload:\n"
+    assert decode(bytes(secret.json)) == {"type": "encrypted_content", "encrypted_content": "c2Vj"}
+
+
+def test_a_history_that_another_log_holds_is_told_and_its_size_is_no_tools(tmp_path):
+    made = branch()
+    assert made.read()[0].parent_session_id == "t-1"
+    assert [(found.code, "'t-1'" in found.message) for found in made.folded().problems] == [("LORE206", True)]
+    assert turns(made) == [(288, 10_112, 10)]
+    (tmp_path / "a.jsonl").write_bytes(made.data())
+    assert check([str(tmp_path)], Budgets(), Options()).result.unseen[0].tokens is None
+
+
+def test_what_is_never_sent_is_passed_over_in_a_replaced_history_too():
+    kept = [{"type": "ghost_snapshot"}, {"type": "message", "role": "user", "content": "go on"}]
+    made = plain().line("compacted", {"message": "", "replacement_history": kept})
+    assert not made.folded().problems
+    assert len(items(made)) == 2
+
+
+def test_a_compaction_that_is_billed_is_a_request_of_the_history_before_it():
+    made = plain()
+    record = {"response_id": "resp_c"}
+    made.recorded("resp_c", 10_300, 10_112).lines[-1]["payload"] |= record
+    kept = [
+        {"type": "message", "role": "user", "content": "go on"},
+        {"type": "compaction", "encrypted_content": "c2Vj"},
+    ]
+    copy = made.lines[-1]["payload"]
+    told = {"message": "", "replacement_history": kept, "compaction_response_id": "resp_c"}
+    made.line("compacted", {**told, "latest_token_usage_record": copy}).message("assistant", "on")
+    made.recorded("resp_3", 3_000, 2_432)
+    assert turns(made)[2:] == [(188, 10_112, 10), (568, 2_432, 10)]
+    names = kinds(made)
+    assert names.index("CompactApplied") > [at for at, name in enumerate(names) if name == "TurnCompleted"][2]
+    assert not made.folded().problems
+
+
+def test_lines_of_the_newest_form_have_ordinals_and_copies_for_the_screen():
+    made = (
+        Rollout().meta(history_mode="paginated", context_window={"window_id": "w"}).event("turn_started", turn_id="x")
+    )
+    made.line("world_state", {"full": True}).context().message("developer", "rules").message("user", "hi").thought()
+    made.event("item_completed", item={"type": "Reasoning", "id": "x"}).call("c1").recorded("resp_1", 950, 100)
+    made.event("token_count", info=None).result("c1").event("item_completed", item={"type": "CommandExecution"})
+    made.message("assistant", "ok").recorded("resp_2", 1_200, 200).count(1_200, 200)
+    made.event("thread_settings_applied", thread_settings={"model": "gpt-6"}).event("turn_complete", turn_id="x")
+    for number, line in enumerate(made.lines):
+        line["ordinal"] = number
+    assert turns(made) == [(850, 100, 10), (1_000, 200, 10)]
+    assert not made.folded().problems

@@ -19,13 +19,14 @@ Sources: counts over 89 public rollouts, versions 0.118 to 0.144; `codex-rs` of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from msgspec import Raw, Struct, field
 
 from lore.formats import codex_items as made
 from lore.formats import codex_records as records
 from lore.formats.base import Clock, Read
+from lore.formats.codex_bills import Counts, billed, counts_of
 from lore.formats.codex_context import Noted, signs_of_context
 from lore.formats.codex_history import History, uuid_of
 from lore.formats.lines import each
@@ -37,7 +38,6 @@ from lore.model.items import NULL, UserMessage
 from lore.model.jsonslice import table
 from lore.model.state import Sign
 
-Counts: TypeAlias = tuple[int, int, int]
 MOST_HELD = 1_000  # events of a response that wait for its bill
 MOST_BYTES = 4 * 1024 * 1024
 
@@ -191,18 +191,22 @@ class Codex(TranscriptLines[CodexMemory]):
             memory.thread, memory.version = meta.id, meta.cli_version
             memory.root = meta.forked_from_id or meta.id
             base = meta.base_instructions
-            parent = meta.forked_from_id or meta.parent_thread_id or made.parent_of(meta.source)
+            before = made.thread_before(meta.history_base)
+            parent = meta.forked_from_id or meta.parent_thread_id or made.parent_of(meta.source) or before
+            tools = tuple([tool for tool in meta.dynamic_tools or () if not made.is_deferred(tool)])
             self._emit(
                 e.SessionStarted(
                     session_id=meta.id,
                     at=meta.timestamp or record.timestamp,
                     dialect="openai-responses",
                     system=NULL if base is None else base.text,
-                    tools=meta.dynamic_tools or None,
+                    tools=tools or None,
                     parent_session_id=parent,
                     provider=made.provider_named(meta.model_provider),
                 )  # fmt: skip
             )
+            if before is not None:
+                self._inherit(before, record.timestamp)
         elif meta.id != memory.thread:  # a fork's copy of the log that it was forked from
             if not memory.billed:
                 memory.root = meta.forked_from_id or meta.id
@@ -212,6 +216,13 @@ class Codex(TranscriptLines[CodexMemory]):
                 signs.append(Sign("client-version", before=memory.version, after=meta.cli_version))
                 memory.version = meta.cli_version
             self._observe(signs, e.MAIN, record.timestamp, memory.version)
+
+    def _inherit(self, thread: str, at: str | None) -> None:
+        """Keep a place for the history that another log holds: a fork, or a thread that was taken back to a point."""
+        history = self._memory.history
+        self._problem(Code.DANGLING_PARENT, f"the history before is in the log {thread[:60]!r}, and not repeated here")
+        history.items += 1
+        self._emit(e.Append(item=made.opaque_of(self._line.data, uuid_of(history.items)), at=at))
 
     def _context(self, record: records.ContextLine) -> None:
         memory = self._memory
@@ -224,19 +235,29 @@ class Codex(TranscriptLines[CodexMemory]):
     def _item(self, record: records.ItemLine) -> None:
         memory, payload, noted = self._memory, record.payload, record.metadata
         kind = payload.type
-        if kind in made.NEVER_SENT or (noted is not None and noted.delivered_assistant_message is not None):
+        if noted is not None and noted.delivered_assistant_message is not None:
+            return
+        if kind == made.CONFIGURATION and (noted is None or not noted.harness_authored_configuration):
             return
         under_way = memory.waiting[-1] if memory.waiting else None
         if kind in made.MADE or (kind == "message" and payload.role == "assistant"):
             if under_way is None or under_way.over or (under_way.results and not memory.billed):
                 under_way = self._respond(record.timestamp)
-            self._append_item(payload, f"line-{under_way.line}", record.timestamp)
-            return
-        if under_way is not None:
-            under_way.results = True
-            under_way.over = under_way.over or kind not in made.OUTPUTS
-        self._append_item(payload, None, record.timestamp)
-        memory.asked_at = record.timestamp
+            self._append_item(payload, self._line.data, record.timestamp, f"line-{under_way.line}")
+        elif kind not in made.NEVER_SENT:
+            self._answer(payload, record.timestamp)
+
+    def _told(self, record: records.CommunicationLine) -> None:
+        self._answer(made.message_of(record.payload), record.timestamp)
+
+    def _answer(self, payload: records.Payload, at: str | None) -> None:
+        """Take an item that the model did not make: the next response is asked for with it."""
+        memory = self._memory
+        for response in memory.waiting[-1:]:
+            response.results = True
+            response.over = response.over or payload.type not in made.OUTPUTS
+        self._append_item(payload, self._line.data, at)
+        memory.asked_at = at
 
     def _respond(self, at: str | None) -> Response:
         """Begin a response."""
@@ -248,11 +269,11 @@ class Codex(TranscriptLines[CodexMemory]):
         self._held.append([])
         return response
 
-    def _append_item(self, payload: records.Payload, response: str | None, at: str | None) -> None:
+    def _append_item(self, payload: records.Payload, raw: bytes, at: str | None, response: str | None = None) -> None:
         """Emit what an item says, and number it."""
         history = self._memory.history
         uuid = uuid_of(history.items + 1)
-        found = made.made_of(payload, uuid, response, at)
+        found = made.made_of(payload, raw, uuid, response, at)
         if type(found) is e.PatchToolCall:
             self._emit(found)
             if payload.type == "tool_search_output":
@@ -290,8 +311,10 @@ class Codex(TranscriptLines[CodexMemory]):
                 at=record.timestamp,
             )  # fmt: skip
         )
-        for raw in compacted.replacement_history or ():
-            self._append_item(records.payload_of(bytes(raw)), None, record.timestamp)
+        for raw in map(bytes, compacted.replacement_history or ()):
+            payload = records.payload_of(raw)
+            if payload.type not in made.NEVER_SENT:
+                self._append_item(payload, raw, record.timestamp)
 
     def _rolled_back(self, record: records.EventLine) -> None:
         self._settle()
@@ -330,7 +353,7 @@ class Codex(TranscriptLines[CodexMemory]):
         lost, held = self._memory.waiting[:-1], self._held[:-1]
         if lost and 0 <= read <= whole and output >= 0:
             self._found += [read for earlier in held[:-1] for read in earlier]
-            usage = self._billed(records.Usage(whole, read, None, output))
+            usage = billed(records.Usage(whole, read, None, output), self._memory.version)
             self._end(lost[-1], held[-1], usage, f"{name}:before")
             self._memory.waiting, self._held = self._memory.waiting[-1:], self._held[-1:]
             return
@@ -357,22 +380,7 @@ class Codex(TranscriptLines[CodexMemory]):
         response, held = memory.waiting[-1], self._held[-1]
         self._found += [read for earlier in self._held[:-1] for read in earlier]
         memory.waiting, self._held = [], []
-        self._end(response, held, self._billed(usage), name)
-
-    def _billed(self, usage: records.Usage) -> e.Billed:
-        whole, read, write = usage.input_tokens, usage.cached_input_tokens, usage.cache_write_input_tokens
-        cached = (read or 0) + (write or 0)
-        uncached = None if whole is None else whole - cached
-        client = f"codex {self._memory.version}" if self._memory.version else "codex"
-        if uncached is not None and uncached < 0:
-            odd = f"{cached} cached tokens are more than all {whole} of the input"
-            return e.OddBill(None, read, write, usage.output_tokens, client=client, odd=odd)
-        return e.Billed(uncached, read, write, usage.output_tokens, client=client)
-
-
-def counts_of(usage: records.Usage) -> Counts:
-    """Return what sums are compared by: input, cached input, output; 0 where it is not said."""
-    return usage.input_tokens or 0, usage.cached_input_tokens or 0, usage.output_tokens or 0
+        self._end(response, held, billed(usage, memory.version), name)
 
 
 def _whole(raw: Raw) -> int:
@@ -399,5 +407,6 @@ _HANDLERS: dict[type, Callable[[Codex, Any], None]] = {
     records.MetaLine: Codex._session,  # pyright: ignore[reportPrivateUsage]
     records.ContextLine: Codex._context,  # pyright: ignore[reportPrivateUsage]
     records.CompactedLine: Codex._compacted,  # pyright: ignore[reportPrivateUsage]
+    records.CommunicationLine: Codex._told,  # pyright: ignore[reportPrivateUsage]
     records.UsageLine: Codex._record_bill,  # pyright: ignore[reportPrivateUsage]
 }

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.codex_records import Payload
+from lore.formats.codex_records import Communication, Payload
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
 from lore.model.events import PatchToolCall
@@ -54,7 +54,11 @@ _CALLS = {
 _LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
 OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output"))
 MADE = frozenset((*_MEMBERS, *_CALLS))  # by the model, as its messages are
-NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "additional_tools", "configuration_update", "other"))
+NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "other"))
+CONFIGURATION = "configuration_update"
+_CLIENTS_OWN = frozenset(("additional_tools", CONFIGURATION))  # sent as they are, but for what is Codex's own
+_UNSENT = frozenset(("id", "internal_chat_message_metadata_passthrough"))
+_DIALECT = "openai-responses"
 _TEXTS = frozenset(("input_text", "output_text", "text"))
 _SPACE = rb'"(?:\s|\\[nrt]){0,64}'
 # How a message of the user's role begins that the client wrote.
@@ -86,8 +90,8 @@ _RAW = msgspec.json.Decoder(Raw)
 _QUOTE = 0x22
 
 
-def made_of(payload: Payload, uuid: str, response: str | None, at: str | None) -> Made | None:
-    """Return what an item says; None where no model sees it, or no reader knows its type."""
+def made_of(payload: Payload, raw: bytes, uuid: str, response: str | None, at: str | None) -> Made | None:
+    """Return what an item says; `raw` is a line that ends with it, or itself. None where no reader knows its type."""
     kind = payload.type
     if kind in OUTPUTS:
         return _outcome(payload, at)
@@ -100,6 +104,9 @@ def made_of(payload: Payload, uuid: str, response: str | None, at: str | None) -
         return AssistantMessage(uuid, blocks=(_itself(payload),), response_id=response)
     if kind == "agent_message":
         return UserMessage(uuid, blocks=_blocks(payload.content), source="context_injection")
+    if kind in _CLIENTS_OWN:
+        own = table((table(raw) or {}).get("payload", raw)) or {}
+        return UserMessage(uuid, blocks=(_verbatim(own),), source="context_injection")
     return None
 
 
@@ -187,7 +194,34 @@ def _itself(payload: Payload) -> RawBlock:
         value: Raw = getattr(payload, name)
         if not is_absent(value):
             pieces.append(b',"' + name.encode() + b'":' + bytes(value))
-    return RawBlock(Raw(b"".join([*pieces, b"}"])))
+    return RawBlock(Raw(b"".join([*pieces, b"}"])), _DIALECT)
+
+
+def _verbatim(own: dict[str, bytes]) -> RawBlock:
+    """Return an item of the API's own as it is sent again."""
+    sent = b",".join(encode(name) + b":" + value for name, value in own.items() if name not in _UNSENT)
+    return RawBlock(Raw(b"{" + sent + b"}"), _DIALECT)
+
+
+def is_deferred(tool: Raw | bytes) -> bool:
+    """Tell whether a tool that the client was given is in no prompt until a search finds it: of a namespace all."""
+    own = table(bytes(tool)) or {}
+    inner = array(own["tools"]) if own.get("tools", b"")[:1] == b"[" else []
+    if inner:
+        return all(map(is_deferred, inner))
+    late = own.get("deferLoading", own.get("defer_loading"))
+    return late == b"true" or (late is None and own.get("exposeToContext") == b"false")
+
+
+def message_of(told: Communication) -> Payload:
+    """Return what one agent told another as the item that the model gets of it."""
+    parts = [{"type": "input_text", "text": told.content}]
+    if not is_absent(told.encrypted_content):
+        kind = "NEW_TASK" if told.trigger_turn else "MESSAGE"
+        text = f"Message Type: {kind}\nTask name: {told.recipient}\nSender: {told.author}\nPayload:\n"
+        sealed = {"type": "encrypted_content", "encrypted_content": told.encrypted_content}
+        parts = [{"type": "input_text", "text": Raw(encode(text))}, sealed]
+    return Payload(type="agent_message", content=Raw(msgspec.json.encode(parts)))
 
 
 def opaque_of(line: bytes, uuid: str) -> OpaqueItem:
@@ -219,6 +253,12 @@ def parent_of(source: Raw) -> str | None:
     spawned = table((table((table(bytes(source)) or {}).get("subagent", b"")) or {}).get("thread_spawn", b"")) or {}
     parent = spawned.get("parent_thread_id", b"")
     return text_of(parent) if parent[:1] == b'"' else None
+
+
+def thread_before(base: Raw) -> str | None:
+    """Return the log that holds the history before this one; None where this one holds all."""
+    named = (table(bytes(base)) or {}).get("thread_id", b"")
+    return text_of(named) if named[:1] == b'"' else None
 
 
 def is_empty(text: Raw) -> bool:

@@ -61,9 +61,14 @@ class Payload(Struct, frozen=True, gc=False):
 
 
 class Noted(Struct, frozen=True, gc=False):
-    """What Codex itself notes of an item; a message that was delivered by a tool is no item of the prompt."""
+    """What Codex itself notes of an item.
+
+    A message that was delivered by a tool is no item of the prompt; an update of the configuration is one where the
+    client wrote it.
+    """
 
     delivered_assistant_message: str | None = None
+    harness_authored_configuration: bool | None = None
 
 
 class ItemLine(_Line, frozen=True, kw_only=True):
@@ -115,7 +120,10 @@ class Instructions(Struct, frozen=True, gc=False):
 
 
 class Meta(Struct, frozen=True, gc=False):
-    """Who began a thread, with what; `source` is an object where a subagent did."""
+    """Who began a thread, with what; `source` is an object where a subagent did.
+
+    `history_base` says which log holds what came before, where this one does not repeat it.
+    """
 
     id: str = ""
     timestamp: str | None = None
@@ -126,6 +134,7 @@ class Meta(Struct, frozen=True, gc=False):
     parent_thread_id: str | None = None
     base_instructions: Instructions | None = None
     dynamic_tools: tuple[Raw, ...] | None = None
+    history_base: Raw = NULL
 
 
 class MetaLine(_Line, frozen=True, kw_only=True):
@@ -167,6 +176,22 @@ class UsageLine(_Line, frozen=True, kw_only=True):
     payload: UsageRecord
 
 
+class Communication(Struct, frozen=True, gc=False):
+    """What one agent told another, as older logs keep it: `recipient` is the task's name."""
+
+    author: str = ""
+    recipient: str = ""
+    content: Raw = NULL
+    encrypted_content: Raw = NULL
+    trigger_turn: bool = False
+
+
+class CommunicationLine(_Line, frozen=True, kw_only=True):
+    """A line that another agent wrote to."""
+
+    payload: Communication
+
+
 class OtherLine(_Line, frozen=True, kw_only=True):
     """A line of another type; its payload may be anything."""
 
@@ -180,6 +205,7 @@ _KINDS: dict[str, type[_Line]] = {
     "turn_context": ContextLine,
     "compacted": CompactedLine,
     "token_usage_record": UsageLine,
+    "inter_agent_communication": CommunicationLine,
 }
 _DECODERS = {kind.encode(): (kind, msgspec.json.Decoder(record)) for kind, record in _KINDS.items()}
 _ANY: tuple[str, msgspec.json.Decoder[_Line]] = "", msgspec.json.Decoder(OtherLine)
