@@ -58,6 +58,22 @@ def branch() -> Rollout:
     return made.user("other way").message("assistant", "sure").recorded("resp_9", 10_400, 10_112)
 
 
+def spawned(copied: Rollout) -> Rollout:
+    """A subagent that inherited a history: copies of its parent's records, then its own."""
+    thread = {"parent_thread_id": "t-1", "depth": 1}
+    made = Rollout().meta(
+        "t-3", forked_from_id="t-1", parent_thread_id="t-1", source={"subagent": {"thread_spawn": thread}}
+    )
+    made.lines[0]["payload"]["subagent_history_start_ordinal"] = 1 + len(copied.lines)
+    made.lines += [dict(line) for line in copied.lines]
+    made.sums = dict(copied.sums)
+    made.message("user", "your part").thought().message("assistant", "done").recorded("resp_7", 10_300, 10_112)
+    made.count(10_300, 10_112)
+    for number, line in enumerate(made.lines):
+        line["ordinal"] = number
+    return made
+
+
 BEFORE = {"thread_id": "t-1", "end_ordinal_exclusive": 12, "end_byte_offset": 4_096}
 
 
@@ -65,6 +81,7 @@ class TestContract(ReaderContract):
     reader = Codex
     samples = (
         plain().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"), branch().data(),
+        spawned(busy()).data(),
     )  # fmt: skip
 
 
@@ -460,3 +477,21 @@ def test_lines_of_the_newest_form_have_ordinals_and_copies_for_the_screen():
         line["ordinal"] = number
     assert turns(made) == [(850, 100, 10), (1_000, 200, 10)]
     assert not made.folded().problems
+
+
+@pytest.mark.parametrize("dropped", [(), ("token_count",), ("token_count", "reasoning", "function_call")])
+def test_what_a_subagent_inherited_is_its_history_and_none_of_its_requests(dropped):
+    copied = plain()
+    copied.lines = [line for line in copied.lines if line["payload"].get("type") not in dropped]
+    made = spawned(copied)
+    assert turns(made) == [(188, 10_112, 10)]
+    assert sum(kind == "TurnStarted" for kind in kinds(made)) == 1
+    texts = [text_of(bytes(item.blocks[0].text)) for item in items(made) if isinstance(item, UserMessage)]
+    assert texts[-2:] == ["what is here?", "your part"]
+    assert made.read()[0].parent_session_id == "t-1"
+
+
+def test_an_ordinal_that_is_no_number_is_kept_as_a_damaged_record():
+    made = plain()
+    made.lines[-3]["ordinal"] = "x"
+    assert [found.code for found in made.folded().problems] == ["LORE207"]

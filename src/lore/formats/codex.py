@@ -8,7 +8,8 @@ bills nothing at all, every response is one. What else the screen was told is no
 
 A compaction gives the history that stands in place of all before it; its summary is often encrypted. A rollback takes
 the last prompts of the user back, with what the client wrote before each. A log that was forked begins with a copy of
-the other: the sums tell which of its requests the other file has, too.
+the other: the sums tell which of its requests the other file has, too. A newer one only says where the other stands;
+a subagent's says up to which record it inherited its history: what stands before that was asked and billed elsewhere.
 
 The system prompt and the history are in the file, as are tools that the client was given; the schemas of built-in tools
 are not.
@@ -21,16 +22,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from msgspec import Raw, Struct, field
+from msgspec import Raw
 
 from lore.formats import codex_items as made
 from lore.formats import codex_records as records
-from lore.formats.base import Clock, Read
+from lore.formats.base import Clock
 from lore.formats.codex_bills import Counts, billed, counts_of
-from lore.formats.codex_context import Noted, signs_of_context
-from lore.formats.codex_history import History, uuid_of
+from lore.formats.codex_context import signs_of_context
+from lore.formats.codex_history import uuid_of
+from lore.formats.codex_responses import CodexResponses, Response
 from lore.formats.lines import each
-from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e
 from lore.model.canonical import decode
 from lore.model.codes import Code
@@ -38,85 +39,15 @@ from lore.model.items import NULL, UserMessage
 from lore.model.jsonslice import table
 from lore.model.state import Sign
 
-MOST_HELD = 1_000  # events of a response that wait for its bill
-MOST_BYTES = 4 * 1024 * 1024
 
-
-class Held(Struct, gc=False):
-    """An event that waits for the bill of its response, and its place, as it is saved."""
-
-    event: e.Event
-    line: int
-    byte: int
-
-
-class Response(Struct):
-    """A response that is not billed yet: when it was asked for and when it began, by what model, where.
-
-    `results` came behind it, or it is `over`: something else did. It was `given_up` where an interrupt or an error did.
-    `turn` is its number where it has begun already, since too much waited; `held` is what it and its tools made, when
-    the reader's state is saved.
-    """
-
-    asked: str | None
-    at: str | None
-    model: str | None
-    line: int
-    byte: int
-    held: list[Held] = []
-    size: int = 0
-    results: bool = False
-    over: bool = False
-    given_up: bool = False
-    turn: int = 0
-
-
-class CodexMemory(TranscriptMemory):
-    """All that the reader remembers.
-
-    `thread` is the session's id, `root` the thread that its sums began in; `waiting` are the responses since the last
-    bill, the one under way last; `totals` the sums so far, `tokens` all of the last response; `billed` says that a
-    response was, `recorded` which the last record billed; `context` what the last turn of the user was asked with.
-    """
-
-    thread: str | None = None
-    root: str = ""
-    version: str = ""
-    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    waiting: list[Response] = []
-    asked_at: str | None = None
-    model: str | None = None
-    totals: Counts | None = None
-    tokens: int | None = None
-    billed: bool = False
-    recorded: str | None = None
-    context: dict[str, Noted] = {}
-    history: History = field(default_factory=History)
-
-
-class Codex(TranscriptLines[CodexMemory]):
+class Codex(CodexResponses):
     """Reader of Codex CLI's rollouts."""
 
     name: ClassVar[str] = "codex"
     clock: ClassVar[Clock] = "first_line"
-    memory = CodexMemory
     own_tools: ClassVar[bool] = False  # of the client: their schemas are not in the file
     unseen: ClassVar[str] = "the schemas of built-in tools"
     sealed: ClassVar[str] = "summaries of compactions are encrypted there, or left out"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._held: list[list[Read]] = []  # what waits with each response
-
-    def _save(self) -> bytes:
-        for response, held in zip(self._memory.waiting, self._held, strict=True):
-            response.held = [Held(read.value, read.line, read.byte) for read in held]  # pyright: ignore[reportArgumentType]
-        return super()._save()
-
-    def _load(self, saved: bytes) -> None:
-        super()._load(saved)
-        waiting = self._memory.waiting
-        self._held = [[Read(held.event, held.line, held.byte) for held in response.held] for response in waiting]
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -129,7 +60,8 @@ class Codex(TranscriptLines[CodexMemory]):
 
     def _take(self, data: bytes) -> None:
         record = records.decode(data)
-        handle = _HANDLERS.get(type(record))
+        inherited = record.ordinal is not None and record.ordinal < self._memory.start
+        handle = (_INHERITED if inherited else _HANDLERS).get(type(record))
         if handle is not None:
             handle(self, record)
         elif record.type not in records.SILENT:
@@ -138,58 +70,13 @@ class Codex(TranscriptLines[CodexMemory]):
     def _last(self) -> None:
         self._settle()
 
-    # what waits for a bill
-
-    def _emit(self, event: e.Event) -> None:
-        waiting, line = self._memory.waiting, self._line
-        if not waiting or waiting[-1].turn:
-            self._found.append(Read(event, line.number, line.byte))
-            return
-        response, held = waiting[-1], self._held[-1]
-        held.append(Read(event, line.number, line.byte))
-        response.size += len(line.data)
-        if len(held) > MOST_HELD or response.size > MOST_BYTES:
-            self._found += [read for held in self._held[:-1] for read in held]
-            self._memory.waiting, self._held = [response], [[]]
-            self._start(response, held)
-
-    def _start(self, response: Response, held: list[Read]) -> None:
-        """Start the turn of a response at its first line, and let go of what waited with it."""
-        turns, place = self._memory.turns, (response.line, response.byte)
-        turns.turn = response.turn = turns.turn + 1
-        if response.model is not None and response.model != turns.model:
-            turns.model = response.model
-            self._found.append(Read(e.SessionChanged(model=response.model), *place))
-        self._found.append(Read(e.TurnStarted(turn=response.turn, at=response.asked or response.at), *place))
-        self._found += held
-
-    def _end(self, response: Response, held: list[Read], usage: e.Billed | None, name: str | None = None) -> None:
-        """End a response as a request."""
-        if response.turn:
-            self._found += held
-        else:
-            self._start(response, held)
-        end = e.TurnCompleted(turn=response.turn, at=response.at, usage=usage, response_id=name)
-        self._found.append(Read(end, self._line.number, self._line.byte))
-
-    def _settle(self) -> None:
-        """End the responses that no bill came for: requests where the log bills none and they were not given up."""
-        memory = self._memory
-        waiting = list(zip(memory.waiting, self._held, strict=True))
-        memory.waiting, self._held = [], []
-        for response, held in waiting:
-            if response.turn or not (memory.billed or response.given_up):
-                self._end(response, held, None)
-            else:
-                self._found += held
-
     # lines, by type
 
     def _session(self, record: records.MetaLine) -> None:
         memory, meta = self._memory, record.payload
         if memory.thread is None:
             memory.thread, memory.version = meta.id, meta.cli_version
-            memory.root = meta.forked_from_id or meta.id
+            memory.root, memory.start = meta.forked_from_id or meta.id, meta.subagent_history_start_ordinal or 0
             base = meta.base_instructions
             before = made.thread_before(meta.history_base)
             parent = meta.forked_from_id or meta.parent_thread_id or made.parent_of(meta.source) or before
@@ -259,16 +146,6 @@ class Codex(TranscriptLines[CodexMemory]):
         self._append_item(payload, self._line.data, at)
         memory.asked_at = at
 
-    def _respond(self, at: str | None) -> Response:
-        """Begin a response."""
-        memory, line = self._memory, self._line
-        if not memory.billed:
-            self._settle()
-        response = Response(memory.asked_at, at, memory.model, line.number, line.byte)
-        memory.waiting.append(response)
-        self._held.append([])
-        return response
-
     def _append_item(self, payload: records.Payload, raw: bytes, at: str | None, response: str | None = None) -> None:
         """Emit what an item says, and number it."""
         history = self._memory.history
@@ -291,6 +168,18 @@ class Codex(TranscriptLines[CodexMemory]):
             history.user_message(contextual=contextual, prompt=payload.role != "developer")
         else:
             history.contextual = 0
+
+    def _inherited_item(self, record: records.ItemLine) -> None:
+        if record.payload.type not in made.NEVER_SENT:
+            self._append_item(record.payload, self._line.data, record.timestamp)
+            self._memory.asked_at = record.timestamp
+
+    def _inherited_event(self, record: records.EventLine) -> None:
+        info = record.payload.info
+        if info is not None and info.total_token_usage is not None:
+            self._memory.totals = counts_of(info.total_token_usage)
+        elif record.payload.type == "thread_rolled_back":
+            self._rolled_back(record)
 
     def _compacted(self, record: records.CompactedLine) -> None:
         memory, compacted = self._memory, record.payload
@@ -409,4 +298,10 @@ _HANDLERS: dict[type, Callable[[Codex, Any], None]] = {
     records.CompactedLine: Codex._compacted,  # pyright: ignore[reportPrivateUsage]
     records.CommunicationLine: Codex._told,  # pyright: ignore[reportPrivateUsage]
     records.UsageLine: Codex._record_bill,  # pyright: ignore[reportPrivateUsage]
+}
+_INHERITED: dict[type, Callable[[Codex, Any], None]] = {
+    **_HANDLERS,
+    records.ItemLine: Codex._inherited_item,  # pyright: ignore[reportPrivateUsage]
+    records.EventLine: Codex._inherited_event,  # pyright: ignore[reportPrivateUsage]
+    records.UsageLine: lambda reader, record: None,
 }

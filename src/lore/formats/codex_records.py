@@ -33,10 +33,11 @@ _NEAR = 256  # bytes in which a line says its type
 
 
 class _Line(Struct, frozen=True, gc=False, kw_only=True):
-    """What every line has; `type` is that of the payload's family."""
+    """What every line has; `type` is that of the payload's family. `ordinal` is its number in newer logs."""
 
     type: str
     timestamp: str | None = None
+    ordinal: int | None = None
 
 
 class Payload(Struct, frozen=True, gc=False):
@@ -122,7 +123,8 @@ class Instructions(Struct, frozen=True, gc=False):
 class Meta(Struct, frozen=True, gc=False):
     """Who began a thread, with what; `source` is an object where a subagent did.
 
-    `history_base` says which log holds what came before, where this one does not repeat it.
+    `history_base` says which log holds what came before, where this one does not repeat it;
+    `subagent_history_start_ordinal` is the number of the first record that is no copy of the parent's.
     """
 
     id: str = ""
@@ -135,6 +137,7 @@ class Meta(Struct, frozen=True, gc=False):
     base_instructions: Instructions | None = None
     dynamic_tools: tuple[Raw, ...] | None = None
     history_base: Raw = NULL
+    subagent_history_start_ordinal: int | None = None
 
 
 class MetaLine(_Line, frozen=True, kw_only=True):
