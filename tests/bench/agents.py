@@ -7,6 +7,8 @@ they say so. The corpus holds few files of most agents: each row says how many r
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -14,6 +16,7 @@ from bench.recordings import ABSENT, CORPUS, Fields
 from cli.running import lore
 
 SHARE = 0.02
+NEAR = 0.10  # of the median of what first requests hold and their logs do not
 
 
 class Read(NamedTuple):
@@ -62,3 +65,43 @@ def _reads(path: str, among: Callable[[dict[str, Any]], bool]) -> Iterator[Read]
         before[turn["chain"]] = sum(bill[name] or 0 for name in ("read_tokens", "write_tokens", "uncached_tokens"))
         if last is not None and among(turn):
             yield Read(bill["read_tokens"], last if read is None else read, last)
+
+
+def unseen() -> Iterator[Fields]:
+    """How alike the parts of first requests are that Codex' logs do not hold: its tools, and those of servers.
+
+    Logs do not name the tools that are connected. What they show of them is what the client told the model of its
+    plugins and apps; a version alone says less.
+    """
+    sizes = {path: _unseen(str(path)) for path in sorted(CORPUS.glob("codex/*.jsonl"))}
+    by_tools, by_version = defaultdict(list), defaultdict(list)
+    for path, size in sizes.items():
+        version, connected = _shown(path.read_bytes())
+        by_version[version].append(size)
+        by_tools[connected].append(size)
+    for name, groups, bar in (("connected tools", by_tools, "all"), ("version", by_version, "not judged")):
+        several = [sorted(group) for group in groups.values() if len(group) > 1]
+        medians = [(group, group[(len(group) - 1) // 2]) for group in several]
+        near = sum(abs(size - median) <= NEAR * median for group, median in medians for size in group)
+        count = sum(map(len, several))
+        said = f"{near} of {count} in {len(several)} groups; {len(sizes) - count} sessions like no other"
+        met = near == count if bar == "all" and count else None
+        measure = f"unexplained size of Codex' first requests within 10 % of the median of the same {name}"
+        yield measure, bar, said if sizes else ABSENT, met
+
+
+def _unseen(path: str) -> int:
+    return lore("check", "--json", path).json["unseen"][0]["tokens"]
+
+
+def _shown(data: bytes) -> tuple[str, str]:
+    """Return the version of a log, and what it shows of connected tools before the first response."""
+    version, connected = "", []
+    for line in filter(None, data.split(b"\n")):
+        payload = json.loads(line)["payload"]
+        version = version or payload.get("cli_version", "")
+        if payload.get("type") == "token_count" and payload["info"]:
+            break
+        texts = [part.get("text", "") for part in payload.get("content") or () if payload.get("role") == "developer"]
+        connected += [text for text in texts if text.startswith(("<apps_instructions>", "<plugins_instructions>"))]
+    return version, "".join(connected)

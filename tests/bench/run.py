@@ -334,7 +334,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "reads": true("reads"),
     "drops": true("drops"),
     "truth": true("truth"),
-    "agents": lambda _, __: [Row(*fields) for fields in agents.reads()],
+    "agents": lambda _, __: [Row(*fields) for fields in (*agents.reads(), *agents.unseen())],
     "simulate": predicting,
     "compact": compacted,
     "learn": learnt,

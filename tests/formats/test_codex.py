@@ -256,6 +256,17 @@ def test_check_says_once_what_the_logs_lack_and_how_big_it_is(tmp_path):
     assert f"built-in tools, about {unseen.tokens:,} tokens of each prompt (estimated); summaries of" in sentence
 
 
+def test_sessions_whose_tools_differ_are_shown_with_their_least_and_most(tmp_path):
+    for name, whole in (("a", 5_000), ("b", 5_100), ("c", 22_000)):
+        made = Rollout().meta(name).context().user("hi").message("assistant", "a").count(whole, 0)
+        (tmp_path / f"{name}.jsonl").write_bytes(made.data())
+    result = check([str(tmp_path)], Budgets(), Options()).result
+    (unseen,) = result.unseen
+    assert (unseen.least, unseen.tokens, unseen.most) == (4_994, 5_094, 21_994)
+    (sentence,) = unseen_lines(result)
+    assert "about 5,094 tokens of each prompt (estimated; 4,994 to 21,994 by session)" in sentence
+
+
 def test_a_prompt_is_structural_in_its_own_dialect_alone(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(plain().data())
     for dialect, fidelity in ((None, "structural"), ("anthropic", "reconstructed")):

@@ -376,9 +376,11 @@ class RunTotals:
 
 
 def _unseen(format: str, what: str, sealed: str, found: list[int | None]) -> Unseen:
-    """Put together what the logs of a format lack: the lower median of what is known."""
+    """Put together what the logs of a format lack: the lower median of what is known, the least and the most."""
     known = sorted(tokens for tokens in found if tokens is not None)
-    return Unseen(format, what, len(found), known[(len(known) - 1) // 2] if known else None, sealed)
+    if not known:
+        return Unseen(format, what, len(found), None, sealed)
+    return Unseen(format, what, len(found), known[(len(known) - 1) // 2], sealed, known[0], known[-1])
 
 
 def _only(budgets: Budgets, name: str) -> Budgets:

@@ -312,8 +312,9 @@ class CostlyCause(Struct, frozen=True):
 class Unseen(Struct, frozen=True):
     """What logs of a format do not hold of their prompts, in `files` files.
 
-    `tokens` is how much that is of a prompt, the median of what first requests were billed beyond their texts, an
-    estimate; None where nothing tells. `sealed` says what is in the files and can be read by nobody.
+    `tokens` is how much that is of a prompt, the median of what first requests were billed beyond what the log holds
+    of them, an estimate; None where nothing tells. `least` and `most` are those of single sessions: tools of connected
+    servers differ. `sealed` says what is in the files and can be read by nobody.
     """
 
     format: str
@@ -321,6 +322,8 @@ class Unseen(Struct, frozen=True):
     files: int
     tokens: int | None
     sealed: str = ""
+    least: int | None = None
+    most: int | None = None
 
 
 class Checked(Result, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from lore.model.results import Checked, CostlyCause, Finding, Summary
+from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 from lore.report.evidence_sentences import money_of
 from lore.report.plain import uncommanded, visible
 from lore.report.sentences import dollars_of, lost_of, not_in_logs
@@ -160,11 +160,19 @@ def unseen_lines(result: Checked) -> Iterator[str]:
     """Yield what logs lack of their prompts, once for all formats that lack the same."""
     alike: dict[str, list[str]] = {}
     for unseen in result.unseen:
-        size = "" if unseen.tokens is None else f", about {unseen.tokens:,} tokens of each prompt (estimated)"
+        size = "" if unseen.tokens is None else f", about {unseen.tokens:,} tokens of each prompt ({_spread(unseen)})"
         sealed = f"; {unseen.sealed}" if unseen.sealed else ""
         alike.setdefault(f"{unseen.what}{size}{sealed}", []).append(unseen.format)
     for what, formats in alike.items():
         yield not_in_logs(formats, what)
+
+
+def _spread(unseen: Unseen) -> str:
+    """Say how sure a size is: sessions that differ by more than a tenth from the median are shown."""
+    least, most, median = unseen.least, unseen.most, unseen.tokens or 0
+    if least is None or most is None or (least >= 0.9 * median and most <= 1.1 * median):
+        return "estimated"
+    return f"estimated; {least:,} to {most:,} by session"
 
 
 def _dollars(amount: float | None) -> str:
