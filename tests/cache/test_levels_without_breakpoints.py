@@ -110,3 +110,33 @@ def test_a_cache_that_keeps_falling_short_is_expected_to_read_what_it_read_last(
         made.use(40)
         found.append(made.turn(bill(whole, read)).read)
     assert found[3:] == [31_580, 31_550]
+
+
+def test_no_pause_ends_an_implicit_cache_of_which_nobody_says_how_long_it_lives():
+    """The 60 minutes of Gemini's explicit caches, and the five of Qwen's, were taken for the life of implicit ones."""
+    for provider, model in (("gemini", "gemini-3-pro"), ("qwen", "qwen3-coder-plus")):
+        made = talk(provider, model)
+        made.ask()
+        made.turn(bill(36_000, 16_000))
+        made.use()
+        made.turn(bill(37_000, 36_000))
+        made.time += 3 * 3600
+        made.use()
+        prediction = made.turn(bill(38_000, 36_900))
+        assert (made.situation.lifetime, made.situation.gone) == (None, None)
+        assert prediction.reason != "expiry"
+
+
+def test_what_is_not_read_is_uncached_unless_a_bill_charges_writes():
+    """A tenth of each prompt was predicted as written, which has no price there: whole turns cost nothing."""
+    made = talk()
+    made.ask()
+    made.turn(bill(20_000, 9_600))
+    made.use()
+    prediction = made.turn(bill(22_000, 19_968))
+    assert (prediction.write, prediction.uncached) == (0, prediction.total - prediction.read)
+    charging = talk(model="gpt-5.6")
+    charging.ask()
+    charging.turn(Billed(400, 9_600, 10_000, 50))
+    charging.use()
+    assert charging.turn(Billed(400, 19_600, 2_000, 50)).write > 0

@@ -51,6 +51,12 @@ def test_qwens_implicit_minimum_is_its_own():
     assert reads("qwen-implicit", asked, rules(minimum_tokens=4096, minimum_implicit=256)) == [0, 1000]
 
 
+def test_qwens_implicit_lifetime_is_its_own():
+    asked = [request("ab", at=time) for time in (0, 601)]
+    assert reads("qwen-implicit", asked, rules(lifetime=300)) == [0, 32]
+    assert reads("qwen-implicit", asked, rules(lifetime_implicit=300)) == [0, 0]
+
+
 def test_a_lifetime_ends_and_a_use_renews():
     def at(*times):
         return reads("openai", [request("ab", at=time) for time in times], rules(lifetime=600))

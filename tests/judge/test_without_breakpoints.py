@@ -10,14 +10,14 @@ from cli.running import lore
 BEGIN = datetime(2026, 5, 1, 9, tzinfo=UTC)
 
 
-def log(tmp_path, bills):
+def log(tmp_path, bills, model="gpt-5.4", dialect="openai-responses"):
     """A session log of another program: `bills` are (seconds since the begin, whole prompt, read)."""
 
     def at(seconds):
         return (BEGIN + timedelta(seconds=seconds)).isoformat()
 
-    records = [{"kind": "session_started", "session_id": "s", "origin": "codex", "model": "gpt-5.4",
-                "dialect": "openai-responses", "at": at(0)},
+    records = [{"kind": "session_started", "session_id": "s", "origin": "codex", "model": model,
+                "dialect": dialect, "at": at(0)},
                {"kind": "append", "item": {"type": "user_message", "uuid": "u", "text": "Why?"}}]  # fmt: skip
     for turn, (seconds, whole, read) in enumerate(bills, 1):
         call = {"type": "tool_call", "uuid": f"c{turn}", "call_id": f"c{turn}", "name": "shell", "input": {},
@@ -54,3 +54,26 @@ def test_a_prompt_that_shrank_by_itself_is_no_waste_of_the_client(tmp_path):
     finding = found(log(tmp_path, [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 26_000, 9_600)]))
     assert (finding["code"], finding["kind"], finding["strength"]) == ("LORE117", "unattributable", "weak")
     assert "the client or the provider took something out" in finding["message"]
+
+
+def test_no_expiry_is_told_of_a_cache_of_which_no_lifetime_is_documented(tmp_path):
+    """Findings about Gemini's implicit cache named the 60 minutes of its explicit ones."""
+    bills = [(0, 20_000, 9_600), (30, 21_000, 19_968), (9_000, 22_000, 9_600)]
+    finding = found(log(tmp_path, bills, "gemini-3-pro", "gemini"))
+    assert finding["code"] == "LORE130"
+    expiry = next(reason for reason in finding["ruled_out"] if reason["reason"] == "expiry")
+    assert (expiry["out"], expiry["limit"]) == (None, None)
+    assert "nothing says how long it is kept" in finding["message"]
+
+
+def test_what_a_turn_is_predicted_to_cost_counts_all_of_its_prompt(tmp_path):
+    """What was foreseen as written had no price, and the whole turn none: $0.09 stood beside bills of $0.26."""
+    path = log(tmp_path, [(0, 20_000, 9_600), (30, 22_000, 19_968), (60, 24_000, 21_888)])
+    ran = lore("simulate", str(path), "--json")
+    for turn in ran.json["turns"][1:]:
+        foreseen = turn["predicted"]
+        assert foreseen["write_tokens"] == 0
+        price = (foreseen["uncached_tokens"] * 2.5 + foreseen["read_tokens"] * 0.25 + 90 * 15) / 10**6
+        assert abs(turn["cost"]["predicted"] - price) < 1e-6
+    text = lore("simulate", str(path)).out
+    assert "in the 2 turns that have both: billed $" in text

@@ -272,7 +272,8 @@ def prediction_of(odds: Odds, chain: ChainLevels, lane: Lane, situation: Situati
     if chain.block > 1:
         found = tuple([outcome._replace(read=outcome.read // chain.block * chain.block) for outcome in found])
     read, _, why = found[0]
-    uncached = min(chain.uncached, whole - read)
+    # where no write is charged, what is not read is uncached, though it may stand in the cache from then on
+    uncached = min(chain.uncached, whole - read) if chain.charges else whole - read
     write = whole - read - uncached
     hour = write if chain.lives == ONE_HOUR else 0 if chain.lives is not None else None
     prediction = Prediction(read, write, uncached, "ceiling", why, hour, found)

@@ -320,11 +320,12 @@ class Waiting(NamedTuple):
 class ChainLevels:
     """What is remembered of one chain.
 
-    `block` is how many tokens are read at a time, `lives` how many seconds what was written lives (None: not known).
+    `block` is how many tokens are read at a time, `lives` how many seconds what was written lives (None: not known),
+    `charges` whether a bill showed that what is written is billed apart.
     `shown` are the signs that it showed so far, `waiting` the text that waits for the next prompt, by its sign.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, charges: bool = False) -> None:
         self.lanes: dict[str | None, Lane] = {}
         self.model: str | None = None
         self.begun = False
@@ -334,5 +335,6 @@ class ChainLevels:
         self.output: int | None = None
         self.lives: float | None = None
         self.block = 1
+        self.charges = charges
         self.shown: set[str] = set()
         self.waiting: dict[str, Waiting] = {}

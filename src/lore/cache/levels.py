@@ -81,11 +81,18 @@ class Levels:
     def _look(self, turn: Turn) -> tuple[ChainLevels, Lane, Situation]:
         chain = self._chains.get(turn.chain)
         if chain is None:
-            chain = self._chains[turn.chain] = ChainLevels()
+            chain = self._chains[turn.chain] = ChainLevels(charges=self._breakpoints)
         if not self._breakpoints:
-            chain.lives, chain.block = self._number("lifetime", turn), int(self._number("block_tokens", turn) or 1)
+            chain.lives, chain.block = self._lifetime(turn), int(self._number("block_tokens", turn) or 1)
         self._now = chain, *_situation(chain, turn, breakpoints=self._breakpoints)
         return self._now
+
+    def _lifetime(self, turn: Turn) -> float | None:
+        """Return how long a cache without breakpoints keeps what is not used; a rule of implicit caches comes first."""
+        of_implicit = self._rules().find(
+            "lifetime_implicit", self._where.provider, turn.model, self._where.platform, turn.at
+        )
+        return self._number("lifetime" if of_implicit is None else "lifetime_implicit", turn)
 
     def _number(self, rule: str, turn: Turn) -> float | None:
         found = self._rules().number(rule, self._where.provider, turn.model, self._where.platform, turn.at)
@@ -116,6 +123,7 @@ class Levels:
         _learn(chain, lane, situation, usage)
         if self._breakpoints:
             chain.lives = lifetime(turn, chain.lives)
+        chain.charges = chain.charges or bool(usage.write_tokens)
         _anchor(chain, lane, situation.same, usage)
         return ""
 

@@ -27,21 +27,25 @@ _MANY = 4096  # objects whose size is remembered
 
 
 class Prefix(MeasuredCache):
-    """A cache of everything that was asked before; `minimum` is the rule that says how short is not cached."""
+    """A cache of everything that was asked before.
+
+    `minimum` is the rule that says how short is not cached, `lifetime` the one that says how long it lives unused.
+    """
 
     def __init__(
-        self, look: Look, *, minimum: str = "minimum_tokens", confidence: Confidence = "ceiling"
+        self, look: Look, *, minimum: str = "minimum_tokens", lifetime: str = "lifetime",
+        confidence: Confidence = "ceiling",
     ) -> None:  # fmt: skip
         super().__init__()
         self._look = look
-        self._minimum = minimum
+        self._minimum, self._lifetime = minimum, lifetime
         self._confidence: Confidence = confidence
         self._recency = Recency()
 
     def predict(self, request: Request) -> Prediction:
         """Say what would be read, and keep the request."""
         path = self._lay(request)
-        lifetime = self._look("lifetime", request.model, request.at)
+        lifetime = self._look(self._lifetime, request.model, request.at)
         places = self._recency.use(request, path, lifetime)
         if not request.pieces:
             return UNKNOWN

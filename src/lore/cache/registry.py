@@ -52,7 +52,7 @@ CACHES: dict[str, CacheKind] = {
         CacheRow("kimi", "moonshot", partial(Prefix, confidence="rule")),
         CacheRow("xai", "xai", Prefix),
         CacheRow("qwen", "qwen", Breakpoints),
-        CacheRow("qwen-implicit", "qwen", partial(Prefix, minimum="minimum_implicit")),
+        CacheRow("qwen-implicit", "qwen", partial(Prefix, minimum="minimum_implicit", lifetime="lifetime_implicit")),
         _engine(Engine("vllm", 16, ("block", "capacity", "hybrid"))),
         _engine(Engine("sglang", 1, ("page_size", "capacity", "hybrid"))),
         CacheRow("llama.cpp", "llama.cpp", LlamaCpp, ("slots", "similarity", "cache_reuse", "hybrid")),

@@ -50,6 +50,7 @@ RULES: dict[str, RuleKind] = {
     "cache_reuse": RuleKind("whole", "tokens"),
     "checkpoint_step": RuleKind("whole", "tokens"),
     "lifetime": RuleKind("number", "seconds"),
+    "lifetime_implicit": RuleKind("number", "seconds"),
     "lifetime_long": RuleKind("number", "seconds"),
     "lifetime_grace": RuleKind("number", "multiple"),
     "ready_after": RuleKind("number", "seconds"),

@@ -142,6 +142,8 @@ def _figure(fact: e.RuledOut) -> str:
     parts: list[str] = []
     if fact.seconds is not None:
         parts.append(duration(fact.seconds) + ("" if fact.limit is None else f" of {duration(fact.limit)}"))
+        if fact.out is None and fact.limit is None:
+            parts.append("nothing says how long it is kept")
     elif fact.count is not None:
         parts.append(f"{fact.count:,}" + ("" if fact.limit is None else f" of {fact.limit:,.0f}"))
     parts += [fact.detail] if fact.detail else []

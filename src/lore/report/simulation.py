@@ -173,7 +173,7 @@ def _totals(result: Simulated, out: Console) -> None:
         prices = prices_of(totals.by_price, totals.billed)
         left = f"; {counted(totals.unpriced, 'turn')} without a price or a bill" if totals.unpriced else ""
         prices = f" ({prices})" if prices else ""
-        out.print(line(f"cost: billed {money_of(cost.billed)}{prices}, predicted {money_of(cost.predicted)}{of}{left}"))
+        out.print(line(f"cost: billed {money_of(cost.billed)}{prices}, predicted {_predicted(result, of)}{left}"))
     again = f", {money_of(cost.waste)} more than reading them" if cost.waste else ""
     style = "bold red" if totals.waste_tokens else "bold green"
     out.print(line((f"paid again without need: {totals.waste_tokens:,} tokens{again}", style)))
@@ -186,6 +186,18 @@ def _totals(result: Simulated, out: Console) -> None:
         )
         found = f"{totals.unexplained_tokens:,} tokens in {counted(len(unexplained), 'turn')}{paid}"
         out.print(line((f"unexplained: {found}{f'; ruled out: {most}' if most else ''}", "yellow")))
+
+
+def _predicted(result: Simulated, of: str) -> str:
+    """Say what was predicted to be paid; where that is of other turns than the bills, the turns that have both, too."""
+    predicted, billed = result.totals.cost.predicted, result.totals.cost.billed
+    costs = [(turn.cost.billed, turn.cost.predicted) for turn in result.turns if turn.cost is not None]
+    both = [(paid, foreseen) for paid, foreseen in costs if paid is not None and foreseen is not None]
+    if predicted is None or billed is None or not both or len(both) == result.totals.turns:
+        return f"{money_of(predicted)}{of}"
+    sums = [sum(amounts) for amounts in zip(*both, strict=True)]
+    turns = f"the {counted(len(both), 'turn')} that {'has' if len(both) == 1 else 'have'} both"
+    return f"{money_of(predicted)}{of}; in {turns}: billed {money_of(sums[0])}, predicted {money_of(sums[1])}"
 
 
 def _has_input(passes: object) -> bool:
