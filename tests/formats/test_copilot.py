@@ -9,6 +9,7 @@ from lore.formats.copilot import Copilot
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of
+from lore.model.codes import Problem
 from lore.model.items import AssistantMessage, CompactDivider, ThinkingBlock, ToolCall, UserMessage
 from lore.testing import ReaderContract
 
@@ -45,9 +46,25 @@ def busy() -> Log:
     return made.line("session.snapshot_rewind", {"upToEventId": f"e{len(made.lines)}"}).line("odd.kind", {"x": [1]})
 
 
+def streamed() -> Log:
+    """What the command line writes to its output as JSON: no start, an end of its own."""
+    made = Log().line("session.mcp_server_status_changed", {"status": "connected"}).user("hello")
+    for kind in ("model.call_started", "model.call_finished", "assistant.tool_call_delta"):
+        made.line(kind, {"turnId": "0"}).lines[-1]["ephemeral"] = True
+    made.line("model.call_failure", {"statusCode": 429, "errorMessage": "slow"}).answer("", "c1").result("c1")
+    made.answer("yes").lines.append({"type": "result", "timestamp": "t", "sessionId": "s-1", "exitCode": 0})
+    return made
+
+
 class TestContract(ReaderContract):
     reader = Copilot
-    samples = (plain().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"))
+    samples = (
+        plain().data(),
+        streamed().data(),
+        busy().data(),
+        busy().data()[:-1],
+        busy().data().replace(b"\n", b"\r\n"),
+    )
 
 
 def test_a_log_is_recognised_by_its_lines():
@@ -55,6 +72,21 @@ def test_a_log_is_recognised_by_its_lines():
     assert recognise(b"\xef\xbb\xbf\n" + busy().data()) is Copilot
     assert recognise(b'{"type":"session.start","data":{},"id":"a"}\n') is None
     assert recognise(b'{"type":"message","data":{},"id":"a","timestamp":"","parentId":null}\n') is None
+
+
+def test_what_the_command_line_streams_is_a_log():
+    assert recognise(streamed().data()) is Copilot
+    assert [end.turn for end in ends(streamed())] == [1, 2]
+    read = streamed().read()
+    assert not [value for value in read if isinstance(value, Problem | e.OpaqueEvent)]
+    assert [value.name for value in read if isinstance(value, e.Observed)] == ["api-error"]
+
+
+def test_a_line_of_an_unknown_type_is_kept_unless_it_is_ephemeral():
+    made = plain().line("new.kind", {}).line("newer.kind", {})
+    made.lines[-1]["ephemeral"] = True
+    found = [value.message for value in made.read() if isinstance(value, Problem)]
+    assert found == ["unknown record type 'new.kind'; kept as opaque"]
 
 
 def test_a_request_is_an_assistants_message_billed_by_its_output():

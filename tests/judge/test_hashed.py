@@ -48,6 +48,17 @@ def two(right, between=0, **more):
     return noted(log.answer("d", api="r2"), "r2", *right, **more)
 
 
+@pytest.mark.parametrize("named", ["requestId", "serviceRequestId"])
+def test_a_checkpoint_finds_its_request_by_any_name_of_it(tmp_path, named):
+    log = Log().start().system()
+    for number, (read, tools) in enumerate(((0, TOOLS), (0, {"bash": "a2", "view": "b1"}))):
+        log.user("a").answer("b", apiCallId=None, **{named: f"A:{number}"})
+        name = {"requestId": "request_id", "serviceRequestId": "github_request_id"}[named]
+        noted(log, f"other-{number}", 30_000, read, 29_000, tools=tools, **{name: f"A:{number}"})
+    findings, _ = judged(tmp_path, log)
+    assert [(found.code, found.fidelity) for found in findings] == [("LORE104", "hashed")]
+
+
 def test_a_fall_names_the_tool_whose_hash_moved(tmp_path):
     findings, _ = judged(tmp_path, two((30_200, 0, 30_000), tools={"bash": "a2", "view": "b1"}))
     assert [(found.code, found.section, found.fidelity) for found in findings] == [("LORE104", "tools", "hashed")]

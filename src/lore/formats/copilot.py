@@ -4,6 +4,9 @@ A request is one `assistant.message`, or several of one `apiCallId`. Lines with 
 `parentToolCallId`) are a subagent's, a chain of its own. A log says what a request's answer was long, and not what its
 prompt was billed: that stands elsewhere (`copilot_bills.py`).
 
+What the command line writes with `--output-format json` is such a log with more lines: one of a type that nobody knows
+is passed over where it says that it is ephemeral.
+
 A compaction runs beside the session: it sums up what stood there when it began, and what came since stays. It is a
 request of its own, billed on a chain of its own. The system prompt is written before the first request, and again from
 time to time whether it changed or not; a subagent's is not. The schemas of tools are not in the file.
@@ -80,10 +83,10 @@ class Copilot(CopilotBills):
                 self._chain(record).turns.asked_at = record.timestamp
             return
         handle = self._HANDLERS.get(record.type)
-        if handle is None:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
-        else:
+        if handle is not None:
             handle(self, record)
+        elif type(record) is not records.OtherLine or not record.ephemeral:  # what the command line streams, is
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
 
     def _last(self) -> None:
         self._begin_session()
@@ -212,7 +215,8 @@ class Copilot(CopilotBills):
         for item in items:
             chain.live.append(item.uuid)
             self._append(item, name, record.timestamp, record.agent_id)
-        chain.last = Answered(chain.turns.turn, record.timestamp, response, chain.turns.model, usage)
+        requests = tuple(filter(None, (answer.request_id, answer.service_request_id)))
+        chain.last = Answered(chain.turns.turn, record.timestamp, response, chain.turns.model, usage, requests=requests)
         self._complete(name, chain.last)
 
     def _result(self, record: records.ResultLine) -> None:
@@ -296,6 +300,7 @@ class Copilot(CopilotBills):
         "session.usage_checkpoint": CopilotBills._checkpoint,
         "session.shutdown": CopilotBills._shut_down,
         "session.error": _stop,
+        "model.call_failure": _stop,
         "abort": _stop,
         "skill.invoked": _skill,
         "system.message": _system,

@@ -24,7 +24,7 @@ from lore.model.codes import Code
 
 
 class Answered(Struct):
-    """The last response of a chain, so that a later line can say more of it."""
+    """The last response of a chain, so that a later line can say more of it; `requests` are the ids of its request."""
 
     turn: int
     at: str | None
@@ -32,6 +32,7 @@ class Answered(Struct):
     model: str | None
     usage: e.Billed
     hashes: e.PromptHashes | None = None
+    requests: tuple[str, ...] = ()
 
 
 class ChainMemory(Struct):
@@ -191,7 +192,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
             if noted.lifetime is not None:
                 memory.lifetimes[noted.model] = noted.lifetime
             for name, chain in memory.chains.items():
-                if chain.last is not None and chain.last.name == noted.response:
+                if chain.last is not None and not {chain.last.name, *chain.last.requests}.isdisjoint(noted.names):
                     self._note(name, chain.last, noted)
 
     def _note(self, name: str, last: Answered, noted: Noted) -> None:
@@ -199,7 +200,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
         bill, known = self._billed(noted.usage, noted.model), last.usage
         if known.read_tokens is not None and bill.read_tokens not in (None, known.read_tokens):
             detail = f"{bill.read_tokens} tokens read by the checkpoint, {known.read_tokens} by session-store.db"
-            self._problem(Code.UNKNOWN_ID, f"the bill of {noted.response[:80]!r} is not clear: {detail}")
+            self._problem(Code.UNKNOWN_ID, f"the bill of {noted.names[0][:80]!r} is not clear: {detail}")
         if bill.read_tokens is not None:
             last.usage = replace(bill, output_tokens=known.output_tokens)
         last.hashes = noted.hashes

@@ -5,7 +5,8 @@ In: the JSON of it, a list of conversations, each with what is known of the last
 left out and counted; `points` hash all messages up to a place, segments and tools each by itself.
 
 Source: public readers of it (September and October 2026): hashes are 12 hex digits of SHA-256, `prompt_tokens` include
-what was read and written, `model_call_id` is the `apiCallId` of the response.
+what was read and written, `model_call_id` is the `apiCallId` of the response, `request_id` and `github_request_id` are
+its `requestId` and `serviceRequestId`.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class _Conversation(Struct, frozen=True, gc=False):
 
 class _State(Struct, frozen=True, gc=False):
     model_call_id: str | None = None
+    request_id: str | None = None
+    github_request_id: str | None = None
     prompt_tokens: int | None = None
     cache_read: int | None = None
     cache_write: int | None = None
@@ -59,10 +62,10 @@ class _Entry(Struct, frozen=True, gc=False):
 
 
 class Noted(Struct, frozen=True):
-    """What is noted of a request: the id of its response, its bill, how long what it wrote lives, its hashes."""
+    """What is noted of a request: its ids and its response's, its bill, how long what it wrote lives, its hashes."""
 
     model: str
-    response: str
+    names: tuple[str, ...]
     usage: Usage
     lifetime: float | None
     hashes: e.PromptHashes | None
@@ -87,9 +90,10 @@ def noted_in(raw: Raw) -> tuple[list[Noted], int]:
 
 def _requests(entry: _Entry) -> Iterator[Noted]:
     for model, state in entry.models.items():
-        if state.model_call_id:
+        names = tuple(filter(None, (state.model_call_id, state.request_id, state.github_request_id)))
+        if names:
             usage = Usage(state.prompt_tokens, None, state.cache_read, state.cache_write)
-            yield Noted(model, state.model_call_id, usage, state.ttl_seconds, _hashes(state))
+            yield Noted(model, names, usage, state.ttl_seconds, _hashes(state))
 
 
 def _hashes(state: _State) -> e.PromptHashes | None:

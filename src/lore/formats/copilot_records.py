@@ -39,7 +39,7 @@ SILENT = frozenset(
         "session.extensions_loaded", "session.custom_notification", "session.import_legacy", "session.skills_loaded",
         "session.mcp_servers_loaded", "session.mcp_server_status_changed", "session.tools_updated",
         "session.binary_asset", "session.autopilot_objective_changed", "subagent.completed", "subagent.failed",
-        "subagent.selected", "subagent.deselected", "capabilities.changed",
+        "subagent.selected", "subagent.deselected", "capabilities.changed", "result",
     )
 )  # fmt: skip
 _TYPE = re.compile(rb'"type"[ \t]*:[ \t]*"([a-z_.]{1,48})"')
@@ -60,9 +60,10 @@ class SilentLine(Line, frozen=True, kw_only=True):
 
 
 class OtherLine(Line, frozen=True, kw_only=True):
-    """A line of a type that nobody knows; Copilot's have data."""
+    """A line of a type that nobody knows; Copilot's have data. One that is `ephemeral` is for who looks on."""
 
     data: Raw = NULL
+    ephemeral: bool = False
 
 
 class Start(Struct, frozen=True, gc=False, rename="camel"):
@@ -138,10 +139,12 @@ class Request(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Answer(Struct, frozen=True, gc=False, rename="camel"):
-    """What the model made; `api_call_id` is the provider's name of the response."""
+    """What the model made; `api_call_id` is the provider's name of the response, the others those of its request."""
 
     message_id: str | None = None
     api_call_id: str | None = None
+    request_id: str | None = None
+    service_request_id: str | None = None
     model: str | None = None
     content: Raw = NULL
     tool_requests: tuple[Request, ...] | None = None
@@ -298,6 +301,7 @@ KINDS: dict[str, type[Line]] = {
     "session.usage_checkpoint": CheckpointLine,
     "session.shutdown": ShutdownLine,
     "session.error": OtherLine,
+    "model.call_failure": OtherLine,
     "abort": OtherLine,
     "system.message": MessageLine,
     "system.notification": MessageLine,
