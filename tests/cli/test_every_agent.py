@@ -65,6 +65,13 @@ def test_simulate_says_the_same_of_what_they_lack():
     assert named == {lacking["format"] for lacking in checked}
 
 
+def test_money_is_summed_by_the_projects_that_sessions_names():
+    named = {row["project"] for row in lore("sessions", "--json").json["sessions"]} - {None}
+    groups = {group["name"] for group in lore("simulate", "--json").json["groups"] if group["by"] == "project"}
+    assert "/w" in named <= groups
+    assert "08" not in groups  # a folder of Codex's, which is a day
+
+
 @pytest.mark.parametrize("agent", sorted(AGENTS))
 def test_each_command_answers_on_the_log_of_each_agent(agent):
     path = f"home/{LOGS[agent][0]}" if agent in LOGS else STORE

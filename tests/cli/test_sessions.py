@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put
-from formats import gemini, kimi_session, openhands
+from formats import cline, gemini, kimi, kimi_session, openhands
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
 from formats.opencode import Export
@@ -202,6 +202,29 @@ def test_the_folder_of_gemini_s_chats_is_read_from_the_file_beside_them():
     header = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z", "lastUpdated": "x"}
     put("home/.gemini/tmp/slug/chats/session-1.jsonl", {**header, "kind": "main"})
     assert [(row["agent"], row["project"]) for row in rows()] == [("gemini", "/work/app")]
+
+
+TASKS = "home/.config/Code/User/globalStorage/{}/tasks/1"
+KIMI = "home/.kimi-code/sessions/wd_1/session_a/agents/main/wire.jsonl"
+INDEX = "home/.kimi-code/session_index.jsonl"
+
+
+def test_the_folders_of_tasks_and_of_kimi_code_are_read_from_the_files_beside_them():
+    roo, own = TASKS.format("rooveterinaryinc.roo-cline"), TASKS.format("saoudrizwan.claude-dev")
+    for task in (roo, own):
+        put(f"{task}/ui_messages.json", cline.simple().shown)
+        put(f"{task}/api_conversation_history.json", cline.simple().sent)
+    put(KIMI, kimi.plain().data())
+    put(f"{roo}/history_item.json", {"id": "1", "workspace": "/work/roo"})
+    listed = [{"id": "0", "cwdOnTaskInitialization": "/no"}, {"id": "1", "cwdOnTaskInitialization": "/work/cline"}]
+    history = put(f"{own}/../../state/taskHistory.json", listed)
+    put(INDEX, {"sessionId": "other", "workDir": "/no"}, {"sessionId": "session_a", "workDir": "/work/kimi"})
+    found = {row["agent"]: row["project"] for row in rows()}
+    assert found == {"roo": "/work/roo", "cline": "/work/cline", "kimi-code": "/work/kimi"}
+    for damaged in (b"[", b"[7,{}]", b"\x00", b'[{"id":"1","cwdOnTaskInitialization":5}]', b"[" * 99_999):
+        for name in (f"{roo}/history_item.json", history, INDEX):
+            put(name, damaged)
+        assert {row["project"] for row in rows()} == {None}
 
 
 def test_sessions_that_are_folders_are_listed_with_their_subagents_and_their_project():

@@ -141,7 +141,7 @@ class RulesUsed(Struct, frozen=True, kw_only=True):
 
 class GroupResult(Struct, frozen=True, kw_only=True):
     """What turns of one cause, model, project or day cost; `waste` was paid again without need, and nothing explains
-    why what is `unexplained` was paid again.
+    why what is `unexplained` was paid again. A project is the folder that the log names, else the one that it lies in.
     """
 
     by: str

@@ -4,7 +4,8 @@ In: the first bytes of a log, its path. Out: a folder's path, None where nothing
 agent's records have themselves count, never text inside them; at most the first lines are looked at.
 
 Sources: the agents' records as their readers describe them; `.project_root`: Gemini CLI's own code, `kimi.json`: Kimi
-CLI's, both 2026.
+CLI's, `session_index.jsonl`: Kimi Code's, all 2026; `history_item.json` of Roo Code and `taskHistory.json` of Cline:
+public readers of them (2026).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import msgspec
 
 from lore.formats.lines import SPACE, each
 from lore.model.canonical import decode
-from lore.model.jsonslice import table
+from lore.model.jsonslice import array, is_json, table
 
 _LINES = 40
 _BEGINNING = 8_192  # bytes of a document whose first object is longer than what was read
@@ -62,19 +63,53 @@ def project_of(head: bytes, path: str) -> str | None:
             if found:
                 return found
     named = _NAMED.search(head[:_BEGINNING]) if head[:1] in (b"{", b"[") else None
-    return _decoded(named[1]) if named is not None else _beside(path) or _by_digest(path)
+    if named is not None:
+        return _decoded(named[1])
+    return _beside(path) or _by_digest(path) or _of_task(path) or _by_session(path)
 
 
 def _by_digest(path: str) -> str | None:
     """Look in Kimi CLI's list of folders for the one whose digest names the folder of its sessions."""
     projects, name = os.path.split(os.path.dirname(os.path.abspath(path)))
     try:
-        with open(os.path.join(os.path.dirname(projects), _FOLDERS), "rb") as file:
-            listed = msgspec.json.decode(file.read(_LARGEST), type=_Folders)
-    except (OSError, ValueError, RecursionError):
+        listed = msgspec.json.decode(_read(os.path.join(os.path.dirname(projects), _FOLDERS)), type=_Folders)
+    except (ValueError, RecursionError):
         return None
     digest = name.rpartition("_")[2]  # a remote folder's has the name of its kind before it
     return next((own.path for own in listed.work_dirs if md5_name(own.path) == digest), None)
+
+
+def _of_task(path: str) -> str | None:
+    """Look beside a task of Roo Code, or in Cline's list of all tasks."""
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    found = _text(table(_read(os.path.join(folder, "history_item.json"))), ("workspace",))
+    tasks, name = os.path.split(os.path.abspath(folder))
+    if found is not None:
+        return found
+    listed = _read(os.path.join(os.path.dirname(tasks), "state", "taskHistory.json"))
+    rows = (table(row) for row in (array(listed) if is_json(listed) else ()))
+    return next((_text(row, ("cwdOnTaskInitialization",)) for row in rows if _text(row, ("id",)) == name), None)
+
+
+def _by_session(path: str) -> str | None:
+    """Look in Kimi Code's list of sessions, of which each agent's log lies in a folder of its own."""
+    session, agents = os.path.split(os.path.dirname(os.path.dirname(os.path.abspath(path))))
+    sessions, name = os.path.split(session)
+    if agents != "agents":
+        return None
+    listed = _read(os.path.join(os.path.dirname(os.path.dirname(sessions)), "session_index.jsonl"))
+    rows = (table(line) for line in each(listed))
+    return next((_text(row, ("workDir",)) for row in rows if _text(row, ("sessionId",)) == name), None)
+
+
+def _read(path: str) -> bytes:
+    """Return a file that an agent put beside its logs; empty where there is none, or a larger one than any is."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LARGEST + 1)
+    except (OSError, ValueError):
+        return b""
+    return data if len(data) <= _LARGEST else b""
 
 
 def _text(own: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:

@@ -46,6 +46,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
+from lore.recording.projects import project_of
 from lore.recording.recent import nothing
 from lore.report.redacted import redacted_finding
 from lore.report.sentences import cause_result, not_in_logs, worded
@@ -136,9 +137,12 @@ def _play(
         try:
             if file.error is not None:
                 raise file.error
+            about = None if file.stream else project_of(corpus.open_head(file.path).head, file.path)
             for seen in simulation.recording(options.open(file.path, problems)):
-                project = os.path.basename(os.path.dirname(os.path.abspath(seen.result.path))) or "/"
-                sums.add(seen.result, seen.row, seen.parts, project)
+                path = seen.result.path
+                folder = about if path == shown else None  # of several files in one, none speaks for the others
+                folder = folder or os.path.basename(os.path.dirname(os.path.abspath(path))) or "/"
+                sums.add(seen.result, seen.row, seen.parts, folder)
                 turns.append(seen.paid)
             recordings += 1
         except UnrecognisedError:
