@@ -251,6 +251,8 @@ def test_sessions_are_listed_without_their_projects():
         ran = lore("sessions", "--redact", *more)
         assert CANARY not in ran.out + ran.err
         assert "rollout-1.jsonl" in ran.out
+    assert CANARY in lore("simulate").out
+    assert CANARY not in lore("simulate", "--redact").out + lore("simulate", "--redact", "--json").out
 
 
 def test_an_error_no_one_foresaw_does_not_quote(monkeypatch):

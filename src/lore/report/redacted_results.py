@@ -43,7 +43,8 @@ def _turn(turn: SimulatedTurn) -> SimulatedTurn:
 
 
 def _group(group: GroupResult) -> GroupResult:
-    return replace(group, name=redacted_model(group.name)) if group.by == "model" else group
+    changes = {"model": redacted_model, "project": digest}
+    return replace(group, name=changes[group.by](group.name)) if group.by in changes else group
 
 
 def _reliability(row: ReliabilityResult) -> ReliabilityResult:
