@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -63,15 +64,23 @@ def _line(messages: list[dict[str, str]]) -> bytes:
     return json.dumps(body).encode() + b"\n"
 
 
-def peak(lines: Iterator[bytes], path: Path, command: tuple[str, ...], codes: tuple[str, ...] = ("0",)) -> int:
-    """Return the peak resident memory of `lore check` over these lines, in bytes; it ends with one of `codes`."""
+def peak(lines: Iterator[bytes], path: Path, command: tuple[str, ...]) -> int:
+    """Return the peak resident memory of `lore check` over these lines, in bytes."""
+    with path.open("wb") as file:
+        file.writelines(lines)
+    return of(path, command)
+
+
+def of(path: Path, command: tuple[str, ...], codes: tuple[str, ...] = ("0",)) -> int:
+    """Return the peak resident memory of `lore check` over a file or a folder, in bytes, and delete it.
+
+    Raises RuntimeError where it does not end with one of `codes`.
+    """
     try:
-        with path.open("wb") as file:
-            file.writelines(lines)
         run = [sys.executable, "-c", PEAK, *command, "check", str(path)]
         code, most = subprocess.run(run, capture_output=True, check=True, text=True).stdout.split()
     finally:
-        path.unlink(missing_ok=True)
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     if code not in codes:
         raise RuntimeError(f"lore check ended with {code}")
     return int(most) * (1 if sys.platform == "darwin" else 1024)

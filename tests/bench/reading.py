@@ -1,4 +1,4 @@
-"""Reading logs of agents against parsing their bytes and nothing else; what 500 MB of one take in memory.
+"""Reading logs of agents against parsing their bytes and nothing else.
 
 Those of Codex CLI, Copilot CLI, Cline's family and mini-swe-agent are measured in `recordings.py`, folders in
 `session_folders.py`.
@@ -9,16 +9,15 @@ project (LORE_CORPUS); of agents that have none there, logs made in the agent's 
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
-from bench import clock, memory
-from formats import kimi, opencode, pi, qwen
+from bench import clock
+from formats import kimi, qwen
 from formats.test_swe_agent import SYSTEM, TASK, run, said, seen, step
 from fuzz.samples import CORPUS
 from lore.formats.base import Reader
@@ -139,72 +138,3 @@ def parse_documents(paths: list[Path]) -> None:
     """Parse documents, and nothing else."""
     for path in paths:
         orjson.loads(path.read_bytes())
-
-
-# memory
-
-
-def pi_session(size: int) -> Iterator[bytes]:
-    """A session of pi that is compacted every hundred requests."""
-    written, number = 0, 0
-    yield pi.Pages().data()
-    last = "null"
-    while written < size:
-        number += 1
-        made = pi.Pages()
-        made.number, made.leaf, made.lines = 400 * number, None if last == "null" else last, []
-        kept = f"{made.number:08x}"
-        made.user("go on")
-        for turn in range(100):
-            call = {"type": "toolCall", "id": f"c{number}-{turn}", "name": "bash", "arguments": {"command": "ls"}}
-            read = 10_000 + 700 * turn
-            made.answer(call, bill=(10, read if turn else 0, 700 if turn else 10_700, 40))
-            made.result(call["id"], text(turn))
-        made.entry("compaction", summary=text(number), firstKeptEntryId=kept, tokensBefore=80_000)
-        last = str(made.leaf)
-        data = made.data()
-        written += len(data)
-        yield data
-
-
-def opencode_export(size: int) -> Iterator[bytes]:
-    """An export of OpenCode that is compacted every hundred requests."""
-    written, number, before = 0, 0, b""
-    made = opencode.Export()
-    yield json.dumps({"info": made.info})[:-1].encode() + b', "messages": ['
-    while written < size:
-        number += 1
-        made.messages, offset = [], 300 * number
-        made.user("go on")
-        for turn in range(100):
-            tool = made.tool(f"c{number}-{turn}", text(turn))
-            made.answer(tool, bill=(710, 10_000 + 700 * turn, 40))
-        made.message("user", [made.part("compaction", auto=True)], agent="build")
-        made.answer(text(number), bill=(80_000, 0, 400), agent="compaction", mode="compaction", summary=True)
-        for place, message in enumerate(made.messages):
-            _moved(message, offset + place)
-        data = json.dumps(made.messages)[1:-1].encode()
-        written += len(data)
-        yield before + data
-        before = b","
-    yield b"]}"
-
-
-def _moved(message: dict[str, Any], place: int) -> None:
-    """Give a message the name and the time of its place."""
-    info = message["info"]
-    info["id"] = f"msg_{place:09}"
-    info["time"] = {"created": opencode.START + place * 10_000, "completed": opencode.START + place * 10_000 + 4_000}
-
-
-def peaks(folder: Path, size: int, command: tuple[str, ...]) -> list[Fields]:
-    """Peak memory of `lore check` on one long session, of a kind with a record a line and of one with one document."""
-    found: list[Fields] = []
-    for name, ending, made in (("pi", "jsonl", pi_session), ("OpenCode", "json", opencode_export)):
-        measure = f"peak memory of `lore check` on a session of {name} of {size:,} bytes, compacted every 100 requests"
-        if not memory.measurable():
-            found.append((measure, "at most 200 MB", "this system does not say", None))
-            continue
-        most = memory.peak(made(size), folder / f"long.{ending}", command, codes=("0", "1"))
-        found.append((measure, "at most 200 MB", f"{most / 1e6:,.0f} MB", most <= 200e6))
-    return found

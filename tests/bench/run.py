@@ -31,6 +31,7 @@ from bench import (
     files,
     generate,
     levels,
+    long,
     memory,
     naive,
     reading,
@@ -195,7 +196,7 @@ def agents_logs(folder: Path, sizes: Sizes) -> list[Row]:
 
 def long_sessions(folder: Path, sizes: Sizes) -> list[Row]:
     """What long sessions of agents take in memory."""
-    return [Row(*fields) for fields in reading.peaks(folder, sizes.file // 2, lore())]
+    return [Row(*fields) for fields in long.peaks(folder, sizes.file // 2, lore())]
 
 
 def process(folder: Path, sizes: Sizes) -> Row:

@@ -110,7 +110,8 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
         return e.MAIN if not name else f"agent-{name}" if name == e.MAIN else name
 
     def _chain(self, record: records.Line, parent: str | None = None) -> ChainMemory:
-        return self._memory.chains.setdefault(self._name(record, parent), ChainMemory())
+        chains, name = self._memory.chains, self._name(record, parent)
+        return chains.get(name) or chains.setdefault(name, ChainMemory())
 
     def _id(self, record: records.Line) -> str:
         return record.id or f"line-{self._line.number}"

@@ -43,7 +43,7 @@ class _Counter(Struct):
     inside: bool = False
     escaped: bool = False  # the last byte was a backslash in a string
 
-    def end(self, data: bytes, at: int) -> int:
+    def end(self, data: bytes | memoryview, at: int) -> int:
         """Return where the value ends; -1 where more is needed, and the counter stands behind these bytes."""
         if self.escaped and at < len(data):
             self.escaped, at = False, at + 1
@@ -153,27 +153,28 @@ class Elements(Struct):
 
     def _cut(self, data: bytes, at: int, *, last: bool) -> list[Line]:
         found: list[Line] = []
+        view = memoryview(data)
+        passed = at  # what is behind is counted where an element begins
         while True:
             start = at
             if not self.skipping:
-                at = _BETWEEN.match(data, at).end()  # pyright: ignore[reportOptionalMemberAccess]
-                self._pass(data, start, at)
-                start = at
+                start = at = _BETWEEN.match(data, at).end()  # pyright: ignore[reportOptionalMemberAccess]
+                self._pass(data, passed, at)
+                passed = at
                 if data[at : at + 1] == b"]":
                     self.phase = "over"
                 if at == len(data) or self.phase == "over":
                     self._keep(b"", data, at, wanted=0)
                     return found
-            end = self.counter.end(data, at) if self.skipping else _end(data, at, last=last)
+            end = self.counter.end(data, at) if self.skipping else _end(view, at, last=last)
             if end < 0:
                 return self._wait(data, at, found)
-            end = max(end, start + 1)  # a bracket that closes nothing is an element of its own, damaged
-            whole = data[start:end].rstrip(SPACE)
-            if not self.skipping:
+            at = max(end, start + 1)  # a bracket that closes nothing is an element of its own, damaged
+            if self.skipping:
+                self.skipping, self.counter = False, _Counter()
+            else:
+                whole = data[start:at].rstrip(SPACE)
                 found.append(Line(self.line, self.byte, whole if len(whole) <= self.limit else b""))
-            self.skipping, self.counter = False, _Counter()
-            self._pass(data, start, end)
-            at = end
 
     def _wait(self, data: bytes, at: int, found: list[Line]) -> list[Line]:
         """Keep an element that is not whole; one that is too long is given up."""
@@ -190,10 +191,10 @@ class Elements(Struct):
         return found
 
 
-def _end(data: bytes, at: int, *, last: bool) -> int:
+def _end(view: memoryview, at: int, *, last: bool) -> int:
     """Return where the value that begins at a byte ends; -1 where it is not whole; `last`: no more bytes come."""
     try:
-        _RAW.decode(memoryview(data)[at:])
+        _RAW.decode(view[at:])
     except msgspec.DecodeError as error:
         text = str(error)
         if "truncated" in text and not last:  # a lone surrogate at the very end is called so, too
@@ -204,8 +205,8 @@ def _end(data: bytes, at: int, *, last: bool) -> int:
     except RecursionError:
         pass
     else:
-        return len(data) if data[at] in b'{["' else -1
-    return _Counter().end(data, at)
+        return len(view) if view[at] in b'{["' else -1
+    return _Counter().end(view, at)
 
 
 class Documents:

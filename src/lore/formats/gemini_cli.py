@@ -165,7 +165,7 @@ class _Chats(Emitting[GeminiMemory]):
     def _result(self, owner: Message, outcome: google.Outcome, at: str | None) -> None:
         """Note a result; one that was noted otherwise before was rewritten."""
         call, chain = outcome.call_id or "", self._memory.chain
-        mark, before = google.digest(outcome.output, outcome.error), owner.results.get(call, 0)
+        mark, before = _mark(outcome.output, outcome.error), owner.results.get(call, 0)
         if before == mark:
             return
         owner.results[call] = mark
@@ -231,21 +231,20 @@ class _Chats(Emitting[GeminiMemory]):
 
     def _call(self, record: Record, content: google.Content, name: str, message: Message) -> None:
         """Append the calls of a message that are new, and note the results of the others."""
-        memory, times = self._memory, list[str]()
+        memory = self._memory
         for call in _calls(record, content, f"{self._uuid(name)}/", name):
-            error = call.error
-            outcome = google.Outcome(call.call_id, call.name, call.output, error, call.status)
-            if call.call_id in message.results:
-                if call.status != "running":
-                    self._result(message, outcome, record.timestamp)
-                continue
-            mark = 0 if call.status == "running" else google.digest(call.output, error)
-            message.items, message.results[call.call_id] = (*message.items, call.uuid), mark
-            memory.owners[call.call_id] = name
-            self._append(call, memory.chain, record.timestamp)
-        times = [call.timestamp for call in record.tool_calls or () if call.timestamp and call.status in _STATUS]
-        if memory.response is not None and memory.response.id == name:
-            memory.response.called = bool(message.results)
+            if call.call_id not in message.results:
+                message.items = (*message.items, call.uuid)
+                message.results[call.call_id] = 0 if call.status == "running" else _mark(call.output, call.error)
+                memory.owners[call.call_id] = name
+                self._append(call, memory.chain, record.timestamp)
+            elif call.status != "running":
+                outcome = google.Outcome(call.call_id, call.name, call.output, call.error, call.status)
+                self._result(message, outcome, record.timestamp)
+        response = memory.response
+        if response is not None and response.id == name:
+            response.called = bool(message.results)
+            times = [call.timestamp for call in record.tool_calls or () if call.timestamp and call.status in _STATUS]
             memory.turns.asked_at = max(times, default=memory.turns.asked_at)
 
     # histories
@@ -407,13 +406,21 @@ def _calls(record: Record, content: google.Content, prefix: str, response: str) 
     return list(made.values())
 
 
+def _mark(output: Raw, error: Raw) -> int:
+    """Return the digest of a result."""
+    return google.digest(output) if is_absent(error) else google.digest(output, error)
+
+
 def billed(tokens: records.Tokens | None) -> e.Billed | None:
     """Read a message's counts; None where the client was told none."""
     if tokens is None or tokens.is_empty:
         return None
     whole, read = tokens.input, tokens.cached
-    output, others = tokens.output, {"thoughts": (0, tokens.thoughts), "tool_use_prompt": (tokens.tool, 0)}
-    besides = tuple(e.Iteration(own[0], 0, 0, own[1], kind=kind) for kind, own in others.items() if any(own))
+    output, besides = tokens.output, tuple[e.Iteration, ...]()
+    if tokens.thoughts:
+        besides = (e.Iteration(0, 0, 0, tokens.thoughts, kind="thoughts"),)
+    if tokens.tool:
+        besides = (*besides, e.Iteration(tokens.tool, 0, 0, 0, kind="tool_use_prompt"))
     if whole is not None and read is not None and read > whole:
         odd = f"{read} cached tokens are more than all {whole} of the input"
         return e.OddBill(None, read, None, output, iterations=besides, client=CLIENT, odd=odd)

@@ -14,6 +14,7 @@ found.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import ClassVar
 
 import msgspec
@@ -103,13 +104,14 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
             self._emit(e.SessionStarted(session_id="", at=_at(record), dialect="openai-chat"))
         handle = _HANDLERS.get(record.type)
         if handle is not None:
-            handle(self, record, _at(record))
+            handle(self, record)
         elif record.type != "metadata" and not record.type.startswith(_SILENT):
             self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
 
     # the history
 
-    def _message(self, record: Record, at: str | None) -> None:
+    def _message(self, record: Record) -> None:
+        at = _at(record)
         message, line = record.message, self._line.number
         if message is None:
             raise ValueError("a record without its message")
@@ -135,7 +137,8 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         self._emit(e.PatchToolCall(call_id=call, status=status, output=kimi.output_of(output, note), at=at))
         self._memory.history.append(Kept([]))
 
-    def _compacted(self, record: Record, at: str | None) -> None:
+    def _compacted(self, record: Record) -> None:
+        at = _at(record)
         memory = self._memory
         history, count = memory.history, record.kept_user_message_count
         summary = record.context_summary if is_absent(record.summary) else record.summary
@@ -160,16 +163,15 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
             text = kimi.blocks_of(summary)
             self._append(UserMessage(f"{uuid}/summary", blocks=text, source="context_injection"), e.MAIN, at)
 
-    def _undone(self, record: Record, at: str | None) -> None:
+    def _undone(self, record: Record) -> None:
         """Take back the last prompts and all behind each; where there are not as many, nothing."""
         history = self._memory.history
         prompts = [number for number, message in enumerate(history) if message.user]
         if record.count and 0 < record.count <= len(prompts):
-            self._cut(prompts[-record.count], at)
+            self._cut(prompts[-record.count], _at(record))
 
-    def _cleared(self, record: Record, at: str | None) -> None:
-        del record
-        self._cut(0, at)
+    def _cleared(self, record: Record) -> None:
+        self._cut(0, _at(record))
 
     def _cut(self, first: int, at: str | None) -> None:
         history = self._memory.history
@@ -181,7 +183,8 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
 
     # requests
 
-    def _event(self, record: Record, at: str | None) -> None:
+    def _event(self, record: Record) -> None:
+        at = _at(record)
         event = record.event
         if event is None:
             raise ValueError("a record without its event")
@@ -233,26 +236,26 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         bill = None if usage is None else kimi.billed(usage, CLIENT, self._memory.dialect)
         self._emit(e.TurnCompleted(turn=step.turn, at=at, usage=bill, response_id=name or step.uuid))
 
-    def _used(self, record: Record, at: str | None) -> None:
+    def _used(self, record: Record) -> None:
         """Take a bill: of a compaction under way, or of a step whose end had none."""
         memory, usage = self._memory, record.usage
         if usage is None:
             return
         if memory.compacting is not None:
-            turns = memory.summaries
+            turns, at = memory.summaries, _at(record)
             self._start_turn(COMPACTIONS, turns, record.model, at)
             bill = kimi.billed(usage, CLIENT, self._memory.dialect)
             self._emit(e.TurnCompleted(turn=turns.turn, at=at, usage=bill, chain=COMPACTIONS))
         elif memory.step is not None and memory.step.ended and not memory.step.billed:
-            self._end(memory.step, usage, at, None)
+            self._end(memory.step, usage, _at(record), None)
 
-    def _asked(self, record: Record, at: str | None) -> None:
+    def _asked(self, record: Record) -> None:
         """Take what a request was asked with."""
         memory = self._memory
         if record.kind == "compaction":
             return
         memory.model = record.model or memory.model
-        dialect = next((own for word, own in _DIALECTS.items() if word in (record.provider or "")), "openai-chat")
+        dialect = _dialect_of(record.provider or "")
         tools = memory.tables.get(record.tools_hash or "")
         changed = dialect if dialect != memory.dialect else None
         memory.dialect = dialect
@@ -261,49 +264,47 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         else:
             tools = None
         if changed is not None or tools is not None or not is_absent(record.system_prompt):
-            self._emit(e.SessionChanged(dialect=changed, tools=tools, system=record.system_prompt, at=at))
-        self._effort(record, at)
+            self._emit(e.SessionChanged(dialect=changed, tools=tools, system=record.system_prompt, at=_at(record)))
+        self._effort(record)
 
-    def _configured(self, record: Record, at: str | None) -> None:
+    def _configured(self, record: Record) -> None:
         if not is_absent(record.system_prompt):
-            self._emit(e.SessionChanged(system=record.system_prompt, at=at))
-        self._effort(record, at)
+            self._emit(e.SessionChanged(system=record.system_prompt, at=_at(record)))
+        self._effort(record)
 
-    def _effort(self, record: Record, at: str | None) -> None:
+    def _effort(self, record: Record) -> None:
         memory, effort = self._memory, record.thinking_effort or record.thinking_level
         before, memory.effort = memory.effort, effort or memory.effort
         if before and effort and before != effort:
-            self._observe((Sign("effort", before=before, after=effort),), e.MAIN, at)
+            self._observe((Sign("effort", before=before, after=effort),), e.MAIN, _at(record))
 
-    def _tools(self, record: Record, at: str | None) -> None:
-        del at
+    def _tools(self, record: Record) -> None:
         tables = self._memory.tables
         if record.hash is not None and record.tools is not None:
             tables[record.hash] = record.tools
             while len(tables) > _MOST_TABLES:
                 del tables[next(iter(tables))]
 
-    def _permitted(self, record: Record, at: str | None) -> None:
+    def _permitted(self, record: Record) -> None:
         before, self._memory.mode = self._memory.mode, record.mode or self._memory.mode
         if before and record.mode and before != record.mode:
-            self._observe((Sign("permission-mode", before=before, after=record.mode),), e.MAIN, at)
+            self._observe((Sign("permission-mode", before=before, after=record.mode),), e.MAIN, _at(record))
 
-    def _compaction(self, record: Record, at: str | None) -> None:
+    def _compaction(self, record: Record) -> None:
         begins = record.type == "full_compaction.begin"
         self._memory.compacting = (record.source or "auto") if begins else None
         if begins:
-            self._emit(e.CompactStarted(trigger=self._memory.compacting, at=at))
+            self._emit(e.CompactStarted(trigger=self._memory.compacting, at=_at(record)))
 
-    def _trimmed(self, record: Record, at: str | None) -> None:
-        del record
-        self._observe((Sign("micro-compaction"),), e.MAIN, at)
+    def _trimmed(self, record: Record) -> None:
+        self._observe((Sign("micro-compaction"),), e.MAIN, _at(record))
 
-    def _interrupted(self, record: Record, at: str | None) -> None:
+    def _interrupted(self, record: Record) -> None:
         sign = Sign("interrupt" if record.type == "turn.cancel" else "api-error")
-        self._observe((sign,), e.MAIN, at)
+        self._observe((sign,), e.MAIN, _at(record))
 
 
-_HANDLERS: dict[str, Callable[[KimiCode, Record, str | None], None]] = {
+_HANDLERS: dict[str, Callable[[KimiCode, Record], None]] = {
     "context.append_message": KimiCode._message,  # pyright: ignore[reportPrivateUsage]
     "context.append_loop_event": KimiCode._event,  # pyright: ignore[reportPrivateUsage]
     "context.apply_compaction": KimiCode._compacted,  # pyright: ignore[reportPrivateUsage]
@@ -321,6 +322,11 @@ _HANDLERS: dict[str, Callable[[KimiCode, Record, str | None], None]] = {
     "turn.cancel": KimiCode._interrupted,  # pyright: ignore[reportPrivateUsage]
     "turn.step.retrying": KimiCode._interrupted,  # pyright: ignore[reportPrivateUsage]
 }
+
+
+@lru_cache(maxsize=64)
+def _dialect_of(provider: str) -> str:
+    return next((own for word, own in _DIALECTS.items() if word in provider), "openai-chat")
 
 
 def _at(record: Record) -> str | None:

@@ -78,33 +78,37 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     if is_absent(content):
         return ()
     first = memoryview(content)[0]
-    if first == _OBJECT:
-        return (_block(lenient.decoded(_PART, content), content),)
     if first == _QUOTE:
         return (TextBlock(content),) if content != _EMPTY else ()
+    if first == _OBJECT:
+        part = lenient.decoded(_PART, content)
+        return (_plain(part) or _odd(part, bytes(content)),)
     if first != _LIST:
         raise ValueError("content is neither text nor parts")
     parts = lenient.decoded(_PARTS, content)
-    if all(_is_text(part) for part in parts):
-        return tuple([TextBlock(part.text) for part in parts])
-    return tuple([_block(part, raw) for part, raw in zip(parts, array(bytes(content)), strict=True)])
+    blocks = [block for part in parts if (block := _plain(part)) is not None]
+    if len(blocks) < len(parts):
+        pieces = zip(parts, array(bytes(content)), strict=True)
+        return tuple([_plain(part) or _odd(part, raw) for part, raw in pieces])
+    return tuple(blocks)
 
 
-def _is_text(part: Part) -> bool:
-    return part.type == "text" and memoryview(part.text)[0] == _QUOTE
-
-
-def _block(part: Part, raw: bytes | Raw) -> Block:
-    if _is_text(part):
+def _plain(part: Part) -> Block | None:
+    """Return a text or a thought; None for any other part."""
+    if part.type == "text" and memoryview(part.text)[0] == _QUOTE:
         return TextBlock(part.text)
     if part.type == "think" and memoryview(part.think)[0] == _QUOTE:
         return ThinkingBlock(part.think, part.encrypted)
-    own = table(bytes(raw)) or {}
+    return None
+
+
+def _odd(part: Part, raw: bytes) -> Block:
+    own = table(raw) or {}
     url = (table(own.get("image_url", own.get("imageUrl", b"null"))) or {}).get("url", b"")
     match = _DATA.match(url)
     if part.type == "image_url" and match is not None:
         return ImageBlock(match[1].decode(), Raw(b'"' + url[match.end() :]))
-    return RawBlock(Raw(bytes(raw)))
+    return RawBlock(Raw(raw))
 
 
 def call_of(call: Call, uuid: str, response: str) -> ToolCall:

@@ -50,7 +50,8 @@ class Wire(Emitting[KimiMemory]):
         return f"line-{self._line.number}"
 
     def _chain(self, name: str) -> WireChain:
-        return self._memory.chains.setdefault(name, WireChain())
+        chains = self._memory.chains
+        return chains.get(name) or chains.setdefault(name, WireChain())
 
     def _is_told(self, chain: str) -> bool:
         """Whether a chain's messages are those of this file."""

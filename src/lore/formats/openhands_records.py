@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.values import opens, text_in
+from lore.formats.values import opens
 from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock
@@ -247,14 +247,14 @@ def output_of(observation: Observation, extended: Raw) -> Raw:
     blocks: list[Block] = list(blocks_of(observation.content))
     if opens(observation.metadata) == "{":
         own = lenient.decoded(_METADATA, observation.metadata)
-        said = "".join([text_in(block.text) for block in blocks if isinstance(block, TextBlock)])
+        said = b"".join([bytes(block.text)[1:-1] for block in blocks if isinstance(block, TextBlock)])
         lines = (
-            f"{own.prefix}{said}{own.suffix}",
             f"[Current working directory: {own.working_dir}]" if own.working_dir else "",
             f"[Python interpreter: {own.py_interpreter_path}]" if own.py_interpreter_path else "",
             f"[Command finished with exit code {own.exit_code}]" if own.exit_code != -1 else "",
         )
-        blocks = [TextBlock(Raw(encode("\n".join([line for at, line in enumerate(lines) if line or not at]))))]
+        told = encode("\n".join([own.suffix, *filter(None, lines)]))
+        blocks = [TextBlock(Raw(encode(own.prefix)[:-1] + said + told[1:]))]
     if observation.is_error:
         blocks.insert(0, TextBlock(Raw(encode(_ERROR))))
     blocks += blocks_of(extended)

@@ -105,7 +105,8 @@ class QwenCode(TranscriptLines[QwenMemory]):
             return
         name = _chain_of(record)
         self._begin_session(record, name)
-        chain = self._memory.chains.setdefault(name, QwenChain())
+        chains = self._memory.chains
+        chain = chains.get(name) or chains.setdefault(name, QwenChain())
         if record.uuid in chain.places:
             self._problem(Code.DUPLICATE_UUID, f"uuid {record.uuid[:60]!r} came before; passed over")
             return
@@ -157,7 +158,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
         for item in made:
             self._append(item, name, record.timestamp, record.agent_id)
         if made:
-            chain.steps.append(tuple(item.uuid for item in made))
+            chain.steps.append(tuple([item.uuid for item in made]))
 
     # records, by type
 

@@ -96,8 +96,11 @@ def stamp_at(found: float | str | None) -> str | None:
         return found or None
     if found is None or not 0 < found < LATEST_MS:
         return None
-    micros = round(found * (1_000 if found > _MILLISECONDS else 1_000_000))
-    minute, ms = divmod(micros // 1_000, 60_000)
+    if not isinstance(found, int):
+        found = round(found * (1_000 if found > _MILLISECONDS else 1_000_000)) // 1_000
+    elif found <= _MILLISECONDS:
+        found *= 1_000
+    minute, ms = divmod(found, 60_000)
     return _minute(minute) + _SECOND[ms // 1_000] + _THOUSANDTH[ms % 1_000]
 
 
