@@ -33,17 +33,25 @@ MOVED = json.loads({moved!r})
 
 """
 OPTIONS = ("-p", "no:cacheprovider", "-W", "error")
+LORE, XDIST = ("-p", "lore.pytest_plugin.hooks"), ("-p", "xdist.plugin")
 
 
 @pytest.fixture
 def suite(pytester, monkeypatch):
-    """Return what writes a test file and runs pytest on it."""
+    """Return what writes a test file and runs pytest on it: here, or `apart` in a process.
+
+    That has no other plugins: those that are installed here take a second to import, in each of its workers again.
+    """
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     head = CASE.format(stable=json.dumps([body(1), body(2)]), moved=json.dumps([body(1), body(2, day=21)]))
 
     def run(text: str, *options: str, apart: bool = False):
         pytester.makepyfile(test_it=head + text)
-        runner = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
-        return runner(*OPTIONS, *options)
+        if not apart:
+            return pytester.runpytest_inprocess(*OPTIONS, *options)
+        with monkeypatch.context() as changed:
+            changed.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+            own = () if "no:lore" in options else LORE
+            return pytester.runpytest_subprocess(*OPTIONS, *own, *XDIST, *options)
 
     return run
