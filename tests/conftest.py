@@ -33,7 +33,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_configure(config):
-    """Keep hypothesis' own files out of the project."""
+    """Keep hypothesis' own files out of the project; let processes that tests start share what is compiled."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     folder = tempfile.TemporaryDirectory(prefix="lore-hypothesis-")
     config.add_cleanup(folder.cleanup)
     configuration.set_hypothesis_home_dir(folder.name)
