@@ -1,6 +1,7 @@
 """Sessions of OpenCode and Kilo CLI: what `opencode export` writes, and what their database and storage folder hold.
 
-In: one document, `{info, messages: [{info, parts[]}]}`; `recording/opencode.py` writes the others so. Out: events.
+In: one document, `{info, messages: [{info, parts[]}]}`, of version 2 `{info, messages: [{id, type, …}]}`;
+`recording/opencode_store.py` writes the others so. Out: events.
 A step of an assistant's message is one request (today each message has one step); a message without a step that counts
 nothing is none. Counts leave out what was cached. Tools run inside their message: a result is known when it ends.
 
@@ -8,8 +9,10 @@ A compaction is a marker in a user's message, and a response whose text is the s
 prompt and no tools: it is a chain of its own. An output that was pruned (`time.compacted`) is cleared before the first
 request after that. A changed agent, `tools` map or system prompt of a user's message changes what nobody recorded.
 
+Of version 2 an assistant's message is one request, and a compaction a message of its own type (`opencode_typed.py`).
+
 Neither system prompt nor schemas of tools are in the file. Sources: counts over 503 public exports, versions 1.2.16 to
-1.18.21; OpenCode's message-v2.ts and compaction.ts, autumn 2026.
+1.18.21; OpenCode's message-v2.ts and compaction.ts, autumn 2026; session-message.ts of OpenCode 2.0, October 2026.
 """
 
 from __future__ import annotations
@@ -18,17 +21,19 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+import msgspec
 from msgspec import Raw, Struct, field
 
 from lore.formats import opencode_items as items
 from lore.formats import opencode_records as records
+from lore.formats import opencode_typed as typed
 from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.opencode_records import Info, Part, Record, Tokens
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
 from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, UserMessage
+from lore.model.items import NULL, AssistantMessage, UserMessage, is_absent
 from lore.model.state import Sign, bounded
 
 _PATHS = (".messages",)
@@ -68,6 +73,7 @@ class OpenCodeMemory(TranscriptMemory):
     is_reverted: bool = False
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
     dialect: str | None = None
+    provider: str = ""
     tokens: int | None = None
     utilities: int = 0
     asked: Asked = field(default_factory=Asked)
@@ -99,11 +105,14 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         self._emit(e.SessionStarted(session_id=session.id, at=at, parent_session_id=session.parent))
 
     def _take(self, data: bytes) -> None:
-        record, memory = records.decode(data), self._memory
-        if memory.session is None:
+        if self._memory.session is None:
             self._begin_session(records.Session())
+        if typed.is_typed(data):
+            self._typed(typed.decode(data))
+            return
+        record = records.decode(data)
         info = record.info
-        memory.is_reverted = memory.is_reverted or (bool(memory.revert) and info.id == memory.revert)
+        self._revert(info.id)
         if info.role == "user":
             self._user(record)
         elif info.role == "assistant" and info.summary == _TRUE:
@@ -112,6 +121,27 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             self._assistant(record)
         else:
             self._opaque(Code.UNKNOWN_RECORD, f"unknown message of role {info.role[:60]!r}; kept as opaque")
+
+    def _revert(self, message: str) -> None:
+        memory = self._memory
+        memory.is_reverted = memory.is_reverted or (bool(memory.revert) and message == memory.revert)
+
+    def _typed(self, message: typed.Typed) -> None:
+        """Take a message of version 2; who asks what of which model stands in the responses."""
+        self._revert(message.id)
+        if message.type in typed.SILENT:
+            return
+        if message.type == "compaction":
+            self._compacted(message)
+            return
+        record = typed.record_of(message)
+        if record is None:
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown message of type {message.type[:60]!r}; kept as opaque")
+        elif record.info.role == "user":
+            self._given(record)
+        else:
+            self._changes(record.info, stamp_of(record.info.time.created))
+            self._assistant(record)
 
     def _last(self) -> None:
         if self._memory.reverted:
@@ -130,13 +160,22 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     # the user
 
     def _user(self, record: Record) -> None:
-        info, memory = record.info, self._memory
+        info = record.info
         at = stamp_of(info.time.created)
         self._changes(info, at)
         for part in record.parts:
             if part.type == "compaction":
-                memory.marker = Marker(info.id, part.auto is not False, part.tail_start_id)
-                self._emit(e.CompactStarted(trigger=_trigger(memory.marker), pre_tokens=memory.tokens, at=at))
+                self._mark(Marker(info.id, part.auto is not False, part.tail_start_id), at)
+        self._given(record)
+
+    def _mark(self, marker: Marker, at: str | None) -> None:
+        self._memory.marker = marker
+        self._emit(e.CompactStarted(trigger=_trigger(marker), pre_tokens=self._memory.tokens, at=at))
+
+    def _given(self, record: Record) -> None:
+        """Put what no model made into the timeline."""
+        info, memory = record.info, self._memory
+        at = stamp_of(info.time.created)
         blocks, unknown = items.given(record.parts)
         self._unknown(unknown)
         if blocks:
@@ -213,7 +252,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             self._emit(e.TurnStarted(turn=1, at=asked, chain=chain))
             return
         if (info.asked, dialect) != (turns.model, memory.dialect):
-            turns.model, memory.dialect = info.asked, dialect
+            turns.model, memory.dialect, memory.provider = info.asked, dialect, info.provider
             self._emit(e.SessionChanged(model=info.asked, dialect=dialect))
         turns.turn += 1
         self._emit(e.TurnStarted(turn=turns.turn, at=asked))
@@ -264,13 +303,28 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
 
     # compactions
 
-    def _summary(self, record: Record) -> None:
-        """Take the response that a compaction asked for: a request of its own, whose text stands for the history."""
+    def _compacted(self, message: typed.Typed) -> None:
+        """Take a compaction of version 2: its request, and the text that stands for the history."""
+        found, memory = typed.compaction_of(message), self._memory
+        if found is None:
+            return
+        record = found.record
+        if record.info.asked is None:  # the session's own
+            own = msgspec.structs.replace(record.info, provider=memory.provider, asked=memory.turns.model)
+            record = msgspec.structs.replace(record, info=own)
+        self._mark(Marker(message.id, found.auto, None), stamp_of(message.time.created))
+        self._summary(record, found.text)
+
+    def _summary(self, record: Record, whole: Raw = NULL) -> None:
+        """Take the response that a compaction asked for: a request of its own, whose text stands for the history.
+
+        With `whole` that does.
+        """
         info, memory = record.info, self._memory
         memory.utilities += 1
         chain, at = f"utility-{memory.utilities}", stamp_of(info.time.completed)
         self._start(info, stamp_of(info.time.created), chain)
-        text = items.text_of_parts(record.parts)
+        text = items.text_of_parts(record.parts) if is_absent(whole) else whole
         for number, part in enumerate(record.parts):
             made = items.said(part, part.id or f"{info.id}:{number}", info.id)
             if isinstance(made, AssistantMessage):

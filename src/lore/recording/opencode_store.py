@@ -1,12 +1,15 @@
 """OpenCode's sessions where the client keeps them, each as the document that `opencode export` would write.
 
-In: `opencode.db` (Kilo CLI: `kilo.db`), a session of it as `DATABASE#SESSION`; or the file of a session in the older
-storage folder (`storage/session/PROJECT/SESSION.json`, beside it `message/SESSION/` and `part/MESSAGE/`). Out: bytes of
-a document, message by message. Rules: messages are ordered by time, then by id, parts by id; columns are read by their
+In: `opencode.db` (Kilo CLI: `kilo.db`), a session of it as `DATABASE#SESSION`, in the tables of version 2 where those
+hold its messages, else in those of version 1; or the file of a session in the older storage folder
+(`storage/session/PROJECT/SESSION.json`, beside it `message/SESSION/` and `part/MESSAGE/`). Out: bytes of a document,
+message by message. Rules: messages are ordered by time, then by id, parts by id; columns are read by their
 names; a row or file that is no JSON object is a message or a part of a type that no reader knows, and becomes a
 problem; nothing is written, and no database opened but a copy. Errors: a LoreError with the name.
 
-Source: public readers of the database (`session`, `message`, `part`), the storage folder of versions before 1.2.
+Sources: public readers of the database (`session`, `message`, `part`), the storage folder of versions before 1.2; of
+OpenCode 2.0 `sql.ts` and public readers (`session_v2`, `session_message`; a session that was taken over stands in the
+tables of both versions, whole in the newer), October 2026.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import lru_cache
 from typing import NamedTuple, cast
@@ -30,8 +33,12 @@ from lore.recording import corpus, databases
 
 _TABLES = {"session": frozenset(("id",)), "message": frozenset(("id", "session_id", "data")),
            "part": frozenset(("id", "message_id", "data"))}  # fmt: skip
+_TYPED = {"session_v2": frozenset(("id",)), "session_message": frozenset(("id", "session_id", "type", "data"))}
 _COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "version": "version", "directory": "directory",
             "parentID": "parent_id"}  # fmt: skip
+_OF_SESSION = "select * from session where id = ?"
+_OF_TYPED = """select * from session_v2 where id = ?
+               and exists (select 1 from session_message where session_id = session_v2.id)"""
 _INDEXED = """select 1 from pragma_index_list('part') as list, pragma_index_info(list.name) as info
               where info.seqno = 0 and info.name = 'message_id'"""
 _PIECE = 256 * 1024  # bytes of a document at a time, about
@@ -63,12 +70,16 @@ def is_sqlite(path: str) -> bool:
 
 
 class StoredSession(NamedTuple):
-    """A session of a database: who started it, when it was last written (seconds), how long it is (bytes, about)."""
+    """A session of a database: who started it, when it was last written (seconds), how long it is (bytes, about).
+
+    `begun` is when it was started, in seconds; 0 where nothing says it.
+    """
 
     id: str
     parent: str | None
     written: float | None
     size: int
+    begun: float
 
 
 def sessions_of(path: str) -> list[StoredSession] | None:
@@ -82,26 +93,31 @@ def sessions_of(path: str) -> list[StoredSession] | None:
 @lru_cache(maxsize=4)
 def _listed(path: str, _: databases.Stamps) -> list[StoredSession] | None:
     with closing(databases.connect(path)) as connection:
-        return None if _lacks(connection) else _sessions(connection)
+        newer, older = not _missing(connection, _TYPED), not _missing(connection, _TABLES)
+        if not newer and not older:
+            return None
+        found = {session.id: session for session in (_sessions(connection, "session", "message") if older else ())}
+        found |= {session.id: session for session in (_sessions(connection, *_TYPED) if newer else ())}
+    return sorted(found.values(), key=lambda session: (session.begun, session.id))
 
 
-def _sessions(connection: sqlite3.Connection) -> list[StoredSession]:
-    has = databases.columns_of(connection, "session")
+def _sessions(connection: sqlite3.Connection, table: str, messages: str) -> list[StoredSession]:
+    has = databases.columns_of(connection, table)
     parent, created = ((name if name in has else "null") for name in ("parent_id", "time_created"))
     updated = f"coalesce(time_updated, {created})" if "time_updated" in has else created
     # words of this file alone
-    query = f"select id, {parent}, {updated} from session where exists (select 1 from message where session_id = session.id) order by {created}, id"  # noqa: E501, S608
-    sizes = _sizes(connection)
+    query = f"select id, {parent}, {created}, {updated} from {table} where exists (select 1 from {messages} where session_id = {table}.id)"  # noqa: E501, S608
+    sizes = _sizes(connection, *((messages, "part") if table == "session" else (messages,)))
     return [
-        StoredSession(str(name), str(above) if above else None, _seconds(at), sizes.get(name, 0))
-        for name, above, at in connection.execute(query)
+        StoredSession(str(name), str(above) if above else None, _seconds(at), sizes.get(name, 0), _seconds(begun) or 0)
+        for name, above, begun, at in connection.execute(query)
     ]
 
 
-def _sizes(connection: sqlite3.Connection) -> dict[object, int]:
+def _sizes(connection: sqlite3.Connection, *tables: str) -> dict[object, int]:
     """Return how long sessions are, as far as they can be measured without reading them one by one."""
     sizes: dict[object, int] = {}
-    for table in ("message", "part"):
+    for table in tables:
         if "session_id" in databases.columns_of(connection, table):
             lengths = f"select session_id, sum(length(data)) from {table} group by session_id"  # noqa: S608
             with suppress(sqlite3.Error):  # a row that is too long ends its own session alone
@@ -118,30 +134,29 @@ def database_stream(path: str, session: str) -> Iterator[bytes]:
     """Yield a session of a database; raises LoreError where it cannot be read, or has none of this id."""
     try:
         with closing(databases.connect(path)) as connection:
-            lacks = _lacks(connection)
-            if lacks:
+            newer, lacks = not _missing(connection, _TYPED), _missing(connection, _TABLES)
+            if lacks and not newer:
                 raise LoreError(f"{corpus.show(path)} is no database of OpenCode that lore knows: {lacks}")
-            yield from _document(connection, session, path)
+            typed = _first(connection, _OF_TYPED, session) if newer else None
+            found = _first(connection, _OF_SESSION, session) if typed is None and not lacks else typed
+            if found is None:
+                hint = "name the database alone: all its sessions are read"
+                raise LoreError(f"{corpus.show(path)} has no session {session!r}", hint=hint)
+            yield from _document(connection, session, found) if typed is None else _typed(connection, session, found)
     except databases.ERRORS as error:
         raise LoreError(f"cannot read {corpus.show(path)}: {databases.reason_of(error)}") from None
 
 
-def _lacks(connection: sqlite3.Connection) -> str:
-    """Say what a database lacks of what is read; empty where it has all."""
-    for table, needed in _TABLES.items():
+def _missing(connection: sqlite3.Connection, tables: Mapping[str, frozenset[str]]) -> str:
+    """Say what a database lacks of these tables; empty where it has all."""
+    for table, needed in tables.items():
         missing = needed - databases.columns_of(connection, table)
         if missing:
             return f"its table {table} has no {', '.join(sorted(missing))}"
     return ""
 
 
-def _document(connection: sqlite3.Connection, session: str, path: str) -> Iterator[bytes]:
-    cursor = connection.execute("select * from session where id = ?", (session,))
-    row = cursor.fetchone()
-    if row is None:
-        hint = "name the database alone: all its sessions are read"
-        raise LoreError(f"{corpus.show(path)} has no session {session!r}", hint=hint)
-    info = dict(zip([column[0] for column in cursor.description], row, strict=True))
+def _document(connection: sqlite3.Connection, session: str, info: dict[str, object]) -> Iterator[bytes]:
     yield b'{"info":' + _info(info) + b',"messages":['
     if connection.execute(_INDEXED).fetchone() is None:
         connection.execute("create index lore_parts on part (message_id, id)")  # of the copy
@@ -153,6 +168,25 @@ def _document(connection: sqlite3.Connection, session: str, path: str) -> Iterat
         yield from _message(
             before, _named(str(name), data, "role"), (_named(str(p), text, "type") for p, text in parts)
         )
+        before = b",\n"
+    yield b"]}\n"
+
+
+def _first(connection: sqlite3.Connection, query: str, session: str) -> dict[str, object] | None:
+    """Return a session's row by its columns; None where there is none."""
+    cursor = connection.execute(query, (session,))
+    row = cursor.fetchone()
+    return None if row is None else dict(zip([column[0] for column in cursor.description], row, strict=True))
+
+
+def _typed(connection: sqlite3.Connection, session: str, info: dict[str, object]) -> Iterator[bytes]:
+    """Write a session of version 2: a message a row, each with its type."""
+    yield b'{"info":' + _info(info) + b',"messages":['
+    order = "seq" if "seq" in databases.columns_of(connection, "session_message") else "id"
+    query = f"select id, type, data from session_message where session_id = ? order by {order}"  # noqa: S608 - own words
+    before = b""
+    for name, kind, data in connection.execute(query, (session,)):
+        yield before + _named(str(name), data, "type", str(kind))
         before = b",\n"
     yield b"]}\n"
 
@@ -183,12 +217,14 @@ def _info(row: dict[str, object]) -> bytes:
     return json.dumps(own).encode()
 
 
-def _named(name: str, data: object, kind: str) -> bytes:
-    """Write a row's object with its id; of what is none, an object of an unreadable kind."""
+def _named(name: str, data: object, kind: str, value: str | None = None) -> bytes:
+    """Write a row's object with its id, and with its kind where a column has that; what is none is unreadable."""
     text = data.encode() if isinstance(data, str) else data if isinstance(data, bytes) else b""
     found = _object(text)
     if found is None:
         return json.dumps({"id": name, kind: _UNREADABLE}).encode()
+    if value is not None:
+        found[kind] = Raw(json.dumps(value).encode())
     members = [b'"id":' + json.dumps(name).encode()]
     members += [json.dumps(key).encode() + b":" + bytes(value) for key, value in found.items() if key != "id"]
     return b"{" + b",".join(members) + b"}"
