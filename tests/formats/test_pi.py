@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from formats.pi import Pages, call, folded, plain, shown, thought
 from lore.formats.pi import Pi
 from lore.formats.registry import recognise
@@ -11,7 +13,7 @@ from lore.model.canonical import text_of
 from lore.model.items import AssistantMessage, RawBlock, ThinkingBlock, ToolCall
 from lore.recording.opening import Options
 from lore.run.check import check
-from lore.testing import ReaderContract
+from lore.testing import ReaderContract, everything
 
 
 def turns(made):
@@ -214,6 +216,17 @@ def test_a_later_compaction_may_keep_what_an_earlier_one_had_dropped():
     made = plain().user("two").entry("compaction", summary="one", firstKeptEntryId="00000007", tokensBefore=9)
     made.user("three").entry("compaction", summary="both", firstKeptEntryId="00000006", tokensBefore=9)
     assert [text for _, text in shown(made)] == ["both", '"a file"', '"two"', '"three"']
+
+
+@pytest.mark.parametrize("kind", ["compaction", "branch_summary"])
+def test_a_summary_that_says_what_it_was_billed_is_a_request_of_its_own(kind):
+    usage = {"input": 7, "output": 3, "cacheRead": 90, "cacheWrite": 0, "totalTokens": 100}
+    made = plain().user("two").entry(kind, summary="so far", tokensBefore=9, fromId="00000002", usage=usage)
+    made.user("three").answer("c").entry(kind, summary="more", usage=dict.fromkeys(usage, 0)).entry(kind, summary="x")
+    found = [read.value for read in everything(Pi(), made.data())]
+    bills = [value for value in found if isinstance(value, e.TurnCompleted) and value.chain != e.MAIN]
+    assert [(end.chain, end.usage.uncached_tokens, end.usage.read_tokens) for end in bills] == [("utility-1", 7, 90)]
+    assert bills[0].response_id == f"{made.lines[-5]['id']}:summary"
 
 
 def test_a_compaction_may_bring_what_it_keeps():

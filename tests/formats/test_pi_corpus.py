@@ -27,6 +27,7 @@ CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent 
 FILES = sorted((CORPUS / "pi").glob("*.jsonl"))
 NAMES = ("input", "cacheRead", "cacheWrite", "output")
 FIELDS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
+SUMMARIES = ("compaction", "branch_summary")
 CUTS = 40
 
 pytestmark = pytest.mark.corpus
@@ -45,14 +46,15 @@ def records(path):
 
 
 def counted(path):
-    """What a person would count: messages of the assistant, the counts of each, calls that later prompts hold."""
+    """What a person would count: answers and billed summaries, the counts of each, calls that later prompts hold."""
     every = records(path)
     answers = [record["message"] for record in every if record.get("message", {}).get("role") == "assistant"]
-    usage = [answer["usage"] for answer in answers]
+    summaries = [record["usage"] for record in every if record["type"] in SUMMARIES and "usage" in record]
+    usage = [*(answer["usage"] for answer in answers), *summaries]
     assert all(bill["totalTokens"] == sum(bill[name] for name in NAMES) for bill in usage if "totalTokens" in bill)
     said = [answer for answer in answers if answer["stopReason"] not in ("aborted", "error")]
     return {
-        "requests": len(answers),
+        "requests": len(answers) + len(summaries),
         "billed": sum(any(bill[name] for name in NAMES) for bill in usage),
         "usage": [sum(bill[name] for bill in usage) for name in NAMES],
         "calls": [block["id"] for answer in said for block in answer["content"] if block["type"] == "toolCall"],

@@ -9,8 +9,8 @@ An entry that does not follow the last one goes on from another: what stands beh
 stands on the other branch comes again. A compaction keeps what stands from an entry on (in version 1 by its place in
 the file), or brings what it keeps along (`retainedTail`).
 
-Neither system prompt nor tools are in the file, but for the system prompt of oh-my-pi's subagents. A summary's own
-request is not recorded as one.
+Neither system prompt nor tools are in the file, but for the system prompt of oh-my-pi's subagents. A summary that says
+what it was billed was a request, on a chain of its own; older ones say nothing of it.
 
 Sources: pi's session-format.md and session-manager.ts, oh-my-pi's session.md (autumn 2026); counts over 44 public
 sessions.
@@ -54,8 +54,8 @@ class Level(Struct, gc=False):
 class PiMemory(TranscriptMemory):
     """All that the reader remembers.
 
-    `headers` counts lines that begin a session; `skipped` are the calls of responses that were given up; `replayed`
-    counts what came again on another branch.
+    `headers` counts lines that begin a session, `summaries` those that were billed; `skipped` are the calls of
+    responses that were given up; `replayed` counts what came again on another branch.
     """
 
     session: str | None = None
@@ -65,6 +65,7 @@ class PiMemory(TranscriptMemory):
     level: Level = field(default_factory=Level)
     skipped: dict[str, None] = {}
     replayed: int = 0
+    summaries: int = 0
     tree: Tree = field(default_factory=Tree)
 
 
@@ -130,6 +131,8 @@ class Pi(TranscriptLines[PiMemory]):
             self._move(tree.way(parent), entry.timestamp)
         self._numbers[name] = number = tree.add(name, data)
         message = entry.message
+        if entry.usage is not None and entry.type in ("compaction", "branch_summary"):
+            self._bill_summary(name, entry.usage, entry.timestamp)
         if entry.type == "compaction":
             self._compact(number, entry)
         elif entry.type == "reset_boundary":
@@ -289,6 +292,17 @@ class Pi(TranscriptLines[PiMemory]):
         self._observe((Sign("api-error" if failed else "interrupt"),), e.MAIN, at)
 
     # compactions
+
+    def _bill_summary(self, name: str, usage: records.Usage, at: str | None) -> None:
+        """Make a summary a request on a chain of its own, of the session's model; a fork's copy has the same name."""
+        memory, bill = self._memory, messages.billed(usage, self._memory.dialect)
+        if bill is None:
+            return
+        memory.summaries += 1
+        chain = f"utility-{memory.summaries}"
+        self._emit(e.SessionChanged(model=memory.turns.model, dialect=memory.dialect, chain=chain))
+        self._emit(e.TurnStarted(turn=1, at=at, chain=chain))
+        self._emit(e.TurnCompleted(turn=1, at=at, usage=bill, response_id=f"{name}:summary", chain=chain))
 
     def _compact(self, number: int, entry: Entry) -> None:
         """Compact to what is kept; what an earlier compaction had dropped, and this one keeps, comes again."""

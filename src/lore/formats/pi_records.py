@@ -65,7 +65,10 @@ class Message(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Entry(Struct, frozen=True, gc=False, rename="camel"):
-    """A line. The first version of the format has neither `id` nor `parentId`: each follows the one before it."""
+    """A line. The first version of the format has neither `id` nor `parentId`: each follows the one before it.
+
+    `usage` is what a summary was billed.
+    """
 
     type: str
     id: str | None = None
@@ -81,6 +84,7 @@ class Entry(Struct, frozen=True, gc=False, rename="camel"):
     content: Raw = NULL
     system_prompt: Raw = NULL
     version: Raw = NULL
+    usage: Usage | None = None
     parent_session: str | None = None
     branched_from: str | None = None
 
