@@ -26,16 +26,19 @@ class Where(NamedTuple):
 class LoreError(Exception):
     """The user's input or configuration is at fault: one sentence, a place, what to do.
 
-    `exit_code` is 2 (usage, configuration, unreadable input) unless a subclass says otherwise.
+    `choices` are lines to choose from. `exit_code` is 2 (usage, configuration, unreadable input) unless a subclass says otherwise.
     """
 
     exit_code = 2
 
-    def __init__(self, message: str, *, hint: str = "", where: Where | None = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", where: Where | None = None, choices: tuple[str, ...] = ()
+    ) -> None:  # fmt: skip
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.where = where
+        self.choices = choices
 
 
 class MisuseError(LoreError, TypeError):

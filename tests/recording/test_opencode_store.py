@@ -145,7 +145,7 @@ def test_a_database_of_one_session_needs_no_name_and_one_of_several_says_so(tmp_
     assert usage(alone)[0] == "ses_2"
     with pytest.raises(LoreError, match="2 sessions") as raised:
         fold(str(written(tmp_path / "two.db", *exports)), Options())
-    assert "#ses_2" in raised.value.hint
+    assert "#ses_1" in raised.value.hint, "its subagent's session is not the one that is meant"
 
 
 def test_a_session_that_is_not_there_is_an_error(tmp_path, exports):

@@ -177,7 +177,7 @@ def _failed(error: Exception, *, quiet: bool) -> int:
     if isinstance(error, LoreError):
         place = f"  --> {error.where}" if error.where is not None and error.where[1:] != (None, None) else ""
         hint = f"hint: {error.hint}" if error.hint else ""
-        _say(f"error: {error.message}", place, hint)
+        _say(f"error: {error.message}", place, hint, *(f"  {choice}" for choice in error.choices))
         return error.exit_code
     usage = getattr(error, "format_message", None)
     if usage is not None:

@@ -132,10 +132,11 @@ def common_length(left: str, right: str) -> tuple[int, int, int]:
     """Return the sizes of two files and the length of their literal common prefix, in bytes.
 
     Reads both up to the first difference, into two blocks of 256 KiB that are used again and again: the
-    way in which two files are compared fastest (measured against `cmp`). Of a stored session its log is compared.
+    way in which two files are compared fastest (measured against `cmp`). Of a stored session its log is compared,
+    of one of a database its export.
     Raises LoreError for what cannot be read.
     """
-    if is_stored(left) or is_stored(right):
+    if any(is_stored(name) or is_in_database(name) for name in (left, right)):
         return common_of(pieces(left), pieces(right))
     with _opened(left) as first, _opened(right) as second:
         sizes = os.fstat(first.fileno()).st_size, os.fstat(second.fileno()).st_size
@@ -259,7 +260,7 @@ def _source(path: str) -> Iterator[bytes]:
 
         if sessions := opencode_store.sessions_of(path):
             source.close()
-            yield from opencode_store.database_stream(path, _only(path, [session.id for session in sessions]))
+            yield from opencode_store.database_stream(path, opencode_store.only_session(path, sessions))
             return
     if not first.startswith(packed.ARCHIVE):
         session = session_in(first) if path.endswith(_JSON_LINES) else None
@@ -274,14 +275,6 @@ def _source(path: str) -> Iterator[bytes]:
         raise LoreError(f"{show(path)} is an archive, which cannot be read as it comes", hint="name the file itself")
     source.close()
     yield from packed.archive_stream(path)
-
-
-def _only(path: str, sessions: list[str]) -> str:
-    """Return the one session of a database; raises LoreError where it has several."""
-    if len(sessions) == 1:
-        return sessions[0]
-    hint = f"name one of them ({show(path)}#{sessions[-1]} is the newest); `lore check` takes all"
-    raise LoreError(f"{show(path)} is OpenCode's database of {len(sessions)} sessions", hint=hint)
 
 
 def _lies_in_storage(path: str) -> bool:

@@ -19,6 +19,8 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
+from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -43,6 +45,8 @@ _INDEXED = """select 1 from pragma_index_list('part') as list, pragma_index_info
               where info.seqno = 0 and info.name = 'message_id'"""
 _PIECE = 256 * 1024  # bytes of a document at a time, about
 _UNREADABLE = "unreadable"
+_TITLE = 60  # characters of a session's title that are shown
+_SHOWN = 20  # sessions of a database that are named where one has to be chosen
 _LARGEST = 16 * 1024 * 1024  # bytes of a file of the storage folder
 _RAW: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
@@ -80,6 +84,7 @@ class StoredSession(NamedTuple):
     written: float | None
     size: int
     begun: float
+    title: str = ""
 
 
 def sessions_of(path: str) -> list[StoredSession] | None:
@@ -103,14 +108,21 @@ def _listed(path: str, _: databases.Stamps) -> list[StoredSession] | None:
 
 def _sessions(connection: sqlite3.Connection, table: str, messages: str) -> list[StoredSession]:
     has = databases.columns_of(connection, table)
-    parent, created = ((name if name in has else "null") for name in ("parent_id", "time_created"))
+    parent, created, title = ((name if name in has else "null") for name in ("parent_id", "time_created", "title"))
     updated = f"coalesce(time_updated, {created})" if "time_updated" in has else created
     # words of this file alone
-    query = f"select id, {parent}, {created}, {updated} from {table} where exists (select 1 from {messages} where session_id = {table}.id)"  # noqa: E501, S608
+    query = f"select id, {parent}, {created}, {updated}, substr({title}, 1, {_TITLE}) from {table} where exists (select 1 from {messages} where session_id = {table}.id)"  # noqa: E501, S608
     sizes = _sizes(connection, *((messages, "part") if table == "session" else (messages,)))
     return [
-        StoredSession(str(name), str(above) if above else None, _seconds(at), sizes.get(name, 0), _seconds(begun) or 0)
-        for name, above, begun, at in connection.execute(query)
+        StoredSession(
+            str(name),
+            str(above) if above else None,
+            _seconds(at),
+            sizes.get(name, 0),
+            _seconds(begun) or 0,
+            str(title or ""),
+        )
+        for name, above, begun, at, title in connection.execute(query)
     ]
 
 
@@ -124,6 +136,47 @@ def _sizes(connection: sqlite3.Connection, *tables: str) -> dict[object, int]:
                 for session, length in connection.execute(lengths):
                     sizes[session] = sizes.get(session, 0) + int(length or 0)
     return sizes
+
+
+def only_session(path: str, sessions: list[StoredSession]) -> str:
+    """Return the one session of a database; raises LoreError where it has several, the newest first among its choices.
+
+    A session that another started is left out as long as there are others.
+    """
+    roots = [session for session in sessions if session.parent is None] or sessions
+    if len(sessions) == 1:
+        return sessions[0].id
+    places = sorted(range(len(roots)), key=lambda place: (roots[place].written or 0.0, place), reverse=True)
+    newest = [roots[place] for place in places]
+    shown = corpus.show(path)
+    subagents = f", {len(sessions) - len(roots):,} of them subagents'" if len(roots) < len(sessions) else ""
+    hint = f"name one of them ({shown}#{newest[0].id} is the newest); `lore check` takes all"
+    lines = [f"{_day(session.written)}  {session.id}  {_cut(session.title)}".rstrip() for session in newest[:_SHOWN]]
+    more = [f"and {len(newest) - _SHOWN:,} more: `lore sessions --all` lists them"] if len(newest) > _SHOWN else []
+    message = f"{shown} is OpenCode's database of {len(sessions):,} sessions{subagents}"
+    raise LoreError(message, hint=hint, choices=(*lines, *more))
+
+
+def _day(written: float | None) -> str:
+    if written is None:
+        return f"{'-':<16}"
+    return datetime.fromtimestamp(written, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _cut(title: str) -> str:
+    return title if len(title) < _TITLE else title[: _TITLE - 1] + "…"
+
+
+def _nearest(session: str, path: str) -> str:
+    """Say which session of a database was most likely meant."""
+    every = [stored.id for stored in sessions_of(path) or ()]
+    begun = [name for name in every if name.startswith(session)]
+    near = begun if len(begun) == 1 else get_close_matches(session[:80], every, 1, 0.5)
+    return (
+        f"did you mean {corpus.show(path)}#{near[0]}?"
+        if near
+        else f"`lore fold {corpus.show(path)}` lists its sessions"
+    )
 
 
 def _seconds(at: object) -> float | None:
@@ -140,8 +193,7 @@ def database_stream(path: str, session: str) -> Iterator[bytes]:
             typed = _first(connection, _OF_TYPED, session) if newer else None
             found = _first(connection, _OF_SESSION, session) if typed is None and not lacks else typed
             if found is None:
-                hint = "name the database alone: all its sessions are read"
-                raise LoreError(f"{corpus.show(path)} has no session {session!r}", hint=hint)
+                raise LoreError(f"{corpus.show(path)} has no session {session!r}", hint=_nearest(session, path))
             yield from _document(connection, session, found) if typed is None else _typed(connection, session, found)
     except databases.ERRORS as error:
         raise LoreError(f"cannot read {corpus.show(path)}: {databases.reason_of(error)}") from None

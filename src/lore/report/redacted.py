@@ -151,7 +151,7 @@ _OWN = re.compile(
     r"(?:cannot (?:read|open) |no recordings? in |nothing matches |there is no |cannot write ).*"
     r"|not counted: --all reads it|the checkpoint and the session are one file"
     r"|.* (?:is not a file|is empty|holds no request body that lore knows"
-    r"|cannot be read twice: no checkpoint of it can be used|is OpenCode's database of \d+ sessions"
+    r"|cannot be read twice: no checkpoint of it can be used|is OpenCode's database of [\d,]+ sessions.*"
     r"|is a (?:stored session|session of a database): a checkpoint is one of a file"
     r"|has no turn \d+.*|holds \d+ turns? and no pair to compare|is no session log)",
     re.DOTALL,
@@ -170,6 +170,7 @@ def redacted_error(error: LoreError) -> LoreError:
     if unknown is not None:
         error.message = unknown[1]
     if unknown is not None or is_own(error.message):
+        error.choices = ()  # titles of sessions
         return error
     place = error.where.file if error.where is not None else None
     message = f"{place + ': ' if place else ''}an input could not be judged: {digest(error.message)}"
