@@ -26,7 +26,8 @@ class Where(NamedTuple):
 class LoreError(Exception):
     """The user's input or configuration is at fault: one sentence, a place, what to do.
 
-    `choices` are lines to choose from. `exit_code` is 2 (usage, configuration, unreadable input) unless a subclass says otherwise.
+    `choices` are lines to choose from. `exit_code` is 2 (usage, configuration, unreadable input) unless a subclass
+    says otherwise.
     """
 
     exit_code = 2

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from types import NoneType
 
 import pytest
 
 from cli.running import compacted, session
+from formats import opencode
 from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
@@ -113,13 +115,76 @@ def test_an_empty_file_is_waited_for(log):
         (b"no recording\n", "no recording"),
         (b"no line", "no recording"),
         (b'{"odd":1}\n', "no recording"),
-        (b'{"model":"m","messages":[]}\n', "nothing to fold"),
     ],
 )
 def test_what_is_no_session_log_is_an_error(log, content, said):
     log.write_bytes(content)
     with pytest.raises(LoreError, match=said):
         items(log)
+
+
+def request(*texts):
+    messages = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+    usage = {"input_tokens": 9, "cache_read_input_tokens": 1, "output_tokens": 1}
+    body = {"model": "m", "max_tokens": 9, "messages": messages}
+    return dumps({"request": body, "usage": usage, "timestamp": f"2026-01-01T00:00:{len(texts):02}Z"}) + b"\n"
+
+
+def test_recorded_requests_are_followed_as_the_session_that_they_make(tmp_path):
+    """An answer is shown with the next request, which holds it; both views end where folding the whole file does."""
+    path, lines = tmp_path / "r.jsonl", [request("a"), request("a", "b", "c"), request("a", "b", "c", "d", "e")]
+    path.write_bytes(lines[0])
+    shown = follow_timeline(str(path), Options(), print, wait=Script(*(add(path, line) for line in lines[1:])))
+    words = [json.loads(bytes(row.blocks[0].text if row.blocks else row.text)) if hasattr(row, "text") else row.turn
+             for row in shown if row is not None]  # fmt: skip
+    assert words == ["a", 1, "b", "c", 2, "d", "e", 3]
+    path.write_bytes(lines[0])
+    first, *more = (
+        line
+        for line in follow_events(str(path), Options(), print, wait=Script(*(add(path, one) for one in lines[1:])))
+        if line is not None
+    )
+    assert first.snapshot.usage.turns == 1
+    assert [json.loads(bytes(line.event))["kind"] for line in more].count("turn_started") == 2
+
+
+DOCUMENT = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}]})
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("b.json", DOCUMENT),
+        ("b.json", DOCUMENT + "\n"),
+        ("b.json", json.dumps(json.loads(DOCUMENT), indent=2)),
+        ("b.jsonl", json.dumps(json.loads(DOCUMENT), indent=2) + "\n"),
+        ("c.json", '[{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]'),
+        ("o.json", opencode.plain().data()),
+        ("c.yaml", "interactions:\n- request:\n    body: x\nversion: 1\n"),
+        ("s.jsonl.zst", b"\x28\xb5\x2f\xfd\x00\x00"),
+        ("s.eval", b"PK\x03\x04\x00\x00"),
+    ],
+)
+def test_what_is_written_whole_is_refused_in_a_sentence(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(LoreError, match="it does not grow") as raised:
+        items(path, lambda: pytest.fail("it is waited for"))
+    assert "without --follow" in raised.value.hint
+
+
+@pytest.mark.parametrize(("begun", "said"), [(b"", "its first line"), (LOG[:30], "its first line to end")])
+def test_what_is_waited_for_is_said(log, begun, said):
+    log.write_bytes(begun)
+    heard = []
+    assert items(log, lambda: None, add(log, LOG[len(begun) :]), heard=heard) == ["u1", "a1", "u2"]
+    assert heard == [f"{log}: waiting for {said}"]
+
+
+def test_a_first_line_without_its_end_is_shown_once_it_has_one(log):
+    lines = LOG.splitlines(keepends=True)
+    log.write_bytes(lines[0].rstrip())
+    assert items(log, add(log, b"\n" + b"".join(lines[1:]))) == ["u1", "a1", "u2"]
 
 
 def test_a_missing_file_is_an_error(tmp_path):

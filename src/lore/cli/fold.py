@@ -125,11 +125,14 @@ def _resume(
 
 def _follow_text(session: str, options: Options, color: bool | None) -> int:
     from lore.model.codes import Problem
+    from lore.recording.corpus import is_database
     from lore.report.timeline import write_note, write_problem, write_row
     from lore.run.following import Note, follow_timeline
+    from lore.run.following_database import follow_database_timeline
 
     console = out(color)
-    for shown in follow_timeline(session, options, tell):
+    follow = follow_database_timeline if is_database(session) else follow_timeline
+    for shown in follow(session, options, tell):
         match shown:
             case None:
                 sys.stdout.flush()
@@ -144,11 +147,14 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
 
 def _follow_json(session: str, options: Options, since: str | None) -> int:
     from lore.model.codes import Problem
+    from lore.recording.corpus import is_database
     from lore.report.json_report import render
     from lore.run.following import cursor_of, follow_events
+    from lore.run.following_database import follow_database_events
 
     cursor = None if since is None else cursor_of(since)
-    for event in follow_events(session, options, tell, since=cursor):
+    follow = follow_database_events if is_database(session) else follow_events
+    for event in follow(session, options, tell, since=cursor):
         if event is None:
             sys.stdout.flush()
         elif isinstance(event, Problem):

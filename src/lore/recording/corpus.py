@@ -87,6 +87,15 @@ def is_in_database(path: str) -> bool:
     return opencode_store.session_in(path) is not None
 
 
+def is_database(path: str) -> bool:
+    """Tell whether a name is that of an SQLite database, or of a session in one."""
+    if path == STDIN or is_stored(path) or is_store(path):
+        return False
+    from lore.recording import opencode_store  # noqa: PLC0415 - few inputs stand in a database
+
+    return opencode_store.is_sqlite(path) or is_in_database(path)
+
+
 def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
     """Read an input from its beginning; raises LoreError where it cannot be opened or read."""
     stored = address_of(path)

@@ -65,19 +65,33 @@ class RequestSession(EventRecording):
         )  # fmt: skip
         self.unkept = Counter[tuple[str, ...]]()
         self._requests = requests
+        self._made = RequestEvents(self.reader.name, self.unkept)
 
     @property
     def events(self) -> bool:
         return True
 
     def lists(self) -> Iterator[Iterable[Read]]:
-        made = RequestEvents(self.reader.name, self.unkept)
         for exchange, turn in self._requests.exchanges():
-            if turn is not None:
-                yield [Read(event, turn.line or 1, turn.byte or 0) for event in made.take(exchange, turn)]
-            for chain in self._requests.forgotten():
-                yield [Read(event, 1, 0) for event in made.end(chain)]
-        yield [Read(event, 1, 0) for event in made.finish()]
+            yield self._events(exchange, turn)
+        yield self.finish()
+
+    def take(self, data: bytes) -> Iterator[Read]:
+        """Yield what the next bytes complete: a request stands with its messages, its response with the next one."""
+        for read in self._requests.take(data):
+            if isinstance(read.value, Exchange):
+                yield from self._events(read.value, self._requests.turn(read, read.value))
+
+    def finish(self) -> Iterator[Read]:
+        """Yield the last responses."""
+        return (Read(event, 1, 0) for event in self._made.finish())
+
+    def _events(self, exchange: Exchange, turn: Turn | None) -> Iterator[Read]:
+        if turn is not None:
+            for event in self._made.take(exchange, turn):
+                yield Read(event, turn.line or 1, turn.byte or 0)
+        for chain in self._requests.forgotten():
+            yield from (Read(event, 1, 0) for event in self._made.end(chain))
 
 
 def session_of(recording: Recording, instead: str, *, hint: str) -> EventRecording:

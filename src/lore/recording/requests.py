@@ -104,12 +104,12 @@ class RequestRecording(Recording):
         for read in in_time(self.reads()) if self._sorted else self.reads():
             if isinstance(read.value, Exchange):
                 requests += 1
-                yield read.value, self._turn(read, read.value)
+                yield read.value, self.turn(read, read.value)
         unreadable = any(self.problems.counts[code, self.shown] for code in UNREADABLE)
         if not requests and not unreadable and not self._forced:
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
 
-    def _turn(self, read: Read, exchange: Exchange) -> Turn | None:
+    def turn(self, read: Read, exchange: Exchange) -> Turn | None:
         """Return the next request as a turn, in the dialect asked for, else its own; None where it has none."""
         prompt = self._prompt(read, exchange)
         if prompt is None:

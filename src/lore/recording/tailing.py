@@ -24,8 +24,10 @@ from typing import NamedTuple, TypeAlias
 
 from lore.errors import LoreError
 from lore.formats.lines import may_be_recording
+from lore.model.jsonslice import is_json
 from lore.recording import corpus
 from lore.recording.opening import kind_of
+from lore.recording.packed import ARCHIVE
 
 PIECE = 1024 * 1024
 KNOWN = 4096
@@ -78,6 +80,10 @@ class FileTail:
                     return
         finally:
             self._file.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
     def _reopen(self) -> bool:
         """Open what the name means now; False where that has vanished again."""
@@ -157,11 +163,16 @@ class Live:
         self._quiet = False
         self._held: list[bytes] = []
         try:
-            self._tail = iter(FileTail(path, wait))
+            self._file = FileTail(path, wait)
+            self._tail = iter(self._file)
         except OSError as error:
             raise corpus.unreadable(path, error) from None
         except ValueError as error:  # an embedded NUL
             raise LoreError(f"cannot open {self.shown!r}: {error}") from None
+
+    def close(self) -> None:
+        """Close the file, where following ends before waiting does."""
+        self._file.close()
 
     def head(self) -> bytes | None:
         """Wait for the next log; return its beginning, in whole lines, or None where waiting ended."""
@@ -173,6 +184,11 @@ class Live:
                     continue
             head, first = self._beginning(), not self._looked
             self._looked = True
+            if first and not head:
+                text = b"".join(self._held).strip()
+                if is_json(text) or text.startswith(ARCHIVE):  # whole without a line end
+                    return text
+                self._say(f"{self.shown}: waiting for its first line{' to end' * bool(text)}")
             if head and (first or len(head) >= corpus.HEAD // 2 or kind_of(head, self._format) is not None):
                 return head
         return None

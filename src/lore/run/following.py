@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
 
@@ -17,6 +18,11 @@ from msgspec import Raw
 
 from lore.errors import LoreError
 from lore.fold.timeline import index_of
+from lore.formats.documents import Documents
+from lore.formats.folders import PackReader
+from lore.formats.records import RecordReader
+from lore.formats.transcripts import TranscriptDocument
+from lore.formats.vcr import Vcr
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import AssistantMessage, Item
@@ -24,11 +30,14 @@ from lore.model.results_store import Followed
 from lore.model.state import Chain, settled
 from lore.recording import corpus
 from lore.recording.base import Problems
-from lore.recording.opening import Options
+from lore.recording.opening import Options, kind_of
+from lore.recording.packed import ARCHIVE
+from lore.recording.request_session import session_of
 from lore.recording.tailing import Live, Say, Wait, every
+from lore.recording.zstd import MAGIC
 from lore.report.terminal import counted
 from lore.report.timeline import Row, rows
-from lore.run.folding import LogFold, injected, main_name
+from lore.run.folding import NOTHING, LogFold, injected, main_name
 
 _NO_TEXT = (b'""', b"null")
 REPLAYED = 500  # events that a cursor may be behind
@@ -47,28 +56,50 @@ Shown: TypeAlias = Row | Note | Problem | None
 def follow_timeline(path: str, options: Options, say: Say, *, wait: Wait = every) -> Iterator[Shown]:
     """Yield the main chain's timeline as it stands, then what comes: new items, items that changed, what was injected.
 
-    A request is shown once it has ended, with what it read and paid; a message that arrives in pieces once it is whole.
+    A request is shown once it has ended, with what it read and paid; a message that arrives in pieces once it is whole;
+    what a recorded request was answered with the next one that holds it.
     """
-    live = Live(path, options.format, wait, say)
-    while (head := live.head()) is not None:
-        folding = _folding(path, options, head)
-        view = _TimelineView(folding)
-        begun = False
-        for data in live.pieces():
-            if data is None:
-                if not begun:
-                    yield from view.all()
-                begun = True
-                yield from folding.recording.problems.take()
-                yield None
-                continue
-            for event in folding.take(folding.recording.take(data)):
-                if begun:
-                    yield from view.after(event)
+    with closing(Live(path, options.format, wait, say)) as live:
+        while (head := live.head()) is not None:
+            folding = _folding(path, options, head)
+            view = _TimelineView(folding)
+            begun = False
+            for data in live.pieces():
+                if data is None:
+                    if not begun:
+                        yield from view.all()
+                    begun = True
+                    yield from folding.recording.problems.take()
+                    yield None
+                    continue
+                for event in folding.take(folding.recording.take(data)):
+                    if begun:
+                        yield from view.after(event)
 
 
 def _folding(path: str, options: Options, head: bytes) -> LogFold:
-    return LogFold(options.open(path, Problems(), opened=corpus.Opened(head, iter(()))))
+    _refuse_what_never_grows(path, head, options.format)
+    return LogFold(session_of(options.open(path, Problems(), opened=corpus.Opened(head, iter(()))), NOTHING, hint=""))
+
+
+def _refuse_what_never_grows(path: str, head: bytes, format: str | None) -> None:
+    """Raise LoreError for what is packed, and for one document, which is written whole.
+
+    Of requests a document is what goes on behind its first line inside a value, or is a single line of a `.json` file.
+    """
+    first, _, rest = head.strip().partition(b"\n")
+    kind = kind_of(head, format)
+    whole = kind is not None and issubclass(kind, _WHOLE)
+    if kind is not None and issubclass(kind, RecordReader):
+        whole = first.rstrip().endswith((b"{", b"[", b",")) or (path.endswith(".json") and not rest)
+    what = next((what for start, what in _PACKED.items() if head.startswith(start)), "")
+    if whole or what:
+        what = what or "one document, which is written whole"
+        raise LoreError(f"{corpus.show(path)} is {what}: it does not grow", hint="fold it without --follow")
+
+
+_WHOLE = (Documents, TranscriptDocument, PackReader, Vcr)
+_PACKED = {MAGIC: "compressed", ARCHIVE: "an archive"}
 
 
 class _TimelineView:
@@ -162,27 +193,27 @@ def follow_events(
     It can be said of the last 500 events of this very log. Events are those of what was read so far:
     folded one by one after the snapshot, they give the state of folding the whole log.
     """
-    live = Live(path, options.format, wait, say)
-    while (head := live.head()) is not None:
-        folding = _folding(path, options, head)
-        epoch, number, begun = epoch_of(head), 0, False
-        ring: deque[e.Event] = deque(maxlen=REPLAYED)
-        for data in live.pieces():
-            if data is None:
-                if not begun:
-                    yield from _caught_up(folding, LogCursor(epoch, number), ring, since)
-                    since = None
-                begun = True
-                yield from folding.recording.problems.take()
-                yield None
-                continue
-            for event in folding.take(folding.recording.take(data)):
-                number += 1
-                if begun:
-                    yield _line(LogCursor(epoch, number), event)
-                else:
-                    ring.append(event)
-        since = None
+    with closing(Live(path, options.format, wait, say)) as live:
+        while (head := live.head()) is not None:
+            folding = _folding(path, options, head)
+            epoch, number, begun = epoch_of(head), 0, False
+            ring: deque[e.Event] = deque(maxlen=REPLAYED)
+            for data in live.pieces():
+                if data is None:
+                    if not begun:
+                        yield from _caught_up(folding, LogCursor(epoch, number), ring, since)
+                        since = None
+                    begun = True
+                    yield from folding.recording.problems.take()
+                    yield None
+                    continue
+                for event in folding.take(folding.recording.take(data)):
+                    number += 1
+                    if begun:
+                        yield _line(LogCursor(epoch, number), event)
+                    else:
+                        ring.append(event)
+            since = None
 
 
 def _caught_up(folding: LogFold, now: LogCursor, ring: deque[e.Event], since: LogCursor | None) -> Iterator[Followed]:

@@ -1,0 +1,175 @@
+"""`lore fold --follow` of a session in a database: only read, and only where it was written to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from contextlib import closing
+from itertools import count
+from types import NoneType
+
+import pytest
+from msgspec import UNSET
+
+from formats.opencode import Export
+from lore.errors import LoreError
+from lore.model.items import ToolCall
+from lore.model.results_store import InjectedResult, TurnResult
+from lore.recording.opening import Options
+from lore.run import following_database
+from lore.run.folding import fold
+from lore.run.following import LogCursor, Note, cursor_of
+from lore.run.following_database import follow_database_events, follow_database_timeline
+from recording.test_opencode_store import fill, written
+from waiting import Script
+
+NAME = "ses_1"
+
+
+def grown(turns):
+    made = Export(NAME)
+    for number in range(turns):
+        made.user(f"question {number}").answer(f"answer {number}")
+    return made
+
+
+@pytest.fixture
+def database(tmp_path):
+    return written(tmp_path / "oc.db", grown(1), Export("ses_2").user("other").answer("one"), mode="wal")
+
+
+def grow(path, turns):
+    """Write the session anew with so many turns: what was there stays as it is."""
+
+    def act():
+        with closing(sqlite3.connect(path)) as connection:
+            for table, column in (("part", "session_id"), ("message", "session_id"), ("session", "id")):
+                connection.execute(f"delete from {table} where {column} = ?", (NAME,))
+            fill(connection, grown(turns))
+
+    return act
+
+
+def change(path, query, *values):
+    def act():
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(query, values)
+            connection.commit()
+
+    return act
+
+
+def shown(path, *actions, heard=None, clock=None):
+    said = (heard if heard is not None else []).append
+    clock = clock or (lambda: 1.0)
+    found = follow_database_timeline(f"{path}#{NAME}", Options(), said, wait=Script(*actions), clock=clock)
+    return [word(row) for row in found if not isinstance(row, NoneType | InjectedResult)]
+
+
+def word(row):
+    match row:
+        case Note(text=text):
+            return text
+        case TurnResult(turn=turn):
+            return f"turn {turn}"
+        case ToolCall(status=status):
+            return status
+        case _:
+            return json.loads(bytes(row.blocks[0].text if row.blocks else row.text))
+
+
+def test_what_is_added_is_shown_and_nothing_twice(database):
+    assert shown(database, lambda: None, grow(database, 2), lambda: None, grow(database, 3)) == [
+        "question 0", "turn 1", "answer 0", "question 1", "turn 2", "answer 1", "question 2", "turn 3", "answer 2",
+    ]  # fmt: skip
+
+
+def test_what_changes_is_shown_again_and_what_goes_is_noted(database):
+    part = "update part set data = json_set(data, '$.text', 'changed') where data like '%answer 0%'"
+    assert shown(database, grow(database, 2), change(database, part)) == [
+        "question 0", "turn 1", "answer 0", "question 1", "turn 2", "answer 1", "changed",
+    ]  # fmt: skip
+    assert shown(database, grow(database, 1)) == [
+        "question 0", "turn 1", "changed", "question 1", "turn 2", "answer 1", "3 rows taken back", "answer 0",
+    ]  # fmt: skip
+
+
+def test_nothing_is_read_while_nothing_is_written(database, monkeypatch):
+    looked = []
+    look = following_database._look
+    monkeypatch.setattr(following_database, "_look", lambda *args, **more: looked.append(1) or look(*args, **more))
+    shown(database, *[lambda: None] * 9)
+    assert len(looked) == 1
+
+
+def test_after_a_long_look_nobody_looks_again_at_once(database):
+    """The clock goes on by a second each time that it is asked: a look takes one, the rest after it ten."""
+    seconds = count()
+    waits = [grow(database, 2), *[lambda: None] * 20]
+    at = []
+    found = follow_database_timeline(
+        f"{database}#{NAME}", Options(), print, wait=Script(*waits), clock=lambda: next(seconds)
+    )
+    for row in found:
+        at += [next(seconds)] if row is None else []
+    assert len(at) == 2
+    assert at[1] - at[0] >= following_database.REST
+
+
+def test_the_database_stays_as_it_is(database):
+    before = hashlib.sha256(database.read_bytes()).digest()
+    names = sorted(path.name for path in database.parent.iterdir())
+    shown(database, lambda: None)
+    assert hashlib.sha256(database.read_bytes()).digest() == before
+    assert sorted(path.name for path in database.parent.iterdir()) == names
+
+
+def test_a_database_that_goes_is_waited_for(database):
+    data, heard = database.read_bytes(), []
+
+    def back():
+        database.write_bytes(data)
+
+    assert shown(database, database.unlink, lambda: None, back, grow(database, 2), heard=heard)[-1] == "answer 1"
+    assert len([text for text in heard if text.endswith("is gone; waiting for it")]) == 1
+
+
+@pytest.mark.parametrize("name", [NAME + "x", "", "ses_2#1"])
+def test_a_session_that_is_not_there_is_an_error(database, name):
+    with pytest.raises(LoreError):
+        next(follow_database_timeline(f"{database}#{name}" if name else str(database), Options(), print))
+
+
+def events(path, *actions, since=None):
+    wait = Script(*actions)
+    found = follow_database_events(f"{path}#{NAME}", Options(), print, since=since, wait=wait, clock=lambda: 1.0)
+    return [line for line in found if line is not None]
+
+
+def test_events_stand_behind_a_snapshot_and_give_what_folding_gives(database):
+    first, *more = events(database, grow(database, 2))
+    assert first.snapshot is not UNSET
+    assert more
+    assert all(line.snapshot is UNSET for line in more)
+    numbers = [cursor_of(line.cursor).number for line in (first, *more)]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert events(database)[0].snapshot.turns == fold(f"{database}#{NAME}", Options()).result.turns
+    assert events(database)[0].cursor == more[-1].cursor
+
+
+def test_a_cursor_goes_on_where_it_stood(database):
+    (first,) = events(database)
+    grow(database, 2)()
+    more = events(database, since=cursor_of(first.cursor))
+    assert more
+    assert all(line.event is not UNSET for line in more)
+    assert events(database, since=LogCursor("00000000", 3))[0].snapshot is not UNSET
+    assert events(database, since=cursor_of(more[-1].cursor)) == []
+
+
+def test_what_was_said_before_and_is_another_now_is_a_snapshot(database):
+    part = "update part set data = json_set(data, '$.text', 'changed') where data like '%question 0%'"
+    first, second = events(database, change(database, part))
+    assert first.snapshot is not UNSET
+    assert b"changed" in b"".join(map(bytes, second.snapshot.timeline))
