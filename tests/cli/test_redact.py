@@ -247,10 +247,11 @@ def test_sessions_are_listed_without_their_projects():
     log = codex.Rollout().meta(cwd=f"/home/{CANARY}").context(f"a {CANARY}").user("hello").message("assistant", "yes")
     put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *log.count(9_000, 0).lines)
     assert CANARY in lore("sessions").out
-    for more in ([], ["--json"]):
-        ran = lore("sessions", "--redact", *more)
+    assert CANARY in lore("simulate", "--json").out
+    for command in (["sessions"], ["sessions", "--json"], ["simulate"], ["simulate", "--json"]):
+        ran = lore(*command, "--redact")
         assert CANARY not in ran.out + ran.err
-        assert "rollout-1.jsonl" in ran.out
+        assert command[0] == "simulate" or "rollout-1.jsonl" in ran.out
     assert CANARY in lore("simulate").out
     assert CANARY not in lore("simulate", "--redact").out + lore("simulate", "--redact", "--json").out
 

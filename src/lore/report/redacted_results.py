@@ -43,13 +43,14 @@ def _turn(turn: SimulatedTurn) -> SimulatedTurn:
 
 
 def _group(group: GroupResult) -> GroupResult:
-    changes = {"model": redacted_model, "project": digest}
-    return replace(group, name=changes[group.by](group.name)) if group.by in changes else group
+    return replace(group, name=_NAMES[group.by](group.name)) if group.by in _NAMES else group
 
 
 def _reliability(row: ReliabilityResult) -> ReliabilityResult:
-    changes = {"model": redacted_model, "gateway": digest}
-    return replace(row, name=changes[row.by](row.name)) if row.by in changes else row
+    return replace(row, name=_NAMES[row.by](row.name)) if row.by in _NAMES else row
+
+
+_NAMES = {"model": redacted_model, "project": digest, "gateway": digest}
 
 
 def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
