@@ -2,7 +2,9 @@
 
 In: a folder, a number of bytes, the command. Out: figures as (measure, bar, measured, met), the fields of a row. A
 session is compacted every hundred requests, where its agent compacts; each request has a call with two kilobytes of
-output. Documents have the size that is asked for, too, though their agents write none so long.
+output. What nothing compacts is one prompt, which lore holds as a whole: chats and trajectories have ten times the size
+of the largest that there are. A chat takes the most: its prompt is held at one and a half times its bytes (messages of
+two kilobytes), so that 500 MB of it, 125 million tokens, would take 800 MB.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +23,11 @@ from orjson import dumps
 
 from bench import memory
 from bench.reading import Fields, text
-from formats import codex, copilot, gemini, kimi, kimi_session, opencode, openhands, pi, qwen
+from formats import cline, codex, copilot, gemini, kimi, kimi_session, opencode, openhands, pi, qwen
+from formats import test_mini_swe_agent as mini
+from formats import test_swe_agent as swe
+from lore.formats.cline_task import API, UI
+from recording.test_opencode_store import SCHEMA, fill
 
 REQUESTS = 100  # between compactions
 BAR = "at most 200 MB"
@@ -193,26 +201,40 @@ def pi_session(size: int) -> Iterator[bytes]:
 
 
 def opencode_export(size: int) -> Iterator[bytes]:
-    """An export of OpenCode that is compacted every hundred requests."""
-    written, number, before = 0, 0, b""
+    """An export of OpenCode."""
+    yield json.dumps({"info": opencode.Export().info})[:-1].encode() + b', "messages": ['
+    for number, messages in enumerate(_opencode(size)):
+        yield (b"," if number else b"") + dumps(messages)[1:-1]
+    yield b"]}"
+
+
+def opencode_database(path: Path, size: int) -> None:
+    """OpenCode's database, with one session."""
     made = opencode.Export()
-    yield json.dumps({"info": made.info})[:-1].encode() + b', "messages": ['
-    while written < size:
-        number += 1
-        made.messages, offset = [], 300 * number
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(SCHEMA)
+        for made.messages in _opencode(size):
+            connection.execute("delete from session")
+            fill(connection, made)
+
+
+def _opencode(size: int) -> Iterator[list[dict[str, Any]]]:
+    made = opencode.Export()
+    written = 0
+    for number in itertools.count(1):
+        if written >= size:
+            return
+        made.messages = []
         made.user("go on")
-        for turn in range(100):
+        for turn in range(REQUESTS):
             tool = made.tool(f"c{number}-{turn}", text(turn))
             made.answer(tool, bill=(710, 10_000 + 700 * turn, 40))
         made.message("user", [made.part("compaction", auto=True)], agent="build")
         made.answer(text(number), bill=(80_000, 0, 400), agent="compaction", mode="compaction", summary=True)
         for place, message in enumerate(made.messages):
-            _moved(message, offset + place)
-        data = json.dumps(made.messages)[1:-1].encode()
-        written += len(data)
-        yield before + data
-        before = b","
-    yield b"]}"
+            _moved(message, 300 * number + place)
+        written += len(dumps(made.messages))
+        yield made.messages
 
 
 def _moved(message: dict[str, Any], place: int) -> None:
@@ -271,26 +293,70 @@ def kimi_folder(folder: Path, size: int) -> None:
     (folder / kimi_session.CONTEXT).write_bytes(kimi_session.lines(made.context))
 
 
+def mini_trajectory(size: int) -> Iterator[bytes]:
+    """A trajectory of mini-swe-agent."""
+
+    def chunk(number: int) -> bytes:
+        made: list[dict[str, Any]] = [] if number else [mini.SYSTEM, mini.TASK]
+        for step in range(REQUESTS * number, REQUESTS * (number + 1)):
+            bill = mini.usage(1_000 + 700 * step, 960)
+            made += [mini.answer(step, bill, "ls"), mini.result(f"c{step}.0", text(step), 1_700_000_005.0 + 10 * step)]
+        return (b",\n" if number else b"\n") + b",\n".join(map(dumps, made))
+
+    yield mini.trajectory().partition(b'"messages": []')[0] + b'"messages": ['
+    yield from _chunks(size, chunk)
+    yield b"]}"
+
+
+def swe_trajectory(size: int) -> Iterator[bytes]:
+    """A trajectory of SWE-agent: each step holds the whole prompt."""
+    query = [swe.SYSTEM, swe.TASK]
+
+    def chunk(number: int) -> bytes:
+        made = dumps(swe.step(number, *query))
+        query.extend((swe.said(number), swe.seen(number, text(number))))
+        return (b"," if number else b"") + made
+
+    yield b'{"trajectory": ['
+    yield from _chunks(size, chunk)
+    yield b"]}"
+
+
+def roo_task(folder: Path, size: int) -> None:
+    """A task of Roo Code: what the screen was shown, and what was sent."""
+    made = cline.Task().user("go on")
+    for number in range(size // 4_200):
+        made.request(tokens_in=700, tokens_out=40, cache_reads=10_000 + 700 * number, cache_writes=0)
+        made.answer(text(number, 1_000), f"c{number}").show("tool", text(number, 1_000))
+        result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": text(number, 1_000)}
+        made.send("user", [result])
+    folder.mkdir()
+    (folder / UI).write_bytes(dumps(made.ui))
+    (folder / API).write_bytes(dumps(made.api))
+
+
 class Session(NamedTuple):
-    """A long session: of whom, its name, what makes it (its bytes, or a folder)."""
+    """A long session: of whom, its name, what makes it (bytes, or a path to write), how long it is at most."""
 
     agent: str
     name: str
     made: Callable[[int], Iterator[bytes]] | None = None
-    folder: Callable[[Path, int], None] | None = None
-    is_never_compacted: bool = False
+    written: Callable[[Path, int], None] | None = None
+    most: int = 10**9
+    is_compacted: bool = True
 
     def write(self, folder: Path, size: int) -> Path:
         """Write it; return where it lies."""
         path = folder / self.name
-        if self.folder is not None:
-            self.folder(path, size)
+        if self.written is not None:
+            self.written(path, size)
         elif self.made is not None:
             with path.open("wb") as file:
                 file.writelines(self.made(size))
         return path
 
 
+CHAT, RUN, TASK = 80_000_000, 20_000_000, 30_000_000  # bytes: ten times what there is at most
 SESSIONS = (
     Session("pi", "pi.jsonl", pi_session),
     Session("Codex CLI", "rollout.jsonl", codex_rollout),
@@ -298,20 +364,25 @@ SESSIONS = (
     Session("Gemini CLI", "gemini.jsonl", gemini_chat),
     Session("Qwen Code", "qwen.jsonl", qwen_chat),
     Session("Kimi Code", "wire.jsonl", kimi_wire),
-    Session("Kimi CLI (a folder)", "kimi", folder=kimi_folder),
-    Session("OpenHands (a folder)", "openhands", folder=openhands_folder),
+    Session("Kimi CLI (a folder)", "kimi", written=kimi_folder),
+    Session("OpenHands (a folder)", "openhands", written=openhands_folder),
     Session("OpenCode (an export)", "opencode.json", opencode_export),
-    Session("a plain chat, never compacted", "chat.jsonl", chat, is_never_compacted=True),
-    Session("a plain chat as one array, never compacted", "chat.json", chat_document, is_never_compacted=True),
+    Session("OpenCode (a database)", "opencode.db", written=opencode_database),
+    Session("plain messages, a line each", "chat.jsonl", chat, most=CHAT, is_compacted=False),
+    Session("plain messages in one array", "chat.json", chat_document, most=CHAT, is_compacted=False),
+    Session("mini-swe-agent", "run.traj.json", mini_trajectory, most=RUN, is_compacted=False),
+    Session("SWE-agent", "run.traj", swe_trajectory, most=5 * RUN, is_compacted=False),
+    Session("Roo Code (a task)", "roo", written=roo_task, most=TASK, is_compacted=False),
 )
 
 
 def peaks(folder: Path, size: int, command: tuple[str, ...]) -> Iterator[Fields]:
     """Peak memory of `lore check` on one long session of each kind."""
     for session in SESSIONS:
-        measure = f"peak memory of `lore check` on {size:,} bytes of one session of {session.agent}"
+        length = min(size, session.most)
+        measure = f"peak memory of `lore check` on {length:,} bytes of one session: {session.agent}"
         if not memory.measurable():
             yield measure, BAR, "this system does not say", None
             continue
-        most = memory.of(session.write(folder, size), command, codes=("0", "1"))
+        most = memory.of(session.write(folder, length), command, codes=("0", "1"))
         yield measure, BAR, f"{most / 1e6:,.0f} MB", most <= 200e6

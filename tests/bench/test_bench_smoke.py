@@ -83,8 +83,8 @@ def test_a_log_that_is_made_for_a_figure_is_read_without_problems(log):
 def test_a_long_session_is_one_that_is_compacted_again_and_again(session, tmp_path):
     summary = check([str(session.write(tmp_path, 1_000_000))], Budgets(), Options()).result.summary
     assert (summary.problems, summary.sessions) == (0, 1)
-    assert summary.turns >= 100
-    assert session.is_never_compacted or summary.compactions >= max(1, summary.turns // 101)
+    assert summary.turns > 20
+    assert not session.is_compacted or summary.compactions >= max(1, summary.turns // 101)
 
 
 def test_a_log_comes_turn_by_turn():
