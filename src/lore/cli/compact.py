@@ -57,6 +57,10 @@ def run(
         str, typer.Option("--trigger", help="Compact only where this is due: cadence, gap, overflow; manual: now.")
     ] = "manual",
     summarizer: Annotated[str | None, typer.Option("--summarizer", help=_SUMMARIZER)] = None,
+    window: Annotated[
+        int | None,
+        typer.Option("--window", min=1_000, help="With --dry-run: compact before a prompt exceeds so many tokens."),
+    ] = None,
     interval: Annotated[float, typer.Option("--interval", help="With --watch: seconds between two looks.")] = 10.0,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Write the log with the events to this file; append nothing.")
@@ -75,6 +79,9 @@ def run(
     sources say, are appended as events: the log is never shortened, and `lore fold --pruned` shows what went. --watch
     ends with SIGTERM or an interrupt. Exit code 3: no summary could be had, and nothing was done.
     """
+    from msgspec.structs import replace
+
+    from lore.compaction.settings import TRIED
     from lore.errors import LoreError
     from lore.recording.opening import Options
     from lore.run.rules import chosen
@@ -83,6 +90,10 @@ def run(
     wanted = _policy(policy, settings, summarizer)
     options = Options(format=format, rules=settings.settings.assemble, log=log(verbose))
     rules = chosen(None, settings)
+    if window is not None:
+        if not dry_run:
+            raise LoreError("--window is for --dry-run", hint="else it stands in the policy: window = TOKENS")
+        wanted = replace(wanted or TRIED, window=window)
     if dry_run and (watch or output is not None or trigger != "manual"):
         raise LoreError("--dry-run writes nothing and asks every trigger", hint="leave the other options out")
     if redact and not dry_run:

@@ -18,7 +18,9 @@ BUG, INTERRUPTED, USAGE = 70, 130, 2
 def main(arguments: list[str] | None = None) -> int:
     """Run lore and return its exit code."""
     args = sys.argv[1:] if arguments is None else arguments
-    args = [f"<stdin>{arg[1:]}" if arg.startswith("-#") else arg for arg in args] or ["--help"]
+    args = [f"<stdin>{arg[1:]}" if arg.startswith("-#") else arg for arg in args]
+    if not args and (os.environ.get("CI") or not sys.stdout.isatty()):
+        args = ["--help"]  # nothing is judged by surprise
     args = [_valued(args, place) for place in range(len(args))]
     _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
@@ -66,6 +68,7 @@ def command() -> Callable[..., object]:
         formats,
         knowledge,
         memory,
+        overview,
         schema,
         sessions,
         simulate,
@@ -75,7 +78,7 @@ def command() -> Callable[..., object]:
     app = typer.Typer(
         name="lore",
         help="Judge prompt caches offline, and assemble prompts whose prefix does not move.",
-        no_args_is_help=True,
+        invoke_without_command=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -96,16 +99,7 @@ def command() -> Callable[..., object]:
     app.command("explain")(explain.run)
     app.command("schema")(schema.run)
 
-    @app.callback()
-    def with_version(
-        version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
-    ) -> None:
-        if version:
-            from lore import __version__
-
-            print(f"lore {__version__}")
-            raise typer.Exit(0)
-
+    app.callback()(overview.run)
     return get_command(app)
 
 

@@ -100,6 +100,9 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
         return next((text for text, is_fault in faults.items() if is_fault), "")
 
 
+TRIED = Compaction(keep_recent=20)  # what a trial keeps, where nobody says it
+
+
 class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
     """`[sessions]`: `gap_secs` of silence after which what was said is dreamt over; 0 is off."""
 

@@ -40,10 +40,9 @@ class Reliability:
 
     def take(self, verdict: Verdict, stood: int | None) -> None:
         """Count a turn where it is a pure append to what `stood` in the cache, in tokens; None: not known."""
-        read = met_read(verdict.turn.usage)
-        if not stood or read is None or not is_append(verdict):
+        was_read = append_read(verdict, stood)
+        if was_read is None:
             return
-        was_read = read >= stood * (1 - SHARE) - block_tokens(verdict.turn)
         for key in _keys(verdict.turn):
             before = self._tallies.get(key, _Tally())
             self._tallies[key] = _Tally(before.appends + 1, before.read + was_read)
@@ -60,6 +59,14 @@ class Reliability:
                               share=round(found.read / found.appends, 4))
             for (by, name), found in rows
         ]  # fmt: skip
+
+
+def append_read(verdict: Verdict, stood: int | None) -> bool | None:
+    """Tell whether a pure append read what `stood` in the cache, in tokens; None where it is none or no bill says."""
+    read = met_read(verdict.turn.usage)
+    if not stood or read is None or not is_append(verdict):
+        return None
+    return read >= stood * (1 - SHARE) - block_tokens(verdict.turn)
 
 
 def is_append(verdict: Verdict) -> bool:

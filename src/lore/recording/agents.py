@@ -4,7 +4,7 @@ In: the environment, the home folder, the platform, the current folder. Out: age
 the disk nothing but what `existing` and `files_of` look at. Rules: a variable that is set holds alone, else all places
 without one; a place whose beginning is unknown (no home) is none. In a path `~` is the home folder, `{data}` is XDG's
 data folder (which most agents ask for on every system), `{app}` and `{local}` the folders where the system keeps what
-applications save, `{folder}` the current one, `*` any one folder.
+applications save, `{cache}` where they keep what can be made anew, `{folder}` the current one, `*` any one folder.
 
 Sources: the agents' own documents and code, and public readers of their files, 2026-11.
 """
@@ -193,16 +193,19 @@ class Surroundings(NamedTuple):
         data = given("XDG_DATA_HOME") or at_home["data"]
         if self.platform == "win32":
             app, local = given("APPDATA") or at_home["roaming"], given("LOCALAPPDATA") or at_home["local"]
+            cache = local
         elif self.platform == "darwin":
             app = local = at_home["support"]
+            cache = at_home["caches"]
         else:
             app, local = given("XDG_CONFIG_HOME") or at_home["config"], data
-        return {"~": home, "{data}": data, "{app}": app, "{local}": local, "{folder}": self.folder}
+            cache = given("XDG_CACHE_HOME") or at_home["cache"]
+        return {"~": home, "{data}": data, "{app}": app, "{local}": local, "{cache}": cache, "{folder}": self.folder}
 
 
 _AT_HOME = {
     "data": ".local/share", "config": ".config", "support": "Library/Application Support",
-    "roaming": "AppData/Roaming", "local": "AppData/Local",
+    "roaming": "AppData/Roaming", "local": "AppData/Local", "cache": ".cache", "caches": "Library/Caches",
 }  # fmt: skip
 
 

@@ -49,12 +49,34 @@ class SessionsRequest(NamedTuple):
     dated: Dated = PACKAGED
 
 
-class _Log(NamedTuple):
-    """A file, folder or stored session of an agent's, when it was written and how long it is."""
+class AgentLog(NamedTuple):
+    """A file, folder or stored session of an agent's (None: of whichever), and when it was written."""
 
-    agent: Agent
+    agent: Agent | None
     file: Input
     written: float | None
+
+
+class AgentLogs(NamedTuple):
+    """The logs of agents: by session, its own first, the session that was written last first; those that lore does not
+    read; the places where logs are; those that could not be listed, and why.
+    """
+
+    groups: list[list[AgentLog]]
+    unread: list[UnreadLogs]
+    looked: list[str]
+    failed: list[str]
+
+
+def agent_logs(here: Surroundings, agent: Agent | None) -> AgentLogs:
+    """Find the logs that agents keep here (None: all agents'). Costs a look at each log's name and time."""
+    failed: list[str] = []
+    own = [place for place in places(here) if agent in (None, place.agent)]
+    there = [found for place in own for found in existing(place)]
+    groups = _grouped([log for place in there if place.agent.is_read for log in _logs(place, failed)])
+    unread = [logs for place in there if not place.agent.is_read for logs in _unread(place, failed)]
+    looked = list(dict.fromkeys(corpus.show(place.path) for place in there if place.agent.is_read))
+    return AgentLogs(groups, unread, looked, failed)
 
 
 def sessions(
@@ -62,10 +84,7 @@ def sessions(
 ) -> FoundSessions:  # fmt: skip
     """List the sessions of agents, the newest first."""
     load_plugins()
-    failed: list[str] = []
-    own = [place for place in places(here) if request.agent in (None, place.agent)]
-    there = [found for place in own for found in existing(place)]
-    grouped = _grouped([log for place in there if place.agent.is_read for log in _logs(place, failed)])
+    grouped, unread, looked, failed = agent_logs(here, request.agent)
     databases = {log.file.path.rpartition("#")[0] for logs in grouped for log in logs if not log.file.size}
     total = sum(log.file.size for logs in grouped for log in logs) + sum(map(_size, databases))
     wanted = [logs for logs in grouped if request.since is None or (logs[0].written or request.since) >= request.since]
@@ -85,14 +104,12 @@ def sessions(
         rows.append(row)
         if progress is not None:
             progress(read, size)
-    unread = [logs for place in there if not place.agent.is_read for logs in _unread(place, failed)]
-    looked = list(dict.fromkeys(corpus.show(place.path) for place in there if place.agent.is_read))
     return FoundSessions(
         sessions=rows, found=len(wanted), bytes=total, read_bytes=read, unread=unread, looked=looked, failed=failed
     )
 
 
-def _logs(place: LogPlace, failed: list[str]) -> Iterator[_Log]:
+def _logs(place: LogPlace, failed: list[str]) -> Iterator[AgentLog]:
     """Yield the recordings at a place: files of the names that logs have there, folders and stored sessions."""
     try:
         if place.logs.deep:
@@ -108,13 +125,13 @@ def _logs(place: LogPlace, failed: list[str]) -> Iterator[_Log]:
         named = any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names)
         if file.error is None and not (named or session or os.path.isdir(path)):
             continue
-        yield _Log(place.agent, file, written(file._replace(path=path)))
+        yield AgentLog(place.agent, file, written(file._replace(path=path)))
 
 
-def _grouped(logs: list[_Log]) -> list[list[_Log]]:
+def _grouped(logs: list[AgentLog]) -> list[list[AgentLog]]:
     """Put the files of each session together, its own first; the session that was written last comes first."""
     known = {log.file.path: log for log in logs}
-    groups: dict[str, list[_Log]] = {}
+    groups: dict[str, list[AgentLog]] = {}
     for log in sorted(logs, key=lambda log: (-(log.written or 0.0), log.file.path)):
         session = session_of(log.file.path)
         name = session if session in known else log.file.path
@@ -132,11 +149,11 @@ def _size(path: str) -> int:
         return 0
 
 
-def _row(logs: list[_Log]) -> FoundSession:
+def _row(logs: list[AgentLog]) -> FoundSession:
     own = logs[0]
     at = None if own.written is None else datetime.fromtimestamp(own.written, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     size = sum(log.file.size for log in logs)
-    return FoundSession(own.agent.name, corpus.show(own.file.path), at, size or None)
+    return FoundSession("" if own.agent is None else own.agent.name, corpus.show(own.file.path), at, size or None)
 
 
 def _counted(row: FoundSession, path: str, options: Options, dated: Dated) -> FoundSession:

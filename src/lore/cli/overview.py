@@ -1,0 +1,111 @@
+"""Bare `lore`: what was spent, over all agents of this machine, and what to do first."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Annotated, TypeAlias
+
+import typer
+
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Config,
+    Verbose,
+    dated_rules,
+    found_settings,
+    log,
+    out,
+    progress,
+    quiet_pipe,
+    surroundings,
+)
+
+Since: TypeAlias = Annotated[
+    str | None, typer.Option("--since", help="What was sent since then: 30m, 2h, 1d, 1w, or a date; default: 7d.")
+]
+AgentName: TypeAlias = Annotated[
+    str | None, typer.Option("--agent", help="Recordings of this agent alone; an unknown word lists them.")
+]
+Project: TypeAlias = Annotated[
+    str | None, typer.Option("--project", help="Sessions of this project alone: its folder, or the end of its path.")
+]
+By: TypeAlias = Annotated[
+    str | None, typer.Option("--by", help="Also a line for each day, session, model, project or agent.")
+]
+Compare: TypeAlias = Annotated[bool, typer.Option("--compare", help="Also the same length of time before that.")]
+NoCache: TypeAlias = Annotated[
+    bool, typer.Option("--no-cache", help="Read every recording anew, and keep nothing of it.")
+]
+
+Version: TypeAlias = Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")]
+
+GROUPS = ("day", "session", "model", "project", "agent")
+
+
+@quiet_pipe
+def run(
+    context: typer.Context,
+    since: Since = None,
+    agent: AgentName = None,
+    project: Project = None,
+    by: By = None,
+    compare: Compare = False,
+    no_cache: NoCache = False,
+    as_json: AsJson = False,
+    config: Config = None,
+    color: Colour = None,
+    verbose: Verbose = False,
+    version: Version = False,
+) -> int:
+    """Judge prompt caches offline, and assemble prompts whose prefix does not move.
+
+    Without a command: what agents spent here in the last 7 days, what was paid again, and what to do first. What was
+    read is kept in your cache folder, in numbers and names alone. Nothing leaves this machine.
+    """
+    if context.invoked_subcommand is not None:
+        given = [name for name, value in context.params.items() if value not in (None, False)]
+        if given:
+            option = next((f"--{name.replace('_', '-')}" for name in given), "")
+            raise typer.BadParameter(
+                f"{option.replace('as-json', 'json')} stands behind the command: "
+                f"lore {context.invoked_subcommand} {option.replace('as-json', 'json')}"
+            )
+        return 0
+    if version:
+        from lore import __version__
+
+        print(f"lore {__version__}")
+        return 0
+    from lore.errors import LoreError, did_you_mean
+    from lore.recording import recent
+    from lore.recording.agents import agent_named
+    from lore.recording.opening import Options
+    from lore.run.ledgers import Ledgers
+    from lore.run.overview import WEEK, OverviewRequest, overview
+
+    if by is not None and by not in GROUPS:
+        raise LoreError(f"--by {by}: no such grouping", hint=did_you_mean(by, GROUPS, "groupings"))
+    loaded, now, here = found_settings(config), time.time(), surroundings()
+    request = OverviewRequest(
+        since=now - WEEK if since is None else recent.since(since, now), until=now,
+        agent=None if agent is None else agent_named(agent), by=by, compared=compare,
+        project="" if project is None else os.path.abspath(project) if project in (".", "..") else project,
+    )  # fmt: skip
+    folder = "" if no_cache else os.path.join(here.roots()["{cache}"], "lore", "ledgers")
+    ledgers = Ledgers(
+        Options(rules=loaded.settings.assemble, log=log(verbose)), folder, dated=dated_rules(loaded), now=now
+    )
+    with progress(wanted=not verbose, colour=color, what="reading") as shown:
+        found = overview(here, request, ledgers, shown)
+    if as_json:
+        from lore.report.json_report import render
+
+        sys.stdout.write(render(found) + "\n")
+    else:
+        from lore.report.overview import write_overview
+
+        write_overview(found, out(color))
+    return 0

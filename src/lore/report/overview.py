@@ -1,0 +1,230 @@
+"""Bare `lore` for a person: what was spent, where it went, what was paid again, and what to do first: one screen."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from lore.model.results_overview import GroupBy, Overview, Spending, SpendingCause
+from lore.report.evidence_sentences import listed, money_of
+from lore.report.terminal import counted, line
+
+_LABEL = 17  # columns
+_ARROW = "  → "
+_CAUSES = 4  # shown
+_GROUPS = 30  # shown
+_CENT = 0.005  # dollars: less is not worth a line
+_PARTS = (
+    ("reading", "reading context"), ("context", "writing new context"), ("output", "output"), ("tools", "tools"),
+    ("paid_again", "paid again"), ("unexplained", "unexplained"),
+)  # fmt: skip
+
+
+def write_overview(result: Overview, out: Console) -> None:
+    """Write the overview; every line ends in something to do or to run next."""
+    total, span = result.total, span_in_words(result.since, result.until)
+    if not total.requests:
+        _write_nothing(result, span, out)
+        return
+    agents = ", ".join(f"{agent.name} {cost_of(agent)}" for agent in result.agents)
+    what = f"{counted(total.sessions, 'session')}, {counted(total.requests, 'request')}"
+    out.print(line((f"{span}: {what}, {cost_of(total)}", "bold"), f"  ({agents})" if len(result.agents) > 1 else ""))
+    if result.before is not None:
+        _write_change(total, result.before, out)
+    _write_parts(total, out)
+    _write_size(total, out)
+    _write_causes("paid again", result.causes, total, out)
+    _write_causes("unexplained", result.unexplained, total, out)
+    _write_biggest(result, out)
+    if result.by is not None:
+        out.print()
+        write_groups(result.groups, result.by, out)
+    _write_rest(result, out)
+
+
+def span_in_words(since: float | None, until: float | None) -> str:
+    """Name the time that is summed."""
+    if since is None or until is None:
+        return "all time"
+    days = (until - since) / 86_400
+    if days >= 2:  # noqa: PLR2004 - from there on days are what people say
+        return f"last {days:.0f} days"
+    return f"last {days * 24:.0f} hours" if days * 24 >= 2 else f"last {days * 24 * 60:.0f} minutes"  # noqa: PLR2004
+
+
+def cost_of(spending: Spending) -> str:
+    """Return what requests cost; where no bill has a price, how many tokens were read and written."""
+    if spending.dollars is not None:
+        return money_of(spending.dollars)
+    tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
+    return f"{tokens_of(tokens)} tokens" if tokens else "no bills"
+
+
+def tokens_of(count: int | None) -> str:
+    """Return a count of tokens in the unit that keeps it short."""
+    if count is None:
+        return "unknown"
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{unit}" if count < 10 * size else f"{count / size:.0f}{unit}"
+    return str(count)
+
+
+def _write_nothing(result: Overview, span: str, out: Console) -> None:
+    if result.looked:
+        out.print(line((f"{span}: no requests", "bold")))
+        out.print(line("  → lore --since 90d looks further back; lore sessions lists what there is"))
+    else:
+        out.print(line(("no recordings of agents that lore reads are on this machine", "bold")))
+        out.print(line("  → lore check PATH judges recordings anywhere; lore formats says what can be read"))
+    _write_rest(result, out)
+
+
+def _write_change(now: Spending, before: Spending, out: Console) -> None:
+    """Write how much more or less it is than in the time before."""
+    if not before.requests:
+        _row(out, "before that", "no requests in the same length of time before")
+        return
+    parts = [f"{cost_of(before)} in {counted(before.requests, 'request')}"]
+    if now.dollars is not None and before.dollars:
+        parts.append(f"cost {now.dollars / before.dollars - 1:+.0%}")
+        parts.append(f"a request {now.dollars / now.requests / (before.dollars / before.requests) - 1:+.0%}")
+    parts.append(f"read {_share_read(before)} of the prompts, now {_share_read(now)}")
+    _row(out, "before that", ", ".join(parts))
+
+
+def _write_parts(total: Spending, out: Console) -> None:
+    if total.dollars:
+        shares = sorted(
+            ((getattr(total, name) or 0.0, words) for name, words in _PARTS), key=lambda part: -part[0]
+        )  # fmt: skip
+        shown = [
+            f"{words} {dollars / total.dollars:.0%}" + (f" ({money_of(dollars)})" if words in _AGAIN else "")
+            for dollars, words in shares
+            if dollars >= _CENT
+        ]
+        _row(out, "where it went", "   ".join(shown), "lore --by session")
+    elif total.requests > total.unbilled:
+        _row(out, "where it went", f"{_share_read(total)} of the prompts were read from a cache")
+    missing = [(total.unbilled, "without a bill"), (total.unpriced, "without a known price")]
+    if any(count for count, _ in missing):
+        words = ", ".join(f"{counted(count, 'request')} {what}" for count, what in missing if count)
+        _row(out, "not in it", words, "lore formats says which logs hold bills")
+
+
+_AGAIN = ("paid again", "unexplained")
+
+
+def _write_size(total: Spending, out: Console) -> None:
+    parts: list[str] = []
+    if total.median_prompt_tokens is not None:
+        size, most = tokens_of(total.median_prompt_tokens), tokens_of(total.largest_prompt_tokens)
+        parts.append(f"prompts of {size} tokens (median; largest {most})")
+    if total.subagent_requests:
+        share = f" {total.subagent_dollars / total.dollars:.0%}" if total.subagent_dollars and total.dollars else ""
+        parts.append(f"subagents{share} ({counted(total.subagent_requests, 'request')})")
+    if total.compactions:
+        parts.append(counted(total.compactions, "compaction"))
+    if parts:
+        _row(out, "made of", "   ".join(parts))
+
+
+def _write_causes(label: str, causes: list[SpendingCause], total: Spending, out: Console) -> None:
+    """Write the causes that cost most, and what the others come to."""
+    worth = [cause for cause in causes if total.dollars is None or (cause.dollars or 0.0) >= _CENT]
+    width = max((len(_amount(cause)) for cause in worth[:_CAUSES]), default=0)
+    for place, cause in enumerate(worth[:_CAUSES]):
+        where = (
+            f"in {counted(cause.sessions, 'session')}" if cause.sessions > 1 else f"in {counted(cause.turns, 'turn')}"
+        )
+        text = f"{_amount(cause):>{width}}  {cause.says}, {where}"
+        _row(out, label if place == 0 else "", text, cause.fix, hang=width + 2)
+    rest = worth[_CAUSES:]
+    if rest:
+        money = [cause.dollars for cause in rest if cause.dollars is not None]
+        amount = money_of(sum(money)) if money else f"{tokens_of(sum(cause.tokens for cause in rest))} tokens"
+        _row(out, "", f"{amount:>{width}}  {counted(len(rest), 'other cause')}", "lore check")
+    if not worth and label == "paid again" and total.requests > total.unbilled:
+        _row(out, label, "nothing worth a line", "keep it so: lore check in CI")
+
+
+def _amount(cause: SpendingCause) -> str:
+    return money_of(cause.dollars) if cause.dollars is not None else f"{tokens_of(cause.tokens)} tokens"
+
+
+def _write_biggest(result: Overview, out: Console) -> None:
+    biggest = result.biggest
+    if biggest is None or not biggest.dollars:
+        return
+    day = "" if biggest.at is None else f"{datetime.fromtimestamp(biggest.at, UTC):%Y-%m-%d}"
+    parts = [
+        _name(biggest.project),
+        day,
+        money_of(biggest.dollars),
+        f"prompt {tokens_of(biggest.largest_prompt_tokens)}",
+    ]
+    if biggest.saving:
+        parts.append(f"about {money_of(biggest.saving)} less with {counted(biggest.compactions or 0, 'compaction')}")
+    _row(out, "biggest session", " · ".join(filter(None, parts)), biggest.command)
+
+
+def _name(path: str | None) -> str:
+    return (path or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def write_groups(groups: list[Spending], by: GroupBy, out: Console) -> None:
+    """Write a line a group: what it cost, how much of its prompts was read, what was paid again."""
+    heads = ("cost", "requests", "read", "paid again", "unexplained")
+    out.print(line((_cells(heads, by), "bold")))
+    shown = groups if by == "day" else groups[:_GROUPS]
+    for group in shown:
+        cells = (
+            cost_of(group), f"{group.requests:,}", _share_read(group), _lost(group.paid_again, group.paid_again_tokens),
+            _lost(group.unexplained, group.unexplained_tokens),
+        )  # fmt: skip
+        out.print(line(_cells(cells, group.name)))
+    if len(groups) > len(shown):
+        out.print(line((f"{len(groups) - len(shown):,} more: --json has them all", "dim")))
+
+
+def _cells(cells: Iterable[str], name: str) -> str:
+    widths = (12, 9, 6, 11, 11)
+    return "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)) + f"  {name}"
+
+
+def _lost(dollars: float | None, tokens: int) -> str:
+    return "-" if not tokens else money_of(dollars) if dollars is not None else tokens_of(tokens)
+
+
+def _share_read(spending: Spending) -> str:
+    tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
+    return f"{spending.read_tokens / tokens:.0%}" if tokens else "-"
+
+
+def _write_rest(result: Overview, out: Console) -> None:
+    if result.failed:
+        out.print(line((f"not read: {listed(result.failed, 2)}", "yellow")))
+    for logs in result.unread:
+        out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))
+    for note in result.notes:
+        out.print(line((note, "dim")))
+
+
+def _row(out: Console, label: str, text: str, advice: str = "", *, hang: int = 2) -> None:
+    """Write a row: its label, what is so, what to do about it; that on a line of its own where the row is too long."""
+    head = f"{label:<{_LABEL}}"
+    together = len(head) + len(text) + len(advice) + len(_ARROW) <= out.width
+    behind = (f"{_ARROW}{advice}", "cyan") if advice and together else ""
+    room = max(out.width - _LABEL - hang, _LABEL)
+    first, *rest = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+    out.print(line((head, "bold"), *([text] if together else [first]), behind))
+    if together:
+        return
+    for more in rest:
+        out.print(line(" " * (_LABEL + hang), more))
+    wrapped = textwrap.wrap(advice, room - 4, break_long_words=False, break_on_hyphens=False)
+    for more in [advice] if advice.startswith("lore ") else wrapped:  # a command is copied from one line
+        out.print(line((f"{'':<{_LABEL}}{_ARROW if more == advice[: len(more)] else '    '}{more}", "cyan")))

@@ -1,0 +1,196 @@
+"""Ledgers of recordings: read where they changed, else taken from what was kept of them.
+
+In: inputs. Out: a ledger each, in their order. Rules: a ledger is kept in the user's cache folder, private, under the
+digest of its recording's path, with the sizes and times of all its files, digests of both ends, and a digest of
+this lore and its rules: where any differs it is made anew. It holds numbers and names alone (`lore.model.ledger`).
+Nothing depends on the folder: what cannot be read or written there is made anew and not kept. What nobody asked for in
+60 days is deleted. Cost: a look at each file; O(bytes) of those that changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+import lore
+from lore.errors import LoreError
+from lore.files import make_folder, replaced
+from lore.formats.catalogue import lacks_of
+from lore.formats.registry import READERS
+from lore.judge.base import Place
+from lore.judge.ledger import LedgerRows
+from lore.judge.totals import UNREAD
+from lore.judge.unseen import unseen_tokens
+from lore.model.ledger import Ledger, LedgerRow
+from lore.model.results import Unseen
+from lore.recording import corpus
+from lore.recording.base import Problems, UnrecognisedError, collected_seldom, load_plugins
+from lore.recording.inputs import Input
+from lore.recording.opening import Options
+from lore.recording.projects import project_of
+from lore.recording.recent import written
+from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
+
+ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
+KEPT_DAYS = 60
+_DAY = 86_400.0
+Progress = Callable[[int, int], None]
+
+
+class _Kept(msgspec.Struct, frozen=True, array_like=True):
+    """A ledger as it is kept: `signature` is of the recording's files, `maker` of this lore and its rules."""
+
+    maker: str
+    signature: str
+    ledger: Ledger
+
+
+class Ledgers:
+    """Read ledgers; `folder` is where they are kept (empty: nowhere), `now` the time in seconds since the epoch."""
+
+    def __init__(self, options: Options, folder: str = "", *, dated: Dated = PACKAGED, now: float = 0.0) -> None:
+        load_plugins()
+        self.options = options
+        self._folder = folder
+        self._dated = dated
+        self._now = now
+        self.rules = dated.rules()
+        self.taken = 0  # ledgers that were as they were kept
+        self.read_bytes = 0
+
+    def each(self, files: list[Input], progress: Progress | None = None) -> Iterator[tuple[Input, Ledger]]:
+        """Yield each file that is a recording, or that cannot be read, with its ledger."""
+        total, done = sum(file.size for file in files), 0
+        with collected_seldom():
+            for file in files:
+                ledger = self.ledger(file)
+                done += file.size
+                if progress is not None:
+                    progress(done, total)
+                if ledger is not None:
+                    yield file, ledger
+        self._expire()
+
+    def ledger(self, file: Input) -> Ledger | None:
+        """Return the ledger of a file; None where it is no recording. A problem that ends it stands in it."""
+        shown = corpus.show(file.path)
+        if file.error is not None:
+            return Ledger(shown, message=file.error.message)
+        signature = "" if file.stream or not self._folder else _signature(file)
+        place = Path(self._folder, hashlib.sha256(os.path.abspath(file.path).encode("utf-8", "replace")).hexdigest())
+        kept = _kept(place, signature, self._maker) if signature else None
+        if kept is not None:
+            self.taken += 1
+            return replace(kept, path=shown)
+        try:
+            ledger = self._read(file, shown)
+        except UnrecognisedError:
+            if file.named and not file.optional:
+                raise
+            self.options.log(f"{shown}: no recording, passed over")
+            return None
+        except LoreError as error:
+            return Ledger(shown, written=written(file), message=error.message)
+        if signature:
+            _keep(place, _Kept(self._maker, signature, ledger))
+        return ledger
+
+    def _read(self, file: Input, shown: str) -> Ledger:
+        problems = Problems()
+        opened = corpus.open_head(file.path)
+        project = project_of(opened.head, file.path)
+        recording = self.options.open(file.path, problems, opened=opened)
+        place = Place(shown, reader=reader_of(recording, None))
+        rows, made, unseen = list[LedgerRow](), LedgerRows(self.rules), None
+        for verdict, _ in verdicts(recording, self._dated.judge(quick=True), place):
+            if verdict is None:
+                break
+            rows.append(made.row(verdict))
+            if unseen is None and verdict.turn.basis is not None:
+                what = lacks_of(recording.state.format)
+                sealed = getattr(READERS.get(recording.state.format), "sealed", "")
+                unseen = Unseen(recording.state.format, what, 1, unseen_tokens(verdict.turn), sealed) if what else None
+        broken = next((problem for problem in problems.kept if problem.code in UNREAD), None)
+        self.read_bytes += file.size
+        return Ledger(
+            shown, recording.reader.name, recording.state.id or "", project, written(file), tuple(rows),
+            problems.total, None if broken is None else broken.message, unseen,
+        )  # fmt: skip
+
+    @property
+    def _maker(self) -> str:
+        return _maker(self._dated, self.options.format or "")
+
+    def _expire(self) -> None:
+        """Delete what nobody asked for in a long time."""
+        try:
+            entries = list(os.scandir(self._folder)) if self._folder else []
+            for entry in entries:
+                if entry.stat().st_mtime < self._now - KEPT_DAYS * _DAY:
+                    os.unlink(entry.path)
+        except OSError:
+            return
+
+
+@cache
+def _maker(dated: Dated, format: str) -> str:
+    """Return a digest of what ledgers are made by: this program's files, by name, size and time, and the settings."""
+    digest = hashlib.sha256(repr((lore.__version__, tuple(dated), format)).encode())
+    roots = [Path(lore.__file__).parent, *([Path(dated.path)] if dated.path else [])]
+    for root in roots:
+        for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
+            if path.suffix in (".py", ".toml"):
+                status = path.stat()
+                digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "replace"))
+    return digest.hexdigest()
+
+
+def _signature(file: Input) -> str:
+    """Return a digest of a recording's files: names, sizes, times, and both ends of a file; empty: it has none."""
+    paths = [file.path, *corpus.companions(file.path)]
+    if os.path.isdir(file.path):
+        paths = [entry.path for entry in os.scandir(file.path)]
+    database = "" if os.path.lexists(file.path) else file.path.rpartition("#")[0]
+    if database:
+        paths = [database, database + "-wal"]
+    digest = hashlib.sha256(f"{file.path}\0{file.written}".encode("utf-8", "replace"))
+    try:
+        for path in sorted(paths):
+            if path.endswith("-wal") and not os.path.exists(path):
+                continue
+            status = os.stat(path)
+            digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "replace"))
+        if os.path.isfile(file.path):
+            with open(file.path, "rb") as data:
+                digest.update(data.read(ENDS))
+                data.seek(-min(ENDS, os.fstat(data.fileno()).st_size), os.SEEK_END)
+                digest.update(data.read(ENDS))
+    except (OSError, ValueError):
+        return ""
+    return digest.hexdigest()
+
+
+def _kept(place: Path, signature: str, maker: str) -> Ledger | None:
+    try:
+        kept = msgspec.msgpack.decode(place.read_bytes(), type=_Kept)
+        if (kept.maker, kept.signature) != (maker, signature):
+            return None
+        os.utime(place)
+    except (OSError, msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    return kept.ledger
+
+
+def _keep(place: Path, kept: _Kept) -> None:
+    try:
+        make_folder(str(place.parent))
+        with replaced(str(place), private=True) as file:
+            file.write(msgspec.msgpack.encode(kept))
+    except OSError:
+        return

@@ -1,0 +1,208 @@
+"""What was spent, over all agents of this machine: what bare `lore` answers.
+
+In: where lore runs, which time and which recordings are wanted. Out: an `Overview`. Rules: recordings are read once
+and their ledgers kept (`ledgers.py`); a request is of the time when it was sent, and where no time is recorded of the
+time when its file was written last; a subagent's requests belong to its session; a request that several files hold
+counts once, in the file that was written first.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from lore.compaction.settings import TRIED
+from lore.errors import LoreError
+from lore.judge.spending import CauseSums, Copies, Request, Sums
+from lore.model.events import MAIN
+from lore.model.ledger import Ledger
+from lore.model.results_found import UnreadLogs
+from lore.model.results_overview import GroupBy, Overview, Spending, SpendingCause, SpendingSession
+from lore.model.state import UTILITY
+from lore.recording import corpus
+from lore.recording.agents import AGENTS, Agent, Surroundings
+from lore.recording.inputs import inputs
+from lore.recording.recent import session_of, written
+from lore.report.spending_sentences import cause_in_words
+from lore.run.compaction import dry_run
+from lore.run.ledgers import Ledgers, Progress
+from lore.run.sessions import AgentLog, agent_logs
+
+WINDOWS = (200_000, 100_000)  # tokens of a prompt, at which compacting is tried
+WORTH = 0.1  # of a session's cost
+WEEK = 7 * 86_400.0
+
+
+class OverviewRequest(NamedTuple):
+    """What to sum: recordings at `paths` (none: those of agents here), of one agent, of projects whose folder ends so.
+
+    `since` and `until` are in seconds since the epoch (None: without end); with `compared` the same length of time
+    before is summed as well.
+    """
+
+    since: float | None
+    until: float
+    paths: tuple[str, ...] = ()
+    agent: Agent | None = None
+    project: str = ""
+    by: GroupBy | None = None
+    compared: bool = False
+
+    @property
+    def begin(self) -> float | None:
+        """The time from which requests are wanted, those to compare with included."""
+        return self.since if self.since is None or not self.compared else 2 * self.since - self.until
+
+
+def overview(
+    here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progress: Progress | None = None
+) -> Overview:
+    """Sum what recordings cost."""
+    failed = list[str]()
+    if request.paths:
+        logs = [AgentLog(None, file, written(file)) for file in inputs(list(request.paths))]
+        unread, looked = list[UnreadLogs](), list(request.paths)
+    else:
+        found = agent_logs(here, request.agent)
+        logs, unread, looked = [log for group in found.groups for log in group], found.unread, found.looked
+        failed = found.failed
+    wanted = [log for log in logs if request.begin is None or (log.written or request.until) >= request.begin]
+    wanted.sort(key=lambda log: (log.written or 0.0, log.file.path))
+    agents = {log.file.path: log.agent for log in wanted}
+    copies, files, problems = Copies(), 0, 0
+    now, before = _Period(request.by), _Period(None)
+    for file, ledger in ledgers.each([log.file for log in wanted], progress):
+        files += 1
+        problems += ledger.problems
+        if ledger.message is not None:
+            failed.append(f"{ledger.path}: {ledger.message}")
+        for each in _requests(ledger, file.path, agents[file.path], copies):
+            if request.project and not _is_of(each.project, request.project):
+                continue
+            if request.since is None or each.at is None or each.at >= request.since:
+                now.add(each)
+            elif request.compared and request.begin is not None and each.at >= request.begin:
+                before.add(each)
+    return Overview(
+        since=request.since, until=request.until, total=now.total.result("all"), agents=now.by_agent(),
+        causes=now.causes(unsure=False), unexplained=now.causes(unsure=True),
+        biggest=_tried(now.biggest(), ledgers, here.home), by=request.by,
+        groups=now.groups(), before=before.total.result("before") if request.compared else None,
+        before_causes=before.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
+        copied=copies.count, problems=problems, failed=failed, unread=unread, looked=looked, notes=[],
+    )  # fmt: skip
+
+
+def _requests(ledger: Ledger, path: str, agent: Agent | None, copies: Copies) -> Iterator[Request]:
+    """Yield the requests of a recording that no earlier one had."""
+    own = session_of(path) or path
+    name = agent.title if agent is not None else _agent_of(ledger.format)
+    for row in copies.without(ledger.rows, path):
+        beside = own != path or (row.chain != MAIN and not row.chain.startswith(UTILITY))
+        at = row.at if row.at is not None else ledger.written
+        yield Request(row, corpus.show(own), name, ledger.project or "", beside, at)
+
+
+def _agent_of(format: str) -> str:
+    return next((agent.title for agent in AGENTS if format in agent.formats), format or "unknown")
+
+
+def _is_of(project: str, wanted: str) -> bool:
+    """Tell whether a project's folder is the one that is wanted, by its path or the end of it."""
+    parts = [part for part in project.replace("\\", "/").split("/") if part]
+    asked = [part for part in wanted.replace("\\", "/").split("/") if part]
+    return parts[-len(asked) :] == asked if asked else not parts
+
+
+_KEYS: dict[GroupBy, Callable[[Request], str]] = {
+    "day": lambda request: _day(request.at),
+    "session": lambda request: request.session,
+    "model": lambda request: request.row.model or "unknown",
+    "project": lambda request: request.project or "unknown",
+    "agent": lambda request: request.agent,
+}
+
+
+def _day(at: float | None) -> str:
+    try:
+        return "unknown" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return "unknown"
+
+
+class _Period:
+    """The requests of a time: all of them, by agent, by session, as they are grouped, and their causes."""
+
+    def __init__(self, by: GroupBy | None) -> None:
+        self.total = Sums()
+        self._by: GroupBy | None = by
+        self._agents, self._sessions, self._groups = (defaultdict[str, Sums](Sums) for _ in range(3))
+        self._first: dict[str, Request] = {}
+        self._causes = CauseSums()
+
+    def add(self, request: Request) -> None:
+        self.total.add(request)
+        self._agents[request.agent].add(request)
+        self._sessions[request.session].add(request)
+        self._first.setdefault(request.session, request)
+        self._causes.add(request)
+        if self._by is not None:
+            self._groups[_KEYS[self._by](request)].add(request)
+
+    def by_agent(self) -> list[Spending]:
+        return _ordered(self._agents)
+
+    def groups(self) -> list[Spending]:
+        return _ordered(self._groups, in_time=self._by == "day")
+
+    def causes(self, *, unsure: bool) -> list[SpendingCause]:
+        return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
+
+    def biggest(self) -> SpendingSession | None:
+        """Return the session that cost most; None where nothing has a price."""
+        best = max(self._sessions, key=lambda name: (self._sessions[name].dollars or 0.0, name), default=None)
+        if best is None:
+            return None
+        sums, first = self._sessions[best].result(best), self._first[best]
+        return SpendingSession(
+            path=best, agent=first.agent, project=first.project or None, at=first.at, requests=sums.requests,
+            dollars=sums.dollars, largest_prompt_tokens=sums.largest_prompt_tokens, paid_again=sums.paid_again,
+            command="",
+        )  # fmt: skip
+
+
+def _tried(biggest: SpendingSession | None, ledgers: Ledgers, home: str) -> SpendingSession | None:
+    """Add what compacting a session earlier would have saved, where that is a tenth of its cost; costs one reading."""
+    if biggest is None:
+        return None
+    path, shown = biggest.path, _in_shell(biggest.path, home)
+    for window in WINDOWS:
+        if not biggest.dollars or (biggest.largest_prompt_tokens or 0) < window:
+            continue
+        try:
+            totals = dry_run(path, ledgers.options, replace(TRIED, window=window), ledgers.rules).totals
+        except LoreError:
+            break
+        if totals is not None and totals.saved is not None and totals.saved >= biggest.dollars * WORTH:
+            command = f"lore compact {shown} --dry-run --window {window}"
+            return replace(biggest, command=command, saving=totals.saved, compactions=totals.fired)
+    return replace(biggest, command=f"lore simulate {shown}")
+
+
+def _in_shell(path: str, home: str) -> str:
+    """Return a path as a shell takes it, short where it lies below the home folder."""
+    if home and path.startswith(home + "/"):
+        return "~/" + shlex.quote(path[len(home) + 1 :])
+    return shlex.quote(path)
+
+
+def _ordered(groups: dict[str, Sums], *, in_time: bool = False) -> list[Spending]:
+    found = [sums.result(name) for name, sums in groups.items()]
+    if in_time:
+        return sorted(found, key=lambda group: group.name)
+    return sorted(found, key=lambda group: (-(group.dollars or 0.0), -group.requests, group.name))
