@@ -83,6 +83,7 @@ def run(
     from lore.recording import recent
     from lore.recording.agents import agent_named
     from lore.recording.opening import Options
+    from lore.run.check import cores
     from lore.run.ledgers import Ledgers
     from lore.run.overview import WEEK, OverviewRequest, overview
 
@@ -91,7 +92,7 @@ def run(
     loaded, now, here = found_settings(config), time.time(), surroundings()
     request = OverviewRequest(
         since=now - WEEK if since is None else recent.since(since, now), until=now,
-        agent=None if agent is None else agent_named(agent), by=by, compared=compare,
+        agent=None if agent is None else agent_named(agent), by=by, compared=compare, jobs=cores(),
         project="" if project is None else os.path.abspath(project) if project in (".", "..") else project,
     )  # fmt: skip
     folder = "" if no_cache else os.path.join(here.roots()["{cache}"], "lore", "ledgers")

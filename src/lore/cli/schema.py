@@ -18,6 +18,7 @@ def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed."""
     from lore.model import results
     from lore.model import results_found as found
+    from lore.model import results_overview as overview
     from lore.model import results_simulate as simulate
     from lore.model import results_store as store
 
@@ -38,6 +39,7 @@ def schemas() -> dict[str, type[Struct]]:
         "compact-written": simulate.Compacted,
         "formats": found.FormatsResult,
         "sessions": found.FoundSessions,
+        "overview": overview.Overview,
         "store-list": store.StoreList,
         "store-show": store.StoreShown,
         "store-import": store.StoreImported,

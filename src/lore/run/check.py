@@ -12,6 +12,7 @@ summary and `github` is asked for, that is written as well.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -34,7 +35,7 @@ from lore.model.results import Checked, Finding
 from lore.recording import corpus
 from lore.recording.base import load_plugins, register_plugins
 from lore.recording.inputs import Input, inputs, key_of, path_of, place_of
-from lore.recording.opening import Options, kind_of, reader_named
+from lore.recording.opening import Options, kind_of, reader_named, silent
 from lore.recording.recent import nothing
 from lore.recording.writing import spare_recordings, written
 from lore.report.redacted import redacted, redacted_error, redacted_finding
@@ -165,12 +166,22 @@ def _results(files: list[Input], config: CheckConfig, jobs: int, progress: Progr
     total = sum(file.size for file in files)
     able = min(jobs, sum(not file.stream for file in files))
     if able > 1 and total >= SMALL:
-        yield from Pool(able, config, partial(_tell, progress, total, 0) if progress else None).results(files)
+        silenced = config._replace(options=dataclasses.replace(config.options, log=silent, counter=None))  # can travel
+        here, apart = partial(verdicts.judge_file, config=config), partial(_judge_apart, config=silenced)
+        yield from Pool(able, here, apart, partial(_tell, progress, total, 0) if progress else None).results(files)
         return
     done = 0
     for file in files:
         yield verdicts.judge_file(file, config, partial(_tell, progress, total, done) if progress else None)
         done += file.size
+
+
+def _judge_apart(file: Input, config: CheckConfig) -> FileResult:
+    """Judge a file in a process of its own: what is to be said comes with the result."""
+    log: list[str] = []
+    result = verdicts.judge_file(file, config._replace(options=dataclasses.replace(config.options, log=log.append)))
+    result.log = log
+    return result
 
 
 def _tell(progress: Progress, total: int, before: int, done: int) -> None:

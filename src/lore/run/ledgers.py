@@ -9,10 +9,12 @@ Nothing depends on the folder: what cannot be read or written there is made anew
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from functools import cache
+from contextlib import ExitStack, closing
+from functools import cache, partial
 from pathlib import Path
 
 import msgspec
@@ -29,16 +31,18 @@ from lore.judge.totals import UNREAD
 from lore.judge.unseen import unseen_tokens
 from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results import Unseen
-from lore.recording import corpus
+from lore.recording import copilot_store, corpus
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input
-from lore.recording.opening import Options
+from lore.recording.opening import Options, silent
 from lore.recording.projects import project_of
 from lore.recording.recent import written
+from lore.run.pool import Pool
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
 KEPT_DAYS = 60
+SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 _DAY = 86_400.0
 Progress = Callable[[int, int], None]
 
@@ -64,42 +68,69 @@ class Ledgers:
         self.taken = 0  # ledgers that were as they were kept
         self.read_bytes = 0
 
-    def each(self, files: list[Input], progress: Progress | None = None) -> Iterator[tuple[Input, Ledger]]:
-        """Yield each file that is a recording, or that cannot be read, with its ledger."""
-        total, done = sum(file.size for file in files), 0
-        with collected_seldom():
+    def each(
+        self, files: list[Input], progress: Progress | None = None, jobs: int = 1
+    ) -> Iterator[tuple[Input, Ledger]]:  # fmt: skip
+        """Yield each file that is a recording, or that cannot be read, with its ledger; `jobs` are read at a time."""
+        known = {file.path: kept for file in files if (kept := self._kept(file)) is not None}
+        self.taken += len(known)
+        todo = [file for file in files if file.path not in known]
+        total, done = sum(file.size for file in todo), 0
+        able = min(jobs, sum(not file.stream for file in todo)) if total >= SMALL else 1
+        apart = partial(_made_apart, folder=self._folder, dated=self._dated, options=dataclasses.replace(
+            self.options, log=silent, counter=None))  # fmt: skip
+        with ExitStack() as stack:
+            stack.enter_context(collected_seldom())
+            fresh = Pool(able, self.made, apart).results(todo) if able > 1 else (self.made(file) for file in todo)
+            stack.enter_context(closing(fresh))
             for file in files:
-                ledger = self.ledger(file)
-                done += file.size
-                if progress is not None:
-                    progress(done, total)
+                ledger = known.pop(file.path, None)
+                if ledger is None:
+                    ledger = next(fresh)
+                    done += file.size
+                    if progress is not None:
+                        progress(done, total)
                 if ledger is not None:
                     yield file, ledger
         self._expire()
 
-    def ledger(self, file: Input) -> Ledger | None:
-        """Return the ledger of a file; None where it is no recording. A problem that ends it stands in it."""
+    def made(self, file: Input) -> Ledger | None:
+        """Read a ledger, and keep it; None where the file is no recording. A problem that ends it stands in it."""
         shown = corpus.show(file.path)
         if file.error is not None:
             return Ledger(shown, message=file.error.message)
-        signature = "" if file.stream or not self._folder else _signature(file)
-        place = Path(self._folder, hashlib.sha256(os.path.abspath(file.path).encode("utf-8", "replace")).hexdigest())
-        kept = _kept(place, signature, self._maker) if signature else None
-        if kept is not None:
-            self.taken += 1
-            return replace(kept, path=shown)
+        signature = self._signature(file)
         try:
             ledger = self._read(file, shown)
-        except UnrecognisedError:
+        except UnrecognisedError as error:
             if file.named and not file.optional:
-                raise
+                return Ledger(shown, message=error.message)
             self.options.log(f"{shown}: no recording, passed over")
             return None
         except LoreError as error:
             return Ledger(shown, written=written(file), message=error.message)
         if signature:
-            _keep(place, _Kept(self._maker, signature, ledger))
+            _keep(self._place(file), _Kept(self._maker, signature, ledger))
         return ledger
+
+    def _kept(self, file: Input) -> Ledger | None:
+        """Return what was kept of a file, if it is as it was."""
+        place, signature = self._place(file), "" if file.error is not None else self._signature(file)
+        try:
+            kept = msgspec.msgpack.decode(place.read_bytes(), type=_Kept) if signature else None
+            if kept is None or (kept.maker, kept.signature) != (self._maker, signature):
+                return None
+            os.utime(place)
+        except (OSError, msgspec.DecodeError, ValueError, RecursionError):
+            return None
+        return replace(kept.ledger, path=corpus.show(file.path))
+
+    def _signature(self, file: Input) -> str:
+        return "" if file.stream or not self._folder else _signature(file)
+
+    def _place(self, file: Input) -> Path:
+        name = hashlib.sha256(os.path.abspath(file.path).encode("utf-8", "surrogateescape")).hexdigest()
+        return Path(self._folder, name)
 
     def _read(self, file: Input, shown: str) -> Ledger:
         problems = Problems()
@@ -138,6 +169,11 @@ class Ledgers:
             return
 
 
+def _made_apart(file: Input, *, options: Options, folder: str, dated: Dated) -> Ledger | None:
+    """Read a ledger in a process of its own."""
+    return Ledgers(options, folder, dated=dated).made(file)
+
+
 @cache
 def _maker(dated: Dated, format: str) -> str:
     """Return a digest of what ledgers are made by: this program's files, by name, size and time, and the settings."""
@@ -147,25 +183,19 @@ def _maker(dated: Dated, format: str) -> str:
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
             if path.suffix in (".py", ".toml"):
                 status = path.stat()
-                digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "replace"))
+                digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
 
 def _signature(file: Input) -> str:
     """Return a digest of a recording's files: names, sizes, times, and both ends of a file; empty: it has none."""
-    paths = [file.path, *corpus.companions(file.path)]
-    if os.path.isdir(file.path):
-        paths = [entry.path for entry in os.scandir(file.path)]
-    database = "" if os.path.lexists(file.path) else file.path.rpartition("#")[0]
-    if database:
-        paths = [database, database + "-wal"]
-    digest = hashlib.sha256(f"{file.path}\0{file.written}".encode("utf-8", "replace"))
+    digest = hashlib.sha256(f"{file.written}".encode())
     try:
-        for path in sorted(paths):
-            if path.endswith("-wal") and not os.path.exists(path):
-                continue
+        if not (files := _files_of(file.path)):
+            return ""  # a session in a store
+        for path in files:
             status = os.stat(path)
-            digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "replace"))
+            digest.update(os.fsencode(os.path.abspath(path)) + f"\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
         if os.path.isfile(file.path):
             with open(file.path, "rb") as data:
                 digest.update(data.read(ENDS))
@@ -176,15 +206,14 @@ def _signature(file: Input) -> str:
     return digest.hexdigest()
 
 
-def _kept(place: Path, signature: str, maker: str) -> Ledger | None:
-    try:
-        kept = msgspec.msgpack.decode(place.read_bytes(), type=_Kept)
-        if (kept.maker, kept.signature) != (maker, signature):
-            return None
-        os.utime(place)
-    except (OSError, msgspec.DecodeError, ValueError, RecursionError):
-        return None
-    return kept.ledger
+def _files_of(path: str) -> list[str]:
+    """Return the files that a recording is read from, and those beside it that change how it is read."""
+    if os.path.isdir(path):
+        return sorted(entry.path for entry in os.scandir(path))
+    if not os.path.lexists(path):
+        path = path.rpartition("#")[0]  # a session in a database
+    paths = [path, *corpus.companions(path), copilot_store.database_of(path)]
+    return sorted(found for known in paths if known for found in (known, known + "-wal") if os.path.exists(found))
 
 
 def _keep(place: Path, kept: _Kept) -> None:

@@ -42,7 +42,7 @@ class OverviewRequest(NamedTuple):
     """What to sum: recordings at `paths` (none: those of agents here), of one agent, of projects whose folder ends so.
 
     `since` and `until` are in seconds since the epoch (None: without end); with `compared` the same length of time
-    before is summed as well.
+    before is summed as well; `jobs` recordings are read at a time.
     """
 
     since: float | None
@@ -52,6 +52,7 @@ class OverviewRequest(NamedTuple):
     project: str = ""
     by: GroupBy | None = None
     compared: bool = False
+    jobs: int = 1
 
     @property
     def begin(self) -> float | None:
@@ -76,7 +77,7 @@ def overview(
     agents = {log.file.path: log.agent for log in wanted}
     copies, files, problems = Copies(), 0, 0
     now, before = _Period(request.by), _Period(None)
-    for file, ledger in ledgers.each([log.file for log in wanted], progress):
+    for file, ledger in ledgers.each([log.file for log in wanted], progress, request.jobs):
         files += 1
         problems += ledger.problems
         if ledger.message is not None:

@@ -1,8 +1,8 @@
-"""Judge files several at a time, in processes of their own; results come in the order of the files.
+"""Work on files several at a time, in processes of their own; results come in the order of the files.
 
 Rules: at most `AHEAD` files a process are handed out or wait for an earlier one's result, so memory is
-bounded by the sessions that are judged at the same time, not by the folder; what can be read only once is
-judged here. A process that dies takes others' work with it, so what was under way is judged again, each
+bounded by the sessions that are read at the same time, not by the folder; what can be read only once is
+read here. A process that dies takes others' work with it, so what was under way is done again, each
 file alone: the one whose process dies again is named in its result. Whatever ends this one (an
 interrupt, an error, a kill) ends the others.
 """
@@ -19,39 +19,41 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
+from typing import Generic, TypeVar
 
 from lore.errors import LoreError
-from lore.judge.totals import FileResult
 from lore.recording.inputs import Input
-from lore.recording.opening import silent
-from lore.run import verdicts
-from lore.run.verdicts import CheckConfig
 
 AHEAD = 16
 POLL_SECONDS = 0.1  # how often, while a result is awaited, progress is told and the processes are looked at
 DIED = "the process that judged it was killed, perhaps for want of memory"
 
 Progress = Callable[[int], None]
+R = TypeVar("R")
 
 
-class Pool:
-    """Processes that judge files. Close it, or use it up."""
+class Pool(Generic[R]):
+    """Processes that work on files. Close it, or use it up.
 
-    def __init__(self, jobs: int, config: CheckConfig, progress: Progress | None = None) -> None:
+    `here` works on a file in this process, `apart` in another: it must be able to travel there, as its result back.
+    """
+
+    def __init__(
+        self, jobs: int, here: Callable[[Input], R], apart: Callable[[Input], R], progress: Progress | None = None
+    ) -> None:  # fmt: skip
         self._jobs = min(jobs, 61) if sys.platform == "win32" else jobs
-        self._config = config
-        self._silent = config._replace(options=replace(config.options, log=silent, counter=None))  # this can travel
+        self._here = here
+        self._apart = apart
         self._progress = progress
         self._done = 0
         self._executor: ProcessPoolExecutor | None = None
 
-    def results(self, files: list[Input]) -> Generator[FileResult]:
+    def results(self, files: list[Input]) -> Generator[R]:
         """Yield the result of each file."""
-        todo, waiting = iter(files), deque[tuple[Input, Future[FileResult] | None]]()
+        todo, waiting = iter(files), deque[tuple[Input, Future[R] | None]]()
         finished = False
         try:
             while True:
@@ -74,11 +76,9 @@ class Pool:
         finally:
             self._end(kill=not finished)
 
-    def _result(
-        self, file: Input, future: Future[FileResult] | None, waiting: deque[tuple[Input, Future[FileResult] | None]]
-    ) -> FileResult:
+    def _result(self, file: Input, future: Future[R] | None, waiting: deque[tuple[Input, Future[R] | None]]) -> R:
         if future is None:
-            return verdicts.judge_file(file, self._config)
+            return self._here(file)
         while not wait((future,), POLL_SECONDS).done:
             if self._progress is not None:
                 self._progress(
@@ -87,30 +87,30 @@ class Pool:
             self._end_where_one_died()
         return future.result()
 
-    def _one_by_one(self, waiting: deque[tuple[Input, Future[FileResult] | None]]) -> Iterator[FileResult]:
+    def _one_by_one(self, waiting: deque[tuple[Input, Future[R] | None]]) -> Iterator[R]:
         """Finish what was handed out when a process died, each file in a process alone."""
         self._end(kill=False)
         for file, future in waiting:
             done = future is not None and future.done() and not isinstance(future.exception(), BrokenProcessPool)
             self._done += file.size
             if future is None:
-                yield verdicts.judge_file(file, self._config)
+                yield self._here(file)
             else:
                 yield future.result() if done else self._alone(file)
         self._end(kill=False)
 
-    def _alone(self, file: Input) -> FileResult:
+    def _alone(self, file: Input) -> R:
         self._executor = self._executor or _executor(1)
         try:
             return self._result(file, self._submit(file), deque())
         except BrokenProcessPool:
             self._end(kill=False)
-            return verdicts.judge_file(file._replace(error=LoreError(DIED)), self._config)
+            return self._here(file._replace(error=LoreError(DIED)))
 
-    def _submit(self, file: Input) -> Future[FileResult]:
+    def _submit(self, file: Input) -> Future[R]:
         self._executor = self._executor or _executor(self._jobs)
         with _interrupts_held():  # what is started here inherits that
-            return self._executor.submit(judge_apart, file, self._silent)
+            return self._executor.submit(self._apart, file)
 
     def _end_where_one_died(self) -> None:
         """End all processes where one has died: it may have died while it sent a result, holding the others up."""
@@ -137,14 +137,6 @@ class Pool:
             self._kill()
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._executor = None
-
-
-def judge_apart(file: Input, config: CheckConfig) -> FileResult:
-    """Judge a file in a process of its own: what is to be said comes with the result."""
-    log: list[str] = []
-    result = verdicts.judge_file(file, config._replace(options=replace(config.options, log=log.append)))
-    result.log = log
-    return result
 
 
 def _executor(jobs: int) -> ProcessPoolExecutor:

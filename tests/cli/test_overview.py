@@ -1,0 +1,239 @@
+"""Bare `lore`: what agents spent here, what was paid again, and what to do first, on one screen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, process, put
+from cli.storing import valid
+from formats.claude import answered, asked, counts, text
+from formats.codex import Rollout
+from lore.cli import main as module
+
+MODEL = "claude-opus-4-5"
+CLAUDE = "home/.claude/projects/-work-app/{}.jsonl"
+ALL = ("--since", "2020-01-01")
+
+
+def at(day, minute=0):
+    return f"2026-01-{day:02}T10:{minute:02}:00.000Z"
+
+
+def claude(
+    name="a", bills=(), day=1, path=CLAUDE, first=0, project="/work/app", model="claude-opus-4-5", words="", **more
+):
+    """A session of which each request comes a minute after the last; `bills` are (uncached, read, written, output)."""
+    made = []
+    for number, bill in enumerate(bills):
+        before = f"{name}a{number - 1}" if number else None
+        made += [
+            asked(f"{name}u{number}", f"question {number}{words}", before, timestamp=at(day, number)),
+            answered(f"{name}a{number}", f"msg_{name}_{number}", text("yes"), f"{name}u{number}",
+                     usage=counts(*bill), timestamp=at(day, number)),
+        ]  # fmt: skip
+    for line in made:
+        line |= {"sessionId": name, "cwd": project, **more}
+        if "message" in line and "model" in line["message"]:
+            line["message"]["model"] = MODEL
+    return put(path.format(name), *made)
+
+
+STEADY = [(10, 0, 10_000, 100), (10, 10_000, 1_000, 100), (10, 11_000, 1_000, 100)]
+FALLEN = [*STEADY, (10, 0, 14_000, 100)]
+
+
+def found(*options):
+    ran = lore(*ALL, "--json", *options)
+    assert ran.code == 0, ran.err
+    valid(ran.json, "overview")
+    return ran.json
+
+
+def test_all_is_summed_and_the_parts_add_up():
+    claude("a", FALLEN)
+    claude("b", STEADY, day=2, project="/work/other")
+    answer = found()
+    total = answer["total"]
+    assert (total["sessions"], total["requests"], total["unbilled"], total["unpriced"]) == (2, 7, 0, 0)
+    simulated = lore("simulate", "home/.claude", "--json").json["totals"]["cost"]["billed"]
+    assert total["dollars"] == pytest.approx(simulated, abs=1e-5)
+    parts = ("reading", "context", "output", "tools", "paid_again", "unexplained")
+    assert sum(total[name] for name in parts) == pytest.approx(total["dollars"], abs=1e-5)
+    assert total["unexplained_tokens"] + total["paid_again_tokens"] > 10_000
+    assert [cause["code"] for cause in answer["causes"] + answer["unexplained"]]
+    assert (answer["files"], answer["kept"], answer["copied"]) == (2, 0, 0)
+    assert answer["biggest"]["path"].endswith("a.jsonl")
+
+
+def test_the_second_look_reads_nothing_anew_and_says_the_same():
+    claude("a", FALLEN)
+    first, second, without = found(), found(), found("--no-cache")
+    assert (first["kept"], second["kept"], without["kept"]) == (0, 1, 0)
+    assert {**second, "kept": 0, "until": 0} == {**first, "until": 0} == {**without, "until": 0}
+    (kept,) = Path("home/.cache/lore/ledgers").iterdir()
+    claude("a", STEADY)
+    assert found()["kept"] == 0
+    assert kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("day", ["2026-01-01", "2026-01-02"]),
+        ("agent", ["Claude Code", "Codex CLI"]),
+        ("model", ["claude-opus-4-5", "gpt-5.4"]),
+        ("project", ["/work/app", "/w"]),
+    ],
+)
+def test_groups_add_up_to_all(by, names):
+    claude("a", FALLEN)
+    made = Rollout().meta().context().user("hello")
+    for number in range(2):
+        made.message("assistant", "yes").count(9_000 + number, 2_432)
+    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines)
+    answer = found("--by", by)
+    assert sum(group["requests"] for group in answer["groups"]) == answer["total"]["requests"] == 6
+    if by == "day":
+        assert sorted(group["name"] for group in answer["groups"]) == [group["name"] for group in answer["groups"]]
+    elif by == "model":
+        assert names[0] in [group["name"] for group in answer["groups"]]
+    else:
+        assert [group["name"] for group in answer["groups"]] == names
+    table = lore(*ALL, "--by", by).out
+    for group in answer["groups"]:
+        assert any(row.endswith(f"  {group['name']}") for row in table.splitlines())
+
+
+def test_a_session_is_summed_with_its_subagents_and_copies_count_once():
+    claude("a", STEADY)
+    claude("agent-1", STEADY[:1], path="home/.claude/projects/-work-app/a/subagents/{}.jsonl", sessionId="a")
+    original = Path(CLAUDE.format("a")).read_bytes()
+    fork = Path(CLAUDE.format("fork"))
+    fork.write_bytes(original)
+    os.utime(CLAUDE.format("a"), (1_700_000_000,) * 2)
+    answer = found("--by", "session")
+    assert (answer["total"]["requests"], answer["copied"]) == (4, 3)
+    (group,) = answer["groups"]
+    assert group["name"].endswith("a.jsonl")
+    assert (group["subagent_requests"], answer["total"]["sessions"]) == (1, 1)
+
+
+def test_only_what_was_asked_for_is_summed():
+    claude("a", STEADY, day=1)
+    claude("b", STEADY, day=20, project="/work/other", path="home/.claude/projects/-work-other/{}.jsonl")
+    assert found("--project", "other")["total"]["requests"] == 3
+    assert found("--project", "work/app")["total"]["requests"] == 3
+    assert found("--project", "ther")["total"]["requests"] == 0
+    assert found("--agent", "codex")["total"]["requests"] == 0
+    assert lore("--json", "--since", "2026-01-10").json["total"]["requests"] == 3
+
+
+def test_the_time_before_is_compared(monkeypatch):
+    claude("a", STEADY, day=1)
+    claude("b", FALLEN, day=12)
+    monkeypatch.setattr("time.time", lambda: 1_768_500_000.0)  # 2026-01-15
+    answer = lore("--json", "--since", "8d", "--compare").json
+    assert (answer["total"]["requests"], answer["before"]["requests"]) == (4, 3)
+    shown = lore("--since", "8d", "--compare").out
+    assert "before that" in shown
+    assert "cost +" in shown
+    assert lore("--json", "--since", "8d").json["before"] is None
+
+
+def test_every_line_of_the_screen_ends_in_something_to_do():
+    claude("a", FALLEN)
+    lines = lore(*ALL).out.splitlines()
+    assert lines[0].startswith("last ")
+    assert "1 session, 4 requests, $" in lines[0]
+    text = "\n".join(lines)
+    for label in ("where it went", "made of", "unexplained", "biggest session"):
+        assert label in text
+    assert "→ lore simulate ~/.claude/projects/-work-app/a.jsonl" in text
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_session_of_long_prompts_is_tried_with_compactions():
+    bills = [(10, 8_000 * number, 8_000, 100) for number in range(50)]
+    claude("a", bills, words=" and so on" * 3_000)
+    biggest = found()["biggest"]
+    assert biggest["saving"] > biggest["dollars"] / 10
+    assert biggest["compactions"] >= 1
+    command = biggest["command"].replace("~", "home", 1).split()
+    trial = lore(*command[1:], "--json").json
+    assert trial["totals"]["saved"] == pytest.approx(biggest["saving"])
+    assert "about $" in lore(*ALL).out
+
+
+def test_without_recordings_it_says_where_to_go_on():
+    ran = lore("--since", "1d")
+    assert ran.code == 0
+    assert "no recordings of agents" in ran.out
+    claude("a", STEADY)
+    ran = lore("--since", "1s")
+    assert "no requests" in ran.out
+    assert "lore --since 90d" in ran.out
+
+
+def test_what_cannot_be_read_is_said_and_stops_nothing():
+    claude("a", STEADY)
+    put("home/.codex/sessions/2026/01/01/rollout-bad.jsonl", b"words\n")
+    put("home/.cursor/chats/x/y/store.db", b"SQLite format 3\x00")
+    ran = lore(*ALL)
+    assert (ran.code, found()["total"]["requests"]) == (0, 3)
+    assert "not read: Cursor" in ran.out
+
+
+class Terminal:
+    """A standard output that says it is a terminal."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def isatty(self):
+        return True
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+
+@pytest.mark.parametrize(("terminal", "ci", "helps"), [(False, "", True), (True, "1", True), (True, "", False)])
+def test_bare_it_judges_only_for_somebody_who_looks(terminal, ci, helps, monkeypatch, capsys):
+    claude("a", STEADY)
+    monkeypatch.setenv("CI", ci)
+    if terminal:
+        monkeypatch.setattr(sys, "stdout", Terminal(sys.stdout))
+    assert module.main([]) == 0
+    assert ("Usage: lore" in capsys.readouterr().out) == helps
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (["--by", "moon"], "groupings: day, session, model, project, agent"),
+        (["--by", "modle"], "did you mean 'model'?"),
+        (["--since", "soon"], "give an age"),
+        (["--agent", "nobody"], "agents: "),
+        (["--json", "check"], "lore check --json"),
+        (["--since", "1d", "sessions"], "lore sessions --since"),
+    ],
+)
+def test_what_means_nothing_is_refused(args, hint):
+    ran = lore(*args)
+    assert ran.code == 2
+    assert hint in ran.err
+
+
+def test_a_version_has_a_short_option():
+    assert lore("-V").out == lore("--version").out
+
+
+def test_nothing_is_written_beside_the_recordings():
+    claude("a", FALLEN)
+    before = {path: path.stat().st_mtime_ns for path in Path("home/.claude").rglob("*")}
+    ran = process(*ALL, env={**os.environ, "HOME": os.path.abspath("home")})
+    assert (ran.code, ran.err) == (0, "")
+    assert {path: path.stat().st_mtime_ns for path in Path("home/.claude").rglob("*")} == before

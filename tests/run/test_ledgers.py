@@ -1,0 +1,140 @@
+"""Ledgers are kept between runs, and made anew where anything that they depend on changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cli.running import put
+from formats.claude import answered, asked, counts, joined, text
+from lore.recording.inputs import inputs
+from lore.recording.opening import Options
+from lore.run import ledgers as module
+from lore.run.ledgers import Ledgers
+from lore.run.verdicts import Dated
+
+SECRET = "swordfish"
+NOW = 1_800_000_000.0
+
+
+def lines(requests=1):
+    made = []
+    for number in range(requests):
+        before = f"a{number - 1}" if number else None
+        usage = counts(5, 100 * number, 100, 2)
+        made += [
+            asked(f"u{number}", f"{SECRET} {number}", before),
+            answered(f"a{number}", f"msg_{number}", text(SECRET), f"u{number}", usage=usage),
+        ]
+    return [{**line, "sessionId": "s", "cwd": f"/work/{SECRET}-app"} for line in made]
+
+
+@pytest.fixture
+def log(desk):
+    return Path(put("a.jsonl", *lines(2)))
+
+
+def read(*paths, folder="kept", dated=None, now=NOW, jobs=1):
+    made = Ledgers(Options(), folder, now=now, **({} if dated is None else {"dated": dated}))
+    return made, [ledger for _, ledger in made.each(inputs([str(path) for path in paths]), jobs=jobs)]
+
+
+def again(*paths, **options):
+    return read(*paths, **options)[0].taken
+
+
+def test_what_is_as_it_was_is_taken_as_it_was_kept(log):
+    first, (made,) = read(log)
+    second, (kept,) = read(log)
+    assert (first.taken, second.taken) == (0, 1)
+    assert kept == made
+    assert [row.read_tokens for row in kept.rows] == [0, 100]
+    assert kept.project == f"/work/{SECRET}-app"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda log: log.write_bytes(joined(*lines(3))),
+        lambda log: os.utime(log, (1, 1)),
+        lambda log: (stat := log.stat(), log.write_bytes(log.read_bytes().replace(b"msg_1", b"msg_9")),
+                     os.utime(log, ns=(stat.st_atime_ns, stat.st_mtime_ns))),
+        lambda log: put("agent-1.jsonl", *[{**line, "isSidechain": True, "agentId": "1"} for line in lines()]),
+    ],
+    ids=["grown", "touched", "another of the same size and time", "a subagent beside it"],
+)  # fmt: skip
+def test_what_changed_is_read_anew(log, change):
+    read(log)
+    change(log)
+    made, found = read(log)
+    assert made.taken == 0
+    assert found == read(log, folder="")[1]
+
+
+def test_other_rules_and_another_program_read_anew(log, monkeypatch):
+    read(log)
+    assert again(log, dated=Dated(tolerance=0.5)) == 0
+    monkeypatch.setattr(module, "_maker", lambda *_: "another")
+    assert again(log) == 0
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x00" * 40, b"\x93\xa1x", msgspec.msgpack.encode(["a", "b", {}])])
+def test_a_damaged_ledger_is_made_anew(log, damage):
+    _, found = read(log)
+    for path in Path("kept").iterdir():
+        path.write_bytes(damage)
+    made, anew = read(log)
+    assert (made.taken, anew) == (0, found)
+    assert again(log) == 1
+
+
+def test_nothing_of_a_recording_is_kept_but_names_and_numbers(log):
+    read(log)
+    (kept,) = Path("kept").iterdir()
+    assert kept.stat().st_mode & 0o077 == 0
+    data = kept.read_bytes()
+    assert data.count(SECRET.encode()) == data.count(f"/work/{SECRET}-app".encode()) == 1  # the project's folder
+    assert len(data) < 1_500
+
+
+def test_a_folder_that_cannot_be_written_keeps_nothing(log):
+    Path("kept").write_text("a file")
+    _, found = read(log)
+    assert len(found[0].rows) == 2
+    assert again(log) == 0
+
+
+def test_what_nobody_asked_for_in_a_long_time_is_deleted(log):
+    read(log)
+    other = Path("kept", "f" * 64)
+    other.write_bytes(b"old")
+    os.utime(other, (NOW - 61 * 86_400,) * 2)
+    for path in Path("kept").iterdir():
+        if path != other:
+            os.utime(path, (NOW, NOW))
+    read(log)
+    assert not other.exists()
+    assert again(log) == 1
+
+
+def test_processes_change_nothing(desk, monkeypatch):
+    monkeypatch.setattr(module, "SMALL", 0)
+    paths = [put(f"{number}.jsonl", *lines(number)) for number in range(1, 6)]
+    put("words.txt", b"no recording\n")
+    alone = read(".", folder="")[1]
+    assert [len(ledger.rows) for ledger in alone] == [1, 2, 3, 4, 5]
+    assert read(".", folder="kept", jobs=3)[1] == alone
+    assert again(*paths, jobs=3) == 5
+
+
+def test_a_file_that_cannot_be_read_says_why(desk):
+    put("a.jsonl", *lines(1), b"{broken}\n{}\n")
+    put("words.txt", b"words\n")
+    _, (log,) = read("a.jsonl")
+    _, (words,) = read("words.txt")
+    assert (len(log.rows), log.problems > 0) == (1, True)
+    assert log.message
+    assert (words.rows, bool(words.message)) == ((), True)
