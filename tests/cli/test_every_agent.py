@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put
-from formats import cline, codex, copilot, gemini, kimi, opencode, pi, qwen
+from formats import cline, codex, copilot, gemini, kimi, kimi_session, opencode, opencode_typed, openhands, pi, qwen
 from formats.claude import answered, asked, counts, text
 from formats.test_mini_swe_agent import RUN
+from lore.recording import agents
 from model.making import dumps
 from recording.test_opencode_store import written
 
@@ -17,8 +18,10 @@ CLAUDE = [
     asked("u1", "hello"), answered("a1", "m1", text("yes"), "u1", usage=counts(5, 0, 5_000, 2)),
     asked("u2", "more", "a1"), answered("a2", "m2", text("no"), "u2", usage=counts(5, 5_000, 50, 2)),
 ]  # fmt: skip
-TASK = ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks/1"
-LOGS = {
+STORAGE = ".config/Code/User/globalStorage"
+TASK = {"ui_messages.json": cline.simple().shown, "api_conversation_history.json": cline.simple().sent}
+# Of each agent that lore reads: a file of its log, what it holds, and the files beside it.
+LOGS: dict[str, tuple[str, bytes]] = {
     "claude-code": (".claude/projects/-w/a.jsonl", b"".join(dumps(line) + b"\n" for line in CLAUDE)),
     "codex": (".codex/sessions/2026/04/08/rollout-1.jsonl", codex.plain().data()),
     "pi": (".pi/agent/sessions/--w--/1.jsonl", pi.plain().data()),
@@ -27,10 +30,17 @@ LOGS = {
     "copilot": (".copilot/session-state/1/events.jsonl", copilot.plain().data()),
     "kimi-code": (".kimi-code/sessions/wd/1/agents/main/wire.jsonl", kimi.plain().data()),
     "mini-swe-agent": (".config/mini-swe-agent/a.traj.json", RUN),
-    "roo": (f"{TASK}/ui_messages.json", cline.simple().shown),
+    "oh-my-pi": (".omp/agent/sessions/-w/1.jsonl", pi.plain().data().replace(b'"s-1"', b'"s-2"')),
 }
-STORE = "home/.local/share/opencode/opencode.db"
-AGENTS = {*LOGS, "opencode"}
+FOLDERS: dict[str, tuple[str, dict[str, bytes]]] = {
+    "roo": (f"{STORAGE}/rooveterinaryinc.roo-cline/tasks/1", TASK),
+    "cline": (f"{STORAGE}/saoudrizwan.claude-dev/tasks/2", TASK),
+    "kilo-code": (f"{STORAGE}/kilocode.kilo-code/tasks/3", TASK),
+    "kimi-cli": (".kimi/sessions/w/s-1", kimi_session.plain().files()),
+    "openhands": (".openhands/conversations/c-1", openhands.plain().files()),
+}
+STORES = {"opencode": "home/.local/share/opencode/opencode.db", "kilo": "home/.local/share/kilo/kilo.db"}
+AGENTS = {*LOGS, *FOLDERS, *STORES}
 
 
 @pytest.fixture(autouse=True)
@@ -38,9 +48,17 @@ def home():
     """All logs, below the home folder of the test."""
     for name, data in LOGS.values():
         put(f"home/{name}", data)
-    put(f"home/{TASK}/api_conversation_history.json", cline.simple().sent)
-    Path(STORE).parent.mkdir(parents=True)
-    written(Path(STORE), opencode.plain())
+    for folder, files in FOLDERS.values():
+        for name, data in files.items():
+            put(f"home/{folder}/{name}", data)
+    for store in map(Path, STORES.values()):
+        store.parent.mkdir(parents=True)
+    written(Path(STORES["kilo"]), opencode.plain())
+    opencode_typed.database(Path(STORES["opencode"]), opencode_typed.plain())
+
+
+def test_the_home_folder_holds_every_agent_that_lore_reads():
+    assert {agent.name for agent in agents.AGENTS if agent.is_read} == AGENTS
 
 
 def test_each_agent_s_session_is_listed_with_two_requests():
@@ -54,7 +72,8 @@ def test_check_judges_all_of_them_without_a_path_and_says_once_what_they_lack():
     assert f"{len(AGENTS)} files, " in ran.out
     lacking = [line for line in ran.out.splitlines() if line.startswith("not in ")]
     names = [name for line in lacking for name in line.removeprefix("not in ").partition(" logs: ")[0].split(", ")]
-    assert len(names) == len(set(names)) == len(AGENTS) - 1  # Kimi Code's log holds both
+    formats = {agent.formats[-1 if agent.name in FOLDERS else 0] for agent in agents.AGENTS if agent.is_read}
+    assert sorted(names) == sorted(formats - {"kimi-code"})  # whose log holds both
     assert sum("the system prompt and the schemas of tools" in line for line in lacking) == 1
 
 
@@ -74,13 +93,19 @@ def test_money_is_summed_by_the_projects_that_sessions_names():
 
 @pytest.mark.parametrize("agent", sorted(AGENTS))
 def test_each_command_answers_on_the_log_of_each_agent(agent):
-    path = f"home/{LOGS[agent][0]}" if agent in LOGS else STORE
+    path = STORES.get(agent) or f"home/{(LOGS | FOLDERS)[agent][0]}"
     for command in (
         ["fold"], ["assemble"], ["diff-prefix"], ["simulate"], ["simulate", "--by", "reliability"],
-        ["compact", "--dry-run"], ["convert", "--to", "lore"],
+        ["compact", "--dry-run"], ["convert", "--to", "lore"], ["check", "-v"], ["assemble", "--explain"],
+        ["fold", "--json"], ["check", "--json"], ["simulate", "--json"], ["diff-prefix", "--json"],
     ):  # fmt: skip
         ran = lore(command[0], path, *command[1:])
         assert (ran.code, bool(ran.out)) == (0, True), (command, ran.err)
+    put("own.jsonl", lore("convert", path, "--to", "lore").out.encode())
+    turns = [lore("simulate", name, "--json").json["turns"] for name in (path, "own.jsonl")]
+    bills = [[turn["billed"] for turn in played if turn["chain"] == "main"] for played in turns]
+    assert bills[0] == bills[1]
+    assert len(bills[0]) == 2
     noted = [line for line in lore("diff-prefix", path).err.splitlines() if line.startswith("note: not in ")]
     assert len(noted) == (agent != "kimi-code")
     assert lore("store", "import", path, "--store", "sqlite:s.db").code == 0
