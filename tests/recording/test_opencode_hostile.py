@@ -155,3 +155,23 @@ def test_parts_without_an_index_are_found_by_one_in_the_copy(tmp_path, two):
     expected = usage(f"{path}#ses_1")
     run("create index own on part (message_id, id)", path)
     assert usage(f"{path}#ses_1") == expected
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:5000]), "database disk image is malformed"),
+        (lambda path: path.write_bytes(path.read_bytes()[:100] + b"\xff" * 9000), "database disk image is malformed"),
+        (lambda path: run("alter table message drop column data", path), "its table message has no data"),
+        (lambda path: run("delete from message", path), "it holds no session with messages"),
+        (lambda path: run("alter table session rename to other", path), None),
+    ],
+)
+def test_why_a_database_has_no_sessions_is_said(tmp_path, two, damage, said):
+    path = written(tmp_path / "opencode.db", *two)
+    damage(path)
+    before = listing(tmp_path)
+    with pytest.raises(LoreError) as raised:
+        check([str(path)], Budgets(), Options())
+    assert ";" not in raised.value.message if said is None else raised.value.message.endswith(f"; {said}")
+    assert listing(tmp_path) == before

@@ -95,6 +95,19 @@ def sessions_of(path: str) -> list[StoredSession] | None:
         return None
 
 
+def fault_of(path: str) -> str:
+    """Say why no session of a database can be read that is damaged, or OpenCode's; empty for any other."""
+    try:
+        found = _listed(path, databases.stamps(path))
+        if found is not None:
+            return "" if found else "it holds no session with messages"
+        with closing(databases.connect(path)) as connection:
+            own = any(databases.columns_of(connection, table) for table in ("session_v2", "session"))
+            return _missing(connection, _TABLES) if own else ""
+    except databases.ERRORS as error:
+        return databases.reason_of(error)
+
+
 @lru_cache(maxsize=4)
 def _listed(path: str, _: databases.Stamps) -> list[StoredSession] | None:
     with closing(databases.connect(path)) as connection:

@@ -10,7 +10,7 @@ import msgspec
 
 from lore.errors import LoreError, Where
 from lore.formats.base import Reader
-from lore.formats.foreign import GENERIC, foreign, looks_like
+from lore.formats.foreign import GENERIC, SQLITE, foreign, looks_like
 from lore.formats.registry import BUILT_IN, LAST, READERS, reader_of
 from lore.model.events import MAIN
 from lore.model.state import Change
@@ -105,6 +105,11 @@ def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
         return UnrecognisedError(f"{corpus.show(path)} is empty", hint=HINT_FORMATS)
     what, hint = looks_like(head)
     shown = f": it is {what}" if what else ""
+    if head.startswith(SQLITE) and path != corpus.STDIN and not corpus.is_stream(path):
+        from lore.recording import opencode_store  # noqa: PLC0415 - few inputs are databases
+
+        fault = opencode_store.fault_of(path)
+        shown += f"; {fault}" if fault else ""
     return UnrecognisedError(f"{corpus.show(path)} is no recording that lore knows{shown}", hint=hint or HINT_FORMATS)
 
 
