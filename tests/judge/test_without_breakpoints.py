@@ -77,3 +77,14 @@ def test_what_a_turn_is_predicted_to_cost_counts_all_of_its_prompt(tmp_path):
         assert abs(turn["cost"]["predicted"] - price) < 1e-6
     text = lore("simulate", str(path)).out
     assert "in the 2 turns that have both: billed $" in text
+
+
+def test_a_cache_that_falls_again_and_again_is_told_once_a_file_and_each_turn_with_v(tmp_path):
+    """One recording of Codex printed some 110 findings that said the same."""
+    bills = [(30 * n, 20_000 + 1_000 * n, 9_600 if n % 2 else 20_000 + 1_000 * n - 1_100) for n in range(9)]
+    path = str(log(tmp_path, bills))
+    ran = lore("check", path)
+    assert ran.out.count("LORE130") == 1
+    assert "4 turns" in ran.out
+    assert lore("check", path, "-v").out.count("! LORE130") == 4
+    assert len(json.loads(lore("check", path, "--json").out)["findings"]) == 4

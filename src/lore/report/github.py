@@ -16,9 +16,9 @@ from rich.console import Console
 
 from lore.model.mask import mask
 from lore.model.results import Checked, Finding
-from lore.report.plain import visible
+from lore.report.plain import counted, visible
 from lore.report.sentences import lost_of
-from lore.report.terminal import counted, shown, who_can_act, worst_first
+from lore.report.terminal import shown, who_can_act, worst_first
 
 SHOWN = 10
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}

@@ -13,10 +13,10 @@ from rich.console import Console
 
 from lore.model.results import Checked, CostlyCause, Finding
 from lore.model.results_simulate import Simulated, SimulatedTurn
-from lore.report.plain import visible
+from lore.report.plain import counted, visible
 from lore.report.sentences import dollars_of
 from lore.report.simulation import agreement_lines, chance
-from lore.report.terminal import counted, shown, sums_lines, top_shown, unseen_lines, who_can_act, worst_first
+from lore.report.terminal import shown, sums_lines, top_shown, unseen_lines, who_can_act, worst_first
 
 ROWS, CELL = 200, 300
 _MARKS = {"error": "❌", "warning": "⚠️", "note": "·"}

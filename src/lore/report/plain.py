@@ -27,6 +27,11 @@ def visible(text: str) -> str:
     return "".join(map(_shown, text))
 
 
+def counted(number: int, word: str) -> str:
+    """Return `1 file`, `2 files`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def named(name: str) -> str:
     """Return a name as it is; in quotes, with escapes, where it could be taken for another one: `"ann "` for one."""
     plain = " ".join(normalize("NFKC", name).split())

@@ -22,8 +22,9 @@ from lore.model.results_simulate import (
     SimulatedTurn,
 )
 from lore.report.evidence_sentences import money_of
+from lore.report.plain import counted
 from lore.report.sentences import grounds, prices_of
-from lore.report.terminal import counted, line
+from lore.report.terminal import line
 
 CHART = 72  # columns
 _CHANCE = 5  # columns

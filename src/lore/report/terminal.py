@@ -15,7 +15,8 @@ from rich.text import Text
 
 from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 from lore.report.evidence_sentences import money_of
-from lore.report.plain import uncommanded, visible
+from lore.report.grouped import once_a_file
+from lore.report.plain import counted, uncommanded, visible
 from lore.report.sentences import dollars_of, lost_of, not_in_logs
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
@@ -65,8 +66,8 @@ def line(*parts: str | tuple[str, str]) -> Text:
 
 
 def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
-    """Return the findings that a report shows: all, or without notes."""
-    return [finding for finding in findings if verbose or finding.severity != "note"]
+    """Return the findings that a report shows: all, or without notes, and what nothing explains once a file."""
+    return list(findings) if verbose else once_a_file(finding for finding in findings if finding.severity != "note")
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
@@ -119,6 +120,8 @@ def who_can_act(finding: Finding) -> str:
 
 def _place(finding: Finding) -> str:
     place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
+    if finding.turn is None and finding.times > 1:
+        place += f"  {counted(finding.times, 'turn')}"
     if finding.turn is not None:
         place += f"  turn {finding.turn}" + ("" if finding.chain in (None, "main") else f" of {finding.chain}")
     return place if finding.json_path is None else f"{place}  {finding.json_path}"
@@ -204,8 +207,3 @@ def _top(causes: list[CostlyCause], out: Console) -> None:
         loss = f": {cause.lost_tokens:,} tokens{cost} in {counted(cause.breaks, 'cache break')} ({cause.kind})"
         out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), loss))
         out.print(line("     fix: ", (cause.fix, "green")))
-
-
-def counted(number: int, word: str) -> str:
-    """Return `1 file`, `2 files`."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
