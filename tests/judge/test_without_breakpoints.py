@@ -88,3 +88,42 @@ def test_a_cache_that_falls_again_and_again_is_told_once_a_file_and_each_turn_wi
     assert "4 turns" in ran.out
     assert lore("check", path, "-v").out.count("! LORE130") == 4
     assert len(json.loads(lore("check", path, "--json").out)["findings"]) == 4
+
+
+def of_turns(path):
+    """Causes by turn, as `check` and `simulate` say them: code, tokens lost."""
+    checked = json.loads(lore("check", str(path), "--json").out)["findings"]
+    simulated = json.loads(lore("simulate", str(path), "--json").out)["turns"]
+    of_check = {found["turn"]: (found["code"], found["lost_tokens"]) for found in checked}
+    of_play = {turn["turn"]: (cause["code"], cause["lost_tokens"]) for turn in simulated for cause in turn["causes"]}
+    assert of_check == of_play
+    return of_check
+
+
+def test_a_turn_that_reads_nothing_again_missed_what_was_read_before_it(tmp_path):
+    """Turn 26 of a session read nothing after turn 25 had read nothing, and nobody said so."""
+    path = log(tmp_path, [(0, 20_000, 17_000), (30, 21_000, 0), (60, 22_000, 0), (90, 23_000, 17_000)], "gemini-3-pro")
+    assert of_turns(path) == {2: ("LORE130", 17_000), 3: ("LORE130", 17_000)}
+
+
+def test_a_turn_of_a_history_that_was_never_read_is_told_without_a_number(tmp_path):
+    path = log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0), (60, 22_000, 19_968)])
+    assert of_turns(path) == {2: ("LORE130", 0)}
+    finding = found(path)
+    assert finding["evidence"] == {"type": "nothing-read", "tokens": 20_000}
+    assert finding["message"].startswith("nothing was read, though the conversation goes on from a prompt of 20,000")
+    assert "unexplained: tokens that no bill counts, in 1 cache break" in lore("check", str(path)).out
+
+
+def test_a_prompt_shorter_than_what_is_cached_misses_nothing(tmp_path):
+    for whole, model in ((900, "gpt-5.4"), (4_000, "gemini-3.5-flash"), (6_000, "gemini-3-flash")):
+        assert of_turns(log(tmp_path, [(0, whole, 0), (30, whole + 50, 0)], model)) == {}
+
+
+def test_a_pause_longer_than_the_lifetime_explains_that_nothing_was_read(tmp_path):
+    path = log(tmp_path, [(0, 20_000, 17_024), (30, 21_000, 0), (9_000, 22_000, 0)])
+    assert of_turns(path) == {2: ("LORE130", 17_024), 3: ("LORE128", 17_024)}
+
+
+def test_nothing_is_said_of_a_cache_that_nobody_knows(tmp_path):
+    assert of_turns(log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0)], "nobodys-9", "openai-chat")) == {}

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from lore.cache.bills import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, has_unseen, prompt_tokens
+from lore.cache.bills import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, has_unseen, met_read, prompt_tokens
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits
 from lore.cache.levels import Predicted, Transcripts
@@ -28,6 +28,7 @@ from lore.cache.rules import Rules, cache_of, is_transcript, minimum_tokens, ser
 from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict, paid_again, price_of
 from lore.judge.laws import MOST, ROOM, Laws, UnderMinimum
 from lore.judge.losses import Pair, is_remark
+from lore.judge.nothing_read import above_minimum
 from lore.judge.pairs import Extension, Look, Pairs, unknown
 from lore.judge.reads import Beside, Reads, ReadShort, Unread
 from lore.judge.witnesses import started_in_parallel
@@ -148,7 +149,10 @@ class Judge:
             foreseen = levels.seen
         verdict = Verdict(turn, pair, compared=extension is not None or pair is not None, foreseen=foreseen)
         if verdict.pair is not None:
-            verdict = verdict._replace(pair=cacheable(verdict.pair, self._dated))
+            pair = cacheable(verdict.pair, self._dated)
+            if met_read(turn.usage) == 0 and is_transcript(turn):
+                pair = above_minimum(pair, minimum_tokens(self._dated(), pair.left))
+            verdict = verdict._replace(pair=pair)
         verdict = self._priced(verdict)
         if turn.basis is None:  # what is rebuilt from a log is not what was sent
             self._rules.turn(turn, verdict.pair)

@@ -33,6 +33,7 @@ from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
 from lore.judge.attribution import attribute, disputed, limited, too_far
 from lore.judge.losses import BY_BILL, Pair, is_remark
+from lore.judge.nothing_read import cause_of, of_one_cache, reads_nothing
 from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail
 from lore.judge.routing import rerouted, routed
 from lore.judge.witnesses import PairContext, Sizes, by_shape, columns, dispute, expired, other_api, parallel
@@ -85,6 +86,7 @@ class Pairs:
         self._hour = False  # whether a bill of the chain wrote for an hour: it is passed on, then
         self._hashed: dict[tuple[str | None, str], Hashed] = {}
         self._noted: set[str] = set()  # what is true of every turn of a chain is said once
+        self._read: Turn | None = None  # the last turn that read anything
 
     def extended(self, turn: Turn, look: Look = unknown) -> Extension | None:
         """Take the next turn if it surely extends the last one; None where that is not sure.
@@ -103,6 +105,8 @@ class Pairs:
         if (fell or moved) and recorded(turn.changes):
             return None
         pair = self._unmeasured(left, turn, fell, short, look) if fell or (moved and fell is None) else None
+        if not fell and self._billed and reads_nothing(left, turn):
+            pair = self._unread(left, turn, look, pair)
         self._go_on(turn)
         return Extension(pair)
 
@@ -133,6 +137,29 @@ class Pairs:
         nothing = PairSums(0, 0, 0)
         return Pair(left, right, found, nothing, 0, why, (0,) * len(why), fell, short, BYTES_PER_TOKEN, three)
 
+    def _unread(self, left: Turn, right: Turn, look: Look, pair: Pair | None) -> Pair | None:
+        """Return a pair with the cause of a turn that read nothing, as the one before; itself where there is none.
+
+        It is held against the last turn that read anything of the same history, of which the left is the last use.
+        """
+        if pair is not None and pair.is_break:
+            return pair
+        last = self._read
+        base = last if last is not None and of_one_cache(last, right) and right.extends(last) else left
+        short = shortfall(base, right)
+        found, fell = Overlap(0, 0, 0, covered=True, covered_canonical=True), fall(base, short)
+        context = self._context(base, right, found, fell, look, left)._replace(situation=look())
+        cause = cause_of(context)
+        if cause is None:
+            return pair
+        three = columns(context, (cause,), None)
+        if pair is None:
+            sums = PairSums(0, 0, 0)
+            return Pair(base, right, found, sums, 0, (cause,), (0,), fell, short, BYTES_PER_TOKEN, three)
+        why, lost = (cause, *pair.causes), (0, *pair.lost)
+        return replace(pair, causes=why, lost=lost, fell=fell, short=short,
+                       columns=three._replace(bytes=pair.columns.bytes))  # fmt: skip
+
     def advance(self, turn: Turn, look: Look = unknown, end: End | None = None) -> Pair | None:
         """Take the next turn; None for the first, and for one that failed.
 
@@ -148,6 +175,8 @@ class Pairs:
             pair = self._pair(own, _of_one_model(turn), look, own)
         elif left is not None:
             pair = self._pair(left, turn, look)
+            if not pair.fell and self._billed and reads_nothing(left, turn):
+                pair = self._unread(left, turn, look, pair)
         self._go_on(turn, own)
         return pair
 
@@ -195,6 +224,7 @@ class Pairs:
                 tally = self._shown.get(sign.name, Tally())
                 self._shown[sign.name] = tally if left is None else tally.plus(fell=fell)
         self._last = turn
+        self._read = turn if turn.basis is not None and met_read(turn.usage) else self._read
         self._lives = lifetime(turn, self._lives)
         self._hour = self._hour or _wrote_for_an_hour(turn)
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lore.cache.bills import DROP, POSITIONS, SOON, cached, gap, met_read, total
+from lore.cache.bills import DROP, FIVE_MINUTES, POSITIONS, SOON, cached, gap, met_read, prompt_tokens, total
 from lore.cache.forecast import Situation
 from lore.judge.signs import SHRANK, dropped_reasoning
 from lore.judge.witnesses import CLIENTS, PairContext, lives_of, since, started_in_parallel, verdict_evidence
 from lore.model.cause import Cause
 from lore.model.codes import Code
-from lore.model.evidence import ReadFell, RuledOut
+from lore.model.evidence import NothingRead, ReadFell, RuledOut
 from lore.model.providers import place_in
 from lore.model.turn import Call, Turn
 
@@ -28,7 +28,7 @@ _PASSING = frozenset(("metadata", "stream", "stream_options", "user", "max_token
 def unexplained(context: PairContext) -> Cause:
     """Return the cause of a fall that nothing explains, with what was ruled out."""
     there, read = cached(context.left.usage) or 0, met_read(context.right.usage) or 0
-    fell = ReadFell(context.fell or 0, there, read)
+    fell = ReadFell(context.fell, there, read) if context.fell else NothingRead(prompt_tokens(context.left.usage))
     reasons = tuple(_reasons(context))
     implicit = context.situation is not None and context.situation.implicit
     routed = implicit and all(reason.out is not False for reason in reasons)
@@ -123,7 +123,9 @@ def _expiry(context: PairContext) -> RuledOut:
     pause = since(context.used or context.left, context.right)
     if pause is None or pause < 0:
         return RuledOut("expiry", None)
-    lives = lives_of(context)
+    lives, seen = lives_of(context), context.situation
+    if lives is None and seen is not None and not seen.implicit and pause <= FIVE_MINUTES:
+        lives = FIVE_MINUTES  # the shortest that a breakpoint can ask for
     return RuledOut("expiry", None if lives is None else True, seconds=pause, limit=lives)
 
 

@@ -260,6 +260,12 @@ class ReadFell(EvidenceFact, frozen=True):
     read_tokens: int
 
 
+class NothingRead(EvidenceFact, frozen=True):
+    """A bill that read nothing, though the prompt goes on from one of `tokens`; what of that was kept is not billed."""
+
+    tokens: int
+
+
 class WithinBlock(EvidenceFact, frozen=True):
     """The end of the prompt that changed is shorter than one block of the cache: nothing of it could be cached."""
 
@@ -409,7 +415,7 @@ Evidence: TypeAlias = (
     | ColdCompaction
     | EditedByProvider | TailReplaced | Rerouted
     | RoutedElsewhere
-    | LookbackExceeded | ProviderSaid | ReadFell | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed
+    | LookbackExceeded | ProviderSaid | ReadFell | NothingRead | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed
     | BreakpointsCount | VolatileText | ProgramText | OrphanPair | BreakpointsMissing | WritesUnread | BelowMinimum
     | ReadBelowForecast | OverBudget | Unneeded | Difference
 )  # fmt: skip

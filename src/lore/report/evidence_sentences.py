@@ -336,6 +336,10 @@ SENTENCES: dict[type[EvidenceFact], Callable[[Any], str]] = DIFFERENCES | {
         "{0.lost_tokens:,} of {0.cached_tokens:,} cached tokens were not read again "
         "({0.read_tokens:,} were); nothing that the recording shows explains it"
     ).format,
+    e.NothingRead: (
+        "nothing was read, though the conversation goes on from a prompt of {0.tokens:,} tokens; "
+        "how much of it stood in the cache is not billed"
+    ).format,
     e.WithinBlock: (
         "about {0.tokens:,} tokens at the end changed: less than one block of the cache "
         "({0.block_tokens}), so nothing of it could be cached"

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from lore.model.codes import UNEXPLAINED, Code
+from lore.model.evidence import NothingRead
 from lore.model.results import Finding
 from lore.report.plain import counted
 
@@ -40,7 +41,11 @@ def _together(found: Sequence[Finding]) -> Finding:
 
 def _message(found: Sequence[Finding]) -> str:
     gone_on = " though the conversation went on" if found[0].code == Code.SERVER_SIDE_MISS else ""
-    parts = [f"the billed read fell in {counted(len(found), 'turn')}{gone_on}", f"most in {_worst(found)}"]
+    never = sum(isinstance(finding.evidence, NothingRead) for finding in found)  # of these no tokens are known
+    fell = len(found) - never
+    parts = [f"the billed read fell in {counted(fell, 'turn')}{gone_on}"] if fell else []
+    parts += [f"nothing was read in {counted(never, 'turn')} that went on from prompts never read"] if never else []
+    parts += [f"{'most' if fell else 'first'} in {_worst(found)}"]
     for word, wanted in (("ruled out in each", True), ("not recorded", None)):
         named = [{reason.reason.partition(":")[0] for reason in finding.ruled_out if reason.out is wanted}
                  for finding in found]  # fmt: skip

@@ -119,6 +119,8 @@ def _lead(finding: Finding) -> str:
     if finding.code == Code.TAIL_REPLACED and finding.severity == "warning":
         return "what was replaced at the end of the prompt is longer than check.max_tail_tokens allows"
     doubtful = finding.code == Code.CACHE_EXPIRED and finding.strength == "weak"
+    if isinstance(finding.evidence, e.NothingRead):  # no bill fell
+        return ""
     if finding.code in _LEADS and not doubtful and not isinstance(finding.evidence, e.Damage):  # which says it whole
         return _LEADS[finding.code]
     if finding.strength is None or finding.code[:5] not in ("LORE1", "LORE3"):

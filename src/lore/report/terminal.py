@@ -146,8 +146,9 @@ def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
         f"{sums.expected} expected; paid again without need: {sums.waste_tokens:,} tokens{_dollars(sums.waste_dollars)}"
     )
     if sums.unexplained:
+        tokens = f"{sums.unexplained_tokens:,} tokens" if sums.unexplained_tokens else "tokens that no bill counts,"
         yield (
-            f"unexplained: {sums.unexplained_tokens:,} tokens{_dollars(sums.unexplained_dollars)} in "
+            f"unexplained: {tokens}{_dollars(sums.unexplained_dollars)} in "
             f"{counted(sums.unexplained, 'cache break')} that nothing in the recordings explains for sure"
             + (f"; ruled out: {', '.join(most_common(sums.ruled_out))}" if sums.ruled_out else "")
         )
