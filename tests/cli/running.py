@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from threading import Thread
+from typing import Any, NamedTuple, TextIO
 
 from lore.cli.main import main
 from model.making import dumps, header, log, record, said, user
@@ -31,19 +35,36 @@ class Ran(NamedTuple):
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-def lore(*args: str) -> Ran:
-    """Run in this process."""
+def lore(*args: str, stdin: bytes | None = None) -> Ran:
+    """Run in this process; `stdin`, where it is given, is what another one writes into a pipe."""
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)]
-    before = sys.stdout, sys.stderr
+    before = sys.stdin, sys.stdout, sys.stderr
     sys.stdout, sys.stderr = streams
     try:
-        code = main(list(args))
+        with nullcontext(sys.stdin) if stdin is None else _piped(stdin) as sys.stdin:
+            code = main(list(args))
     finally:
         for stream in streams:
             stream.flush()
-        sys.stdout, sys.stderr = before
+        sys.stdin, sys.stdout, sys.stderr = before
     out, err = (stream.buffer.getvalue().decode("utf-8") for stream in streams)  # pyright: ignore[reportAttributeAccessIssue]
     return Ran(code, out, err)
+
+
+@contextmanager
+def _piped(data: bytes) -> Iterator[TextIO]:
+    """Yield a standard input that gives these bytes as they are written, and then ends."""
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        with suppress(BrokenPipeError), open(writing, "wb") as pipe:
+            pipe.write(data)
+
+    writer = Thread(target=write)
+    with open(reading, encoding="utf-8") as pipe:
+        writer.start()
+        yield pipe
+    writer.join()
 
 
 def process(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Ran:

@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from cli.running import compacted, lore, process, put, session
+from cli.running import compacted, lore, put, session
 from formats.claude import answered, asked, joined, text
 from lore.model.events import CacheReset, encode
 from lore.run import assembling
@@ -59,8 +59,8 @@ def test_all_turns_piped_into_diff_prefix_report_no_waste(path, dialect, tail):
 
 
 def test_the_pipe_itself_reports_no_waste():
-    made = process("assemble", "s.jsonl", "--all")
-    ran = process("diff-prefix", "-", "--json", "--no-tokens", stdin=made.out.encode())
+    made = lore("assemble", "s.jsonl", "--all")
+    ran = lore("diff-prefix", "-", "--json", "--no-tokens", stdin=made.out.encode())
     assert (ran.code, ran.err) == (0, "")
     assert [(one["relation"], one["reuse_ratio"], one["left"]["format"]) for one in ran.lines] == [
         ("extension", 1.0, "assembled")
@@ -348,7 +348,7 @@ def test_persist_takes_lore_logs_only():
 
 
 def test_persist_does_not_write_to_standard_input():
-    ran = process("assemble", "-", "--persist", stdin=session())
+    ran = lore("assemble", "-", "--persist", stdin=session())
     assert (ran.code, ran.out) == (2, "")
     assert "standard input cannot be written to" in ran.err
 

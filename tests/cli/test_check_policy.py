@@ -305,19 +305,20 @@ def test_what_means_nothing_while_a_recording_grows_is_refused():
 # processes
 
 
-def test_the_number_of_processes_changes_nothing():
+def test_the_number_of_processes_changes_nothing(monkeypatch):
+    monkeypatch.setattr("lore.run.check.SMALL", 0)
     settings(EXEMPT + '[[check.per_path]]\npath = "d/1*"\nignore = ["LORE101"]\nmax_breaks = 0\n')
     for number in range(12):
         waste(f"d/{number}.jsonl", hours=range(number % 4 + 1))
         put(f"e/{number}.jsonl", session(session_id=f"s{number}"))
     update("d/2.jsonl", "d/3.jsonl", "d/4.jsonl")
     for args in (("--baseline", "b.json", "--json"), ("--report", "sarif"), ("--redact", "-v"), ("--ignore", "LORE1")):
-        answers = {jobs: pooled("check", "d", "e", "d/1.jsonl", *args, "--jobs", jobs) for jobs in "13"}
-        assert answers["1"].code != 70, answers["1"].err
-        assert answers["3"] == answers["1"]
+        alone = lore("check", "d", "e", "d/1.jsonl", *args, "--jobs", "1")
+        assert alone.code != 70, alone.err
+        assert pooled("check", "d", "e", "d/1.jsonl", *args, "--jobs", "3") == alone
     written = []
-    for jobs in "13":
-        pooled("check", "d", "--baseline", f"{jobs}.json", "--update-baseline", "--jobs", jobs)
+    for run, jobs in ((lore, "1"), (pooled, "3")):
+        run("check", "d", "--baseline", f"{jobs}.json", "--update-baseline", "--jobs", jobs)
         written.append(Path(f"{jobs}.json").read_bytes())
     assert written[0] == written[1]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import lore, process, put, session
+from cli.running import lore, put, session
 from formats.claude import answered, asked, joined, text
 from model.making import body, dumps, header, log, record
 
@@ -41,13 +41,13 @@ def test_the_log_goes_to_standard_output():
 
 def test_what_is_piped_on_is_folded_alike():
     made = lore("convert", "c.jsonl").out.encode()
-    other = process("fold", "-", "--json", stdin=made)
+    other = lore("fold", "-", "--json", stdin=made)
     one = lore("fold", "c.jsonl", "--json")
     assert other.json == one.json
 
 
 def test_standard_input_is_converted():
-    ran = process("convert", "-", stdin=CLAUDE)
+    ran = lore("convert", "-", stdin=CLAUDE)
     assert ran.out == lore("convert", "c.jsonl").out
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from cli.running import lore, process, put, session
+from cli.running import lore, put, session
 from formats.claude import answered, asked, joined, text
 from model.making import body, dumps, header, log, record
 
@@ -84,7 +84,7 @@ def test_content_comes_from_a_file():
 
 @pytest.mark.parametrize("options", [["--content", "-"], ["--content-file", "-"]])
 def test_content_comes_from_standard_input(options):
-    assert process("knowledge", "add", "s.jsonl", "abc", *options, stdin=b"piped\n").code == 0
+    assert lore("knowledge", "add", "s.jsonl", "abc", *options, stdin=b"piped\n").code == 0
     assert added()[0]["content"] == "piped"
 
 

@@ -169,15 +169,15 @@ def test_an_error_message_shows_control_characters_and_masks_credentials():
 
 def test_standard_input_is_read():
     assert process("fold", "-", "--json", stdin=session()).json["session"]["id"] == "s-1"
-    assert process("check", "-", stdin=session()).code == 0
+    assert lore("check", "-", stdin=session()).code == 0
     put("b.json", body("a"))
-    ran = process("diff-prefix", "b.json", "-", "--json", "--no-tokens", stdin=Path("b.json").read_bytes())
+    ran = lore("diff-prefix", "b.json", "-", "--json", "--no-tokens", stdin=Path("b.json").read_bytes())
     assert (ran.json["relation"], ran.json["file"], ran.json["right"]["name"]) == ("identical", None, "<stdin>")
 
 
 @pytest.mark.parametrize("args", [("-#1",), ("--", "-#1"), ("-", "--turn", "1")])
 def test_a_turn_of_standard_input_can_be_named(args):
-    ran = process("assemble", *args, stdin=session())
+    ran = lore("assemble", *args, stdin=session())
     assert (ran.code, ran.err) == (0, "")
     assert ran.json["messages"][0]["content"][0]["text"] == "first"
 

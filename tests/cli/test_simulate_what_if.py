@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import lore, process, put
+from cli.running import lore, put
 from cli.test_simulate import LONG, body, capture, stable, usage
 from formats.claude import answered, asked, joined, text
 from lore.model.codes import fix_of
@@ -229,7 +229,7 @@ def test_what_expired_is_played_without_the_pause():
 def test_standard_input_says_what_it_could_not_simulate():
     """It can be read once only: what needs a second look is named, and no error."""
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
-    ran = process("simulate", "-", "--what-if", "--json", stdin=Path(path).read_bytes())
+    ran = lore("simulate", "-", "--what-if", "--json", stdin=Path(path).read_bytes())
     notes = "".join(ran.json["notes"])
     assert "not simulated: ttl=1h, since standard input and pipes can be read once only" in notes
 

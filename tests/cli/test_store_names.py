@@ -247,7 +247,7 @@ def test_a_torn_delta_is_told_once_and_left_out():
     appended("s-1", b'{"kind":"cache_reset","reason":"x"}', url="jsonl:s")
     file = next(path for path in Path("s").glob("*.jsonl") if b'"s-1"' in path.read_bytes())
     os.truncate(file, file.stat().st_size - 5)
-    ran = process("fold", "jsonl:s#s-1")
+    ran = lore("fold", "jsonl:s#s-1")
     assert ran.code == 0
     assert ran.err.count("a delta that was never acknowledged") == 1
     assert lore("assemble", "jsonl:s#s-1").out == lore("assemble", "s.jsonl").out

@@ -1,4 +1,4 @@
-"""`kill -9` of writers, and of their server, at random moments: 10 for each store, 25 and 300 in `make soak`."""
+"""`kill -9` of writers, and of their server, at random moments: 5 for each store, 25 and 300 in `make soak`."""
 
 from random import Random
 
@@ -7,7 +7,7 @@ import pytest
 from matrix import some
 from store.killing import Tally, kills
 
-COUNTS = some([10, 25])
+COUNTS = some([5, 25])
 
 
 @pytest.mark.parametrize("count", COUNTS)
