@@ -15,7 +15,7 @@ from formats import cline, gemini, kimi, kimi_session, openhands
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
 from formats.opencode import Export
-from recording.test_opencode_store import written
+from recording.test_opencode_store import stored, written
 
 DAY = 86_400
 
@@ -252,6 +252,28 @@ def test_chats_of_gemini_s_subagents_belong_to_their_session():
     assert row["bytes"] == os.path.getsize(main) + os.path.getsize(below)
     os.remove(main)
     assert [os.path.basename(row["path"]) for row in rows()] == ["s-9.jsonl"]
+
+
+def test_a_session_that_its_agent_took_over_into_another_form_is_listed_once_and_read_when_it_is_named():
+    chat = gemini.plain()
+    older, newer = (f"home/.gemini/tmp/slug/chats/session-1.{ending}" for ending in ("json", "jsonl"))
+    put(newer, chat.data())
+    put(older, b'{"sessionId":"s-1","projectHash":"h","startTime":"2026-01-01T00:00:00Z","messages":[]}')
+    data = Path("home/.local/share/opencode")
+    data.mkdir(parents=True)
+    kept, left = Export("ses_1").user("hello").answer("yes"), Export("ses_2").user("hello").answer("no", bill=(7, 0, 5))
+    written(data / "opencode.db", kept)
+    stored(data, kept, left)
+    paths = {os.path.relpath(row["path"], "home") for row in rows()}
+    assert paths == {
+        ".gemini/tmp/slug/chats/session-1.jsonl", ".local/share/opencode/opencode.db#ses_1",
+        ".local/share/opencode/storage/session/p/ses_2.json",
+    }  # fmt: skip
+    assert lore("check", "--json").json["summary"]["copied"] == 0
+    assert lore("fold", str(data / "storage/session/p/ses_1.json")).code == 0
+    assert lore("check", str(data / "storage"), "--json").json["summary"]["turns"] == 2
+    (data / "opencode.db").write_bytes(b"SQLite format 3\x00" + b"x" * 9000)
+    assert {os.path.basename(row["path"]) for row in rows()} >= {"ses_1.json", "ses_2.json"}
 
 
 def test_each_session_of_a_database_has_its_own_time_and_its_size_once_it_was_read():

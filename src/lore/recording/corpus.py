@@ -375,9 +375,16 @@ def chat_named(path: str) -> str:
     return "" if match is None else match[1].decode()
 
 
-def is_unpacked_beside(path: str) -> bool:
-    """Tell whether a file is compressed and lies beside itself as it was: that one is read."""
-    return path.endswith(zstd.ENDING) and os.path.isfile(path.removesuffix(zstd.ENDING))
+def is_superseded(path: str) -> bool:
+    """Tell whether what a file says stands beside it in what is read for it.
+
+    So it is with one that lies there unpacked, too, and with a chat of Gemini CLI that went on as JSON Lines.
+    """
+    if path.endswith(zstd.ENDING):
+        return os.path.isfile(path.removesuffix(zstd.ENDING))
+    folder, name = os.path.split(path)
+    chat = name.startswith("session-") and name.endswith(".json") and os.path.basename(folder) == "chats"
+    return chat and os.path.isfile(f"{path}l")
 
 
 def is_companion(name: str) -> bool:

@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from lore.compaction.memory.identities import of_users
 from lore.errors import LoreError
@@ -26,6 +26,8 @@ from lore.store.registry import is_store, open_there, say_once, scheme_of
 _MAGIC = re.compile(r"[*?\[]")
 _DATABASE = ".db"
 Failed: TypeAlias = Callable[[str, LoreError], None]  # takes a folder that cannot be listed, and why
+
+T = TypeVar("T")
 
 
 class Input(NamedTuple):
@@ -54,7 +56,17 @@ def inputs(paths: list[str]) -> list[Input]:
             before = found.setdefault(key, file)
             if file.named and not before.named:
                 found[key] = before._replace(named=True)
-    return list(found.values())
+    return without_taken_over(list(found.values()), lambda file: file)
+
+
+def without_taken_over(found: list[T], input_of: Callable[[T], Input]) -> list[T]:
+    """Leave out what an agent took over into a database that is among the inputs, unless it is named itself."""
+    if not any("#" in input_of(entry).path for entry in found):
+        return found
+    from lore.recording import opencode_store  # noqa: PLC0415 - few inputs are databases
+
+    left = opencode_store.taken_over(input_of(entry).path for entry in found)
+    return [entry for entry in found if input_of(entry).named or input_of(entry).path not in left]
 
 
 def _inputs_of(path: str) -> Iterator[Input]:
@@ -93,7 +105,7 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
         if path.endswith(_DATABASE) and (sessions := _sessions_in(path)):
             yield from sessions
             return
-        if named or not (corpus.is_special(path) or corpus.is_unpacked_beside(path)):
+        if named or not (corpus.is_special(path) or corpus.is_superseded(path)):
             yield Input(path, named)
         if named and path != corpus.STDIN:  # in a folder they are met anyway
             yield from (Input(companion, named=False) for companion in corpus.companions(path))
@@ -107,7 +119,7 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
             folder, together = parent, frozenset(packed.members(parent))
             if together:
                 yield Input(parent, named=False)
-        if os.path.basename(file) not in together and not corpus.is_unpacked_beside(file):
+        if os.path.basename(file) not in together and not corpus.is_superseded(file):
             sessions = _sessions_in(file) if file.endswith(_DATABASE) else []
             yield from sessions or (Input(file, named=False),)
     yield from failed

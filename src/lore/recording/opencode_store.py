@@ -318,6 +318,22 @@ def is_session_file(path: str) -> bool:
     return os.path.isdir(_messages(path))
 
 
+def taken_over(paths: Iterable[str]) -> frozenset[str]:
+    """Return which of these recordings are of a storage folder's sessions that are among them in its database, too."""
+    every = set(paths)
+    stored = {os.path.abspath(path) for path in every if "#" in path}
+    return frozenset(path for path in every if stored and not stored.isdisjoint(_in_databases(path)))
+
+
+def _in_databases(path: str) -> Iterator[str]:
+    """Yield how the session of a storage folder's file is called in the databases beside the folder."""
+    folder, name = os.path.split(os.path.abspath(path))
+    above, kind = os.path.split(os.path.dirname(folder))
+    if kind == "session" and name.endswith(".json"):
+        for database in ("opencode.db", "kilo.db"):
+            yield f"{os.path.join(os.path.dirname(above), database)}#{name.removesuffix('.json')}"
+
+
 def session_of(path: str) -> Session | None:
     """Return what a session's file says of it; None where it is damaged."""
     try:

@@ -25,7 +25,7 @@ from lore.model.results_found import FoundSession, FoundSessions, UnreadLogs
 from lore.recording import corpus
 from lore.recording.agents import Agent, LogPlace, Surroundings, existing, files_of, places
 from lore.recording.base import Problems, collected_seldom, load_plugins
-from lore.recording.inputs import Input, inputs
+from lore.recording.inputs import Input, inputs, without_taken_over
 from lore.recording.opening import Options
 from lore.recording.projects import project_of
 from lore.recording.recent import LOGS_LOOKED_AT, session_of, written
@@ -73,7 +73,8 @@ def agent_logs(here: Surroundings, agent: Agent | None) -> AgentLogs:
     failed: list[str] = []
     own = [place for place in places(here) if agent in (None, place.agent)]
     there = [found for place in own for found in existing(place)]
-    groups = _grouped([log for place in there if place.agent.is_read for log in _logs(place, failed)])
+    logs = [log for place in there if place.agent.is_read for log in _logs(place, failed)]
+    groups = _grouped(without_taken_over(logs, lambda log: log.file))
     unread = [logs for place in there if not place.agent.is_read for logs in _unread(place, failed)]
     looked = list(dict.fromkeys(corpus.show(place.path) for place in there if place.agent.is_read))
     return AgentLogs(groups, unread, looked, failed)
