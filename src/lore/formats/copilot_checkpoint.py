@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 
 from lore.formats.copilot_records import Usage
 from lore.model import events as e
+from lore.model.items import is_absent
 from lore.model.jsonslice import array
 
 MOST = 4_096  # tools, segments or points of one request
@@ -77,8 +78,9 @@ _ENTRY = msgspec.json.Decoder(_Entry)
 def noted_in(raw: Raw) -> tuple[list[Noted], int]:
     """Return what a checkpoint notes of requests, and how many of its entries say nothing that can be read."""
     found: list[Noted] = []
-    odd = 0
-    for piece in array(bytes(raw)) if bytes(memoryview(raw)[:1]) == b"[" else ():
+    listed = bytes(memoryview(raw)[:1]) == b"["
+    odd = int(not listed and not is_absent(raw))
+    for piece in array(bytes(raw)) if listed else ():
         try:
             entry = _ENTRY.decode(piece)
         except ValueError:
