@@ -18,6 +18,9 @@ import orjson
 from bench import clock, files
 from bench.generate import pool
 from lore.judge.policy import Budgets
+from lore.recording.base import Problems
+from lore.recording.converting import convert
+from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.check import check
 
@@ -155,24 +158,34 @@ def parse(path: Path) -> None:
             orjson.loads(entry["response"]["content"]["text"])
 
 
-def against_parsing(folder: Path, wanted: int, pairs: int) -> Fields:
+def against_parsing(folder: Path, wanted: int, pairs: int) -> list[Fields]:
     """In process, on one core, in CPU time."""
     size, note = files.affordable(folder, wanted)
     found = write(folder / "captures", size, TURNS if wanted > 10**7 else 3)
     names = [str(path) for path in found]
-    written = sum(path.stat().st_size for path in found)
-    measure = f"`lore check` over {written / 1e6:,.0f} MB of wire captures against `orjson.loads` over them"
+    megabytes = f"{sum(path.stat().st_size for path in found) / 1e6:,.0f} MB of wire captures"
     files.warm(*found)
     try:
         _agrees(names)
-        ratio = clock.alternate(
-            lambda: check(names, Budgets(), Options()), lambda: [parse(path) for path in found], pairs, clock.CPU
-        )
+        ratios = [
+            clock.alternate(run, lambda: [parse(path) for path in found], pairs, clock.CPU)
+            for run in (lambda: check(names, Budgets(), Options()), lambda: [_convert(name) for name in names])
+        ]
     finally:
         for path in found:
             path.unlink()
-    said = f"{ratio}; {ratio.left_seconds:.2f} s against {ratio.right_seconds:.2f} s{note}"
-    return measure, "at most 2.5 times", said, ratio.median <= 2.5
+    fields: list[Fields] = []
+    for what, ratio in zip(("`lore check` over", "`lore convert --to lore` of"), ratios, strict=True):
+        said = f"{ratio}; {ratio.left_seconds:.2f} s against {ratio.right_seconds:.2f} s{note}"
+        measure = f"{what} {megabytes} against `orjson.loads` over them"
+        fields.append((measure, "at most 2.5 times", said, ratio.median <= 2.5))
+    return fields
+
+
+def _convert(name: str) -> None:
+    """Make a session of a capture."""
+    for _ in convert(Name(name), Options(), Problems()).lines:
+        pass
 
 
 def _agrees(names: list[str]) -> None:

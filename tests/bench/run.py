@@ -247,9 +247,9 @@ def assemble(_: Path, sizes: Sizes) -> Row:
     )
 
 
-def wire(folder: Path, sizes: Sizes) -> Row:
-    """Judging captures against parsing them."""
-    return Row(*captures.against_parsing(folder, sizes.file // 2, sizes.judged))
+def wire(folder: Path, sizes: Sizes) -> list[Row]:
+    """Judging captures, and making sessions of them, against parsing them."""
+    return [Row(*fields) for fields in captures.against_parsing(folder, sizes.file // 2, sizes.judged)]
 
 
 def explain(folder: Path, sizes: Sizes) -> Row:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import islice
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
@@ -130,12 +130,12 @@ class _Chat(Emitting[ChatMemory]):
         blocks: list[Block] = []
         results: list[Result] = []
         for piece in messages.pieces_of(message.content):
-            if type(piece) is messages.Called:
-                raise ValueError("a call in a message that is not the model's")
-            if type(piece) is Result:
+            if isinstance(piece, messages.Called):
+                raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of what is read
+            if isinstance(piece, Result):
                 results.append(piece)
             else:
-                blocks.append(cast("Block", piece))
+                blocks.append(piece)
         for number, result in enumerate(results, 1):
             self._result(result, f"{uuid}:{number}", at)
         if blocks:

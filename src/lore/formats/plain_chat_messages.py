@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TypeAlias, cast
+from operator import attrgetter
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -145,6 +146,7 @@ _LIST = msgspec.json.Decoder(list[Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _PART = msgspec.json.Decoder(Part)
 _TYPED = msgspec.json.Decoder(_Typed)
+_times_of: Callable[[Message], tuple[Raw, ...]] = attrgetter(*TIMES)
 
 
 def decode(data: bytes) -> Message:
@@ -172,10 +174,7 @@ def is_message(members: Mapping[str, bytes]) -> bool:
 
 def time_of(message: Message) -> str | None:
     """Return when a message was written, in RFC 3339; None where no member says a time."""
-    if message.timestamp is not NULL and (found := _time(message.timestamp)) is not None:
-        return found
-    for name in TIMES:
-        raw: Raw = getattr(message, name)
+    for raw in _times_of(message):
         if raw is not NULL and (found := _time(raw)) is not None:
             return found
     return None
@@ -305,12 +304,12 @@ def spoken(message: Message, uuid: str) -> list[Item]:
             blocks.append(ThinkingBlock(thought))
             break
     for piece in pieces_of(message.content):
-        if type(piece) is Called:
+        if isinstance(piece, Called):
             _call(piece.call_id, piece.name, piece.input, items, blocks, uuid)
-        elif type(piece) is Result:
+        elif isinstance(piece, Result):
             _answered(piece, items, blocks)
         else:
-            blocks.append(cast("Block", piece))
+            blocks.append(piece)
     if message.refusal is not NULL and opens(message.refusal) == '"':
         blocks.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % message.refusal), "openai-chat"))
     if message.function_call is not None:

@@ -29,7 +29,7 @@ from lore.formats.outputs import output_items
 from lore.model import events as e
 from lore.model.canonical import canonical
 from lore.model.items import NULL
-from lore.model.jsonslice import array, is_json, table
+from lore.model.jsonslice import array, is_json, parts, table
 from lore.model.state import Session
 from lore.model.turn import Call, Exchange, Memo, Prompt, Segment, Turn
 from lore.model.vector import Vector
@@ -158,7 +158,7 @@ class RequestEvents:
                 chain.sent, chain.head, chain.open, chain.number = before.sent, before.head, before.open, before.number
             self._chains[turn.chain] = chain
         body, prompt = self._whole(exchange, turn, dialect)
-        members = table(body) or {}
+        members = parts(body)
         head = _head_of(prompt, members, chain.reader, Style.of(body))
         at = None if exchange.at is None else datetime.fromtimestamp(exchange.at, UTC).isoformat()
         events = [*self._begin(chain, head, exchange.call, at), *self._messages(chain, turn, dialect, members)]
@@ -217,7 +217,7 @@ class RequestEvents:
             listed = Vector(_as_items(prompt.messages, dialect))
             bare = msgspec.structs.replace(prompt, params=params, breakpoints=(), breakpoint_values=(), messages=listed)
             body = dialect.write(bare)
-        body = body.translate(None, b"\r\n")
+        body = _on_one_line(body)
         if body is exchange.body and not prompt.dropped and not prompt.deferred:
             return body, prompt
         return body, dialect.parse(body, exchange.fidelity, self._memo.setdefault(dialect.name, Memo()))
@@ -227,13 +227,15 @@ class RequestEvents:
         root = members.get(dialect.root, b"[]")
         given = array(root) if root[:1] == b"[" else [root]
         leading = sum(segment.kind != "block" for segment in turn.prompt.head if _is_message(segment.path, dialect))
-        raws = [chain.reader.stripped(raw) for raw in given[leading:]]
-        before, reader = chain.sent, chain.reader
-        same = next((at for at, (sent, raw) in enumerate(zip(before, raws, strict=False)) if sent.raw != raw),
-                    min(len(before), len(raws)))  # fmt: skip
+        raws, before, reader = given[leading:], chain.sent, chain.reader
+        same = 0
+        for sent, raw in zip(before, raws, strict=False):
+            if sent.raw != raw and sent.raw != reader.stripped(raw):  # most stand as they were sent before
+                break
+            same += 1
         if same < len(before):
             same -= before[same].begins
-        new, gone, events = raws[same:], before[same:], list[e.Event]()
+        new, gone, events = [reader.stripped(raw) for raw in raws[same:]], before[same:], list[e.Event]()
         answered = bool(chain.open) and not gone and bool(new) and reader.is_models(new[0])
         response = chain.open.response_id if chain.open is not None and answered else ""
         read = reader.read(new, response)
@@ -290,6 +292,10 @@ class RequestEvents:
         before, now = sides
         odd = [key for key in dict.fromkeys((*before, *now)) if before.get(key) != now.get(key)]
         return (*found, *(key[:40] for key in odd[:8]))
+
+
+def _on_one_line(body: bytes) -> bytes:
+    return body.translate(None, b"\r\n") if b"\n" in body or b"\r" in body else body
 
 
 def _end(chain: _Chain, exchange: Exchange) -> list[e.Event]:
