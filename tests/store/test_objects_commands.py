@@ -9,7 +9,7 @@ import pytest
 from cli.running import lore, process, put, session
 from cli.storing import answered, appended, exported, store
 from lore.run.pool import _method
-from lore.store import registry
+from lore.store import objects_client, registry
 from lore.store.base import StoreError
 from lore.store.objects import Objects
 from lore.store.registry import open_store, silent
@@ -68,7 +68,8 @@ def test_processes_are_not_forked_once_the_client_is_there(url):
     assert _method() == "spawn"
 
 
-def test_a_credential_is_in_no_answer(url, objects):
+def test_a_credential_is_in_no_answer(url, objects, monkeypatch):
+    monkeypatch.setitem(objects_client._RETRIES, "max_retries", 1)  # how often it asks changes no sentence
     appended("s-1", b'{"kind":"session_started","v":1,"session_id":"s-1"}', url=url)
     for failure in (None, "denied", "refused"):
         objects.fail = lambda _, failure=failure: failure
