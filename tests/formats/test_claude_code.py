@@ -9,7 +9,7 @@ import pytest
 from formats.claude import answered, asked, counts, folded, joined, line, read, result, text, use
 from lore.formats.claude_code import ClaudeCode
 from lore.model import events as e
-from lore.model.codes import Problem
+from lore.model.codes import Code, Problem
 from lore.model.items import CompactDivider, OpaqueItem, RawBlock, TextBlock, ThinkingBlock, ToolCall, UserMessage
 from lore.testing import ReaderContract
 
@@ -489,3 +489,8 @@ def test_a_sidechain_line_without_a_uuid_is_one_chain():
     reader = ClaudeCode()
     chains = {one.value.chain for one in [*reader.feed(line), *reader.finish()]}
     assert chains == {"sidechain-1"}
+
+
+def test_a_record_of_too_many_values_is_passed_over():
+    (found,) = ClaudeCode().feed(b'{"type":"user","x":[' + b"{}," * 400_000 + b"{}]}\n")
+    assert (found.value.code, found.line) == (Code.CAPTURE_TOO_LARGE, 1)
