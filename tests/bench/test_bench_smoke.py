@@ -120,7 +120,11 @@ def test_reads_of_agents_are_held_against_the_rule_that_needs_no_model(monkeypat
     monkeypatch.setattr(agents, "CORPUS", tmp_path)
     rows = {row[0]: row[1:] for row in agents.reads()}
     name = "reads of OpenCode within 2 %, against 'the previous input'"
-    assert rows.pop(name) == ("70%, and more than the rule", "66.7% against 66.7%; n 3", False)
+    assert rows.pop(name) == (
+        "70%, and more than the rule",
+        "66.7% against 66.7%; 'the previous read' 33.3%, either 66.7%; n 3",
+        False,
+    )
     assert {row[1:] for row in rows.values()} == {("n 0", None)}
 
 

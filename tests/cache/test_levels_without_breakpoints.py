@@ -91,6 +91,21 @@ def test_geminis_implicit_cache_is_nearly_random_and_said_to_be():
     assert prediction.confidence == "ceiling"
 
 
+def test_a_cache_that_reads_all_or_nothing_is_never_predicted_with_confidence():
+    """Reads of 47,000 and of none in turn were predicted with 88 %: each counted as one more fall to the last read."""
+    made = talk("gemini", "gemini-3-pro")
+    made.ask()
+    made.turn(bill(50_000, 16_000))
+    found = []
+    for number in range(12):
+        made.use(40)
+        found.append(made.turn(bill(51_000 + 300 * number, 47_000 if number % 2 else 0)))
+    assert [prediction.read for prediction in found[3:]] == [47_000] * 9
+    assert all(prediction.probability < 0.4 for prediction in found[2:])
+    assert all(abs(sum(outcome.probability for outcome in each.outcomes) - 1) < 1e-9 for each in found)
+    assert found[-1].outcomes[1].read < 16_001  # the other half: nothing, or the head
+
+
 def test_no_more_positions_are_too_many_and_a_second_lifetime_is_not_assumed():
     made = talk()
     made.ask()

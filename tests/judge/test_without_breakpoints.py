@@ -127,3 +127,10 @@ def test_a_pause_longer_than_the_lifetime_explains_that_nothing_was_read(tmp_pat
 
 def test_nothing_is_said_of_a_cache_that_nobody_knows(tmp_path):
     assert of_turns(log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0)], "nobodys-9", "openai-chat")) == {}
+
+
+def test_a_simulation_says_that_geminis_implicit_cache_is_nearly_random(tmp_path):
+    bills = [(0, 20_000, 9_600), (30, 21_000, 19_968)]
+    text = lore("simulate", str(log(tmp_path, bills, "gemini-3-pro", "gemini"))).out
+    assert text.count("gemini's implicit cache is nearly random: of 380 requests that only went on 205 read less") == 1
+    assert "nearly random" not in lore("simulate", str(log(tmp_path, bills))).out

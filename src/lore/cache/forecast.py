@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from lore.cache.base import UNKNOWN, Outcome, Prediction
-from lore.cache.bills import ONE_HOUR, POSITIONS, SOON, lookback
-from lore.cache.habits import SURE, UNSIGNED, Fall, Habit, Habits, Tally, chance, outcomes
+from lore.cache.bills import DROP, ONE_HOUR, POSITIONS, SOON, lookback
+from lore.cache.habits import SURE, UNSIGNED, WEIGHT, Fall, Habit, Habits, Tally, chance, outcomes
 from lore.cache.lanes import ChainLevels, Growth, Lane
 from lore.cache.rules import normal
 from lore.model.codes import Code
@@ -26,6 +26,7 @@ from lore.model.state import Change, Sign
 
 Key: TypeAlias = tuple[str, bool, bool]  # a habit's sign; whether at a new prompt, and for the first time in the chain
 Tallies: TypeAlias = dict[Key, Tally]
+AGAIN: Key = ("again", False, False)  # of falls without a sign: how many read what was read before them
 CERTAIN = ("session-changed", "compaction", "shrunk", "model")  # levels of which no habit is learned
 
 
@@ -225,7 +226,30 @@ def _outcomes(odds: Odds, lane: Lane, situation: Situation) -> tuple[Outcome, ..
         falls.append(Fall(read, 1.0 - rises, why))
         if risen > read:
             read, why = risen, "hidden-request"
-    return outcomes(read, why, falls)
+    return _with_deeper(odds, lane, situation, outcomes(read, why, falls))
+
+
+def _with_deeper(odds: Odds, lane: Lane, situation: Situation, found: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    """Tell a fall without a sign to what was read last from one that is deeper, where a cache lets go of the head, too.
+
+    The next fall is foreseen where the last read ended, or at the head; its chance is that share of falls alone, as far
+    as this session showed it, half of them before that. Deeper ones leave what others keep of the head.
+    """
+    latest, floor = lane.left_by_falls, min(lane.floor or 0, situation.whole)
+    weighed = odds.weighed(_UNSIGNED["no-sign"], situation) if situation.implicit else None
+    if weighed is None or weighed[0].moves != "head" or floor >= latest - DROP:
+        return found
+    tally = odds.tallies.get(AGAIN, _NOTHING)
+    deeper, every = (tally.seen - tally.fell + WEIGHT / 2) / (tally.seen + WEIGHT), list[Outcome]()
+    below = 0.0
+    for outcome in found:
+        falls = outcome.why == "no-sign" and outcome.read == min(latest, situation.whole)
+        gone = outcome.probability * deeper if falls else outcome.probability if outcome.read == floor else 0.0
+        below += gone
+        every += [outcome._replace(probability=outcome.probability - gone)] if gone < outcome.probability else []
+    place = next((n for n, outcome in enumerate(every) if n and outcome.probability < below), len(every))
+    every.insert(place, Outcome(floor, below, "no-sign"))
+    return tuple(every) if below else found
 
 
 def _falls(odds: Odds, lane: Lane, situation: Situation) -> Iterator[Fall]:
@@ -246,7 +270,7 @@ def _falls(odds: Odds, lane: Lane, situation: Situation) -> Iterator[Fall]:
         alone = False
         yield Fall(min(lane.head, whole), odds.of("lookback", situation), "lookback")
     if alone:
-        left = lane.latest if situation.implicit and lane.latest is not None else lane.head
+        left = lane.left_by_falls if situation.implicit else lane.head
         yield Fall(min(left, whole), odds.of("no-sign", situation), "no-sign")
 
 

@@ -236,6 +236,11 @@ class Lane:
             return self.known_head
         return self.floor or max(0, (self.first or 0) - self.opening)
 
+    @property
+    def left_by_falls(self) -> int:
+        """Where a fall without breakpoints is foreseen: at what was read last, else at the head."""
+        return self.head if self.latest is None else self.latest
+
     def at(self, size: int) -> Anchor | None:
         """Return the last known position within the first `size` entries, and forget those behind it."""
         while self.anchors and self.anchors[-1].size > size:

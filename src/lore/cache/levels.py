@@ -15,6 +15,7 @@ from typing import NamedTuple
 from lore.cache.base import Prediction
 from lore.cache.bills import DROP, ONE_HOUR, POSITIONS, SOON, lifetime, lookback, position, total, unbelievable
 from lore.cache.forecast import (
+    AGAIN,
     CERTAIN,
     Key,
     Level,
@@ -119,7 +120,7 @@ class Levels:
             _go_on_blind(chain, lane, situation)
             return odd
         if self._counts:
-            _count_habits(self.tallies, situation, usage.met.read_tokens or 0)
+            _count_habits(self.tallies, situation, usage.met.read_tokens or 0, lane.left_by_falls)
         _learn(chain, lane, situation, usage)
         if self._breakpoints:
             chain.lives = lifetime(turn, chain.lives)
@@ -362,8 +363,11 @@ def _learn_head(lane: Lane, situation: Situation, read: int) -> None:
         lane.known_head = read if why == "compaction" else max(read, lane.known_head or 0)
 
 
-def _count_habits(tallies: Tallies, situation: Situation, read: int) -> None:
-    """Count what followed the habits that a turn showed; where the log says for sure why it fell, nothing did."""
+def _count_habits(tallies: Tallies, situation: Situation, read: int, foreseen: int) -> None:
+    """Count what followed the habits that a turn showed; where the log says for sure why it fell, nothing did.
+
+    `foreseen` is where a fall without a sign would have ended, in tokens.
+    """
     level, stood, prompted = situation.level, situation.stood, situation.grown.prompted
     if level.why in CERTAIN and not level.sign:
         return
@@ -383,6 +387,8 @@ def _count_habits(tallies: Tallies, situation: Situation, read: int) -> None:
         _count(tallies, ("lookback", prompted, False), fell=fell)
     if not (situation.seen or situation.soon or situation.far):
         _count(tallies, ("no-sign", prompted, False), fell=fell)
+        if fell and situation.implicit:
+            _count(tallies, AGAIN, fell=abs(read - foreseen) <= DROP)
     if prompted and not fell:
         _count(tallies, ("hidden-request", True, False), fell=read > stood)
 

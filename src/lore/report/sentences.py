@@ -39,6 +39,14 @@ def lost_of(cause: Finding | CauseResult) -> str:
     return f"{cause.lost_tokens or 0:,} tokens ({cause.tokens}){dollars_of(cause)}"
 
 
+def nearly_random(cache: str, fell: int, seen: int) -> str:
+    """Say of a cache that its reads are hardly to be foreseen: of so many requests that only went on so many fell."""
+    return (
+        f"{cache}'s implicit cache is nearly random: of {seen:,} requests that only went on {fell:,} read less "
+        "(counted over other sessions); predictions are guesses, with their chance"
+    )
+
+
 def dollars_of(cause: Finding | CauseResult | CostlyCause) -> str:
     """Say what lost tokens cost beyond their price when read: only what is waste was paid again without need."""
     if cause.lost_dollars is None:

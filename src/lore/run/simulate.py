@@ -23,10 +23,11 @@ from msgspec.structs import replace
 from lore.cache.base import Prediction
 from lore.cache.billing import partial_output
 from lore.cache.bills import cached, met_read, position, total, unbelievable
+from lore.cache.habits import Tally, chance
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.prices import Price
-from lore.cache.registry import takes_breakpoints
+from lore.cache.registry import CACHES, takes_breakpoints
 from lore.cache.rules import Rules, cache_of, is_transcript, served_by
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
@@ -49,7 +50,7 @@ from lore.recording.opening import Options
 from lore.recording.projects import project_of
 from lore.recording.recent import nothing
 from lore.report.redacted import redacted_finding
-from lore.report.sentences import cause_result, not_in_logs, worded
+from lore.report.sentences import cause_result, nearly_random, not_in_logs, worded
 from lore.run.rules import output_note, stale
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
@@ -177,6 +178,10 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, simulation: Simulation)
     unknown = sum(turn.cache is None for turn in turns)
     if unknown:
         yield f"not predicted: {turns_of(unknown)}; nothing says which cache served them (--cache NAME does)"
+    for cache in sorted({turn.cache for turn in turns if turn.cache in CACHES and simulation.transcripts}):
+        habit = rules.habits.find("no-sign", prompted=False, provider=CACHES[cache].provider)
+        if habit is not None and habit.moves == "head" and chance(habit, Tally()) > _RANDOM:
+            yield nearly_random(cache, habit.fell, habit.seen)
     for what, formats in simulation.lacks.items():
         if what:
             yield not_in_logs(formats, what)
@@ -188,6 +193,8 @@ def _notes(turns: Sequence[SimulatedTurn], rules: Rules, simulation: Simulation)
     if simulation.partial:
         yield output_note(simulation.partial, rules)
 
+
+_RANDOM = 1 / 3  # of requests that only append: a cache that falls more often is no ground for a prediction
 
 # one play
 
