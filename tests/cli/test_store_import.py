@@ -184,18 +184,100 @@ def test_lines_that_no_reader_takes_are_problems_and_left_out():
     assert exported("s-1", "sqlite:s.db").splitlines()[1:] == [b'{"kind":"a"}', b'{"kind":"b"}', b'{"kind":"c"}']
 
 
-def test_requests_are_passed_over_in_folders_and_imported_by_name():
+def test_a_folder_of_captures_is_imported_each_as_the_session_that_it_makes():
     put("logs/body.json", dumps(body("a")))
     put("logs/notes.txt", b"nothing\n")
     put("logs/s.jsonl", session())
+    put("logs/whole.jsonl", lore("assemble", put("whole.jsonl", session()), "--all").out.encode())
     found = answered("import", "logs", url="sqlite:s.db")
-    assert (len(found["sessions"]), found["requests"], found["skipped"]) == (1, 1, 1)
-    assert "1 file of requests passed over, 1 file passed over: no recordings" in store(
+    assert [name for name, *_ in states(found)] == ["body", "s-1"]
+    assert (found["requests"], found["skipped"]) == (1, 1)
+    assert "1 file of prompts passed over, 1 file passed over: no recordings" in store(
         "import", "logs", url="sqlite:s.db"
     ).out.replace("\n", " ")
-    assert store("import", "logs/body.json", url="sqlite:s.db").code == 0
     assert json.loads(lore("assemble", "sqlite:s.db#body").out) == body("a")
     assert "unchanged" in store("import", "logs/body.json", url="sqlite:s.db").out
+
+
+def test_captures_of_one_session_or_one_name_are_stored_apart_and_found_again():
+    of_session = {**body("a"), "metadata": {"user_id": "user_1_account__session_11111111-2222-3333-4444-555555555555"}}
+    for name, made in (("a/1", of_session), ("a/2", of_session), ("a/x", body("b")), ("b/x", body("c"))):
+        put(f"logs/{name}.json", dumps(made))
+    for state in ("created", "unchanged"):
+        found = states(answered("import", "logs", url="sqlite:s.db"))
+        assert [(name, was) for name, was, _ in found] == [
+            ("11111111-2222-3333-4444-555555555555", state), ("2", state), ("x", state), ("b-x", state),
+        ]  # fmt: skip
+
+
+def captured(turns, *, answer="answer {}", question="question {}"):
+    """Lines of a capture in JSON Lines: each request holds what was said before, each response is recorded."""
+    lines, messages = [], []
+    for number in range(turns):
+        messages.append({"role": "user", "content": question.format(number)})
+        said = answer.format(number)
+        call = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": {"at": number}}
+        reply = {"role": "assistant", "content": [{"type": "text", "text": said}, call]}
+        usage = {"input_tokens": 9, "cache_read_input_tokens": 7 * number, "output_tokens": 1}
+        response = {"id": f"msg_{number}", "type": "message", "model": "m", "usage": usage, **reply}
+        request = {"model": "m", "max_tokens": 9, "system": "Be brief.", "messages": [*messages]}
+        lines.append({"request": request, "response": response, "timestamp": f"2026-01-01T00:{number:02}:00Z"})
+        messages.append({"role": "assistant", "content": [{"type": "text", "text": said, "citations": None}, call]})
+        messages.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{number}",
+                                                      "content": "done"}]})  # fmt: skip
+    return [dumps(line) + b"\n" for line in lines]
+
+
+@each_store
+def test_a_capture_that_grew_is_imported_on_and_nothing_that_was_stored_goes(url):
+    """What the last response said is spelled otherwise by the next request: it stays in the log, and is taken back."""
+    lines, before = captured(5), b""
+    for number in (1, 2, 4, 5):
+        put("c.jsonl", b"".join(lines[:number]))
+        state = "created" if number == 1 else "extended"
+        assert states(answered("import", "c.jsonl", url=url))[0][:2] == ("c", state)
+        assert states(answered("import", "c.jsonl", url=url)) == [("c", "unchanged", 0)]
+        log = exported("c", url)
+        assert log.startswith(before)
+        before = log
+        bodies = lore("assemble", f"{url}#c", "--all", "--full").out
+        assert bodies == lore("assemble", "c.jsonl", "--all", "--full").out
+        own, other = (lore("fold", name, "--json").json for name in ("c.jsonl", f"{url}#c"))
+        assert (other["usage"], other["turns"]) == (own["usage"], own["turns"])
+        assert [item["type"] for item in other["timeline"]] == [item["type"] for item in own["timeline"]]
+        assert f"answer {number - 1}" in json.dumps(other["timeline"])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        captured(3, question="another {}"),
+        captured(3, answer="another {}"),
+        captured(2, answer="another {}"),
+        [*captured(2)[:1], *captured(3)[2:]],
+        [line.replace(b'"input_tokens":9', b'"input_tokens":8') for line in captured(3)],
+    ],
+)
+def test_a_capture_that_was_rewritten_is_refused(lines):
+    put("c.jsonl", b"".join(captured(2)))
+    answered("import", "c.jsonl", url="sqlite:s.db")
+    before = exported("c", "sqlite:s.db")
+    put("c.jsonl", b"".join(lines))
+    ran = store("import", "c.jsonl", url="sqlite:s.db")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: the recording was rewritten: event ")
+    assert "--id stores this under another id" in ran.err
+    assert exported("c", "sqlite:s.db") == before
+
+
+def test_without_a_path_what_agents_keep_is_imported_and_a_home_folder_is_that_and_its_files():
+    put("home/.claude/projects/-w/c.jsonl", CLAUDE)
+    put("home/notes/body.json", dumps(body("a")))
+    assert [name for name, *_ in states(answered("import", url="sqlite:s.db"))] == ["s"]
+    assert [name for name, *_ in states(answered("import", "home", url="sqlite:s.db"))] == ["s", "body"]
+    os.remove("home/.claude/projects/-w/c.jsonl")
+    ran = store("import", url="sqlite:s.db")
+    assert (ran.code, "no agent that lore reads keeps logs here" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize(

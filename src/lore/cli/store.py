@@ -26,6 +26,7 @@ from lore.cli.common import (
     out,
     progress,
     quiet_pipe,
+    surroundings,
     tell,
 )
 
@@ -90,10 +91,14 @@ def answer(result: T, write: Callable[[T, Console], None], *, as_json: bool, col
 @app.command("import")
 @quiet_pipe
 def import_(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Sessions, folders, patterns, stores or URL#SESSION_ID; `-`.")
-    ],
     store: Url,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PATH...",
+            help="Sessions, captures, folders, patterns, stores, URL#SESSION_ID, `-`; default: where agents keep logs.",
+        ),
+    ] = None,
     session_id: Annotated[
         str | None,
         typer.Option("--id", help="Store the session under this id; default: its own, else its file's name."),
@@ -108,16 +113,22 @@ def import_(
 ) -> int:
     """Store sessions, or what is new of them.
 
-    lore's own logs are stored to the byte, others are converted. What was interrupted is gone on with by the same
-    command. A session that is stored with other content is a conflict: exit 3 where it is one of several inputs.
+    lore's own logs are stored to the byte, others are converted, recorded requests as the session that they make. What
+    was interrupted, and what has grown, is gone on with by the same command. A session that is stored with other
+    content is a conflict: exit 3 where it is one of several inputs.
     """
+    from lore.errors import LoreError
     from lore.recording.opening import Options
+    from lore.recording.recent import with_agents
     from lore.report.stored import write_imported
     from lore.run.store_import import ImportRequest, import_sessions
 
     options = Options(format=format, completion=completion(system, tools, strict=False), log=log(verbose))
+    sources = with_agents(paths or [], surroundings())
+    if not sources:
+        raise LoreError("no agent that lore reads keeps logs here", hint="name what is to be imported")
     with opened(store, new=True) as kept, progress(wanted=not verbose, colour=color, what="importing") as show:
-        result = import_sessions(kept, ImportRequest(paths, session_id, project), options, progress=show)
+        result = import_sessions(kept, ImportRequest(sources, session_id, project), options, progress=show)
     answer(result, write_imported, as_json=as_json, color=color)
     return 3 if any(session.message is not None for session in result.sessions) else 0
 

@@ -192,7 +192,8 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
 class StoreImported(StoreResult, frozen=True, kw_only=True):
     """`lore store import --json`.
 
-    `requests` counts files below folders that hold requests instead of sessions, `skipped` those that are no
+    `requests` counts files below folders that hold prompts and make no session (assembled ones, and recorded requests
+    where prompts are to be completed), `skipped` those that are no
     recordings, `joined` the subagents' files that became chains of their sessions.
     """
 

@@ -53,6 +53,20 @@ def whereabouts(here: Surroundings) -> Whereabouts:
     return Whereabouts((*looked, os.curdir), ())
 
 
+def kept_by_agents(here: Surroundings) -> list[str]:
+    """Return the folders and files in which agents that lore reads keep logs, those of all projects."""
+    own = (there for place in places(here) if place.agent.is_read for there in existing(place))
+    return list(dict.fromkeys(path for there in own for path in _with_logs(there)))
+
+
+def with_agents(paths: list[str], here: Surroundings) -> list[str]:
+    """Put what agents keep in the place of nothing, and before the home folder, whose hidden folders nobody walks."""
+    if not paths:
+        return kept_by_agents(here)
+    homes = [path for path in paths if here.home and corpus.is_same(path, here.home)]
+    return [*(kept_by_agents(here) if homes else ()), *paths]
+
+
 def _with_logs(place: LogPlace) -> list[str]:
     """Return the folder of a place where logs are, or the logs themselves where other files lie beside them."""
     files = files_of(place, lambda _place, _error: None, LOGS_LOOKED_AT)  # judging it says so

@@ -77,7 +77,7 @@ def write_imported(result: StoreImported, out: Console) -> None:
     sums = f"{counted(len(result.sessions), 'session')}, {counted(new, 'new event')} in {result.store}"
     rest = (
         (result.joined, "subagent file", "read with their sessions"),
-        (result.requests, "file", "of requests passed over"),
+        (result.requests, "file", "of prompts passed over"),
         (result.skipped, "file", "passed over: no recordings"),
     )
     out.print(line(sums, *(f", {counted(number, what)} {done}" for number, what, done in rest if number)))

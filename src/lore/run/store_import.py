@@ -2,9 +2,9 @@
 
 In: files, folders, patterns, standard input, stored sessions. Out: what came of each. Rules: lore's own logs are
 stored to the byte, what a store of logs noted for itself left out; other sessions are converted first, their
-subagents' files with them; recordings of requests are passed over, unless they are named: then the session that they
-make is stored. What fails or conflicts is said, and the others go on; where it is all that was asked for, it is the
-error.
+subagents' files with them; of recorded requests the session that they make is stored, one a file, under its file's
+name where another file of the same import has that of the session already. What fails or conflicts is said, and the
+others go on; where it is all that was asked for, it is the error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from typing import NamedTuple
 
 from lore.compaction.memory.identities import refuse_header
@@ -58,6 +58,7 @@ class _Imported:
     joined: int = 0
     problems: list[Problem] = field(default_factory=list[Problem])
     refusal: str = ""  # why the store took nothing of the latest session
+    taken: set[str] = field(default_factory=set[str])  # ids of sessions that files of this import have
 
 
 def import_sessions(
@@ -77,7 +78,8 @@ def import_sessions(
     with collected_seldom():
         for file in files:
             show = partial(_show, progress, done, total)
-            _import(_Importer(store, request, options, clock, show), file, sums, alone=len(files) == 1)
+            importer = _Importer(store, request, options, clock, show, sums.taken)
+            _import(importer, file, sums, alone=len(files) == 1)
             done += file.size
     if not sums.sessions:
         raise LoreError(
@@ -136,6 +138,7 @@ class _Importer:
     _options: Options
     _clock: Clock
     _show: Callable[[int], None]
+    _taken: set[str]
     _read: int = 0
     problems: Problems = field(default_factory=Problems)
     session_id: str | None = None
@@ -147,14 +150,17 @@ class _Importer:
         if file.error is not None:
             raise file.error
         path, self._named = file.path, file.named
-        chained, lines = self._opened(path, self.problems)
+        chained, requests, lines = self._opened(path, self.problems)
         header = next(lines)
         # a subagent's file names its session: alone it would take that one's place
         alone = corpus.is_companion(os.path.basename(path)) and not corpus.is_stored(path)
         self.session_id = self._request.session_id or ("" if alone else named(header)) or _stem(path)
+        if requests and self.session_id in self._taken:
+            self.session_id = self._free_name(path)
+        self._taken.add(self.session_id)
         source = SyncSource(
             read_header(self._header(header)), lines, None if corpus.is_stream(path) else lambda: self._again(path),
-            chained, _beside(path),
+            chained, _beside(path), requests,
         )  # fmt: skip
         refuse_header(source.header)
         self.reading = False
@@ -162,27 +168,35 @@ class _Importer:
         self._move(source)
         return synced
 
+    def _free_name(self, path: str) -> str:
+        """Name requests of a session that another file of the import has, or a file called like another one."""
+        folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+        names = chain((_stem(path),), (f"{folder}-{_stem(path)}{end}" for end in ("", *map("-{}".format, count(2)))))
+        return next(name for name in names if name not in self._taken)
+
     def _header(self, line: bytes) -> bytes:
         return line if named(line) == self.session_id else renamed(line, self.session_id or "")
 
     def _again(self, path: str) -> Iterator[bytes]:
-        _, lines = self._opened(path, Problems())
+        *_, lines = self._opened(path, Problems())
         yield self._header(next(lines))
         yield from lines
 
-    def _opened(self, path: str, problems: Problems) -> tuple[bool, Iterator[bytes]]:
-        """Return the lines of a session, and whether its chains come one behind another."""
+    def _opened(self, path: str, problems: Problems) -> tuple[bool, bool, Iterator[bytes]]:
+        """Return whether a session's chains come one behind another, whether requests make it, and its lines."""
         opened = corpus.open_head(path)
         data = self._counted(opened.data)
         recording = self._options.open(path, problems, subagents=True, opened=opened._replace(data=data))
-        if not isinstance(recording, EventRecording) and not (self._named and isinstance(recording, RequestRecording)):
+        requests = isinstance(recording, RequestRecording)
+        whole = requests and recording.completed and not self._named
+        if whole or not (requests or isinstance(recording, EventRecording)):
             raise _RequestsError(
                 f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as a session",
-                hint="name the file of requests to import the session that they make",
+                hint="import the session that they were assembled from",
             )
         if type(recording.reader) is LoreLog:
-            return False, headed(own_lines(data, recording.take_problem), recording.shown)
-        return True, (line[:-1] for line in converted(recording).lines)
+            return False, False, headed(own_lines(data, recording.take_problem), recording.shown)
+        return True, requests, (line[:-1] for line in converted(recording).lines)
 
     def _counted(self, data: Iterable[bytes]) -> Iterator[bytes]:
         self._read = 0

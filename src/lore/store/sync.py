@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from lore.model.events import MAIN
+from lore.model.events import MAIN, Remove, encode
 from lore.store.base import EMPTY, ConflictError, Head, SessionData, SessionDelta, Store
 from lore.store.deltas import is_same, save_delta
 from lore.store.lines import NOTHING, Header, follow, leaf_of
@@ -32,6 +32,7 @@ def now() -> str:
 
 
 # How a turn ends. Where a transcript stops, the turn under way is closed; it may go on, and is closed again.
+_STARTED = b'{"kind":"turn_started"'
 _CLOSINGS = tuple(b'{"kind":"turn_%s"' % ending for ending in (b"completed", b"failed", b"canceled"))
 BATCH_BYTES, BATCH_EVENTS = 4 * 1024 * 1024, 10_000  # of one delta
 
@@ -42,7 +43,9 @@ class SyncSource(NamedTuple):
     `again` gives all lines anew, the header first; None: they can be read once only, and are held while they are
     compared. `chained`: it was converted, so that its chains stand behind one another (a transcript's subagents), and
     the turn under way was closed where it ended: each chain is compared apart, and what went on is appended behind
-    the closing. `beside` is what another store notes beside its events.
+    the closing. `requests`: it was made of recorded requests, and the responses that it ended with are spelled by the
+    requests that came since: those stay in the log, are taken back and stand anew. `beside` is what another store notes
+    beside its events.
     """
 
     header: Header
@@ -50,6 +53,7 @@ class SyncSource(NamedTuple):
     again: Callable[[], Iterator[bytes]] | None
     chained: bool = False
     beside: SessionData | None = None
+    requests: bool = False
 
 
 class Synced(NamedTuple):
@@ -119,29 +123,90 @@ def _new_of(source: SyncSource, head: Head, stored: Callable[[], tuple[bytes, ..
     if number == head.number and digest.hex() == head.digest:
         return every
     fresh = chain(held, every) if source.again is None else source.again()
-    return iter(_compared(stored(), fresh, chained=source.chained))
+    compared = _Comparison(stored(), source)
+    new = [line for fresh_line in fresh for line in compared.take(fresh_line)]
+    compared.finish()
+    return iter(new)
 
 
-def _compared(stored: Iterable[bytes], fresh: Iterator[bytes], *, chained: bool) -> list[bytes]:
-    """Compare event by event; return those that are not stored yet. Raises ConflictError where one differs."""
-    waiting = defaultdict[str, deque[tuple[int, bytes]]](deque)
-    for number, event in enumerate(stored, 1):
-        waiting[_place(event, chained=chained)].append((number, event))
-    new: list[bytes] = []
-    for line in fresh:
-        events = waiting[_place(line, chained=chained)]
+class _Comparison:
+    """Compare a session with what is stored of it, event by event."""
+
+    def __init__(self, stored: Iterable[bytes], source: SyncSource) -> None:
+        self._source = source
+        self._waiting = defaultdict[str, deque[tuple[int, bytes]]](deque)
+        for number, event in enumerate(stored, 1):
+            self._waiting[self._chain(event)].append((number, event))
+        self._reworded: dict[str, int] = {}  # chains whose last responses go, and the first event of these
+
+    def take(self, line: bytes) -> Iterator[bytes]:
+        """Yield what is to be appended for the next event; raises ConflictError where another one is stored."""
+        chain = self._chain(line)
+        events = self._waiting[chain]
         while events and not is_same(events[0][1], line):
-            number, event = events.popleft()
-            if not (chained and event.startswith(_CLOSINGS)):
-                raise ConflictError(
-                    f"event {number} of the session is stored with other content",
-                    hint="`lore store export` shows what is stored; --id stores this under another id",
-                )
+            number, event = events[0]
+            if not self._source.requests and self._source.chained and event.startswith(_CLOSINGS):
+                events.popleft()
+                continue
+            uuids = self._take_responses(events) if self._source.requests else ()
+            if not uuids:
+                raise self._conflict(number)
+            if not events:
+                self._reworded[chain] = number
+                yield encode(Remove(uuids=uuids, chain=chain, observed=True))
         if events:
             events.popleft()
-        else:
-            new.append(line)
-    return new
+            return
+        if line.startswith(_STARTED):
+            self._reworded.pop(chain, None)
+        yield line
+
+    def finish(self) -> None:
+        """Raise ConflictError where last responses are others, and no request came since that spells them."""
+        if self._reworded:
+            raise self._conflict(min(self._reworded.values()))
+
+    @staticmethod
+    def _take_responses(events: deque[tuple[int, bytes]]) -> tuple[str, ...]:
+        """Take what the last responses said, and what took them back; return the ids, none where else follows."""
+        said: list[str] = []
+        for place, (_, event) in enumerate(events):
+            found = _RESPONSE.decode(event)
+            if found.kind == "remove" and found.uuids == tuple(said):
+                for _ in range(place + 1):
+                    events.popleft()
+                return found.uuids
+            if found.kind != "append" or found.item.type not in _SAID:
+                return ()
+            said.append(found.item.uuid)
+        events.clear()
+        return tuple(said)
+
+    def _conflict(self, number: int) -> ConflictError:
+        hint = "`lore store export` shows what is stored; --id stores this under another id"
+        what = "event {0} of the session is stored with other content"
+        if self._source.requests:
+            what = "the recording was rewritten: event {0} of the session that its requests make is stored otherwise"
+        return ConflictError(what.format(number), hint=hint)
+
+    def _chain(self, event: bytes) -> str:
+        """Return the chain that an event belongs to, where chains are compared apart."""
+        return _place(event, chained=self._source.chained)
+
+
+class _Item(msgspec.Struct, frozen=True):
+    type: str = ""
+    uuid: str = ""
+
+
+class _Response(msgspec.Struct, frozen=True):
+    kind: str = ""
+    item: _Item = _Item()
+    uuids: tuple[str, ...] = ()
+
+
+_RESPONSE = msgspec.json.Decoder(_Response)
+_SAID = frozenset(("assistant_message", "tool_call"))
 
 
 class _Chained(msgspec.Struct):
