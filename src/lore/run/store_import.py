@@ -170,8 +170,8 @@ class _Importer:
 
     def _free_name(self, path: str) -> str:
         """Name requests of a session that another file of the import has, or a file called like another one."""
-        folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
-        names = chain((_stem(path),), (f"{folder}-{_stem(path)}{end}" for end in ("", *map("-{}".format, count(2)))))
+        folder, stem = os.path.basename(os.path.dirname(os.path.abspath(path))), _stem(path)
+        names = chain((stem, f"{folder}-{stem}"), (f"{folder}-{stem}-{number}" for number in count(2)))
         return next(name for name in names if name not in self._taken)
 
     def _header(self, line: bytes) -> bytes:
