@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias, TypeVar
 
 import typer
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lore.config import Loaded, Settings
     from lore.model.codes import Reader
+    from lore.model.results import Result
     from lore.prompt.base import Policy, Rules
     from lore.recording.agents import Surroundings
     from lore.recording.base import Problems, Template
@@ -74,6 +75,7 @@ For: TypeAlias = Annotated[
 ]
 
 P = ParamSpec("P")
+R = TypeVar("R", bound="Result")
 
 
 def quiet_pipe(command: Callable[P, int]) -> Callable[P, int]:
@@ -120,6 +122,16 @@ def out(colour: bool | None) -> Console:
 
     terminal = sys.stdout.isatty()
     return console(sys.stdout, colour=wants_colour(colour, os.environ, terminal=terminal), terminal=terminal)
+
+
+def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, color: bool | None) -> None:
+    """Write a result as JSON, or for a person."""
+    if as_json:
+        from lore.report.json_report import render
+
+        sys.stdout.write(render(result) + "\n")
+    else:
+        write(result, out(color))
 
 
 def settings(explicit: str | None) -> Settings:

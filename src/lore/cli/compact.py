@@ -17,13 +17,13 @@ from lore.cli.common import (
     Format,
     Redact,
     Verbose,
+    answer,
     found_settings,
     log,
     quiet_pipe,
     tell,
     unquoted,
 )  # fmt: skip
-from lore.cli.store import answer
 
 if TYPE_CHECKING:
     from lore.cache.rules import Rules

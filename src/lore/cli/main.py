@@ -61,6 +61,7 @@ def command() -> Callable[..., object]:
         assemble,
         check,
         compact,
+        compare,
         convert,
         diff_prefix,
         explain,
@@ -89,6 +90,7 @@ def command() -> Callable[..., object]:
     app.command("check")(check.run)
     app.command("fold")(fold.run)
     app.command("simulate")(simulate.run)
+    app.command("compare")(compare.run)
     app.command("compact")(compact.run)
     app.command("convert")(convert.run)
     app.add_typer(knowledge.app, name="knowledge")

@@ -7,8 +7,20 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Config, Force, Output, can_ask, confirmed, quiet_pipe, settings, tell
-from lore.cli.store import SessionId, Url, answer, opened
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Config,
+    Force,
+    Output,
+    answer,
+    can_ask,
+    confirmed,
+    quiet_pipe,
+    settings,
+    tell,
+)
+from lore.cli.store import SessionId, Url, opened
 
 app = typer.Typer(
     help="Look at and change what is remembered across sessions.\n\n"

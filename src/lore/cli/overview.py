@@ -84,7 +84,7 @@ def run(
     from lore.recording.agents import agent_named
     from lore.recording.opening import Options
     from lore.run.check import cores
-    from lore.run.ledgers import Ledgers
+    from lore.run.ledgers import Ledgers, folder_of
     from lore.run.overview import WEEK, OverviewRequest, overview
 
     if by is not None and by not in GROUPS:
@@ -95,10 +95,8 @@ def run(
         agent=None if agent is None else agent_named(agent), by=by, compared=compare, jobs=cores(),
         project="" if project is None else os.path.abspath(project) if project in (".", "..") else project,
     )  # fmt: skip
-    folder = "" if no_cache else os.path.join(here.roots()["{cache}"], "lore", "ledgers")
-    ledgers = Ledgers(
-        Options(rules=loaded.settings.assemble, log=log(verbose)), folder, dated=dated_rules(loaded), now=now
-    )
+    options, folder = Options(rules=loaded.settings.assemble, log=log(verbose)), "" if no_cache else folder_of(here)
+    ledgers = Ledgers(options, folder, dated=dated_rules(loaded), now=now)
     with progress(wanted=not verbose, colour=color, what="reading") as shown:
         found = overview(here, request, ledgers, shown)
     if as_json:

@@ -40,6 +40,7 @@ def schemas() -> dict[str, type[Struct]]:
         "formats": found.FormatsResult,
         "sessions": found.FoundSessions,
         "overview": overview.Overview,
+        "compare": overview.Comparison,
         "store-list": store.StoreList,
         "store-show": store.StoreShown,
         "store-import": store.StoreImported,

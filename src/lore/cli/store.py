@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
-from msgspec import Struct
 
 from lore.cli.common import (
     AsJson,
@@ -21,9 +20,9 @@ from lore.cli.common import (
     System,
     Tools,
     Verbose,
+    answer,
     completion,
     log,
-    out,
     progress,
     quiet_pipe,
     surroundings,
@@ -31,8 +30,6 @@ from lore.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from lore.store.base import Store
 
 app = typer.Typer(
@@ -51,8 +48,6 @@ Url: TypeAlias = Annotated[
 SessionId: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION_ID", help="The id of a stored session.")]
 ClientKey: TypeAlias = Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What a client is known by.")]
 Project: TypeAlias = Annotated[str | None, typer.Option("--project", help="The sessions of this project alone.")]
-
-T = TypeVar("T", bound=Struct)
 
 
 @contextmanager
@@ -76,16 +71,6 @@ def opened(url: str, *, new: bool = False) -> Generator[Store]:
         if scheme_of(url) == "memory":
             tell("note: `memory:` is gone when this command ends")
         yield store
-
-
-def answer(result: T, write: Callable[[T, Console], None], *, as_json: bool, color: bool | None) -> None:
-    """Write a result as JSON, or for a person."""
-    if as_json:
-        from lore.report.json_report import render
-
-        sys.stdout.write(render(result) + "\n")
-    else:
-        write(result, out(color))
 
 
 @app.command("import")

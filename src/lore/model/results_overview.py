@@ -118,3 +118,84 @@ class Overview(Result, frozen=True, kw_only=True):
     unread: list[UnreadLogs]
     looked: list[str]
     notes: list[str]
+
+
+Outcome: TypeAlias = Literal["higher", "lower", "no-difference", "too-few", "unknown"]
+
+
+class Interval(Struct, frozen=True):
+    """Where a value lies with 95 % confidence, by what was counted `over`: sessions, or requests of few sessions."""
+
+    low: float
+    high: float
+    over: Literal["sessions", "requests"]
+
+
+class MeasureSide(Struct, frozen=True):
+    """A ratio of one side: `events` of `trials`, in `sessions` of which both are known; None: nothing is known."""
+
+    value: float | None
+    events: float
+    trials: int
+    sessions: int
+    interval: Interval | None
+
+
+class Measure(Struct, frozen=True, kw_only=True):
+    """A measure of both sides. `difference` is the right one's value less the left's, `interval` where that lies.
+
+    `share_read`: of all tokens of prompts, those read from a cache; `breaks`: of billed requests, those that lost
+    something; `reliability`: of appends that only the provider could lose, those that were read; `prompt`, `output`
+    (tokens), `money`, `paid_again` (dollars, what is unexplained included): a billed request. `outcome` says what the
+    right side is; `too-few`: the counts are too small to say.
+    """
+
+    name: str
+    unit: str
+    left: MeasureSide
+    right: MeasureSide
+    difference: float | None
+    interval: Interval | None
+    outcome: Outcome
+
+
+class ComparedCause(Struct, frozen=True, kw_only=True):
+    """How often a cause was met on each side, of the billed requests, and what it cost."""
+
+    code: str
+    name: str
+    kind: CauseKind
+    says: str
+    fix: str
+    left: MeasureSide
+    right: MeasureSide
+    left_dollars: float | None
+    right_dollars: float | None
+    outcome: Outcome
+
+
+class ComparedSide(Struct, frozen=True, kw_only=True):
+    """One side: as it was asked for, when its requests were sent (seconds since the epoch), what they came to."""
+
+    name: str
+    first: float | None
+    last: float | None
+    clients: list[str]
+    models: list[str]
+    spending: Spending
+
+
+class Comparison(Result, frozen=True, kw_only=True):
+    """`lore compare --json`: two sides, measures of both, and causes, those first that differ most in money."""
+
+    left: ComparedSide
+    right: ComparedSide
+    measures: list[Measure]
+    causes: list[ComparedCause]
+    files: int
+    kept: int
+    copied: int
+    problems: int
+    failed: list[str]
+    looked: list[str]
+    notes: list[str]

@@ -32,6 +32,7 @@ from lore.judge.unseen import unseen_tokens
 from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results import Unseen
 from lore.recording import copilot_store, corpus
+from lore.recording.agents import Surroundings
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input
 from lore.recording.opening import Options, silent
@@ -53,6 +54,12 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     maker: str
     signature: str
     ledger: Ledger
+
+
+def folder_of(here: Surroundings) -> str:
+    """Return where ledgers are kept; empty where nothing says where programs keep such things."""
+    cache = here.roots()["{cache}"]
+    return os.path.join(cache, "lore", "ledgers") if cache else ""
 
 
 class Ledgers:

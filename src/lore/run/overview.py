@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -60,20 +60,34 @@ class OverviewRequest(NamedTuple):
         return self.since if self.since is None or not self.compared else 2 * self.since - self.until
 
 
+class Gathered(NamedTuple):
+    """Logs in the order in which they were written; those that lore does not read, and what could not be listed."""
+
+    logs: list[AgentLog]
+    unread: list[UnreadLogs]
+    looked: list[str]
+    failed: list[str]
+
+
+def gathered(here: Surroundings, paths: Sequence[str], agent: Agent | None) -> Gathered:
+    """List the recordings at paths, or those of agents here (None: all agents)."""
+    if paths:
+        logs = [AgentLog(None, file, written(file)) for file in inputs(list(paths))]
+        found = Gathered(logs, [], list(paths), [])
+    else:
+        groups, unread, looked, failed = agent_logs(here, agent)
+        found = Gathered([log for group in groups for log in group], unread, looked, failed)
+    found.logs.sort(key=lambda log: (log.written or 0.0, log.file.path))
+    return found
+
+
 def overview(
     here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progress: Progress | None = None
 ) -> Overview:
     """Sum what recordings cost."""
-    failed = list[str]()
-    if request.paths:
-        logs = [AgentLog(None, file, written(file)) for file in inputs(list(request.paths))]
-        unread, looked = list[UnreadLogs](), list(request.paths)
-    else:
-        found = agent_logs(here, request.agent)
-        logs, unread, looked = [log for group in found.groups for log in group], found.unread, found.looked
-        failed = found.failed
-    wanted = [log for log in logs if request.begin is None or (log.written or request.until) >= request.begin]
-    wanted.sort(key=lambda log: (log.written or 0.0, log.file.path))
+    found = gathered(here, request.paths, request.agent)
+    failed = found.failed
+    wanted = [log for log in found.logs if request.begin is None or (log.written or request.until) >= request.begin]
     agents = {log.file.path: log.agent for log in wanted}
     copies, files, problems = Copies(), 0, 0
     now, before = _Period(request.by), _Period(None)
@@ -82,8 +96,8 @@ def overview(
         problems += ledger.problems
         if ledger.message is not None:
             failed.append(f"{ledger.path}: {ledger.message}")
-        for each in _requests(ledger, file.path, agents[file.path], copies):
-            if request.project and not _is_of(each.project, request.project):
+        for each in requests_of(ledger, file.path, agents[file.path], copies):
+            if request.project and not is_of(each.project, request.project):
                 continue
             if request.since is None or each.at is None or each.at >= request.since:
                 now.add(each)
@@ -95,11 +109,11 @@ def overview(
         biggest=_tried(now.biggest(), ledgers, here.home), by=request.by,
         groups=now.groups(), before=before.total.result("before") if request.compared else None,
         before_causes=before.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
-        copied=copies.count, problems=problems, failed=failed, unread=unread, looked=looked, notes=[],
+        copied=copies.count, problems=problems, failed=failed, unread=found.unread, looked=found.looked, notes=[],
     )  # fmt: skip
 
 
-def _requests(ledger: Ledger, path: str, agent: Agent | None, copies: Copies) -> Iterator[Request]:
+def requests_of(ledger: Ledger, path: str, agent: Agent | None, copies: Copies) -> Iterator[Request]:
     """Yield the requests of a recording that no earlier one had."""
     own = session_of(path) or path
     name = agent.title if agent is not None else _agent_of(ledger.format)
@@ -113,7 +127,7 @@ def _agent_of(format: str) -> str:
     return next((agent.title for agent in AGENTS if format in agent.formats), format or "unknown")
 
 
-def _is_of(project: str, wanted: str) -> bool:
+def is_of(project: str, wanted: str) -> bool:
     """Tell whether a project's folder is the one that is wanted, by its path or the end of it."""
     parts = [part for part in project.replace("\\", "/").split("/") if part]
     asked = [part for part in wanted.replace("\\", "/").split("/") if part]

@@ -1,0 +1,60 @@
+"""`lore compare`: two recordings, folders, spans of time, versions, models or agents side by side."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Config,
+    Verbose,
+    answer,
+    dated_rules,
+    found_settings,
+    log,
+    progress,
+    quiet_pipe,
+    surroundings,
+)
+from lore.cli.overview import NoCache
+
+_SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."
+
+
+@quiet_pipe
+def run(
+    left: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
+    right: Annotated[str, typer.Argument(metavar="B", help="The other side.")],
+    paths: Annotated[
+        list[str] | None, typer.Option("--in", help="Where recordings lie; default: where agents keep them.")
+    ] = None,
+    no_cache: NoCache = False,
+    as_json: AsJson = False,
+    config: Config = None,
+    color: Colour = None,
+    verbose: Verbose = False,
+) -> int:
+    """Compare two sides: what was read, lost and paid, and whether the difference is more than chance.
+
+    Recordings or folders (lore compare before/ after/), a client's releases (version:<2.1.215 version:>=2.1.215),
+    agents (agent:codex agent:pi), models, gateways (gateway:openrouter.ai gateway:none), spans of time (14d..7d 7d..).
+    Intervals hold at 95 %; where counts are small it says so.
+    """
+    from lore.recording.opening import Options
+    from lore.report.comparison import write_comparison
+    from lore.run.check import cores
+    from lore.run.compare import CompareRequest, compare, side_of
+    from lore.run.ledgers import Ledgers, folder_of
+
+    loaded, now, here = found_settings(config), time.time(), surroundings()
+    request = CompareRequest(side_of(left, now), side_of(right, now), tuple(paths or ()), cores())
+    options = Options(rules=loaded.settings.assemble, log=log(verbose))
+    ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=now)
+    with progress(wanted=not verbose, colour=color, what="reading") as shown:
+        result = compare(here, request, ledgers, shown)
+    answer(result, write_comparison, as_json=as_json, color=color)
+    return 0

@@ -1,0 +1,141 @@
+"""`lore compare` for a person: both sides, a line a measure, a line a cause, and what to make of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.text import Text
+
+from lore.model.results_overview import ComparedCause, ComparedSide, Comparison, Interval, Measure, MeasureSide, Outcome
+from lore.report.evidence_sentences import listed, money_of
+from lore.report.overview import tokens_of
+from lore.report.terminal import line
+
+_CAUSES = 8  # shown
+_NAMED = 3  # of them in sentences
+_POINTS = " points"
+_LARGE = 100_000  # of more nobody reads both counts
+_MEASURES = {
+    "share_read": "read from a cache",
+    "breaks": "cache breaks",
+    "reliability": "appends that were read",
+    "prompt": "tokens a prompt",
+    "output": "tokens an answer",
+    "money": "cost of a request",
+    "paid_again": "of it paid again",
+}
+_OUTCOMES: dict[Outcome, str] = {
+    "higher": "higher", "lower": "lower", "no-difference": "no difference beyond chance", "too-few": "too few to say",
+    "unknown": "-",
+}  # fmt: skip
+_WIDTHS = (20, 23, 23)
+
+
+def write_comparison(result: Comparison, out: Console) -> None:
+    """Write both sides, then what differs, what does not, and what the counts are too small for."""
+    for label, side in (("A", result.left), ("B", result.right)):
+        out.print(line((f"{label}  {side.name}", "bold"), f"  {_about(side)}"))
+    out.print()
+    out.print(line((_cells("", "A", "B", "B against A"), "bold")))
+    for name, key in (("sessions", "sessions"), ("requests", "requests"), ("compactions", "compactions")):
+        left, right = getattr(result.left.spending, key), getattr(result.right.spending, key)
+        out.print(line(_cells(name, f"{left:,}", f"{right:,}", "")))
+    paid = [money_of(side.spending.dollars) for side in (result.left, result.right)]
+    out.print(line(_cells("cost", *paid, "")))
+    for measure in result.measures:
+        out.print(_measure(measure))
+    if result.causes:
+        out.print()
+        out.print(line(("cache breaks by cause, of the billed requests", "bold")))
+    for cause in result.causes[:_CAUSES]:
+        out.print(_cause(cause))
+    if len(result.causes) > _CAUSES:
+        out.print(line((f"{len(result.causes) - _CAUSES} more causes: --json has them all", "dim")))
+    out.print()
+    for note in result.notes:
+        out.print(line((note, "yellow")))
+    for sentence in conclusions(result):
+        out.print(line(sentence))
+    if result.failed:
+        out.print(line((f"not read: {listed(result.failed, 2)}", "yellow")))
+
+
+def _about(side: ComparedSide) -> str:
+    days = [f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}" for at in (side.first, side.last) if at is not None]
+    parts = [" to ".join(dict.fromkeys(days)), listed(side.clients, 2), listed(side.models, 2)]
+    return " · ".join(filter(None, parts))
+
+
+def _cells(*cells: str) -> str:
+    *first, last = cells
+    return ("  ".join(f"{cell:<{width}}" for cell, width in zip(first, _WIDTHS, strict=True)) + f"  {last}").rstrip()
+
+
+def _measure(measure: Measure) -> Text:
+    difference = _difference(measure)
+    outcome = _OUTCOMES[measure.outcome]
+    style = "bold" if measure.outcome in ("higher", "lower") else "dim"
+    shown = [_value(side, measure.unit) for side in (measure.left, measure.right)]
+    return line(_cells(_MEASURES[measure.name], *shown, ""), "  ", (f"{outcome}{difference}", style))
+
+
+def _value(side: MeasureSide, unit: str) -> str:
+    if side.value is None:
+        return "-"
+    if unit == "share":
+        return f"{side.value:.1%}" + (f" ({side.events:,.0f} of {side.trials:,})" if side.trials < _LARGE else "")
+    return tokens_of(round(side.value)) if unit == "tokens" else money_of(side.value)
+
+
+def _difference(measure: Measure) -> str:
+    """Return by how much the right side differs, and where that lies; empty where nothing can be said."""
+    if measure.difference is None or measure.outcome in ("too-few", "unknown"):
+        return ""
+    by = _signed(measure.difference, measure.unit)
+    return f": {by}{_between(measure.interval, measure.unit)}"
+
+
+def _between(interval: Interval | None, unit: str) -> str:
+    if interval is None:
+        return ""
+    over = "" if interval.over == "sessions" else "; few sessions"
+    low, high = (_signed(value, unit).removesuffix(_POINTS) for value in (interval.low, interval.high))
+    return f" ({low} to {high}{over})"
+
+
+def _signed(value: float, unit: str) -> str:
+    if unit == "share":
+        return f"{value * 100:+.1f}{_POINTS}"
+    if unit == "tokens":
+        return f"{'-' if value < 0 else '+'}{tokens_of(round(abs(value)))}"
+    return f"{'-' if value < 0 else '+'}{money_of(abs(value))}"
+
+
+def _cause(cause: ComparedCause) -> Text:
+    sides = [
+        f"{side.events:.0f} of {side.trials:,}, {money_of(dollars)}" if side.events else f"0 of {side.trials:,}"
+        for side, dollars in ((cause.left, cause.left_dollars), (cause.right, cause.right_dollars))
+    ]
+    style = "bold" if cause.outcome in ("higher", "lower") else "dim"
+    left, right = (f"{text:<{width}}" for text, width in zip(sides, _WIDTHS[1:], strict=True))
+    return line(f"  {left}  {right}  {cause.says}", (f"  {_OUTCOMES[cause.outcome]}", style))
+
+
+def conclusions(result: Comparison) -> list[str]:
+    """Return what differs beyond chance, in sentences; else that nothing does, and what would be needed."""
+    sure = [measure for measure in result.measures if measure.outcome in ("higher", "lower")]
+    said = [
+        f"{_MEASURES[measure.name]}: {measure.outcome} in B ({_signed(measure.difference or 0.0, measure.unit)})"
+        for measure in sure
+    ]
+    causes = [cause for cause in result.causes if cause.outcome in ("higher", "lower")]
+    said += [
+        f"{cause.says}: {'more' if cause.outcome == 'higher' else 'less'} often in B → {cause.fix}"
+        for cause in causes[:_NAMED]
+    ]
+    if said:
+        return said
+    few = [_MEASURES[measure.name] for measure in result.measures if measure.outcome == "too-few"]
+    more = f"; too few to say: {', '.join(few)}" if few else ""
+    return [f"nothing differs beyond chance{more} → compare more sessions of each side"]

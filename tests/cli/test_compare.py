@@ -1,0 +1,110 @@
+"""`lore compare`: two sides beside each other, and what differs beyond chance."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.running import lore, put
+from cli.storing import valid
+from cli.test_overview import FALLEN, STEADY, claude
+from formats.codex import Rollout
+
+
+def compared(*args):
+    ran = lore("compare", *args, "--json")
+    assert ran.code == 0, ran.err
+    valid(ran.json, "compare")
+    return ran.json
+
+
+def measures(answer):
+    return {measure["name"]: measure for measure in answer["measures"]}
+
+
+@pytest.fixture
+def two():
+    for number in range(6):
+        last = [(10, 12_000, 500 + 100 * number, 100)]
+        claude(f"a{number}", STEADY * (number + 2) + last, day=1, path="before/{}.jsonl", version="2.1.9")
+        claude(f"b{number}", FALLEN * (number + 2), day=20, path="after/{}.jsonl", version="2.1.10")
+
+
+def test_folders_are_compared_by_what_bare_lore_sums(two):
+    answer = compared("before", "after")
+    for side, folder in (("left", "before"), ("right", "after")):
+        total = lore("simulate", folder, "--json").json["totals"]
+        spending = answer[side]["spending"]
+        assert (spending["requests"], spending["sessions"]) == (total["turns"], 6)
+        assert spending["dollars"] == pytest.approx(total["cost"]["billed"], abs=1e-5)
+    found = measures(answer)
+    assert found["breaks"]["outcome"] == "higher"
+    assert found["share_read"]["outcome"] == "lower"
+    assert found["breaks"]["right"]["events"] > found["breaks"]["left"]["events"]
+    assert answer["causes"][0]["outcome"] == "higher"
+    shown = lore("compare", "before", "after").out
+    assert "A  before  2026-01-01 · claude-code 2.1.9" in shown
+    assert "cache breaks: higher in B" in shown
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("version:<2.1.10", "version:>=2.1.10"),
+        ("version:2.1.9", "version:2.1.10"),
+        ("2026-01-01..2026-01-10", "2026-01-10.."),
+        ("client:claude-code 2.1.9", "client:claude-code 2.1.10"),
+        ("agent:claude-code,..2026-01-10", "model:claude-opus,2026-01-10.."),
+    ],
+)
+def test_sides_are_told_apart_by_what_their_requests_are(two, left, right):
+    """Versions are numbers: 2.1.10 comes after 2.1.9."""
+    answer = compared(left, right, "--in", "before", "--in", "after")
+    folders = compared("before", "after")
+    for side in ("left", "right"):
+        assert {**answer[side]["spending"], "name": ""} == {**folders[side]["spending"], "name": ""}
+    assert answer["measures"] == folders["measures"]
+
+
+def test_agents_are_compared_where_they_keep_their_logs():
+    claude("a", STEADY)
+    made = Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
+    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines)
+    answer = compared("agent:claude-code", "agent:codex")
+    assert [answer[side]["spending"]["requests"] for side in ("left", "right")] == [3, 1]
+    assert {measure["outcome"] for measure in answer["measures"]} <= {"too-few", "unknown"}
+    assert "too few to say" in lore("compare", "agent:claude-code", "agent:codex").out
+
+
+def test_a_recording_against_itself_differs_in_nothing(two):
+    answer = compared("after", "after")
+    assert {measure["outcome"] for measure in answer["measures"]} <= {"no-difference", "too-few"}
+    assert {measure["difference"] for measure in answer["measures"]} <= {0, None}
+    assert "nothing differs beyond chance" in lore("compare", "after", "after").out
+
+
+def test_versions_of_several_clients_are_said_to_be_mixed():
+    claude("a", STEADY, version="2.0.1")
+    made = Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
+    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines)
+    assert "takes versions of claude-code, codex" in lore("compare", "version:<2.1", "version:<2.1").out
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (["nowhere", "agent:pi"], "a side is a path, KEY:VALUE"),
+        (["agnt:pi", "agent:pi"], "did you mean 'agent'?"),
+        (["agent:pj", "agent:pi"], "did you mean 'pi'?"),
+        (["version:new", "agent:pi"], "version:>=2.1.215"),
+        (["1d..7d", "agent:pi"], "the older end stands first"),
+        (["1d..soon", "agent:pi"], "give an age"),
+        (["", "agent:pi"], "a side is a path"),
+        (["agent:claude-code", "model:gpt"], "claude-opus-4-5"),
+        (["agent:pi", "agent:codex"], "lore sessions lists what is"),
+    ],
+)
+def test_a_side_that_is_none_is_refused(args, hint):
+    claude("a", STEADY)
+    ran = lore("compare", *args)
+    assert ran.code == 2
+    assert hint in ran.err

@@ -1,0 +1,113 @@
+"""Two sides are called different only where the counts are large enough to say so."""
+
+from __future__ import annotations
+
+import random
+from math import isclose
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.judge.comparison import RATIOS, compared_shares, measure, share_of
+from lore.judge.spending import Sums
+
+BY_NAME = {ratio.name: ratio for ratio in RATIOS}
+EMPTY = Sums().result("")
+
+
+def session(requests=100, breaks=0, read=900, uncached=100, dollars=None, **more):
+    return msgspec.structs.replace(
+        EMPTY, requests=requests, breaks=breaks, read_tokens=read, uncached_tokens=uncached, dollars=dollars, **more
+    )  # fmt: skip
+
+
+def test_a_share_has_wilson_s_interval():
+    """Figures of Newcombe's tables (1998), method 3: 81 of 263 and 15 of 148."""
+    for events, trials, low, high in ((81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605)):
+        side = share_of(events, trials)
+        assert side.interval is not None
+        assert isclose(side.interval.low, low, abs_tol=1e-4)
+        assert isclose(side.interval.high, high, abs_tol=1e-4)
+
+
+def test_the_difference_of_shares_has_newcombe_s_interval():
+    """56 of 70 against 48 of 80: 0.0524 to 0.3339 by his method 10."""
+    found = measure(BY_NAME["breaks"], [session(80, 48)], [session(70, 56)])
+    assert found.difference == pytest.approx(0.2)
+    assert found.interval is not None
+    assert found.interval.low == pytest.approx(0.0524, abs=1e-4)
+    assert found.interval.high == pytest.approx(0.3339, abs=1e-4)
+    assert (found.interval.over, found.outcome) == ("requests", "higher")
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "outcome"),
+    [
+        ((2, 7), (0, 9), "too-few"),
+        ((0, 900), (0, 900), "too-few"),
+        ((50, 900), (52, 900), "no-difference"),
+        ((50, 900), (5, 900), "lower"),
+        ((5, 900), (50, 900), "higher"),
+        ((898, 900), (900, 900), "too-few"),
+        ((0, 0), (5, 900), "unknown"),
+    ],
+)
+def test_counts_decide_what_can_be_said(left, right, outcome):
+    assert compared_shares(share_of(*left), share_of(*right)) == outcome
+
+
+def test_an_amount_needs_five_sessions_on_each_side():
+    few, many = [session(dollars=1.0)] * 4, [session(dollars=1.0 + n / 10) for n in range(5)]
+    assert measure(BY_NAME["money"], few, many).outcome == "too-few"
+    assert measure(BY_NAME["money"], many, [session(dollars=9.0 + n / 10) for n in range(5)]).outcome == "higher"
+    assert measure(BY_NAME["money"], many, [session(dollars=1.1)] * 5).outcome == "too-few", "no spread says nothing"
+
+
+def test_one_session_that_broke_often_is_no_difference_of_its_side():
+    """Requests of a session are not independent: 40 breaks in one of six sessions say little of the others."""
+    left = [session(100, 1), session(100, 0), session(100, 2), session(100, 1), session(100, 0), session(100, 1)]
+    right = [session(100, 40), *left[1:]]
+    found = measure(BY_NAME["breaks"], left, right)
+    assert found.interval is not None
+    assert (found.interval.over, found.outcome) == ("sessions", "no-difference")
+    assert compared_shares(share_of(5, 600), share_of(44, 600)) == "higher", "which is what requests alone would say"
+
+
+def test_what_is_unknown_of_a_session_is_left_out_of_its_side():
+    found = measure(BY_NAME["money"], [session(dollars=2.0), session(dollars=None)], [session(dollars=4.0)])
+    assert (found.left.value, found.left.sessions, found.left.trials) == (0.02, 1, 100)
+
+
+def test_of_sides_that_are_alike_about_one_in_twenty_is_called_different():
+    """The intervals hold what they promise: drawn sessions of one kind, both sides alike."""
+    draw, wrong, rounds = random.Random(7), 0, 400
+    for _ in range(rounds):
+        sides = [
+            [session(size := draw.randint(20, 200), sum(draw.random() < rate for _ in range(size)))
+             for rate in (draw.uniform(0.02, 0.2) for _ in range(8))]
+            for _ in range(2)
+        ]  # fmt: skip
+        wrong += measure(BY_NAME["breaks"], *sides).outcome in ("higher", "lower")
+    assert wrong / rounds < 0.09
+
+
+counts = st.tuples(st.integers(0, 500), st.integers(0, 500)).map(lambda pair: (min(pair), max(pair)))
+
+
+@given(counts, counts)
+def test_sides_that_change_places_change_the_outcome_alone(left, right):
+    forth, back = (compared_shares(share_of(*a), share_of(*b)) for a, b in ((left, right), (right, left)))
+    turned = {"higher": "lower", "lower": "higher"}
+    assert turned.get(forth, forth) == back
+
+
+@given(st.lists(counts.filter(lambda pair: pair[1]), min_size=1, max_size=9))
+def test_an_interval_holds_its_value(sessions):
+    made = [session(trials, events) for events, trials in sessions]
+    for ratio in RATIOS:
+        side = measure(ratio, made, made).left
+        if side.interval is not None:
+            assert side.interval.low <= side.value + 1e-6
+            assert side.value <= side.interval.high + 1e-6
