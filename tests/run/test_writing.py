@@ -142,7 +142,8 @@ def test_a_limit_on_the_size_of_files_leaves_the_log_as_it_was(log):
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(session()) + 10}, {len(session()) + 10}));"
         "from lore.cli.main import main; sys.exit(main(['knowledge', 'add', 's.jsonl', 'abcdef', '--content', 'x']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
+    # without -B the limit cuts the byte code that a first import caches, and the checkout is broken from then on
+    done = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, check=False, timeout=60)
     assert done.returncode == 2
     assert b"cannot write to s.jsonl" in done.stderr
     assert log.read_bytes() == session()
