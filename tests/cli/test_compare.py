@@ -26,7 +26,7 @@ def two():
     for number in range(6):
         last = [(10, 12_000, 500 + 100 * number, 100)]
         claude(f"a{number}", STEADY * (number + 2) + last, day=1, path="before/{}.jsonl", version="2.1.9")
-        claude(f"b{number}", FALLEN * (number + 2), day=20, path="after/{}.jsonl", version="2.1.10")
+        claude(f"b{number}", FALLEN * (number + 2) + last, day=20, path="after/{}.jsonl", version="2.1.10")
 
 
 def test_folders_are_compared_by_what_bare_lore_sums(two):
