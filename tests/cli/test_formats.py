@@ -29,7 +29,9 @@ def test_every_format_has_a_row_and_says_what_it_is():
 
 def test_the_manual_says_the_same_fidelity():
     table = re.findall(
-        r"^\| (`[a-z`, -]+`) \| .* \| ([^|]+) \|$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
+        r"^\| (`[a-z`, -]+`) \| .* \| ([^|]+) \|$",
+        (ROOT / "src/lore/guide/formats.md").read_text("utf-8"),
+        re.MULTILINE,
     )
     said = defaultdict(str)
     for names, fidelity in table:

@@ -168,7 +168,7 @@ def test_a_session_that_knows_nothing_says_so():
         (["list", "s.jsonl#1"], "knowledge belongs to a session"),
         (["add", "nowhere.jsonl", "abc", "--title", "t"], "cannot read nowhere.jsonl"),
         (["remove", "s.jsonl"], "Missing argument"),
-        (["forget", "s.jsonl"], "No such command"),
+        (["forget", "s.jsonl"], "no such command: lore knowledge forget"),
         (["add", "s.jsonl", "abc", "--title", "t", "--format", "claude-code"], "knowledge is added to lore logs"),
     ],
 )

@@ -207,7 +207,7 @@ def test_bare_it_judges_only_for_somebody_who_looks(terminal, ci, helps, monkeyp
     if terminal:
         monkeypatch.setattr(sys, "stdout", Terminal(sys.stdout))
     assert module.main([]) == 0
-    assert ("Usage: lore" in capsys.readouterr().out) == helps
+    assert ("COMMAND [ARGS]" in capsys.readouterr().out) == helps
 
 
 @pytest.mark.parametrize(

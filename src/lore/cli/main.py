@@ -53,56 +53,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 @cache
 def command() -> Callable[..., object]:
-    """Return the tree of commands: 80 ms to build, so once a process; it holds nothing of an invocation."""
-    import typer
-    from typer.main import get_command
+    """Return the tree of commands, once a process; it holds nothing of an invocation."""
+    from lore.cli import overview
+    from lore.cli.tree import tree
 
-    from lore.cli import (
-        assemble,
-        check,
-        compact,
-        compare,
-        convert,
-        diff_prefix,
-        explain,
-        fold,
-        formats,
-        knowledge,
-        memory,
-        overview,
-        schema,
-        sessions,
-        simulate,
-        store,
-    )
-
-    app = typer.Typer(
-        name="lore",
-        help="Judge prompt caches offline, and assemble prompts whose prefix does not move.",
-        invoke_without_command=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.command("assemble")(assemble.run)
-    app.command("diff-prefix")(diff_prefix.run)
-    app.command("check")(check.run)
-    app.command("fold")(fold.run)
-    app.command("simulate")(simulate.run)
-    app.command("compare")(compare.run)
-    app.command("compact")(compact.run)
-    app.command("convert")(convert.run)
-    app.add_typer(knowledge.app, name="knowledge")
-    app.add_typer(store.app, name="store")
-    app.add_typer(memory.app, name="memory")
-    app.command("sessions")(sessions.run)
-    app.command("formats")(formats.run)
-    app.command("explain")(explain.run)
-    app.command("schema")(schema.run)
-
-    app.callback()(overview.run)
-    return get_command(app)
+    return tree(overview.run)
 
 
 def bytes_only(args: list[str]) -> str | None:
@@ -178,7 +133,10 @@ def _failed(error: Exception, *, quiet: bool) -> int:
     usage = getattr(error, "format_message", None)
     if usage is not None:
         command_path = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
-        _say(f"error: {' '.join(str(usage()).split())}", f"hint: {command_path} --help")
+        near, known = getattr(error, "possibilities", None), f"{command_path} --help"
+        message = str(getattr(error, "message", "") if near else usage())
+        hint = f"did you mean {near[0]}? all options: {known}" if near else known
+        _say(f"error: {' '.join(message.split())}", f"hint: {hint}")
         return USAGE
     if isinstance(error, OSError):
         _say(

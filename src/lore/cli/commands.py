@@ -1,0 +1,157 @@
+"""The table of commands: where each stands in `lore --help`, what to type first, and its page of the guide.
+
+A command is a row here and a module of this package: `run` in it, or `app` where it has commands of its own
+(`SUBCOMMANDS` has their examples). Its words come from the module's docstrings; a module is imported when its command
+runs, or is listed. Standard library alone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+Example = tuple[str, str]  # what to type behind `lore `, and what it does
+
+
+class Command(NamedTuple):
+    """A row: the group of `lore --help` it is listed in, its page of the guide, what to type, its module."""
+
+    group: str
+    page: str
+    examples: tuple[Example, ...]
+    module: str = ""  # of this package; empty: the command's name
+
+
+_BODIES = "fixtures/bodies/anthropic/date_in_system"
+
+LOOK = "See what agents did, and what it cost"
+JUDGE = "Find what breaks the cache"
+BUILD = "Build prompts that stay cached"
+KEEP = "Keep and compact sessions"
+ABOUT = "About lore"
+
+COMMANDS: dict[str, Command] = {
+    "sessions": Command(
+        LOOK, "spending", (
+            ("sessions", "what agents keep on this machine, the newest first"),
+            ("sessions --agent codex --since 1d", "of one agent, written today"),
+        ),
+    ),
+    "simulate": Command(
+        LOOK, "simulate", (
+            ("simulate fixtures/recordings", "what a cache would read, beside what was billed"),
+            ("simulate fixtures/recordings --what-if ttl=1h", "the same with a longer lifetime, and the difference"),
+        ),
+    ),
+    "fold": Command(
+        LOOK, "fold", (
+            ("fold fixtures/sessions/compaction_keeps_some.jsonl", "the timeline, with what each request paid"),
+            ("fold session.jsonl --follow", "and what comes, while it is written"),
+        ),
+    ),
+    "check": Command(
+        JUDGE, "check", (
+            ("check fixtures/recordings", "exit code 1 where a recording wastes its cache"),
+            ("check --last", "the newest session of an agent in this project"),
+        ),
+    ),
+    "diff-prefix": Command(
+        JUDGE, "compare", (
+            (
+                f"diff-prefix {_BODIES}/turn1.json {_BODIES}/turn2.json",
+                "two requests",
+            ),
+            ("diff-prefix fixtures/recordings/clock_in_system.jsonl", "every successive pair of a session"),
+        ),
+        "diff_prefix",
+    ),
+    "compare": Command(
+        JUDGE, "compare", (
+            ("compare before/ after/", "two folders side by side, with intervals"),
+            ("compare 14d..7d 7d..", "the last week of all agents here, and the one before"),
+        ),
+    ),
+    "explain": Command(
+        JUDGE, "check", (
+            ("explain LORE101", "what a code means, and how to mend it"),
+            ("explain", "all codes"),
+        ),
+    ),
+    "assemble": Command(
+        BUILD, "assemble", (
+            ("assemble fixtures/sessions/knowledge.jsonl --turn 3", "the request body of a turn"),
+            ("assemble fixtures/sessions/knowledge.jsonl --explain", "its segments, breakpoints and origins"),
+        ),
+    ),
+    "knowledge": Command(
+        BUILD, "assemble", (("knowledge list fixtures/sessions/knowledge.jsonl", "what a session knows"),),
+    ),
+    "store": Command(
+        KEEP, "stores", (
+            ("store import ~/.claude/projects --store sqlite:sessions.db", "what is new, each time"),
+            ("store list --store sqlite:sessions.db", "what it holds"),
+        ),
+    ),
+    "compact": Command(
+        KEEP, "compact", (
+            (
+                "compact fixtures/compaction/two_days.jsonl --policy fixtures/compaction/policy.toml --dry-run",
+                "what a policy would have saved; nothing is written",
+            ),
+            ("compact session.jsonl --dry-run --window 200000", "compacted before a prompt exceeds so many tokens"),
+        ),
+    ),
+    "memory": Command(
+        KEEP, "memory", (("memory show --store sqlite:sessions.db", "what is remembered of you across sessions"),),
+    ),
+    "convert": Command(
+        KEEP, "convert", (
+            ("convert fixtures/claude-code/compaction.jsonl --to lore", "any session as lore's own log"),
+            ("convert requests.har --to bodies --output bodies.jsonl", "recorded requests as lines of bodies"),
+        ),
+    ),
+    "formats": Command(ABOUT, "formats", (("formats", "what lore reads, and what each format can answer"),)),
+    "schema": Command(ABOUT, "reports", (("schema check", "the form of `lore check --json`"),)),
+    "guide": Command(
+        ABOUT, "start", (("guide", "the pages of the guide"), ("guide check --plain", "one of them, as Markdown")),
+    ),
+    "help": Command(
+        ABOUT, "start", (("help check", "what `lore check --help` prints"), ("help store import", "of a subcommand")),
+    ),
+}  # fmt: skip
+
+# What is typed behind `lore COMMAND`, for commands below one.
+SUBCOMMANDS: dict[str, tuple[Example, ...]] = {
+    "knowledge list": (("knowledge list fixtures/sessions/knowledge.jsonl", "with where the prompt holds each entry"),),
+    "knowledge add": (
+        ('knowledge add session.jsonl --category facts --title Python --content "3.11 is the oldest."', ""),
+    ),
+    "knowledge update": (('knowledge update session.jsonl 1a2b3 --content "3.12 is the oldest."', ""),),
+    "knowledge remove": (("knowledge remove session.jsonl 1a2b3", "an entry, by the beginning of its id"),),
+    "store import": (("store import ~/.claude/projects --store sqlite:sessions.db", "done again: what is new since"),),
+    "store export": (("store export SESSION_ID --store sqlite:sessions.db --output session.jsonl", ""),),
+    "store append": (("store append s1 --store jsonl:sessions", "events from standard input, a line each"),),
+    "store list": (("store list --store sqlite:sessions.db --since 1d", "what was used today"),),
+    "store show": (("store show SESSION_ID --store sqlite:sessions.db", ""),),
+    "store delete": (("store delete SESSION_ID --store sqlite:sessions.db", "with the sessions forked from it"),),
+    "store move": (("store move SESSION_ID app --store sqlite:sessions.db", "to another project"),),
+    "store bind": (("store bind client-1 SESSION_ID --store sqlite:sessions.db", ""),),
+    "store resolve": (("store resolve client-1 --store sqlite:sessions.db", ""),),
+    "store verify": (("store verify --store sqlite:sessions.db", "exit code 1 where something is damaged"),),
+    "store vacuum": (("store vacuum --store sqlite:sessions.db", ""),),
+    "memory extract": (("memory extract SESSION_ID --store sqlite:sessions.db", ""),),
+    "memory dream": (("memory dream --store sqlite:sessions.db", "topics of what was learned"),),
+    "memory show": (("memory show --store sqlite:sessions.db", "the topics, and what is in conflict"),),
+    "memory users": (("memory users --store sqlite:sessions.db", ""),),
+    "memory list": (("memory list --store sqlite:sessions.db", "every entry, with where it comes from"),),
+    "memory export": (("memory export --store sqlite:sessions.db", "as JSON"),),
+    "memory audit": (("memory audit --store sqlite:sessions.db", ""),),
+    "memory delete": (("memory delete editor --store sqlite:sessions.db", ""),),
+    "memory wipe": (("memory wipe --store sqlite:sessions.db --yes", "without a question"),),
+}
+
+# Of bare `lore`.
+EXAMPLES: tuple[Example, ...] = (
+    ("", "what agents spent here in the last 7 days, and what to change first"),
+    ("check fixtures/recordings", "judge recordings; exit code 1 where one wastes its cache"),
+    ("guide", "the manual, by subject"),
+)

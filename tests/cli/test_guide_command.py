@@ -1,0 +1,57 @@
+"""`lore guide`: Markdown in a pipe, laid out on a terminal, at its width."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from cli.running import lore
+from cli.test_help import Terminal
+from lore.cli.main import main
+from lore.report.guide import page, topics
+
+
+def laid_out(monkeypatch, capsys, columns, *words):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys, "stdout", Terminal(sys.stdout))
+    assert main(["guide", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_without_a_page_the_index_is_shown():
+    assert lore("guide").out == page(None)
+
+
+@pytest.mark.parametrize("topic", topics())
+def test_a_page_is_markdown_in_a_pipe(topic):
+    assert lore("guide", topic).out == lore("guide", f"{topic}.md").out == page(topic)
+
+
+def test_a_command_is_a_page():
+    assert lore("guide", "diff-prefix").out == page("compare")
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+@pytest.mark.parametrize("topic", ["check", "stores"])
+def test_on_a_terminal_a_page_is_laid_out_for_its_width(topic, columns, monkeypatch, capsys):
+    shown = laid_out(monkeypatch, capsys, columns, topic, "--no-color")
+    assert "\x1b" not in shown
+    assert columns - 20 < max(map(len, map(str.rstrip, shown.splitlines()))) <= columns
+    assert "](" not in shown
+    words = re.findall(r"[a-z]{5,}", page(topic).split("\n\n")[-1])
+    assert set(words) <= set(re.findall(r"[a-z]{5,}", shown))
+
+
+def test_links_name_the_command_that_shows_the_page(monkeypatch, capsys):
+    shown = laid_out(monkeypatch, capsys, 120, "check", "--no-color")
+    assert "(lore guide reports)" in shown
+
+
+def test_plain_is_markdown_on_a_terminal_too(monkeypatch, capsys):
+    assert laid_out(monkeypatch, capsys, 80, "check", "--plain") == page("check")
+
+
+def test_colour_follows_the_flag(monkeypatch, capsys):
+    assert "\x1b[" in laid_out(monkeypatch, capsys, 80, "check", "--color")

@@ -1,0 +1,169 @@
+"""Help: commands by group, examples that can be typed, what was meant where a word is misspelled, completion."""
+
+from __future__ import annotations
+
+import pkgutil
+import shlex
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import lore.cli
+from cli.running import lore as run
+from lore.cli.commands import COMMANDS, EXAMPLES, SUBCOMMANDS
+from lore.cli.main import command, main
+
+BARE = {"overview"}  # what answers where no command is named
+TYPED = [*EXAMPLES, *(example for row in COMMANDS.values() for example in row.examples)]
+TYPED += [example for examples in SUBCOMMANDS.values() for example in examples]
+
+
+class Terminal:
+    """A stream that says it is one."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def isatty(self):
+        return True
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+
+def parsed(line):
+    """The context of the command that a line runs; raises what a wrong word raises."""
+    found, args = command(), shlex.split(line)
+    context = found.make_context("lore", args)
+    while context._protected_args:
+        name, made, rest = context.command.resolve_command(context, [*context._protected_args, *context.args])
+        context = made.make_context(name, rest, parent=context)
+    return context
+
+
+def test_every_module_of_a_command_has_its_row():
+    modules = {row.module or name for name, row in COMMANDS.items()}
+    names = {module.name for module in pkgutil.iter_modules(lore.cli.__path__)}
+    assert modules <= names
+    with_a_command = {
+        name for name in names if {"run", "app"} & vars(import_module(f"lore.cli.{name}")).keys() - {"__builtins__"}
+    }
+    assert with_a_command - BARE == modules
+
+
+def test_every_command_below_a_command_has_its_row():
+    root = command()
+    found = {f"{name} {below}" for name in COMMANDS for below in getattr(root.get_command(None, name), "commands", {})}
+    assert found == set(SUBCOMMANDS)
+
+
+@pytest.mark.parametrize("line", [line for line, _ in TYPED])
+def test_an_example_is_what_the_command_takes(line):
+    context = parsed(line)
+    assert context.command_path == " ".join(["lore", *line.split()[: context.command_path.count(" ")]])
+
+
+def test_help_lists_the_commands_by_group_and_ends_with_what_to_type():
+    page = run("--help").out
+    groups = [row.group for row in COMMANDS.values()]
+    places = [page.index(f"\n{group}:\n") for group in dict.fromkeys(groups)]
+    assert places == sorted(places)
+    for name, row in COMMANDS.items():
+        assert f"\n  {name}  " in page[page.index(f"\n{row.group}:\n") :]
+    assert page.rstrip().splitlines()[-1] == "Guide: lore guide"
+    assert "  lore check fixtures/recordings  " in page
+
+
+@pytest.mark.parametrize("path", [*COMMANDS, *SUBCOMMANDS])
+def test_the_help_of_a_command_ends_with_its_examples_and_its_page(path):
+    words = path.split()
+    page = run("help", *words).out
+    assert page == run(*words, "--help").out
+    examples = COMMANDS[path].examples if path in COMMANDS else SUBCOMMANDS[path]
+    for line, says in examples:
+        assert f"\n  lore {line}" in page
+        assert says in " ".join(page.split())
+    assert page.endswith(f"Guide: lore guide {COMMANDS[words[0]].page}\n")
+
+
+@pytest.mark.parametrize("columns", [60, 200])
+def test_help_is_as_wide_as_the_terminal_and_breaks_no_word(columns, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys, "stdout", Terminal(sys.stdout))
+    assert main(["check", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert columns - 20 < max(map(len, shown.splitlines())) <= columns
+    assert set(run("check", "--help").out.split()) == set(shown.split())
+
+
+def test_help_is_coloured_by_the_rules_of_every_report(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    main(["check", "--help"])
+    assert "\x1b[1mUsage:" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    main(["check", "--help"])
+    assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "hint"),
+    [
+        ("chek", "no such command: lore chek", "did you mean: lore check"),
+        ("store imprt x", "no such command: lore store imprt", "did you mean: lore store import"),
+        ("help stroe", "no such command: lore stroe", "did you mean: lore store"),
+        ("help check it", "no such command: lore check it", "lore check --help lists them"),
+        ("lore301", "no such command: lore lore301", "to read about a code: lore explain LORE301"),
+        ("logs", "no such command: lore logs", "to judge it: lore check logs"),
+        ("xyzzy", "no such command: lore xyzzy", "lore --help lists them"),
+        ("check --jsn", "No such option: --jsn", "did you mean --json? all options: lore check --help"),
+        ("--jsn", "No such option: --jsn", "did you mean --json? all options: lore --help"),
+        ("check --zzzzzz", "No such option: --zzzzzz", "lore check --help"),
+        ("guide chek", "the guide has no page 'chek'", "did you mean 'check'?"),
+    ],
+)
+def test_a_misspelled_word_is_answered_with_what_was_meant(line, error, hint, tmp_path):
+    (tmp_path / "logs").mkdir()
+    ran = run(*line.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"error: {error}\nhint: {hint}\n"
+
+
+def test_a_name_that_is_no_command_does_not_reach_the_terminal():
+    assert "\x1b" not in run("\x1b[31mred").err
+
+
+@pytest.mark.parametrize("name", ["store", "memory", "knowledge"])
+def test_a_command_of_commands_alone_shows_its_help(name):
+    assert run(name) == run(name, "--help")
+
+
+def test_a_module_is_imported_when_its_command_runs():
+    script = (
+        "import sys; from lore.cli.main import main; main(['explain', 'LORE101']); "
+        "print([name for name in sys.modules if name.startswith('lore.cli.') or name in ('rich', 'jinja2')])"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout
+    loaded = set(eval(shown.splitlines()[-1]))
+    expected = {f"lore.cli.{name}" for name in ("main", "overview", "tree", "commands", "common", "explain")}
+    assert loaded == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "expected"),
+    [
+        ("lore che", 1, {"check"}),
+        ("lore store im", 2, {"import"}),
+        ("lore guide sim", 2, {"simulate"}),
+        ("lore check --up", 2, {"--update-baseline"}),
+    ],
+)
+def test_a_shell_completes_words(words, number, expected, monkeypatch, capsys):
+    monkeypatch.setenv("_LORE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(number))
+    with pytest.raises(SystemExit):
+        main([])
+    assert set(capsys.readouterr().out.split()) == expected

@@ -1,0 +1,142 @@
+"""The guide: every command that a page shows is run, its links lead somewhere, and every page is in the index."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from cli.running import Ran, lore
+from lore.cli.commands import ABOUT, BUILD, COMMANDS, EXAMPLES, JUDGE, KEEP, LOOK, SUBCOMMANDS
+from lore.report.guide import topics
+from test_readme import MANUAL, PAGES, README, ROOT, SHOWN
+
+ALL = {"": README, **PAGES}
+LINES = {name: re.findall(r"^    (lore(?: [^\n]*)?)$", text, re.MULTILINE) for name, text in ALL.items()}
+OTHER_CODES = {
+    "lore check tests/recordings": 1,
+    "lore check fixtures/recordings": 1,
+    "lore check tests/recordings --baseline lore-baseline.json": 0,
+}
+NOT_RUN = {
+    "lore --install-completion": "writes to the start-up file of whoever runs the tests",
+    "lore compact sqlite:sessions.db --policy policy.toml --watch": "until it is interrupted",
+}
+SHOWN_ELSEWHERE = {f"lore {command}" for command, _ in SHOWN}  # run by test_readme, which reads what they print
+
+
+def block(heading: str, text: str) -> str:
+    """The first settings of that heading which a text shows."""
+    found = re.search(rf"^    \[{heading}\]\n(?:    [^\n]+\n|\n(?=    ))+", text, re.MULTILINE)
+    assert found is not None
+    return textwrap.dedent(found[0])
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what the pages name, and a home folder with sessions of agents."""
+    home = tmp_path / "home"
+    logs = home / ".claude" / "projects" / "-work-app"
+    logs.mkdir(parents=True)
+    shutil.copy(ROOT / "fixtures" / "claude-code" / "compaction.jsonl", logs)
+    shutil.copy(ROOT / "fixtures" / "sessions" / "knowledge.jsonl", logs)
+    for name in (
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "XDG_DATA_HOME",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "FORCE_COLOR",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    folder = tmp_path / "work"
+    (folder / "tests").mkdir(parents=True)
+    (folder / "fixtures").symlink_to(ROOT / "fixtures")
+    for name in ("tests/recordings", "before", "after"):
+        shutil.copytree(ROOT / "fixtures" / "recordings", folder / name)
+    shutil.copy(ROOT / "fixtures" / "sessions" / "knowledge.jsonl", folder / "session.jsonl")
+    (folder / "policy.toml").write_text(block("compaction", MANUAL), "utf-8")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def run(line: str) -> Ran:
+    """Run a line as a shell does: `~` is the home folder, `|` hands on; a session is the one that is there."""
+    ran = Ran(0, "", "")
+    for number, words in enumerate(line.split(" | ")):
+        args = [str(Path(word).expanduser()) if word.startswith("~") else word for word in shlex.split(words)]
+        args = [word.replace("SESSION_ID", "knows-0001") for word in args]
+        assert args[0] == "lore", line
+        ran = lore(*args[1:], stdin=ran.out.encode() if number else None)
+    return ran
+
+
+@pytest.mark.parametrize("page", [name for name, lines in LINES.items() if lines])
+def test_the_commands_of_a_page_run(page: str, place: Path) -> None:
+    lines = [line for line in LINES[page] if line not in NOT_RUN and line not in SHOWN_ELSEWHERE]
+    if any("sqlite:sessions.db" in line for line in lines):
+        assert lore("store", "import", "session.jsonl", "--store", "sqlite:sessions.db").code == 0
+    if page == "memory":
+        Path("lore.toml").write_text(block("memory", PAGES["memory"]), "utf-8")
+    for line in lines:
+        if "--output" in line and line.split("--output ")[1] == "session.jsonl":
+            Path("session.jsonl").unlink()
+        ran = run(line)
+        assert ran.code == OTHER_CODES.get(line, 0), f"{line}\n{ran.err}"
+        assert "error" not in ran.err, line
+
+
+def test_what_is_not_run_is_shown() -> None:
+    assert NOT_RUN.keys() <= {line for lines in LINES.values() for line in lines}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_links_of_the_manual_lead_somewhere(name: str) -> None:
+    folder = ROOT / "src/lore/guide" if name else ROOT
+    for target in re.findall(r"\]\(([^)\s]+)\)", ALL[name]):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        assert (folder / path).exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", (folder / path).read_text("utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_index_names_every_page_and_the_readme_leads_to_it() -> None:
+    assert sorted(set(re.findall(r"\[([a-z-]+)\]\(\1\.md\)", PAGES["README"]))) == topics()
+    assert sorted([*topics(), "README"]) == sorted(PAGES)
+    groups = re.findall(r"^\*\*(.+)\*\*$", PAGES["README"], re.MULTILINE)
+    assert groups == [LOOK, JUDGE, BUILD, KEEP, ABOUT]
+    assert "(src/lore/guide/README.md)" in README
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_begins_with_its_title_and_says_nothing_that_another_says(name: str) -> None:
+    lines = PAGES[name].splitlines()
+    assert lines[0].startswith("# ")
+    assert [line for line in lines if line.startswith("# ")] == lines[:1]
+    others = {line for other, text in ALL.items() if other != name for line in text.splitlines()}
+    assert [line for line in lines if len(line) > 100 and line in others and not line.startswith("    ")] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+def test_every_command_has_a_group_an_example_and_a_page_that_speaks_of_it() -> None:
+    assert {row.group for row in COMMANDS.values()} == {LOOK, JUDGE, BUILD, KEEP, ABOUT}
+    for name, row in COMMANDS.items():
+        assert row.examples, name
+        assert row.page in topics(), name
+        assert f"lore {name}" in PAGES[row.page], name
+    for name, examples in SUBCOMMANDS.items():
+        assert name.split()[0] in COMMANDS
+        assert examples, name
+        assert f"lore {name}" in PAGES[COMMANDS[name.split()[0]].page], name
+    assert EXAMPLES
