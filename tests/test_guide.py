@@ -6,6 +6,8 @@ import re
 import shlex
 import shutil
 import textwrap
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from cli.running import Ran, lore
 from lore.cli.commands import ABOUT, BUILD, COMMANDS, EXAMPLES, JUDGE, KEEP, LOOK, SUBCOMMANDS
 from lore.report.guide import topics
+from pictures.home import make
 from test_readme import MANUAL, PAGES, README, ROOT, SHOWN
 
 ALL = {"": README, **PAGES}
@@ -40,10 +43,8 @@ def block(heading: str, text: str) -> str:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with what the pages name, and a home folder with sessions of agents."""
     home = tmp_path / "home"
-    logs = home / ".claude" / "projects" / "-work-app"
-    logs.mkdir(parents=True)
-    shutil.copy(ROOT / "fixtures" / "claude-code" / "compaction.jsonl", logs)
-    shutil.copy(ROOT / "fixtures" / "sessions" / "knowledge.jsonl", logs)
+    make(home, datetime.fromtimestamp(time.time(), UTC))
+    shutil.copy(ROOT / "fixtures" / "sessions" / "knowledge.jsonl", home / ".claude" / "projects")
     for name in (
         "CLAUDE_CONFIG_DIR",
         "CODEX_HOME",
