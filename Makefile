@@ -6,6 +6,7 @@
 # make fuzz    any bytes give events and problems, nothing else (SECONDS=60 for each fuzzer)
 # make docs    the reference of the public modules, as pages in build/docs, its links checked
 # make golden  write the golden outputs of the commands anew
+# make pictures  draw the pictures of the README anew
 # make audit   known vulnerabilities of the dependencies
 # make clean   remove the environment and what tools left behind
 
@@ -24,7 +25,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test cover lint bench soak fuzz docs golden audit clean
+.PHONY: help demo test cover lint bench soak fuzz docs golden pictures audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -45,27 +46,28 @@ help:
 	@touch $@ .venv/lore
 
 demo: .venv/lore
-	@echo; echo "== 1. Assemble: the request body of a session's last turn. Same log, same bytes."
-	@echo "\$$ lore assemble fixtures/sessions/plain.jsonl | cut -c 1-400"
-	@$(LORE) assemble fixtures/sessions/plain.jsonl | cut -c 1-400
-	@echo; echo "== 2. Explain: what changes stands last, and what the session learned stands where it was told."
-	@echo "\$$ lore assemble fixtures/sessions/knowledge.jsonl --explain"
-	@$(LORE) assemble fixtures/sessions/knowledge.jsonl --explain
-	@echo; echo "== 3. Knowledge: what the session knows, and how its prompt holds it."
-	@echo "\$$ lore knowledge list fixtures/sessions/knowledge.jsonl"
-	@$(LORE) knowledge list fixtures/sessions/knowledge.jsonl
-	@echo; echo "== 4. Compare: the tools came in another order. A cache finds nothing behind them (and loses it, where prompts are longer)."
-	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json"
-	@$(LORE) diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json
-	@echo; echo "== 5. Compare: only the cache breakpoint moved. Nothing is lost."
-	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/breakpoint_moved/turn1.json fixtures/bodies/anthropic/breakpoint_moved/turn2.json"
-	@$(LORE) diff-prefix fixtures/bodies/anthropic/breakpoint_moved/turn1.json fixtures/bodies/anthropic/breakpoint_moved/turn2.json
-	@echo; echo "== 6. Check: a folder of sessions that waste nothing. Exit code 0."
-	@echo "\$$ lore check fixtures/sessions"
-	@$(LORE) check fixtures/sessions
-	@echo; echo "== 7. Check: the time stands in the system prompt. CI fails: exit code 1."
+	@echo; echo "== 1. A recording that wastes its cache: the time stands in the system prompt. CI fails, exit code 1."
 	@echo "\$$ lore check fixtures/recordings"
 	@$(LORE) check fixtures/recordings; test $$? -eq 1
+	@echo; echo "== 2. What it cost, and what would have saved most: predicted beside billed."
+	@echo "\$$ lore simulate fixtures/recordings"
+	@$(LORE) simulate fixtures/recordings
+	@echo; echo "== 3. Two requests: the tools came in another order. A cache finds nothing behind them."
+	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json"
+	@$(LORE) diff-prefix fixtures/bodies/anthropic/tools_reordered/turn1.json fixtures/bodies/anthropic/tools_reordered/turn2.json
+	@echo; echo "== 4. Two requests: only the cache breakpoint moved. Nothing is lost."
+	@echo "\$$ lore diff-prefix fixtures/bodies/anthropic/breakpoint_moved/turn1.json fixtures/bodies/anthropic/breakpoint_moved/turn2.json"
+	@$(LORE) diff-prefix fixtures/bodies/anthropic/breakpoint_moved/turn1.json fixtures/bodies/anthropic/breakpoint_moved/turn2.json
+	@echo; echo "== 5. Two days of a session: would compacting have helped? Nothing is written."
+	@echo "\$$ lore compact fixtures/compaction/two_days.jsonl --policy fixtures/compaction/policy.toml --dry-run"
+	@$(LORE) compact fixtures/compaction/two_days.jsonl --policy fixtures/compaction/policy.toml --dry-run
+	@echo; echo "== 6. A prompt that stays cached: what changes stands last, and what the session learned stands where it was told."
+	@echo "\$$ lore assemble fixtures/sessions/knowledge.jsonl --explain"
+	@$(LORE) assemble fixtures/sessions/knowledge.jsonl --explain
+	@echo; echo "== 7. Sessions that waste nothing. Exit code 0."
+	@echo "\$$ lore check fixtures/sessions"
+	@$(LORE) check fixtures/sessions
+	@echo; echo "== Your own logs: .venv/bin/lore in a terminal says what agents spent here, and what to change first."
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests
@@ -97,6 +99,9 @@ docs: .venv/dev
 
 golden: .venv/dev
 	$(BIN)/python tests/golden/update.py
+
+pictures: .venv/dev
+	$(BIN)/python tests/pictures/make.py
 
 audit: .venv/dev
 	@$(PIP) install pip-audit

@@ -1,0 +1,36 @@
+"""The pictures of the README show what lore prints today, are small, and ask nobody for anything."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+from rich.text import Text
+
+from pictures.make import FOLDER, PICTURES, ROOT, printed
+
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def test_every_picture_is_shown_with_words_for_who_cannot_see_it():
+    names = {path.name for path in FOLDER.iterdir()}
+    assert {f"{picture.name}.svg" for picture in PICTURES} <= names
+    for name in names:
+        assert f"](.github/pictures/{name})" in README
+        assert f"![](.github/pictures/{name})" not in README
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
+def test_a_picture_shows_what_is_printed(picture):
+    """Where it does not: `make pictures`."""
+    drawn = ET.parse(FOLDER / f"{picture.name}.svg")
+    shown = "".join(drawn.getroot().find(f".//{{*}}g[@class='{picture.name}-matrix']").itertext())
+    assert "".join(shown.split()) == "".join(Text.from_ansi(printed(picture)).plain.split())
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+def test_a_picture_is_small_and_loads_nothing(path):
+    text = path.read_text("utf-8")
+    assert len(text) < 20_000
+    assert text.count("://") == 1, "the name of SVG itself"
+    assert "<script" not in text
