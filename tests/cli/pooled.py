@@ -19,10 +19,10 @@ sys.exit(main(sys.argv[1:]))
 DIES = """
 import os
 judge, parent = lore.run.verdicts.judge_file, os.getpid()
-def dies(file, how, told=None):
+def dies(file, config, progress=None):
     if file.path.endswith({name!r}) and os.getpid() != parent and {when}:
         os.kill(os.getpid(), 9)
-    return judge(file, how, told)
+    return judge(file, config, progress)
 lore.run.verdicts.judge_file = dies
 """
 

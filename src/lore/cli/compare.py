@@ -38,7 +38,9 @@ def run(
     color: Colour = None,
     verbose: Verbose = False,
 ) -> int:
-    """Compare two sides: what was read, lost and paid, and whether the difference is more than chance.
+    """Compare two sides: what was read, lost and paid.
+
+    It says which differences are more than chance.
 
     Recordings or folders (lore compare before/ after/), a client's releases (version:<2.1.215 version:>=2.1.215),
     agents (agent:codex agent:pi), models, gateways (gateway:openrouter.ai gateway:none), spans of time (14d..7d 7d..).
