@@ -63,14 +63,14 @@ def test_a_process_that_dies_while_it_sends_its_result_holds_nothing_up():
     half = """
 import gc, multiprocessing.queues, os
 judge, parent = lore.run.verdicts.judge_file, os.getpid()
-def dies(file, how, told=None):
+def dies(file, config, progress=None):
     if file.path.endswith("1.jsonl") and os.getpid() != parent:
         for one in gc.get_objects():
             if isinstance(one, multiprocessing.queues.SimpleQueue):
                 one._wlock.acquire()
                 os.write(one._writer.fileno(), bytes((0, 0, 9, 9, 1)))
         os.kill(os.getpid(), 9)
-    return judge(file, how, told)
+    return judge(file, config, progress)
 lore.run.verdicts.judge_file = dies
 """
     ran = pooled("check", "--json", "-j", "2", "d", patch=half)
