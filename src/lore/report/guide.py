@@ -36,19 +36,17 @@ def page(topic: str | None) -> str:
 
 def write_page(text: str, console: Console) -> None:
     """Lay a page out for the console's width."""
-    from rich.markdown import Markdown  # noqa: PLC0415 - 100 ms that a pipe does not need
     from rich.theme import Theme  # noqa: PLC0415
 
-    plain = Theme({"markdown.code": "bold cyan", "markdown.block_quote": "default", "markdown.hr": "dim"})
-    with console.use_theme(plain):
-        console.print(
-            Markdown(_LINK.sub(_linked, text), code_theme="bw", hyperlinks=False, justify="left"), soft_wrap=False
-        )
+    from lore.report.markdown_page import Page  # noqa: PLC0415 - 100 ms that a pipe does not need
+
+    with console.use_theme(Theme({"markdown.code": "cyan", "markdown.hr": "dim"})):
+        console.print(Page(_LINK.sub(_linked, text), hyperlinks=False, justify="left"), soft_wrap=False)
 
 
 def _linked(link: re.Match[str]) -> str:
     words, target = link.groups()
     topic = _TOPIC.fullmatch(target)
     if topic is not None:
-        return f"{words} (`lore guide {topic[1]}`)"
+        return f"`lore guide {topic[1]}`" if words == topic[1] else f"{words} (`lore guide {topic[1]}`)"
     return link[0] if target.startswith("https://") else words
