@@ -172,6 +172,7 @@ def outputs():
         lore("simulate", "r.jsonl", "--redact", "--all"),
         lore("simulate", "r.jsonl", "--redact", "--json"),
         lore("compact", "r.jsonl", "--dry-run", "--redact", "--json"),
+        lore("report", "r.jsonl", "--redact", "--no-cache"),
     ]
     assert all(one.code != 70 for one in runs), runs
     files = [path for path in Path().iterdir() if path.name.startswith(("out.", "b.json"))]

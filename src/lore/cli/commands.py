@@ -48,6 +48,12 @@ COMMANDS: dict[str, Command] = {
             ("fold session.jsonl --follow", "and what comes, while it is written"),
         ),
     ),
+    "report": Command(
+        LOOK, "reports", (
+            ("report --format trace fixtures/recordings -o trace.json", "requests on a time line, for ui.perfetto.dev"),
+            ("report --format trace --last --redact -o trace.json", "the newest session, without content"),
+        ),
+    ),
     "check": Command(
         JUDGE, "check", (
             ("check fixtures/recordings", "exit code 1 where a recording wastes its cache"),

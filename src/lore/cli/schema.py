@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed."""
-    from lore.model import results
+    from lore.model import results, trace
     from lore.model import results_found as found
     from lore.model import results_overview as overview
     from lore.model import results_simulate as simulate
@@ -41,6 +41,7 @@ def schemas() -> dict[str, type[Struct]]:
         "sessions": found.FoundSessions,
         "overview": overview.Overview,
         "compare": overview.Comparison,
+        "trace": trace.Trace,
         "store-list": store.StoreList,
         "store-show": store.StoreShown,
         "store-import": store.StoreImported,

@@ -64,7 +64,7 @@ class LedgerRows:
             write_tokens=counts.write_tokens, output_tokens=counts.output_tokens, billed=usage is not None,
             spent=None if price is None else _spent(verdict, price), loss=_loss(verdict),
             appended=append_read(verdict, stood),
-            compacted=any(change.cause == Code.COMPACTION for change in turn.changes),
+            compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
         )  # fmt: skip
 
 

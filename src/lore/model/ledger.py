@@ -48,7 +48,7 @@ class Loss(Struct, frozen=True, array_like=True, gc=False):
 
 
 class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
-    """One request. `at` is in seconds since the epoch.
+    """One request. `at` is when it was sent, `answered` when its response began, in seconds since the epoch.
 
     `number` and `line` say where the recording holds it; `prompt_tokens` is the size of what was sent; `appended`:
     None where anything but the provider may have moved the prefix, else whether all that stood in the cache was read;
@@ -73,6 +73,7 @@ class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     loss: Loss | None
     appended: bool | None
     compacted: bool
+    answered: float | None = None
 
 
 class Ledger(Struct, frozen=True):

@@ -1,0 +1,64 @@
+"""`lore report --format trace`: recordings to a trace of their requests.
+
+In: files, their ledgers. Out: a `Trace`, and what could not be read. Rules: a request that two recordings hold stands
+in the one that was written first; a subagent's lanes stand with its session. Nothing is judged here: rows come from
+ledgers. Cost: a ledger each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lore.errors import LoreError, Where
+from lore.judge.spending import Copies
+from lore.model.trace import Trace
+from lore.recording import corpus
+from lore.recording.inputs import Input
+from lore.recording.recent import nothing, written
+from lore.report.redacted import redacted_error
+from lore.report.trace import LaneRequest, trace_of
+from lore.run.ledgers import Ledgers, Progress
+from lore.run.overview import requests_of
+
+
+class Traced(NamedTuple):
+    """A trace; of what was read, `failed` says in a sentence each what could not be, `copied` counts requests."""
+
+    trace: Trace
+    requests: int
+    copied: int
+    failed: list[str]
+
+
+def traced(
+    files: list[Input], ledgers: Ledgers, *, looked: tuple[str, ...] = (), redact: bool = False,
+    progress: Progress | None = None, jobs: int = 1,
+) -> Traced:  # fmt: skip
+    """Make a trace of recordings; `looked`: where they were looked for, if nobody named them.
+
+    Raises LoreError where there is no recording, and for a file that was named and cannot be read.
+    """
+    copies, failed, recordings = Copies(), list[str](), 0
+
+    def requests() -> Iterator[LaneRequest]:
+        nonlocal recordings
+        ordered = sorted(files, key=lambda file: (written(file) or 0.0, file.path))
+        for file, ledger in ledgers.each(ordered, progress, jobs):
+            recordings += 1
+            if ledger.message is not None:
+                error = LoreError(ledger.message, where=Where(ledger.path))
+                error = redacted_error(error) if redact else error
+                if file.named and not ledger.rows:
+                    raise error
+                named = error.message.startswith(ledger.path)
+                failed.append(error.message if named else f"{ledger.path}: {error.message}")
+            for request in requests_of(ledger, file.path, None, copies):
+                yield LaneRequest(corpus.show(file.path), request)
+
+    found = list(requests())
+    if not recordings and looked:
+        raise nothing(looked)
+    if not recordings:
+        raise LoreError("there are no recordings", hint="lore report reads sessions and captures")
+    return Traced(trace_of(found, redact=redact), len(found), copies.count, failed)

@@ -1,0 +1,84 @@
+"""`lore report`: recordings in a form that another program shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, put
+from cli.storing import valid
+from cli.test_overview import FALLEN, claude
+from report.test_trace import valid as valid_trace
+
+TRACE = ("report", "--format", "trace", "--no-cache")
+
+
+def test_slices_are_the_requests_that_simulate_counts(desk):
+    claude("a", FALLEN, path="logs/{}.jsonl")
+    ran = lore(*TRACE, "logs")
+    assert (ran.code, ran.err) == (0, "")
+    valid(ran.json, "trace")
+    slices = valid_trace(ran.json)
+    turns = lore("simulate", "logs", "--json").json["turns"]
+    assert [drawn["args"]["read_tokens"] for drawn in slices] == [turn["billed"]["read_tokens"] for turn in turns]
+    assert [drawn["ts"] / 1e6 for drawn in slices] == [turn["at"] - turns[0]["at"] for turn in turns]
+    assert slices[-1]["name"].startswith("turn 4: ")
+    counters = [event["args"] for event in ran.json["traceEvents"] if event["ph"] == "C"]
+    assert counters[1] == {"read": 10_000, "written": 1_000, "uncached": 10}
+
+
+def test_a_file_is_written_whole_and_not_over_another(desk):
+    claude("a", FALLEN, path="logs/{}.jsonl")
+    ran = lore(*TRACE, "logs", "-o", "trace.json")
+    size = Path("trace.json").stat().st_size
+    assert (ran.code, ran.out, ran.err) == (0, "", f"wrote trace.json: {size:,} bytes\n")
+    valid_trace(json.loads(Path("trace.json").read_bytes()))
+    assert lore(*TRACE, "logs", "-o", "trace.json").err.startswith("error: trace.json exists")
+    assert lore(*TRACE, "logs", "-o", "trace.json", "--force").code == 0
+    assert lore(*TRACE, "logs", "-o", "logs/a.jsonl", "--force").err.startswith("error: logs/a.jsonl is what is being")
+
+
+def test_where_no_times_are_recorded_it_says_so(desk):
+    bodies = [
+        {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "go"}] * (n + 1)} for n in (0, 1)
+    ]
+    put("bodies.jsonl", *bodies)
+    ran = lore(*TRACE, "bodies.jsonl")
+    assert ran.err == "note: no times are recorded: one turn a second (lanes: 1 of 1)\n"
+    assert [drawn["ts"] for drawn in valid_trace(ran.json)] == [0, 1_000_000]
+
+
+def test_what_two_files_hold_stands_in_the_trace_once(desk):
+    claude("a", FALLEN, path="logs/{}.jsonl")
+    Path("logs/b.jsonl").write_bytes(Path("logs/a.jsonl").read_bytes())
+    ran = lore(*TRACE, "logs")
+    assert len(valid_trace(ran.json)) == 4
+    assert ran.err == "note: 4 requests that other files hold as well stand in the trace once\n"
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_there(desk):
+    claude("a", FALLEN, path="logs/{}.jsonl")
+    Path("logs/b.jsonl").symlink_to("nowhere")
+    ran = lore(*TRACE, "logs")
+    assert ran.code == 3
+    assert ran.err.startswith("not in the trace: logs/b.jsonl")
+    assert len(valid_trace(ran.json)) == 4
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("absent.jsonl",), "error: cannot read absent.jsonl"),
+        (("text.txt",), "error: text.txt is no recording"),
+        (("empty",), "error: there are no recordings"),
+        (("--format", "pdf"), "error: --format pdf: no such form"),
+    ],
+)
+def test_what_cannot_be_done_is_said(desk, args, message):
+    put("text.txt", b"hello\n")
+    Path("empty").mkdir()
+    ran = lore("report", "--no-cache", *args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(message), ran.err
