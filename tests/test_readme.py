@@ -212,7 +212,7 @@ def test_the_keys_of_the_manual_are_those_of_a_policy_with_their_defaults(tmp_pa
     known = {one.name: one.default for one in fields(Compaction)}
     assert said.keys() == known.keys()
     assert said == {name: _written(default) for name, default in known.items()}
-    example = re.search(r"^      \[\[compaction\.context_sources\]\].*?\n\n", MANUAL, re.MULTILINE | re.DOTALL)
+    example = re.search(r"^    \[\[compaction\.context_sources\]\].*?\n\n", MANUAL, re.MULTILINE | re.DOTALL)
     assert example is not None
     (tmp_path / "policy.toml").write_text(textwrap.dedent(example[0]), "utf-8")
     assert [one.name for one in policy(str(tmp_path / "policy.toml")).context_sources] == ["commits"]

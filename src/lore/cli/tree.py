@@ -121,7 +121,7 @@ def _page(command: Any, ctx: Any) -> str:
     ctx.color = wants_colour(None, os.environ, terminal=terminal)
     width = shutil.get_terminal_size().columns if terminal else WIDTH
     path = ctx.command_path.partition(" ")[2]
-    usage = " ".join(command.collect_usage_pieces(ctx)).replace("{", "").replace("}", "").replace("......", "...")
+    usage = " ".join(map(_piece, " ".join(command.collect_usage_pieces(ctx)).split()))
     lines = [_heading("Usage:", ctx) + f" {ctx.command_path} {usage}"]
     for paragraph in (command.help or "").split("\n\n"):
         lines += ["", *wrap(" ".join(paragraph.split()), width - 2, break_on_hyphens=False)]
@@ -139,6 +139,13 @@ def _page(command: Any, ctx: Any) -> str:
         f"{_heading('Guide:', ctx)} lore guide {row.page}" if row else f"{_heading('Guide:', ctx)} lore guide",
     ]
     return "\n".join(lines)
+
+
+def _piece(word: str) -> str:
+    """Return a word of a usage line as it is known elsewhere: NAME, [NAME], NAME..., [NAME]..."""
+    name = word.strip("[]{}.")
+    several = "..." if word.endswith("...") else ""
+    return f"[{name}]{several}" if word.startswith("[") else f"{name}{several}"
 
 
 def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
