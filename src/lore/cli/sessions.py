@@ -22,6 +22,7 @@ from lore.cli.common import (
     quiet_pipe,
     surroundings,
 )
+from lore.cli.overview import NoCache
 
 
 @quiet_pipe
@@ -36,6 +37,7 @@ def run(
     every: Annotated[
         bool, typer.Option("--all", help="All of them, each read to its end: as long as `lore check` takes.")
     ] = False,
+    no_cache: NoCache = False,
     redact: Redact = False,
     as_json: AsJson = False,
     config: Config = None,
@@ -47,11 +49,14 @@ def run(
     Of each: the agent, the project, its age, its requests, the tokens that were read from a cache, those that were
     paid again without need, and those that were paid again though nothing in the log explains it. Sessions that are
     shown are read for that, up to 256 MB of them; --all reads all.
-    `lore check PATH` says why tokens were paid again. Nothing is written, and nothing leaves this machine.
+    `lore check PATH` says why tokens were paid again. What was read is kept in your cache folder, in numbers and
+    names alone; nothing leaves this machine.
     """
     from lore.recording import recent
     from lore.recording.agents import agent_named
     from lore.recording.opening import Options
+    from lore.run.check import cores
+    from lore.run.ledgers import Ledgers, folder_of
     from lore.run.sessions import MOST_BYTES, SessionsRequest, sessions
 
     loaded, now = found_settings(config), time.time()
@@ -60,11 +65,12 @@ def run(
         since=None if since is None else recent.since(since, now),
         most=None if every else limit,
         most_bytes=None if every else MOST_BYTES,
-        dated=dated_rules(loaded),
+        jobs=cores(),
     )
-    options = Options(rules=loaded.settings.assemble, log=log(verbose))
+    options, here = Options(rules=loaded.settings.assemble, log=log(verbose)), surroundings()
+    ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=now)
     with progress(wanted=not verbose, colour=color, what="reading") as shown:
-        found = sessions(surroundings(), request, options, shown)
+        found = sessions(here, request, ledgers, shown)
     if redact:
         from lore.report.redacted_results import redacted_sessions
 

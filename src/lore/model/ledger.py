@@ -79,9 +79,9 @@ class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
 class Ledger(Struct, frozen=True):
     """The rows of one recording, in the order of its turns.
 
-    `session` is its id, `written` when it was written last (seconds since the epoch); `problems` counts what is wrong
-    with it, `message` says the first that makes requests of it unreadable; `unseen` is what such logs lack of their
-    prompts.
+    `session` is its id, `project` the folder that it was about; `written` is when it was written last (seconds since
+    the epoch), `bytes` how long it is. `problems` counts what is wrong with it, `message` says the first that makes
+    requests of it unreadable; `unseen` is what such logs lack of their prompts.
     """
 
     path: str
@@ -89,6 +89,7 @@ class Ledger(Struct, frozen=True):
     session: str = ""
     project: str | None = None
     written: float | None = None
+    bytes: int = 0
     rows: tuple[LedgerRow, ...] = ()
     problems: int = 0
     message: str | None = None

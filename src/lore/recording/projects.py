@@ -54,6 +54,11 @@ def md5_name(folder: str) -> str:
 
 def project_of(head: bytes, path: str) -> str | None:
     """Return the folder that a session was about."""
+    return project_in(head) or project_beside(path)
+
+
+def project_in(head: bytes) -> str | None:
+    """Return the folder that the beginning of a log names."""
     for line in islice(each(head), _LINES):
         own = table(line.strip(SPACE))
         if own is None:
@@ -63,8 +68,11 @@ def project_of(head: bytes, path: str) -> str | None:
             if found:
                 return found
     named = _NAMED.search(head[:_BEGINNING]) if head[:1] in (b"{", b"[") else None
-    if named is not None:
-        return _decoded(named[1])
+    return None if named is None else _decoded(named[1])
+
+
+def project_beside(path: str) -> str | None:
+    """Return the folder that the files beside a log name."""
     return _beside(path) or _by_digest(path) or _of_task(path) or _by_session(path)
 
 

@@ -36,7 +36,7 @@ from lore.recording.agents import Surroundings
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input
 from lore.recording.opening import Options, silent
-from lore.recording.projects import project_of
+from lore.recording.projects import project_beside, project_in
 from lore.recording.recent import written
 from lore.run.pool import Pool
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
@@ -95,11 +95,16 @@ class Ledgers:
                 if ledger is None:
                     ledger = next(fresh)
                     done += file.size
+                    self.read_bytes += file.size or (0 if ledger is None else ledger.bytes)
                     if progress is not None:
                         progress(done, total)
-                if ledger is not None:
-                    yield file, ledger
+                if ledger is not None:  # what stands beside a log may change while the log does not
+                    yield file, replace(ledger, project=ledger.project or project_beside(file.path))
         self._expire()
+
+    def keeps(self, file: Input) -> bool:
+        """Tell whether a ledger is kept of a file as it is."""
+        return self._kept(file) is not None
 
     def made(self, file: Input) -> Ledger | None:
         """Read a ledger, and keep it; None where the file is no recording. A problem that ends it stands in it."""
@@ -141,9 +146,9 @@ class Ledgers:
 
     def _read(self, file: Input, shown: str) -> Ledger:
         problems = Problems()
-        opened = corpus.open_head(file.path)
-        project = project_of(opened.head, file.path)
-        recording = self.options.open(file.path, problems, opened=opened)
+        opened, read = corpus.open_head(file.path), _Bytes()
+        project = project_in(opened.head)
+        recording = self.options.open(file.path, problems, opened=opened._replace(data=read.of(opened.data)))
         place = Place(shown, reader=reader_of(recording, None))
         rows, made, unseen = list[LedgerRow](), LedgerRows(self.rules), None
         for verdict, _ in verdicts(recording, self._dated.judge(quick=True), place):
@@ -155,10 +160,11 @@ class Ledgers:
                 sealed = getattr(READERS.get(recording.state.format), "sealed", "")
                 unseen = Unseen(recording.state.format, what, 1, unseen_tokens(verdict.turn), sealed) if what else None
         broken = next((problem for problem in problems.kept if problem.code in UNREAD), None)
-        self.read_bytes += file.size
+        where = "" if broken is None or broken.line is None else f" (line {broken.line})"
         return Ledger(
-            shown, recording.reader.name, recording.state.id or "", project, written(file), tuple(rows),
-            problems.total, None if broken is None else broken.message, unseen,
+            path=shown, format=recording.reader.name, session=recording.state.id or "", project=project,
+            written=written(file), bytes=read.count, rows=tuple(rows), problems=problems.total,
+            message=None if broken is None else f"{broken.message}{where}", unseen=unseen,
         )  # fmt: skip
 
     @property
@@ -174,6 +180,18 @@ class Ledgers:
                     os.unlink(entry.path)
         except OSError:
             return
+
+
+class _Bytes:
+    """Counts the bytes of an input as they are read."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def of(self, data: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in data:
+            self.count += len(piece)
+            yield piece
 
 
 def _made_apart(file: Input, *, options: Options, folder: str, dated: Dated) -> Ledger | None:

@@ -1,15 +1,16 @@
 """List the sessions that agents keep on this machine: what `lore sessions` answers.
 
-In: where lore runs, which sessions are wanted. Out: a row a session, the newest first. Rules: nothing is written; a
-subagent's file belongs to its session; what cannot be read is a row with its problem. Cost: a look at every log's name
-and time, then reading those that are shown, as far as `most_bytes` goes: a session beyond it is listed and not counted.
+In: where lore runs, which sessions are wanted. Out: a row a session, the newest first. Rules: a subagent's file
+belongs to its session; what cannot be read is a row with its problem; what sessions hold is what their ledgers say.
+Cost: a look at every log's name and time, then reading those that are shown and of which no ledger is kept, as far as
+`most_bytes` goes: a session beyond it is listed and not counted.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from typing import NamedTuple
@@ -18,18 +19,15 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.formats.foreign import LATER, why_unread
-from lore.judge.base import Place
-from lore.judge.policy import Budgets, Policy
-from lore.judge.totals import UNREAD, FileTotals
+from lore.judge.base import WORSE, summed
+from lore.model.ledger import Ledger
 from lore.model.results_found import FoundSession, FoundSessions, UnreadLogs
 from lore.recording import corpus
 from lore.recording.agents import Agent, LogPlace, Surroundings, existing, files_of, places
-from lore.recording.base import Problems, collected_seldom, load_plugins
+from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, inputs, without_taken_over
-from lore.recording.opening import Options
-from lore.recording.projects import project_of
 from lore.recording.recent import LOGS_LOOKED_AT, session_of, written
-from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
+from lore.run.ledgers import Ledgers
 
 MOST_BYTES = 256 * 1024 * 1024  # read for one answer: some seconds
 SHOWN = 20
@@ -39,14 +37,14 @@ Progress = Callable[[int, int], None]
 class SessionsRequest(NamedTuple):
     """Which sessions: of one agent (None: of all), written since then, at most so many (None: all).
 
-    `most_bytes` are read to count what they hold (None: all).
+    `most_bytes` are read to count what they hold (None: all), `jobs` recordings at a time.
     """
 
     agent: Agent | None = None
     since: float | None = None
     most: int | None = SHOWN
     most_bytes: int | None = MOST_BYTES
-    dated: Dated = PACKAGED
+    jobs: int = 1
 
 
 class AgentLog(NamedTuple):
@@ -81,7 +79,7 @@ def agent_logs(here: Surroundings, agent: Agent | None) -> AgentLogs:
 
 
 def sessions(
-    here: Surroundings, request: SessionsRequest, options: Options, progress: Progress | None = None
+    here: Surroundings, request: SessionsRequest, ledgers: Ledgers, progress: Progress | None = None
 ) -> FoundSessions:  # fmt: skip
     """List the sessions of agents, the newest first."""
     load_plugins()
@@ -90,24 +88,19 @@ def sessions(
     total = sum(log.file.size for logs in grouped for log in logs) + sum(map(_size, databases))
     wanted = [logs for logs in grouped if request.since is None or (logs[0].written or request.since) >= request.since]
     chosen = list(islice(wanted, request.most))
-    rows: list[FoundSession] = []
-    size = sum(log.file.size for logs in chosen for log in logs)
-    read = 0
+    read, left_out = 0, set[str]()
     for logs in chosen:
-        row = _row(logs)
-        if logs[0].file.error is not None:
-            row = replace(row, message=logs[0].file.error.message)
-        elif request.most_bytes is not None and read + (row.bytes or 0) > request.most_bytes:
-            row = replace(row, message="not counted: --all reads it")
+        size = sum(log.file.size for log in logs if not ledgers.keeps(log.file))
+        if request.most_bytes is not None and read + size > request.most_bytes:
+            left_out.add(logs[0].file.path)
         else:
-            row = _counted(row, logs[0].file.path, options, request.dated)
-            read += row.bytes or 0
-        rows.append(row)
-        if progress is not None:
-            progress(read, size)
+            read += size
+    files = [log.file for logs in chosen if logs[0].file.path not in left_out for log in logs]
+    made = {file.path: ledger for file, ledger in ledgers.each(files, progress, request.jobs)}
     return FoundSessions(
-        sessions=rows, found=len(wanted), bytes=total, read_bytes=read, unread=unread, looked=looked, failed=failed
-    )
+        sessions=[_row(logs, made, left_out) for logs in chosen], found=len(wanted), bytes=total,
+        read_bytes=ledgers.read_bytes, unread=unread, looked=looked, failed=failed,
+    )  # fmt: skip
 
 
 def _logs(place: LogPlace, failed: list[str]) -> Iterator[AgentLog]:
@@ -150,66 +143,36 @@ def _size(path: str) -> int:
         return 0
 
 
-def _row(logs: list[AgentLog]) -> FoundSession:
+def _row(logs: list[AgentLog], made: dict[str, Ledger], left_out: Collection[str]) -> FoundSession:
+    """Say what a session holds, its subagents' requests included; why, where it could not be read."""
     own = logs[0]
     at = None if own.written is None else datetime.fromtimestamp(own.written, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    size = sum(log.file.size for log in logs)
-    return FoundSession("" if own.agent is None else own.agent.name, corpus.show(own.file.path), at, size or None)
+    agent = "" if own.agent is None else own.agent.name
+    row = FoundSession(agent, corpus.show(own.file.path), at, sum(log.file.size for log in logs) or None)
+    if own.file.path in left_out:
+        return replace(row, message="not counted: --all reads it")
+    found = [made[log.file.path] for log in logs if log.file.path in made]
+    first = made.get(own.file.path)
+    if first is None:
+        return replace(row, message="no recording")
+    message = next((ledger.message for ledger in found if ledger.message is not None), None)
+    row = replace(row, bytes=row.bytes or first.bytes, project=first.project, message=message,
+                  problems=sum(ledger.problems for ledger in found))  # fmt: skip
+    return _counted(row, first, found) if first.format else row
 
 
-def _counted(row: FoundSession, path: str, options: Options, dated: Dated) -> FoundSession:
-    """Read a session, and say what it holds; a problem that ends it stands in its row."""
-    problems = Problems()
-    try:
-        opened = corpus.open_head(path)
-        row = replace(row, project=project_of(opened.head, path))
-        read = _Bytes()
-        with collected_seldom():
-            row = _read(row, path, options, problems, dated, opened._replace(data=read.of(opened.data)))
-        return row if row.bytes is not None else replace(row, bytes=read.count)
-    except LoreError as error:
-        return replace(row, message=error.message, problems=problems.total)
-
-
-class _Bytes:
-    """Counts the bytes of an input as they are read."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def of(self, data: Iterator[bytes]) -> Iterator[bytes]:
-        for piece in data:
-            self.count += len(piece)
-            yield piece
-
-
-def _read(
-    row: FoundSession, path: str, options: Options, problems: Problems, dated: Dated, opened: corpus.Opened
-) -> FoundSession:  # fmt: skip
-    recording = options.open(path, problems, subagents=True, opened=opened)
-    place = Place(row.path, reader=reader_of(recording, None))
-    totals = FileTotals(place, Policy().ruling("", Budgets()), settles=True)
-    read, billed = 0, 0
-    model: str | None = None
-    for verdict, ended in verdicts(recording, dated.judge(quick=True), place):
-        totals.ended(ended)
-        if verdict is None:
-            break
-        totals.turn(verdict, events=recording.events)
-        model = verdict.turn.model or model
-        usage = verdict.turn.usage
-        counts = [] if usage is None else [part.read_tokens for part in usage.passes if part.read_tokens is not None]
-        read += sum(counts)
-        billed += bool(counts)
-    summary = totals.result.summary
-    broken = next((problem for problem in problems.kept if problem.code in UNREAD), None)
-    where = "" if broken is None or broken.line is None else f" (line {broken.line})"
+def _counted(row: FoundSession, own: Ledger, found: list[Ledger]) -> FoundSession:
+    requests = [request for ledger in found for request in ledger.rows]
+    counts = [request.read_tokens for request in requests if request.read_tokens is not None]
+    lost = {kind: [request for request in requests if request.loss and request.loss.kind == kind] for kind in WORSE}
+    tokens = {kind: sum(request.loss.tokens for request in rows if request.loss) for kind, rows in lost.items()}
+    paid = [request.spent.again for request in lost["waste"] if request.spent is not None]
+    models = [request.model for request in own.rows if request.model is not None]
     return replace(
-        row, format=recording.reader.name, session_id=recording.state.id or None, model=model, counted=True,
-        requests=summary.turns, billed_requests=billed, read_tokens=read if billed else None,
-        paid_again_tokens=summary.waste_tokens if billed else None,
-        paid_again_dollars=summary.waste_dollars, unexplained_tokens=summary.unexplained_tokens if billed else None,
-        problems=problems.total, message=None if broken is None else f"{broken.message}{where}",
+        row, format=own.format, session_id=own.session or None, model=models[-1] if models else None, counted=True,
+        requests=len(requests), billed_requests=len(counts), read_tokens=sum(counts) if counts else None,
+        paid_again_tokens=tokens["waste"] if counts else None, paid_again_dollars=summed(paid),
+        unexplained_tokens=tokens["unattributable"] if counts else None,
     )  # fmt: skip
 
 
