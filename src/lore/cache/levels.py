@@ -29,13 +29,13 @@ from lore.cache.forecast import (
 )
 from lore.cache.habits import Tally
 from lore.cache.lanes import Anchor, ChainLevels, Growth, Lane, Waiting, growth
+from lore.cache.lifetimes import WITH_BREAKPOINTS, idle_lifetime
 from lore.cache.rules import ANTHROPIC, Rules, Served, cache_of, is_transcript, served_by
 from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.state import Sign
 from lore.model.turn import Turn
 
-WITH_BREAKPOINTS = frozenset(("anthropic", "bedrock"))  # entries stand at breakpoints, and writes are billed
 # caches whose transcripts are predicted by levels
 BY_LEVEL = WITH_BREAKPOINTS | {"openai", "openai-breakpoint", "gemini", "deepseek", "kimi", "xai", "qwen-implicit"}
 _HOOK, _REASONING = "hook-context", "reasoning"
@@ -84,16 +84,10 @@ class Levels:
         if chain is None:
             chain = self._chains[turn.chain] = ChainLevels(charges=self._breakpoints)
         if not self._breakpoints:
-            chain.lives, chain.block = self._lifetime(turn), int(self._number("block_tokens", turn) or 1)
+            chain.lives = idle_lifetime(self._rules(), self._where, turn)
+            chain.block = int(self._number("block_tokens", turn) or 1)
         self._now = chain, *_situation(chain, turn, breakpoints=self._breakpoints)
         return self._now
-
-    def _lifetime(self, turn: Turn) -> float | None:
-        """Return how long a cache without breakpoints keeps what is not used; a rule of implicit caches comes first."""
-        of_implicit = self._rules().find(
-            "lifetime_implicit", self._where.provider, turn.model, self._where.platform, turn.at
-        )
-        return self._number("lifetime" if of_implicit is None else "lifetime_implicit", turn)
 
     def _number(self, rule: str, turn: Turn) -> float | None:
         found = self._rules().number(rule, self._where.provider, turn.model, self._where.platform, turn.at)

@@ -17,7 +17,8 @@ from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, unbelievable
 from lore.cache.breakpoints import Breakpoints
 from lore.cache.forecast import Situation
 from lore.cache.habits import Tally, chance
-from lore.cache.levels import BY_LEVEL, WITH_BREAKPOINTS, Levels, Predicted
+from lore.cache.levels import BY_LEVEL, Levels, Predicted
+from lore.cache.lifetimes import WITH_BREAKPOINTS
 from lore.cache.registry import Option, cache_named, make
 from lore.cache.rules import Rules, Served, cache_of, is_transcript, normal, served_by
 from lore.cache.views import PLAIN, VIEWS, Count, Views, automatic

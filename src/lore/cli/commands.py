@@ -36,6 +36,12 @@ COMMANDS: dict[str, Command] = {
             ("sessions --agent codex --since 1d", "of one agent, written today"),
         ),
     ),
+    "statusline": Command(
+        LOOK, "spending", (
+            ("statusline --install", "the settings that put it into Claude Code and tmux"),
+            ("statusline .", "the newest session of this project, in one line"),
+        ),
+    ),
     "simulate": Command(
         LOOK, "simulate", (
             ("simulate fixtures/recordings", "what a cache would read, beside what was billed"),

@@ -1,8 +1,8 @@
 """Run lore: the tree of its commands, and the last `try`: every way to end, and its exit code.
 
 0 fine; 1 findings; 2 usage, configuration, unreadable input; 3 incomplete; 70 a bug in lore; 130 interrupt.
-A closed pipe is not an error. Nothing heavy is imported before it is needed: `lore --version`, and `lore diff-prefix`
-of two files that cannot be recordings, are answered without the command framework.
+A closed pipe is not an error. Nothing heavy is imported before it is needed: `lore --version`, `lore diff-prefix`
+of two files that cannot be recordings, and `lore statusline` are answered without the command framework.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
 
             print(f"lore {__version__}", flush=True)
             return 0
-        answer = bytes_only(args)
+        answer = bytes_only(args) or status_line(args)
         if answer is not None:
             sys.stdout.write(answer)
             sys.stdout.flush()
@@ -86,6 +86,15 @@ def bytes_only(args: list[str]) -> str | None:
     lengths = file_line(*corpus.common_length(left, right))
     lines = [f"{names[0]} → {names[1]}", lengths, no_prompt_line(names, compared=True)]
     return "".join(f"{visible(line)}\n" for line in lines)
+
+
+def status_line(args: list[str]) -> str | None:
+    """Return what `lore statusline` prints; None: the command has to say it."""
+    if args[:1] != ["statusline"]:
+        return None
+    from lore.cli.statusline_quick import quick
+
+    return quick(args[1:])
 
 
 def _is_no_recording(path: str) -> bool:

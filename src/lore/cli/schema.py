@@ -19,6 +19,7 @@ def schemas() -> dict[str, type[Struct]]:
     from lore.model import results, trace
     from lore.model import results_found as found
     from lore.model import results_overview as overview
+    from lore.model import results_running as running
     from lore.model import results_simulate as simulate
     from lore.model import results_store as store
 
@@ -39,6 +40,7 @@ def schemas() -> dict[str, type[Struct]]:
         "compact-written": simulate.Compacted,
         "formats": found.FormatsResult,
         "sessions": found.FoundSessions,
+        "statusline": running.RunningSession,
         "overview": overview.Overview,
         "compare": overview.Comparison,
         "trace": trace.Trace,

@@ -26,6 +26,7 @@ from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
 from lore.recording import corpus
 from lore.recording.projects import md5_name
+from lore.recording.user_folders import cache_root
 
 ProjectName: TypeAlias = Callable[[str], str]  # how an agent calls the folder of a project's logs
 _NO_WORD = re.compile(r"[^A-Za-z0-9]")  # JavaScript counts a character beyond 16 bits as two
@@ -193,19 +194,17 @@ class Surroundings(NamedTuple):
         data = given("XDG_DATA_HOME") or at_home["data"]
         if self.platform == "win32":
             app, local = given("APPDATA") or at_home["roaming"], given("LOCALAPPDATA") or at_home["local"]
-            cache = local
         elif self.platform == "darwin":
             app = local = at_home["support"]
-            cache = at_home["caches"]
         else:
             app, local = given("XDG_CONFIG_HOME") or at_home["config"], data
-            cache = given("XDG_CACHE_HOME") or at_home["cache"]
+        cache = cache_root(self.environment, home, self.platform)
         return {"~": home, "{data}": data, "{app}": app, "{local}": local, "{cache}": cache, "{folder}": self.folder}
 
 
 _AT_HOME = {
     "data": ".local/share", "config": ".config", "support": "Library/Application Support",
-    "roaming": "AppData/Roaming", "local": "AppData/Local", "cache": ".cache", "caches": "Library/Caches",
+    "roaming": "AppData/Roaming", "local": "AppData/Local",
 }  # fmt: skip
 
 

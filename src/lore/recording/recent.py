@@ -38,13 +38,14 @@ class Whereabouts(NamedTuple):
     paths: tuple[str, ...]
 
 
-def whereabouts(here: Surroundings) -> Whereabouts:
+def whereabouts(here: Surroundings, *, wide: bool = True) -> Whereabouts:
     """Look where the agents that lore reads keep their logs: those of the current folder first, else all of them.
 
-    The last place is the current folder, which is not looked into. Costs a look at each place, up to its first log.
+    Without `wide` those of the current folder alone. The last place is the current folder, which is not looked into.
+    Costs a look at each place, up to its first log.
     """
     looked: dict[str, None] = {}
-    for project in (True, False):
+    for project in (True, False) if wide else (True,):
         own = [place for place in places(here, project=project) if place.agent.is_read]
         looked |= dict.fromkeys(place.path for place in own)
         found = dict.fromkeys(path for place in own for there in existing(place) for path in _with_logs(there))

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from lore.model.results_found import FoundSession, FoundSessions
 from lore.model.results_simulate import DryRun, GroupResult, ReliabilityResult, Simulated, SimulatedTurn
+from lore.model.running import Running
 from lore.report.redacted import (
     digest,
     is_own,
@@ -69,6 +70,15 @@ def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
 def redacted_dry_run(result: DryRun) -> DryRun:
     """Return a policy that was tried on a recording without content."""
     return replace(result, problems=list(map(redacted_problem, result.problems)))
+
+
+def redacted_running(running: Running) -> Running:
+    """Return a running session without the names that its last break, its model and its log give."""
+    last = running.last_break
+    return running._replace(
+        model=_model(running.model), session=short_hash(running.session) if running.session else "",
+        last_break=None if last is None else last._replace(says=last.plain),
+    )  # fmt: skip
 
 
 def redacted_sessions(result: FoundSessions) -> FoundSessions:

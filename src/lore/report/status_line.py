@@ -1,0 +1,211 @@
+"""One line about the session that runs: for Claude Code's status line, and for tmux.
+
+In: what a session came to, what Claude Code says of itself, the time. Out: one line of chosen parts. Rules: nothing in
+it is obeyed by a terminal or by tmux (`#`); where there is no room the cause is cut, then the least important parts go.
+Standard library alone. What is unknown is said to be, or left out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lore.model.running import Running
+
+DEFAULT = ("prompt", "read", "again", "expires", "break")
+_LEAST = ("model", "context", "cost", "again", "break", "read", "prompt")  # what goes first where there is no room
+_COLOURS = {"green": "\x1b[32m", "yellow": "\x1b[33m", "red": "\x1b[31m", "dim": "\x1b[2m"}
+_RESET, _BETWEEN = "\x1b[0m", " · "
+_SHORTEST = 24  # columns below which a cause is not cut further
+_SOON, _RECENT = 60.0, 600.0  # seconds: a cache that ends soon, a break that is new
+NOTHING = "lore: no session"
+
+
+class Client(NamedTuple):
+    """What Claude Code says of its session; None or empty where it does not.
+
+    `expires_at` is when its cache ends, by its own reckoning; `uncached_tokens` and the others are of its last request.
+    """
+
+    model: str = ""
+    dollars: float | None = None
+    used_percentage: float | None = None
+    expires_at: float | None = None
+    prompt_tokens: int | None = None
+    read_tokens: int | None = None
+
+
+class Shown(NamedTuple):
+    """What there is to show: a session (None: nothing is known of it), the client, the time.
+
+    `judging`: there is more than was judged; `redact`: nothing that a recording says.
+    """
+
+    running: Running | None
+    client: Client
+    now: float
+    judging: bool = False
+    redact: bool = False
+
+
+class _Part(NamedTuple):
+    text: str
+    colour: str = ""
+
+
+def status_line(shown: Shown, parts: tuple[str, ...] = DEFAULT, *, width: int | None = None, colour: bool) -> str:
+    """Return the line; at most `width` columns where one is given."""
+    made = {name: part for name in parts if (part := PARTS[name](shown)) is not None}
+    if shown.judging and (shown.running is None or "break" in made):
+        made["break"] = _Part("judging …", "dim")
+    if not made:
+        return _fitting(NOTHING, width)
+    if width is not None:
+        _shorten(made, width)
+    texts = [_painted(part._replace(text=_fitting(_plain(part.text), width)), colour) for part in made.values()]
+    return _BETWEEN.join(texts)
+
+
+def _shorten(made: dict[str, _Part], width: int) -> None:
+    """Cut the cause, then leave parts out, until the line fits; one part stays."""
+    for name in _LEAST:
+        over = sum(columns(part.text) for part in made.values()) + len(_BETWEEN) * (len(made) - 1) - width
+        if over <= 0 or len(made) == 1:
+            return
+        cause = made.get("break")
+        if cause is not None and columns(cause.text) - over >= _SHORTEST:
+            made["break"] = cause._replace(text=_fitting(cause.text, columns(cause.text) - over))
+            return
+        made.pop(name, None)
+
+
+def _prompt(shown: Shown) -> _Part | None:
+    size = _size(shown)[0]
+    return None if size is None else _Part(f"prompt {short(size)}")
+
+
+def _read(shown: Shown) -> _Part | None:
+    size, read = _size(shown)
+    if not size or read is None:
+        return None
+    share = read / size
+    return _Part(f"read {_percent(share)}", "green" if share >= 0.9 else "yellow" if share >= 0.5 else "red")
+
+
+def _size(shown: Shown) -> tuple[int | None, int | None]:
+    """Return the size of the last prompt and what was read of it: the client's word where the log is not judged."""
+    running, client = shown.running, shown.client
+    if running is None or (shown.judging and client.prompt_tokens is not None):
+        return client.prompt_tokens, client.read_tokens
+    return running.prompt_tokens, running.read_tokens
+
+
+def _again(shown: Shown) -> _Part | None:
+    running = shown.running
+    if running is None or not running.requests:
+        return None
+    money = "" if not running.paid_again_dollars else f" (${running.paid_again_dollars:,.2f})"
+    unexplained = running.unexplained_tokens
+    more = f" + {short(unexplained)} unexplained" if unexplained else ""
+    return _Part(f"paid again {short(running.paid_again_tokens)}{money}{more}")
+
+
+def _expires(shown: Shown) -> _Part | None:
+    running, client = shown.running, shown.client
+    rule = running is not None and not running.billed and client.expires_at is None
+    at = client.expires_at if client.expires_at is not None or running is None else running.expires_at
+    if at is None:
+        known = running is not None and running.requests and running.lifetime is None
+        return _Part("cache lifetime unknown", "dim") if known else None
+    left = at - shown.now
+    if left <= 0:
+        return _Part(f"cache expired {span(-left)} ago", "red")
+    return _Part(f"cache {'about ' * rule}{clock(left)}", "yellow" if left <= _SOON else "green")
+
+
+def _break(shown: Shown) -> _Part | None:
+    running = shown.running
+    if running is None or not running.requests:
+        return None
+    last = running.last_break
+    if last is None:
+        return _Part("no break", "dim")
+    ago = None if last.at is None else shown.now - last.at
+    when = f"turn {last.turn}" if ago is None or ago < 0 else f"{span(ago)} ago"
+    says = last.plain if shown.redact else last.says
+    return _Part(f"break {when}: {says}", "red" if ago is not None and 0 <= ago <= _RECENT else "dim")
+
+
+def _model(shown: Shown) -> _Part | None:
+    name = shown.client.model or (shown.running.model if shown.running is not None else "") or ""
+    return _Part(name) if name and not shown.redact else None
+
+
+def _cost(shown: Shown) -> _Part | None:
+    dollars = shown.client.dollars
+    return None if dollars is None else _Part(f"${dollars:,.2f}")
+
+
+def _context(shown: Shown) -> _Part | None:
+    used = shown.client.used_percentage
+    return None if used is None else _Part(f"context {used:.0f} %")
+
+
+PARTS = {
+    "model": _model, "prompt": _prompt, "read": _read, "again": _again, "expires": _expires, "break": _break,
+    "cost": _cost, "context": _context,
+}  # fmt: skip
+
+
+def short(tokens: int) -> str:
+    """Return a count as a short text: `812`, `45k`, `1.2M`."""
+    if tokens < 1000:
+        return str(tokens)
+    return f"{tokens / 1000:.0f}k" if tokens < 999_500 else f"{tokens / 1e6:.1f}M"
+
+
+def _percent(share: float) -> str:
+    """Return a share, rounded so that neither all nor nothing is said of what is not."""
+    number = round(share * 100)
+    return f"{min(number, 99) if share < 1 else number} %" if number or share == 0 else "1 %"
+
+
+def clock(seconds: float) -> str:
+    """Return what is left as a clock counts it down: `4:12`, `1:04:12`."""
+    minutes, left = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+
+
+def span(seconds: float) -> str:
+    """Return how long ago something was, in its largest unit."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    import unicodedata  # noqa: PLC0415 - most lines need none of its tables
+
+    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text if not unicodedata.combining(char))
+
+
+def _fitting(text: str, width: int | None) -> str:
+    """Cut a text to so many columns."""
+    if width is None or columns(text) <= width:
+        return text
+    while text and columns(text) > max(0, width - 1):
+        text = text[:-1]
+    return text.rstrip() + "…" if width > 0 else ""
+
+
+def _plain(text: str) -> str:
+    """Leave out what a terminal or tmux may obey."""
+    return "".join(char for char in text if char.isprintable() and char != "#")
+
+
+def _painted(part: _Part, colour: bool) -> str:  # noqa: FBT001 - a private table of two
+    return f"{_COLOURS[part.colour]}{part.text}{_RESET}" if colour and part.colour else part.text

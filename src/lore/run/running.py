@@ -1,0 +1,147 @@
+"""Judge a session that runs: the log as it stands, whole, to what a status line and a screen show.
+
+In: a path, how recordings are read, the dated rules. Out: a row a request and what they come to; what a status line
+goes on from (`run/status_file.py`). Rules: it is judged as any recording, with the same judge; a last line that is
+still being written is left.
+Cost: O(bytes of the log), 30 MB a second.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from lore.errors import LoreError
+from lore.formats.claude_answers import FORMAT
+from lore.judge.base import Place
+from lore.judge.running import RunningSums
+from lore.model.jsonslice import is_json
+from lore.model.ledger import LedgerRow
+from lore.model.running import Running
+from lore.recording import corpus, recent
+from lore.recording.agents import Surroundings
+from lore.recording.base import Problems, collected_seldom, load_plugins
+from lore.recording.opening import Options
+from lore.report.running_sentences import worded
+from lore.report.status_line import Client
+from lore.run.status_file import Known, Newest, ends_of, forget_old, keep_newest, release, save
+from lore.run.statusline import client_and_path
+from lore.run.verdicts import Dated, verdicts
+
+
+class RunningLog(NamedTuple):
+    """A log that was judged: what it came to, its rows, how many bytes of it were read."""
+
+    running: Running
+    rows: tuple[LedgerRow, ...]
+    size: int
+
+
+def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
+    """Judge a log as it stands; raises LoreError where it cannot be read or is no recording.
+
+    One that is empty yet has come to nothing.
+    """
+    load_plugins()
+    with collected_seldom():
+        opened = corpus.open_head(path)
+        if not opened.head.strip():
+            return RunningLog(Running(""), (), 0)
+        read = _WholeLines(opened.data)
+        recording = options.open(path, Problems(), opened=opened._replace(data=iter(read)))
+        sums = RunningSums(dated.rules, worded)
+        steps = verdicts(recording, dated.judge(quick=True), Place(recording.shown, reader="user"))
+        rows = tuple([sums.take(verdict, "user") for verdict, _ in steps if verdict is not None])
+        return RunningLog(sums.result(recording.reader.name, recording.state.id or ""), rows, read.size)
+
+
+class _WholeLines:
+    """The bytes of a log without a last line that is still being written; `size` is how many there were."""
+
+    def __init__(self, data: Iterable[bytes]) -> None:
+        self._data = data
+        self.size = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        rest, lines = b"", False
+        for piece in self._data:
+            end = piece.rfind(b"\n") + 1
+            if end:
+                lines = True
+                yield self._counted(rest + piece[:end])
+                rest = piece[end:]
+            else:
+                rest += piece
+        if rest and not (lines and rest.startswith(b"{") and not is_json(rest)):
+            yield self._counted(rest)
+
+    def _counted(self, data: bytes) -> bytes:
+        self.size += len(data)
+        return data
+
+
+def newest_session(here: Surroundings, *, machine: bool) -> str | None:
+    """Return the newest session of the current project; with `machine` else that of all. None where there is none."""
+    found = recent.whereabouts(here) if machine else recent.whereabouts(here, wide=False)
+    try:
+        return recent.newest(list(found.paths), None) if found.paths else None
+    except recent.NoRecordingError:
+        return None
+
+
+class NamedSession(NamedTuple):
+    """What Claude Code says of its session, and the log that is meant; None: there is none."""
+
+    client: Client
+    path: str | None
+
+
+def session_named(name: str | None, given: bytes, here: Surroundings) -> NamedSession:
+    """Return the log that was named, else the one that Claude Code names in `given`, else the project's newest."""
+    client, named = client_and_path(given)
+    path = name or named or here.folder
+    if os.path.isdir(path):
+        return NamedSession(client, newest_session(here._replace(folder=os.path.abspath(path)), machine=False))
+    return NamedSession(client, path)
+
+
+def refresh(name: str, folder: str, options: Options, dated: Dated, here: Surroundings) -> None:
+    """Judge a log, or look for the newest of a project's folder and judge that, and keep what it came to."""
+    began = time.time()
+    try:
+        path: str | None = name
+        if os.path.isdir(name):
+            path = newest_session(here._replace(folder=os.path.abspath(name)), machine=False)
+            keep_newest(folder, name, Newest(path or "", began))
+        if path is not None:
+            keep(folder, path, options, dated)
+        forget_old(folder, began)
+    finally:
+        release(folder, name)
+
+
+def keep(folder: str, path: str, options: Options, dated: Dated) -> Known:
+    """Judge a log, and keep what it came to; one that cannot be judged has come to nothing."""
+    began, before = time.time(), _size(path)
+    try:
+        running, _, size = judge_running(path, options, dated)
+    except LoreError as error:
+        options.log(error.message)
+        running, size = Running(""), before
+    size = min(size, before) if running.format == FORMAT else before
+    head = tail = 0
+    with suppress(OSError, ValueError), open(path, "rb", buffering=0) as file:
+        head, tail = ends_of(file, size)
+    known = Known(running, size, head, tail, began, time.time() - began)
+    save(folder, path, known)
+    return known
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,175 @@
+"""`lore statusline`: one line, whatever stands there, and nothing imported that takes longer than the line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, process, put
+from cli.storing import valid
+from formats.claude import answered, asked, counts, text
+from lore.cli import statusline_quick as module
+from lore.recording.agents import Surroundings
+from lore.recording.user_folders import cache_root
+
+LOG = "home/.claude/projects/x/s.jsonl"
+HEAVY = {"typer", "msgspec", "orjson", "rich", "lore.recording.opening", "lore.judge.judge", "hashlib", "subprocess"}
+
+
+def stamp(seconds):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+
+
+def session(*bills, name="s", path=LOG):
+    made = []
+    for number, bill in enumerate(bills):
+        time_ = stamp(10 * number - 120)
+        made += [
+            asked(f"u{number}", "q", f"a{number - 1}" if number else None, timestamp=time_),
+            answered(f"a{number}", f"m{number}", text("yes"), f"u{number}", usage=counts(*bill), timestamp=time_,
+                     model="claude-opus-4-5"),
+        ]  # fmt: skip
+    return put(path, *[{**line, "sessionId": name} for line in made])
+
+
+STEADY = [(10, 0, 10_000, 100), (10, 10_000, 1000, 100), (10, 11_000, 1000, 100)]
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch):
+    """Judge in this process, at once, what is handed to another one; yield the commands."""
+    commands = []
+
+    def start(command):
+        commands.append(command)
+        assert command[:4] == [sys.executable, "-P", "-m", "lore"]
+        assert lore(*command[4:]).code == 0
+
+    monkeypatch.setattr(module, "start", start)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    return commands
+
+
+def given(path=LOG, **more):
+    return json.dumps({"session_id": "s", "transcript_path": path, "model": {"display_name": "Opus"}, **more}).encode()
+
+
+def test_claude_code_gets_its_line(started):
+    session(*STEADY)
+    assert lore("statusline", stdin=given()).out == "\x1b[2mjudging …\x1b[0m\n"
+    ran = lore("statusline", "--no-color", stdin=given(cost={"total_cost_usd": 0.5}))
+    assert (ran.code, ran.err, len(started)) == (0, "", 1)
+    size, read, again, cache, broken = ran.out.strip().split(" · ")
+    assert (size, read, again, broken) == ("prompt 12k", "read 92 %", "paid again 0", "no break")
+    assert cache.startswith(("cache 3:1", "cache 3:2"))
+    session(*STEADY, (10, 0, 12_000, 100))
+    assert lore("statusline", "--no-color", stdin=given()).out.endswith("judging …\n")
+
+
+def test_the_parts_are_chosen():
+    session(*STEADY)
+    lore("statusline", LOG)
+    ran = lore("statusline", "--no-color", "--format", "model,read cost", stdin=given(cost={"total_cost_usd": 0.5}))
+    assert ran.out == "Opus · read 92 % · $0.50\n"
+    assert lore("statusline", "--format=model", LOG, "--width=8").out == "claude-…\n"
+    assert lore("statusline", "--format=model", "--redact", LOG).out == "lore: no session\n"
+
+
+@pytest.mark.parametrize(
+    "stdin",
+    [b"", b"hello", b"[]", b"null", b"[" * 99_999, b'{"transcript_path": 7}', b'{"cwd": "nowhere\\u0000"}', b"\xff",
+     b'{"transcript_path": "nowhere.jsonl", "model": "x", "cost": [], "context_window": {"current_usage": 5}}',
+     b'{"transcript_path": "/dev/null", "prompt_cache": {"expires_at": 1e999}, "cost": {"total_cost_usd": NaN}}'],
+    ids=range(10),
+)  # fmt: skip
+def test_what_says_nothing_is_a_short_text(stdin):
+    for _ in range(2):
+        ran = lore("statusline", "--no-color", stdin=stdin)
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out in ("lore: no session\n", "judging …\n")
+    assert ran.out == "lore: no session\n"
+
+
+def test_a_session_before_its_first_line_is_what_the_client_says():
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 95}
+    stdin = given("soon.jsonl", context_window={"current_usage": usage, "used_percentage": 8})
+    ran = lore("statusline", "--no-color", "--format", "prompt,read,context", stdin=stdin)
+    assert ran.out == "prompt 1k · read 90 % · context 8 %\n"
+
+
+def test_without_a_log_it_is_the_newest_of_the_project():
+    own = f"home/.claude/projects/{''.join(char if char.isalnum() else '-' for char in os.getcwd())}/n.jsonl"
+    session(*STEADY, path=own)
+    assert lore("statusline").out == "judging …\n"
+    assert lore("statusline").out.startswith("prompt 12k")
+    assert lore("statusline", os.getcwd()).out.startswith("prompt 12k")
+
+
+def test_json_is_judged_to_the_end():
+    session(*STEADY, (10, 0, 12_500, 100))
+    ran = lore("statusline", "--json", LOG)
+    valid(ran.json, "statusline")
+    assert (ran.json["requests"], ran.json["breaks"], ran.json["lifetime"]) == (4, 1, 300.0)
+    assert ran.json["last_break"]["lost_tokens"] == 12_000
+    hidden = lore("statusline", "--json", "--redact", LOG).json
+    assert hidden["session_id"] != "s" == ran.json["session_id"]
+    assert lore("statusline", "--json", stdin=b"").code == 2
+
+
+def test_without_a_folder_to_keep_anything_in_the_log_is_judged(monkeypatch, started):
+    session(*STEADY)
+    monkeypatch.setattr(module, "status_folder", lambda: "")
+    assert lore("statusline", LOG, "--width", "40").out.startswith("prompt 12k")
+    assert lore("statusline", "nowhere.jsonl").out == "lore: no session\n"
+    assert started == []
+
+
+def test_an_unknown_part_is_named(started):
+    ran = lore("statusline", "--format", "prompt,money")
+    assert (ran.code, ran.out) == (2, "")
+    assert "parts: model, prompt, read" in ran.err
+    assert lore("statusline", "--wide").code == 2
+
+
+def test_the_settings_are_printed_and_written_nowhere():
+    ran = lore("statusline", "--install")
+    snippet = json.loads(ran.out[ran.out.index("{") : ran.out.index("\n}\n") + 3])
+    assert snippet["statusLine"]["type"] == "command"
+    assert snippet["statusLine"]["command"].endswith("lore statusline")
+    assert "#{q:pane_current_path}" in ran.out
+    assert not Path("home").exists()
+
+
+def test_a_line_imports_nothing_heavy_and_starts_the_judge_apart():
+    """In a process of its own, which starts another one that goes on when it has ended."""
+    session(*STEADY)
+    root = Path("cache").resolve()
+    env = {**os.environ, "XDG_CACHE_HOME": str(root), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    first = process("statusline", LOG, env=env)
+    assert (first.code, first.out, first.err) == (0, "judging …\n", "")
+    until = time.monotonic() + 60
+    while (list(root.rglob("*.lock")) or not list(root.rglob("lore/status/*"))) and time.monotonic() < until:
+        time.sleep(0.05)
+    code = (
+        f"import sys; from lore.cli.main import main; main(['statusline', {LOG!r}])\n"
+        f"print(sorted(set(sys.modules) & {HEAVY!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=True)
+    line, heavy = done.stdout.splitlines()
+    assert line.startswith("prompt 12k · read 92 %")
+    assert heavy == "[]"
+    shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+@pytest.mark.parametrize("environment", [{}, {"XDG_CACHE_HOME": "/c", "LOCALAPPDATA": "L"}])
+@pytest.mark.parametrize("home", ["", "/h"])
+def test_the_folder_of_caches_is_that_of_every_command(platform, environment, home):
+    assert cache_root(environment, home, platform) == Surroundings(environment, home, platform, ".").roots()["{cache}"]

@@ -1,0 +1,111 @@
+"""One line: its parts, its width, its colours, and nothing in it that a terminal or tmux obeys."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.model.running import LastBreak, Running
+from lore.report.status_line import DEFAULT, NOTHING, PARTS, Client, Shown, columns, status_line
+
+NOW = 1_000_000.0
+BREAK = LastBreak("LORE114", "waste", 7, NOW - 720, 45_000, 0.9, 'hook "Edit" adds text', "a hook adds text", "drop it")
+RUNNING = Running(
+    "claude-code", model="claude-opus-5", turn=9, used_at=NOW - 48, prompt_tokens=182_000, read_tokens=178_400,
+    lifetime=300.0, billed=True, requests=9, breaks=1, paid_again_tokens=45_000, paid_again_dollars=1.2,
+    last_break=BREAK,
+)  # fmt: skip
+
+
+def line(running=RUNNING, client=None, parts=DEFAULT, width=None, colour=False, **more):
+    return status_line(Shown(running, client or Client(), NOW, **more), parts, width=width, colour=colour)
+
+
+def test_a_line_says_size_read_paid_again_expiry_and_the_last_break():
+    assert line() == (
+        'prompt 182k · read 98 % · paid again 45k ($1.20) · cache 4:12 · break 12 min ago: hook "Edit" adds text'
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "part", "text"),
+    [
+        ({"used_at": NOW - 301}, "expires", "cache expired 1 s ago"),
+        ({"used_at": NOW - 8000}, "expires", "cache expired 2 h ago"),
+        ({"lifetime": 86_400.0, "billed": False}, "expires", "cache about 23:59:12"),
+        ({"lifetime": None}, "expires", "cache lifetime unknown"),
+        ({"last_break": None}, "break", "no break"),
+        ({"last_break": BREAK._replace(at=None)}, "break", 'break turn 7: hook "Edit" adds text'),
+        ({"last_break": BREAK._replace(at=NOW + 9)}, "break", 'break turn 7: hook "Edit" adds text'),
+        ({"paid_again_tokens": 0, "paid_again_dollars": 0.0}, "again", "paid again 0"),
+        ({"paid_again_dollars": None, "unexplained_tokens": 144_000}, "again", "paid again 45k + 144k unexplained"),
+        ({"prompt_tokens": 999_600}, "prompt", "prompt 1.0M"),
+        ({"prompt_tokens": 999_400}, "prompt", "prompt 999k"),
+        ({"read_tokens": 181_999}, "read", "read 99 %"),
+        ({"read_tokens": 0}, "read", "read 0 %"),
+        ({"read_tokens": 3}, "read", "read 1 %"),
+        ({"read_tokens": None}, "read", NOTHING),
+        ({}, "model", "claude-opus-5"),
+        ({}, "cost", NOTHING),
+    ],
+)  # fmt: skip
+def test_each_part_says_what_is_known(change, part, text):
+    assert line(RUNNING._replace(**change), parts=(part,)) == text
+
+
+def test_the_client_knows_its_cost_its_window_and_its_cache():
+    client = Client("Opus 5", 4.178, 21.4, NOW + 90)
+    assert (
+        line(client=client, parts=("model", "cost", "context", "expires"))
+        == "Opus 5 · $4.18 · context 21 % · cache 1:30"
+    )
+
+
+def test_what_is_not_judged_yet_is_said_to_be():
+    client = Client(prompt_tokens=200_000, read_tokens=0)
+    assert line(client=client, judging=True) == (
+        "prompt 200k · read 0 % · paid again 45k ($1.20) · cache 4:12 · judging …"
+    )
+    assert line(None, client=client, judging=True) == "prompt 200k · read 0 % · judging …"
+    assert line(None, judging=True, parts=("expires",)) == "judging …"
+    assert line(None) == line(Running("")) == NOTHING
+
+
+def test_redacted_a_line_names_nothing():
+    said = line(client=Client("Opus 5"), parts=("model", "break"), redact=True)
+    assert said == "break 12 min ago: a hook adds text"
+
+
+@pytest.mark.parametrize("width", range(1, 120))
+def test_no_line_is_wider_than_it_may_be(width):
+    assert 0 < columns(line(width=width)) <= width
+
+
+def test_a_narrow_line_keeps_the_expiry_longest():
+    assert line(width=70) == 'prompt 182k · read 98 % · cache 4:12 · break 12 min ago: hook "Edit"…'
+    assert line(width=30) == "prompt 182k · cache 4:12"
+    assert line(width=12) == "cache 4:12"
+    assert line(width=5) == "cach…"
+
+
+def test_colours_are_words_of_the_terminal_and_nothing_else():
+    said = line(colour=True)
+    assert "\x1b[32mread 98 %\x1b[0m" in said
+    assert "\x1b[2mbreak 12 min" in said
+    assert "\x1b[33mcache 0:59\x1b[0m" in line(RUNNING._replace(used_at=NOW - 241), colour=True)
+    assert "\x1b[31mcache expired" in line(RUNNING._replace(used_at=NOW - 400), colour=True)
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.integers(1, 90))
+def test_names_are_obeyed_by_nobody(name, words, width):
+    hostile = RUNNING._replace(last_break=BREAK._replace(says=f"\x1b[2J#(reboot)#[fg=red]\n{words}"))
+    said = line(hostile, Client(f"{name}\x07\u202e"), tuple(PARTS), width)
+    assert said.isprintable()
+    assert "#" not in said
+    assert columns(said) <= width
+
+
+def test_wide_characters_count_twice():
+    assert columns("模型 e\u0301") == 6
+    assert columns(line(client=Client("模型" * 20), parts=("model",), width=11)) <= 11
