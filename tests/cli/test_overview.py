@@ -184,6 +184,9 @@ def test_what_cannot_be_read_is_said_and_stops_nothing():
     put("home/.cursor/chats/x/y/store.db", b"SQLite format 3\x00")
     ran = lore(*ALL)
     assert (ran.code, found()["total"]["requests"]) == (0, 3)
+    put("home/.codex/sessions/2026/01/01/rollout-torn.jsonl", *Rollout().meta().lines, b"{torn\n{}\n")
+    assert found()["problems"] > 0
+    assert "in what was read  → lore check" in lore(*ALL).out
     assert "not read: Cursor" in ran.out
 
 
@@ -237,3 +240,20 @@ def test_nothing_is_written_beside_the_recordings():
     ran = process(*ALL, env={**os.environ, "HOME": os.path.abspath("home")})
     assert (ran.code, ran.err) == (0, "")
     assert {path: path.stat().st_mtime_ns for path in Path("home/.claude").rglob("*")} == before
+
+
+HOSTILE = [
+    {"timestamp": "9999-12-31T23:59:59.999+00:00"}, {"timestamp": "0001-01-01T00:00:00Z"},
+    {"timestamp": "\x1b[2J"}, {"cwd": "/w/\x1b[31m<b>\u202e"}, {"cwd": "x" * 5_000}, {"sessionId": "../../\x00"},
+    {"version": "9" * 400}, {"version": "\x1b]0;title\x07"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fields", HOSTILE, ids=map(str, range(len(HOSTILE))))
+@pytest.mark.parametrize("args", [(), ("--by", "day"), ("--by", "project"), ("--by", "session"), ("--compare",)])
+def test_nothing_in_a_recording_breaks_the_screen(fields, args):
+    claude("a", FALLEN, **fields)
+    for command in ([*ALL, *args], ["compare", "home/.claude", "agent:claude-code"]):
+        ran = lore(*command)
+        assert ran.code == 0, ran.err
+        assert not any(sign in ran.out for sign in ("\x1b", "\x07", "\x00", "\u202e"))

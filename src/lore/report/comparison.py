@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from rich.console import Console
 from rich.text import Text
 
 from lore.model.results_overview import ComparedCause, ComparedSide, Comparison, Interval, Measure, MeasureSide, Outcome
 from lore.report.evidence_sentences import listed, money_of
 from lore.report.overview import tokens_of
+from lore.report.spending_sentences import day_of
 from lore.report.terminal import line
 
 _CAUSES = 8  # shown
@@ -62,7 +61,7 @@ def write_comparison(result: Comparison, out: Console) -> None:
 
 
 def _about(side: ComparedSide) -> str:
-    days = [f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}" for at in (side.first, side.last) if at is not None]
+    days = [day_of(at) for at in (side.first, side.last) if at is not None]
     parts = [" to ".join(dict.fromkeys(days)), listed(side.clients, 2), listed(side.models, 2)]
     return " · ".join(filter(None, parts))
 

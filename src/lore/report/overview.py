@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from rich.console import Console
 
 from lore.model.results_overview import GroupBy, Overview, Spending, SpendingCause
 from lore.report.evidence_sentences import listed, money_of
+from lore.report.spending_sentences import day_of
 from lore.report.terminal import counted, line
 
 _LABEL = 17  # columns
@@ -159,10 +159,9 @@ def _write_biggest(result: Overview, out: Console) -> None:
     biggest = result.biggest
     if biggest is None or not biggest.dollars:
         return
-    day = "" if biggest.at is None else f"{datetime.fromtimestamp(biggest.at, UTC):%Y-%m-%d}"
     parts = [
         _name(biggest.project),
-        day,
+        day_of(biggest.at),
         money_of(biggest.dollars),
         f"prompt {tokens_of(biggest.largest_prompt_tokens)}",
     ]
@@ -207,6 +206,8 @@ def _share_read(spending: Spending) -> str:
 def _write_rest(result: Overview, out: Console) -> None:
     if result.failed:
         out.print(line((f"not read: {listed(result.failed, 2)}", "yellow")))
+    if result.problems:
+        _row(out, "damaged", f"{counted(result.problems, 'problem')} in what was read", "lore check")
     for logs in result.unread:
         out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))
     for note in result.notes:

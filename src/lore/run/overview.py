@@ -11,7 +11,6 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -28,7 +27,7 @@ from lore.recording import corpus
 from lore.recording.agents import AGENTS, Agent, Surroundings
 from lore.recording.inputs import inputs
 from lore.recording.recent import session_of, written
-from lore.report.spending_sentences import cause_in_words
+from lore.report.spending_sentences import cause_in_words, day_of
 from lore.run.compaction import dry_run
 from lore.run.ledgers import Ledgers, Progress
 from lore.run.sessions import AgentLog, agent_logs
@@ -135,19 +134,12 @@ def is_of(project: str, wanted: str) -> bool:
 
 
 _KEYS: dict[GroupBy, Callable[[Request], str]] = {
-    "day": lambda request: _day(request.at),
+    "day": lambda request: day_of(request.at),
     "session": lambda request: request.session,
     "model": lambda request: request.row.model or "unknown",
     "project": lambda request: request.project or "unknown",
     "agent": lambda request: request.agent,
 }
-
-
-def _day(at: float | None) -> str:
-    try:
-        return "unknown" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
-    except (ValueError, OverflowError, OSError):
-        return "unknown"
 
 
 class _Period:
