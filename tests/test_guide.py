@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cli.running import Ran, lore
 from lore.cli.commands import ABOUT, BUILD, COMMANDS, EXAMPLES, JUDGE, KEEP, LOOK, SUBCOMMANDS
@@ -125,6 +126,16 @@ def test_a_page_begins_with_its_title_and_says_nothing_that_another_says(name: s
     assert [line for line in lines if line.startswith("# ")] == lines[:1]
     others = {line for other, text in ALL.items() if other != name for line in text.splitlines()}
     assert [line for line in lines if len(line) > 100 and line in others and not line.startswith("    ")] == []
+
+
+def test_the_workflow_of_the_readme_uses_what_is_here() -> None:
+    shown = re.search(r"^    jobs:\n(?:    [^\n]+\n)+", README, re.MULTILINE)
+    assert shown is not None
+    (step,) = [step for step in yaml.safe_load(shown[0])["jobs"]["prompt-cache"]["steps"] if "with" in step]
+    action = step["uses"].partition("/lore/")[2].partition("@")[0]
+    inputs = yaml.safe_load((ROOT / action / "action.yml").read_text("utf-8"))["inputs"]
+    assert step["with"].keys() <= inputs.keys()
+    assert len(shown[0].splitlines()) == 10
 
 
 def test_the_readme_is_short() -> None:

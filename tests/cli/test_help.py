@@ -158,6 +158,10 @@ def test_a_module_is_imported_when_its_command_runs():
         ("lore store im", 2, {"import"}),
         ("lore guide sim", 2, {"simulate"}),
         ("lore check --up", 2, {"--update-baseline"}),
+        ("lore explain LORE10", 2, {f"LORE{code}" for code in range(100, 110)}),
+        ("lore explain date", 2, {"date-in-prefix"}),
+        ("lore schema diff", 2, {"diff-prefix"}),
+        ("lore help conv", 2, {"convert"}),
     ],
 )
 def test_a_shell_completes_words(words, number, expected, monkeypatch, capsys):

@@ -13,9 +13,19 @@ from lore.cli.common import quiet_pipe
 _PARTS = {"author": "### If you write the agent\n", "user": "### If you run it\n"}
 
 
+def _codes(beginning: str) -> list[str]:
+    from lore.model.codes import CODES
+
+    known = [name for code, row in CODES.items() for name in (str(code), row.name)]
+    return [name for name in known if name.startswith(beginning)]
+
+
 @quiet_pipe
 def run(
-    code: Annotated[str | None, typer.Argument(help="A code (LORE101) or a name; without one, all of them.")] = None,
+    code: Annotated[
+        str | None,
+        typer.Argument(help="A code (LORE101) or a name; without one, all of them.", autocompletion=_codes),
+    ] = None,
     reader: Annotated[
         str | None,
         typer.Option(
@@ -27,7 +37,7 @@ def run(
 
     The list has a code, its kind, who can act and its name on each line.
     """
-    from lore.errors import LoreError
+    from lore.errors import LoreError, did_you_mean
     from lore.model.codes import CODES
 
     if reader is not None and reader not in _PARTS:
@@ -42,7 +52,9 @@ def run(
     wanted = code.upper()
     found = wanted if wanted in names else next((known for known, name in names.items() if name == code.lower()), None)
     if found is None:
-        raise LoreError(f"no finding has the code {code!r}", hint="lore explain lists them")
+        near = did_you_mean(code.lower(), names.values(), "")
+        hint = near if near.startswith("did you mean") else "lore explain lists them"
+        raise LoreError(f"no finding has the code {code!r}", hint=hint)
     page = resources.files("lore.judge").joinpath("pages", f"{found}.md").read_text("utf-8")
     sys.stdout.write(page if reader is None else _page_for(reader, page))
     return 0

@@ -9,11 +9,18 @@ import typer
 from lore.cli.common import quiet_pipe
 
 
+def _commands(beginning: str) -> list[str]:
+    from lore.cli.commands import COMMANDS
+
+    return [name for name in COMMANDS if name.startswith(beginning)]
+
+
 @quiet_pipe
 def run(
     context: typer.Context,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[COMMAND]...", help="A command, or several words of one.")
+        list[str] | None,
+        typer.Argument(metavar="[COMMAND]...", help="A command, or several words of one.", autocompletion=_commands),
     ] = None,
 ) -> int:
     """Show the help of a command, as its --help does; without one, of lore."""

@@ -62,23 +62,30 @@ def schemas() -> dict[str, type[Struct]]:
     }
 
 
+def _names(beginning: str) -> list[str]:
+    return [name for name in schemas() if name.startswith(beginning)]
+
+
 @quiet_pipe
 def run(
     name: Annotated[
-        str | None, typer.Argument(help="diff-prefix, check, fold, assemble-all, …; without one, all names.")
+        str | None,
+        typer.Argument(
+            help="diff-prefix, check, fold, assemble-all, …; without one, all names.", autocompletion=_names
+        ),
     ] = None,
 ) -> int:
     """Print the JSON Schema of a result."""
     import msgspec
 
-    from lore.errors import LoreError
+    from lore.errors import LoreError, did_you_mean
 
     known = schemas()
     if name is None:
         sys.stdout.write("\n".join(known) + "\n")
         return 0
     if name not in known:
-        raise LoreError(f"no result is called {name!r}", hint="results: " + ", ".join(known))
+        raise LoreError(f"no result is called {name!r}", hint=did_you_mean(name, known, "results"))
     schema = msgspec.json.schema(known[name])
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"lore {name}", **schema}
     sys.stdout.write(json.dumps(schema, indent=2) + "\n")
