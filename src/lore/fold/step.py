@@ -150,6 +150,11 @@ class Folding:
         self._chains[name] = chain
         return chain
 
+    def forget(self, name: str) -> None:
+        """Drop a chain that no event will name again. Costs O(chains)."""
+        self._own.pop(name, None)
+        self._chains = {known: chain for known, chain in self._chains.items() if known != name}
+
     def state(self) -> Session:
         """Return the state after all events so far. Costs O(chains)."""
         if self._own or self._chains is not self.session.chains:

@@ -61,6 +61,10 @@ _OPENAI = _Family(
 _RESPONSES = _Family(
     ("input_tokens",), ("cached_tokens",), ("cache_write_tokens",), ("output_tokens",), details="input_tokens_details"
 )
+# LangChain's `usage_metadata`, whatever the provider: `input_tokens` is the sum of all that was sent.
+_LANGCHAIN = _Family(
+    ("input_tokens",), ("cache_read",), ("cache_creation",), ("output_tokens",), details="input_token_details"
+)
 _GEMINI = _Family(
     ("promptTokenCount", "prompt_token_count"),
     ("cachedContentTokenCount", "cached_content_token_count"),
@@ -77,6 +81,7 @@ _PI = _Family(("input",), ("cacheRead",), ("cacheWrite",), ("output",), included
 _FAMILIES = {
     "prompt_tokens": _OPENAI,
     "input_tokens_details": _RESPONSES,
+    "input_token_details": _LANGCHAIN,
     "promptTokenCount": _GEMINI,
     "prompt_token_count": _GEMINI,
     "inputTokens": _BEDROCK,

@@ -15,6 +15,7 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
+from lore.formats import plain_chat_signs
 from lore.formats.answers import Answer, answered
 from lore.formats.base import Read
 from lore.formats.bills import billed_of
@@ -53,7 +54,9 @@ class Bodies(RecordReader):
             return False
         if any(_exchange(line.data) is not None for line in lines):
             return True
-        return _looks_like_body(head) and bool(fault(lines[0].data))  # what decodes all of it comes last
+        if not (_looks_like_body(head) and fault(lines[0].data)):  # what decodes all of it comes last
+            return False
+        return not (plain_chat_signs.are_lines(head) or plain_chat_signs.is_document(head))
 
     def _has_lines(self, text: bytes) -> bool:
         last = self._probe.finish()

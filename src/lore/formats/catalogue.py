@@ -70,9 +70,15 @@ ROWS: dict[str, Answers] = {
     "flue": _log("sessions of flue"),
     "sidecode": _log("sidecode's event deltas", bills="some"),
     "openfang": _log("openfang's sessions as message lines", bills="no", system_prompt="some", compaction="no"),
-    "chat": _log("plain chats, a message a line", requests="some", bills="some", system_prompt="some", compaction="no"),
+    "chat": _log(
+        "plain chats, a message or a conversation a line",
+        requests="some",
+        bills="some",
+        system_prompt="some",
+        compaction="no",
+    ),
     "chat-json": _log(
-        "plain chats, one JSON array of messages", requests="some", bills="some", system_prompt="some", compaction="no"
+        "plain chats, one JSON document", requests="some", bills="some", system_prompt="some", compaction="no"
     ),
     "bodies": _requests("request bodies, alone or with their responses", "wire", bills="some"),
     "body-pairs": _requests("a folder of request and response files", "wire"),

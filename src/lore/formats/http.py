@@ -257,12 +257,12 @@ _CONVERSE = ("modelId", "inferenceConfig", "toolConfig")
 _SIGNS = ("model", "system", "tools", "max_tokens", "max_completion_tokens", "temperature", "stream", *_CONVERSE)
 # What only a request to the Responses API asks for; and what an export, a log of a call or a test case says besides.
 ASKED = ("instructions", "previous_response_id", "max_output_tokens", "store", "prompt_cache_key", "truncation")
-_KEPT = ("output", "outputs", "response", "candidates", "event", "ideal", "target", "expected", "id", "sessionId",
+KEPT = ("output", "outputs", "response", "candidates", "event", "ideal", "target", "expected", "id", "sessionId",
          "title")  # fmt: skip
 _ITEMS = (b'"message"', b'"reasoning"', b'"function_call"', b'"function_call_output"', b'"item_reference"')
 
 # All that a plain request says at its outermost level: where nothing else stands there, it is no record of one.
-_FIELDS = frozenset((
+FIELDS = frozenset((
     *_SIGNS, *ASKED, "messages", "input", "contents", "systemInstruction", "system_instruction", "generationConfig",
     "safetySettings", "cachedContent", "metadata", "thinking", "tool_choice", "parallel_tool_calls", "top_p", "top_k",
     "n", "stop", "stop_sequences", "stream_options", "context_management", "output_config", "service_tier", "speed",
@@ -275,7 +275,7 @@ _FIELDS = frozenset((
 
 def is_plain_request(members: dict[str, bytes]) -> bool:
     """Tell an object that is a request and nothing else."""
-    return bool(members) and members.keys() <= _FIELDS and is_body(members)
+    return bool(members) and members.keys() <= FIELDS and is_body(members)
 
 
 def is_body(members: dict[str, bytes], *, sent: bool = False) -> bool:
@@ -285,7 +285,7 @@ def is_body(members: dict[str, bytes], *, sent: bool = False) -> bool:
     """
     if "messages" in members:
         return (sent or any(sign in members for sign in _SIGNS)) and _begins_with(members["messages"], ("role",))
-    if not sent and any(key in members for key in _KEPT):
+    if not sent and any(key in members for key in KEPT):
         return False
     if "contents" in members:
         first = first_element(members["contents"])

@@ -1,63 +1,74 @@
-"""Plain chats: messages of a conversation and nothing else, a line each (`chat`) or one JSON array (`chat-json`).
+"""Plain chats: messages and nothing else, a line each or whole conversations a line (`chat`), or one JSON document
+(`chat-json`: an array of messages or of conversations, or one conversation).
 
 In: `{role, content, timestamp?}`, what many programs write that write no log of their own; a model, a usage, calls and
 results where a message has them (`plain_chat_messages.py`). Out: events. Each message of the assistant is a request.
-An array that ends with what the model has not answered is the request that goes out next, as programs hold it.
+An array or a conversation that ends with what the model has not answered is the request that goes out next, as programs
+hold it.
 
 Rules: system messages before all others are the system prompt, later ones stand where they are. A result belongs to the
 call that it names, else to the first that has none; one of no call stays in the chat as a message. A time that the
 message before has, too, is that of an export and says nothing. Whose API was spoken to shows in what was said up to the
 first answer.
 
-A chat is told by what its messages have, and by what they have not: these readers are asked last, behind those of other
-packages, and any member that messages do not have, if it is more than a number, makes a file another program's.
+Several conversations in one file are chains of one session: the first is `main`, the others `chat-2`, `chat-3`, … as
+they come. So `check` judges each by itself and counts all, `convert` writes them into one log, which folds to the same
+chains, and `PATH#chat-2:N` names a turn; a session each would need names that such files do not have. Each has a
+system prompt and tools of its own, or none.
+
+A chat is told by what it has, and by what it has not (`plain_chat_signs.py`): these readers are asked last, behind
+those of other packages.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from itertools import islice
 from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
 
 from lore.formats import plain_chat_messages as messages
-from lore.formats.bills import billed_of
-from lore.formats.documents import Elements
-from lore.formats.lines import BOM, SPACE, each
-from lore.formats.plain_chat_messages import Message, Result
+from lore.formats import plain_chat_signs as signs
+from lore.formats.lines import Line
+from lore.formats.plain_chat_messages import Result
+from lore.formats.plain_chat_records import Conversation, Message, Role
 from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
-from lore.formats.values import opens, text_in
+from lore.formats.values import opens
 from lore.model import events as e
 from lore.model.canonical import printable
 from lore.model.codes import Code
 from lore.model.items import NULL, Block, TextBlock, ToolCall, UserMessage, blocks_of
-from lore.model.jsonslice import table
+from lore.model.state import CHATS
 
 _MOST_OPEN = 512  # calls that may still get a result: of so many at a time no model made one
-_LOOKED_AT = 64  # messages of a beginning that have to be messages and nothing else
-_TOLD = frozenset((*messages.SYSTEM, "user"))  # an answer alone is a response that was kept, and no chat
-# A first message that is longer than the beginning of a file.
-_LONG = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"
-    rb'"role"\s*:\s*"(?:system|developer|user)"\s*,\s*"content"\s*:\s*["\[]'
-)
 
 
-class ChatMemory(TranscriptMemory):
-    """What the reader remembers: `system` until the first other message, `open` the calls that have no result."""
+class Talk(msgspec.Struct):
+    """What is remembered of the conversation that is read: `system` until the first other message, `open` the calls
+    that have no result; `waits` says that what came last is unanswered.
+    """
 
+    number: int = 1
+    chain: str = e.MAIN
     begun: bool = False
-    messages: int = 0
     system: list[Raw] = []
+    tools: tuple[Raw, ...] | None = None
+    model: str | None = None
     stamp: str | None = None
     dialect: str = ""
     decided: bool = False
     waits: bool = False
     open: list[tuple[str, str]] = []
     turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
+
+
+class ChatMemory(TranscriptMemory):
+    """What the reader remembers: how many messages there were, whether in whole conversations, the latest of them."""
+
+    begun: bool = False
+    whole: bool = False
+    messages: int = 0
+    talk: Talk = msgspec.field(default_factory=Talk)
 
 
 class _Chat(Emitting[ChatMemory]):
@@ -68,68 +79,121 @@ class _Chat(Emitting[ChatMemory]):
         "requests as they were sent, tools, and bills unless messages have their usage; "
         "without bills and requests only history is judged"
     )
+    successive: ClassVar[bool] = True  # no conversation goes on when the next one has begun
+
+    def _loaded(self, saved: bytes) -> None:
+        super()._loaded(saved)
+        if self._memory.talk.number == 1:
+            self._memory.talk.chain = e.MAIN  # the very object: by it an event knows that it need not write it
 
     def _take(self, data: bytes) -> None:
-        message, memory = messages.decode(data), self._memory
-        role, stamp = message.role, messages.time_of(message)
-        at, memory.stamp = (None if stamp == memory.stamp else stamp), stamp
+        if not self._memory.whole:
+            message = messages.decode(data)
+            kind = message.kind
+            if kind:
+                self._message(message, kind, data)
+                return
+        whole = messages.whole(data)
+        if whole.listed is None:
+            self._message(message := messages.decode(data), message.kind, data)
+        else:
+            self._conversation(whole, whole.listed)
+
+    def _conversation(self, whole: Conversation, listed: list[Raw]) -> None:
+        """Take a conversation that is whole: a message that is none is kept as it is, and hides no other."""
+        memory, line = self._memory, self._line
+        number = memory.talk.number + (memory.whole or memory.begun)
+        memory.talk = Talk(number, e.MAIN if number == 1 else f"{CHATS}{number}")
+        memory.whole = True
+        self._describe(whole)
+        for raw in listed:
+            try:
+                self._message(message := messages.decode(raw), message.kind, raw)
+            except (ValueError, RecursionError) as error:
+                self._line = Line(line.number, line.byte, bytes(raw))
+                self._malformed(error)
+        self._line = line
+        self._close()
+
+    def _describe(self, whole: Conversation) -> None:
+        """Take what a conversation says of itself."""
+        talk = self._memory.talk
+        talk.system = [] if whole.system is NULL else messages.texts_of(whole.system)
+        talk.tools, talk.model = messages.tools_in(whole.tools), whole.model or None
+
+    def _close(self) -> None:
+        """End a conversation: what the model has not answered is the request that goes out next."""
+        talk = self._memory.talk
+        if talk.system or talk.tools:
+            self._open_chain(None)
+        if talk.waits:
+            self._begin_turn(None, None)
+
+    def _message(self, message: Message, kind: Role, data: bytes | Raw) -> None:
+        memory = self._memory
+        talk, stamp = memory.talk, messages.time_of(message)
+        at, talk.stamp = (None if stamp == talk.stamp else stamp), stamp
         memory.messages = number = memory.messages + 1
         uuid = f"m{number}"
-        if not memory.decided:
-            if not memory.begun and role in messages.SYSTEM:
-                memory.system += messages.texts_of(message.content)
+        if not talk.decided:
+            if not talk.begun and kind == "system":
+                talk.system += messages.texts_of(message.body)
                 return
-            self._open_session(at)
-            memory.dialect = memory.dialect or messages.dialect_of(message)
-        if role == "assistant":
-            self._answer(message, uuid, at)
+            self._open_chain(at)
+            talk.dialect = talk.dialect or messages.dialect_of(message)
+        if kind in messages.SPOKEN:
+            self._answer(message, uuid, at, calls=kind == "call")
             return
-        memory.turns.asked_at, memory.waits = at, True
-        if role in messages.RESULTS:
+        talk.turns.asked_at, talk.waits = at, True
+        if kind == "tool":
             self._results(message, uuid, at)
-        elif role in _TOLD:
-            self._told(message, uuid, at)
+        elif kind:
+            self._told(message, uuid, at, "user" if kind == "user" else "context_injection")
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(role[:40])!r}; kept as opaque")
+            self._line = Line(self._line.number, self._line.byte, bytes(data))
+            role = printable((message.role or message.speaker)[:40])
+            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {role!r}; kept as opaque")
 
-    def _open_session(self, at: str | None) -> None:
-        memory = self._memory
-        if memory.begun:
+    def _open_chain(self, at: str | None) -> None:
+        """Begin a conversation: the header is that of the first, the others differ from it."""
+        memory, talk = self._memory, self._memory.talk
+        if talk.begun:
             return
-        memory.begun, texts = True, memory.system
-        memory.system = []
+        talk.begun, texts = True, talk.system
+        talk.system = []
         system = NULL if not texts else texts[0] if len(texts) == 1 else Raw(b"[%b]" % b",".join(map(bytes, texts)))
-        self._emit(e.SessionStarted(session_id="", at=at, system=system))
-
-    def _last(self) -> None:
-        if self._memory.system:
-            self._open_session(None)
+        alone = not memory.whole  # what a header says holds for all chains
+        if not memory.begun:
+            memory.begun = True
+            tools = talk.tools if alone else None
+            self._emit(e.SessionStarted(session_id="", at=at, system=system if alone else NULL, tools=tools))
+        if not alone and (system is not NULL or talk.tools):
+            self._emit(e.SessionChanged(system=system, tools=talk.tools, chain=talk.chain, observed=True))
 
     def _begin_turn(self, model: str | None, at: str | None) -> None:
-        memory = self._memory
-        if not memory.decided:
-            memory.decided = True
-            self._emit(e.SessionChanged(dialect=memory.dialect or "openai-chat"))
-        self._start_turn(e.MAIN, memory.turns, model, at)
-        memory.turns.asked_at, memory.waits = None, False
+        talk = self._memory.talk
+        if not talk.decided:
+            talk.decided = True
+            self._emit(e.SessionChanged(dialect=talk.dialect or "openai-chat", chain=talk.chain))
+        self._start_turn(talk.chain, talk.turns, model or talk.model, at)
+        talk.turns.asked_at, talk.waits = None, False
 
-    def _answer(self, message: Message, uuid: str, at: str | None) -> None:
-        memory = self._memory
-        items = messages.spoken(message, uuid)
-        self._begin_turn(message.model or None, at)
+    def _answer(self, message: Message, uuid: str, at: str | None, *, calls: bool) -> None:
+        talk = self._memory.talk
+        items = messages.spoken(message, uuid, calls=calls)
+        self._begin_turn(message.answered_by, at)
         for item in items:
             if type(item) is ToolCall and item.status == "running":
-                memory.open.append((item.call_id, item.name))
-            self._append(item, e.MAIN, at)
-        del memory.open[:-_MOST_OPEN]
-        usage = None if message.usage is NULL else billed_of(bytes(message.usage))
-        self._emit(e.TurnCompleted(turn=memory.turns.turn, at=at, usage=usage))
+                talk.open.append((item.call_id, item.name))
+            self._append(item, talk.chain, at)
+        del talk.open[:-_MOST_OPEN]
+        self._emit(e.TurnCompleted(turn=talk.turns.turn, at=at, usage=message.bill, chain=talk.chain))
 
-    def _told(self, message: Message, uuid: str, at: str | None) -> None:
+    def _told(self, message: Message, uuid: str, at: str | None, source: str) -> None:
         """Take a message that the model did not make: results first, then what is said beside them."""
         blocks: list[Block] = []
         results: list[Result] = []
-        for piece in messages.pieces_of(message.content):
+        for piece in messages.pieces_of(message.body):
             if isinstance(piece, messages.Called):
                 raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of what is read
             if isinstance(piece, Result):
@@ -139,58 +203,65 @@ class _Chat(Emitting[ChatMemory]):
         for number, result in enumerate(results, 1):
             self._result(result, f"{uuid}:{number}", at)
         if blocks:
-            source = "user" if message.role == "user" else "context_injection"
-            self._append(UserMessage(uuid, blocks=tuple(blocks), source=source), e.MAIN, at)
+            self._append(UserMessage(uuid, blocks=tuple(blocks), source=source), self._memory.talk.chain, at)
 
     def _results(self, message: Message, uuid: str, at: str | None) -> None:
         """Take a message that holds what came of a call, or of several."""
-        parts = messages.pieces_of(message.content) if opens(message.content) == "[" else []
+        parts = messages.pieces_of(message.body) if opens(message.body) == "[" else []
         several = [piece for piece in parts if isinstance(piece, Result)]
         name = message.tool_name or message.name or ""
-        alone = Result(message.tool_call_id or "", name, messages.output_of(message.content))
+        status = "failed" if message.status == "error" else "completed"
+        alone = Result(message.tool_call_id or "", name, messages.output_of(message.body), status)
         for number, result in enumerate(several or [alone]):
             self._result(result, f"{uuid}:{number}" if number else uuid, at)
 
     def _result(self, result: Result, uuid: str, at: str | None) -> None:
-        found = _awaiting(self._memory.open, result)
+        talk = self._memory.talk
+        found = _awaiting(talk.open, result)
         if found is None:
-            self._problem(Code.UNKNOWN_ID, "a result of no call that the chat holds; it is kept as a message")
+            if result.call_id or result.name:  # else calls stand in texts, as some models write them
+                self._problem(Code.UNKNOWN_ID, "a result of no call that the chat holds; it is kept as a message")
             output = result.output
             blocks = (TextBlock(output),) if opens(output) == '"' else blocks_of(bytes(output))
-            self._append(UserMessage(uuid, blocks=blocks, source="context_injection"), e.MAIN, at)
+            self._append(UserMessage(uuid, blocks=blocks, source="context_injection"), talk.chain, at)
             return
-        self._memory.open.remove(found)
-        self._emit(e.PatchToolCall(call_id=found[0], status=result.status, output=result.output, at=at))
+        talk.open.remove(found)
+        patch = e.PatchToolCall(call_id=found[0], status=result.status, output=result.output, at=at, chain=talk.chain)
+        self._emit(patch)
 
 
 class Chat(_Chat, TranscriptLines[ChatMemory]):
-    """Reader of plain chats with a message a line."""
+    """Reader of plain chats with a message, or a conversation, a line."""
 
     name: ClassVar[str] = "chat"
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return _are_messages(each(head))
+        return signs.are_lines(head)
+
+    def _last(self) -> None:
+        if self._memory.talk.system:
+            self._open_chain(None)
 
 
 class ChatDocument(_Chat, TranscriptDocument[ChatMemory]):
-    """Reader of plain chats that are one JSON array of messages."""
+    """Reader of plain chats that are one JSON document: an array of messages or conversations, or one conversation."""
 
     name: ClassVar[str] = "chat-json"
-    paths: ClassVar[tuple[str, ...]] = ("",)
+    paths: ClassVar[tuple[str, ...]] = signs.PATHS
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        if head.removeprefix(BOM).lstrip(SPACE)[:1] != b"[":
-            return False
-        elements = Elements(("",))
-        whole = [*elements.feed(head), *elements.finish()]
-        return _are_messages([line.data for line in whole]) if whole else _LONG.match(head) is not None
+        return signs.is_list(head) or signs.is_document(head)
+
+    def _head(self, data: bytes) -> None:
+        self._describe(messages.whole(data))
 
     def _last(self) -> None:
-        super()._last()
-        if self._memory.waits and self._elements.phase == "over":
-            self._begin_turn(None, None)
+        if self._elements.phase == "over":
+            self._close()
+        elif self._memory.talk.system:
+            self._open_chain(None)
 
 
 def _awaiting(calls: list[tuple[str, str]], result: Result) -> tuple[str, str] | None:
@@ -198,16 +269,3 @@ def _awaiting(calls: list[tuple[str, str]], result: Result) -> tuple[str, str] |
     if result.call_id:
         return next((call for call in calls if call[0] == result.call_id), None)
     return next((call for call in calls if call[1] == result.name), calls[0] if calls else None)
-
-
-def _are_messages(pieces: Iterable[bytes]) -> bool:
-    """Tell whether what is whole of a beginning are messages, one of which a model was told; damage aside."""
-    told = False
-    for piece in islice(pieces, _LOOKED_AT):
-        members = table(piece)
-        if members is None:
-            continue
-        if not messages.is_message(members):
-            return False
-        told = told or text_in(members["role"]) in _TOLD
-    return told

@@ -1,17 +1,18 @@
 """One message of a plain chat taken apart: what was said, calls, results, when.
 
 In: `{role, content, …}` in the words of OpenAI Chat (`tool_calls`, `tool_call_id`, the older `function_call`),
-Anthropic Messages (`tool_use`, `tool_result`, `thinking`), the AI SDK (`tool-call`, `tool-result`) or Ollama (calls
-without ids, arguments as an object). Out: blocks and calls in their order, results apart. Rules: text stays as it was
-spelled; a part that none of them has stands as it is.
+Anthropic Messages (`tool_use`, `tool_result`, `thinking`), the AI SDK (`tool-call`, `tool-result`), Ollama (calls
+without ids, arguments as an object), ShareGPT (`gpt`, `function_call`, `observation`) or LangChain (calls beside the
+content, which may hold them, too). Out: blocks and calls in their order, results apart. Rules: text stays as it was
+spelled; a part that none of them has stands as it is; a `function_call` that names none is what was said.
 
-Sources: the message types of the four SDKs, November 2026.
+Sources: the message types of the SDKs, November 2026.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -19,6 +20,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
+from lore.formats.plain_chat_records import MEMBERS, TIMES, Conversation, Function, Message, Role, role_in
 from lore.formats.values import block_in, decoded, opens, stamp_of, text_in
 from lore.model.canonical import encode
 from lore.model.items import (
@@ -34,66 +36,18 @@ from lore.model.items import (
     blocks_of,
     is_absent,
 )
+from lore.model.jsonslice import table
 from lore.model.turn import seconds_in
 
 _QUOTE = 0x22
 
-SYSTEM = ("system", "developer")
-RESULTS = ("tool", "function")
-ROLES = frozenset((*SYSTEM, *RESULTS, "user", "assistant"))
-TIMES = ("timestamp", "ts", "time", "created_at", "createdAt", "created", "at", "date")
-# All that a message may say with a text, a list or an object: a file that says more is another program's.
-MEMBERS = frozenset((
-    *TIMES, "role", "content", "name", "tool_calls", "tool_call_id", "function_call", "tool_name", "refusal",
-    "reasoning", "reasoning_content", "reasoning_details", "thinking", "annotations", "id", "uuid", "message_id",
-    "type", "model", "usage", "stop_reason", "stop_sequence", "finish_reason", "metadata",
-))  # fmt: skip
+SPOKEN = ("assistant", "call")
 _RFC3339 = re.compile(
     rb'"20\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?Z"'
 )
 _ANTHROPIC = re.compile(
     rb'"type"[ \t\r\n]*:[ \t\r\n]*"(?:tool_use|tool_result|(?:redacted_)?thinking)"|"source"[ \t\r\n]*:[ \t\r\n]*\{'
 )
-
-
-class Function(Struct, frozen=True):
-    """What a call names and is given: arguments as a text, or as an object."""
-
-    name: str = ""
-    arguments: Raw = NULL
-
-
-class Call(Struct, frozen=True):
-    """A call of OpenAI's shape."""
-
-    function: Function = Function()
-    id: str | None = None
-
-
-class Message(Struct, frozen=True):
-    """A message."""
-
-    role: str = ""
-    content: Raw = NULL
-    name: str | None = None
-    tool_calls: list[Call] | None = None
-    tool_call_id: str | None = None
-    tool_name: str | None = None
-    function_call: Function | None = None
-    refusal: Raw = NULL
-    reasoning: Raw = NULL
-    reasoning_content: Raw = NULL
-    thinking: Raw = NULL
-    model: str | None = None
-    usage: Raw = NULL
-    timestamp: Raw = NULL
-    ts: Raw = NULL
-    time: Raw = NULL
-    created_at: Raw = NULL
-    createdAt: Raw = NULL  # noqa: N815 - the name in the file
-    created: Raw = NULL
-    at: Raw = NULL
-    date: Raw = NULL
 
 
 class Part(Struct, frozen=True):
@@ -142,19 +96,34 @@ class Result(Struct, frozen=True):
 Piece: TypeAlias = Block | Called | Result
 
 _MESSAGE = msgspec.json.Decoder(Message)
+_CONVERSATION = msgspec.json.Decoder(Conversation)
 _LIST = msgspec.json.Decoder(list[Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _PART = msgspec.json.Decoder(Part)
 _TYPED = msgspec.json.Decoder(_Typed)
+_FUNCTION = msgspec.json.Decoder(Function)
 _times_of: Callable[[Message], tuple[Raw, ...]] = attrgetter(*TIMES)
 
 
-def decode(data: bytes) -> Message:
+def decode(data: bytes | Raw) -> Message:
     """Decode a message; ValueError where it is none."""
     try:
-        return _MESSAGE.decode(data)
+        found = _MESSAGE.decode(data)
     except ValueError:
-        return decoded(_MESSAGE, data)
+        found = decoded(_MESSAGE, data)
+    if found.data is NULL or not found.type:
+        return found
+    return replace(decoded(_MESSAGE, found.data), type=found.type)  # as LangChain packs one
+
+
+def whole(data: bytes) -> Conversation:
+    """Decode what may be a conversation, or holds what a message does; ValueError where it is no object."""
+    return decoded(_CONVERSATION, data)
+
+
+def role_of(members: Mapping[str, bytes]) -> Role:
+    """Return the role of a message that is sliced."""
+    return role_in(text_in(members.get("role", members.get("from", members.get("type", b"")))))
 
 
 def is_message(members: Mapping[str, bytes]) -> bool:
@@ -162,18 +131,23 @@ def is_message(members: Mapping[str, bytes]) -> bool:
 
     What is unknown may stand beside it where it is a number, true, false or null.
     """
-    if text_in(members.get("role", b"")) not in ROLES:
+    if set(members) == {"type", "data"}:
+        members = {**(table(members["data"]) or {}), "type": members["type"]}
+    role = role_of(members)
+    if not role:
         return False
-    content = members.get("content", b"")[:1]
+    content = members.get("content", members.get("value", b""))[:1]
     calls = not {"tool_calls", "function_call"}.isdisjoint(members)
-    says = content in (b'"', b"[") or (content == b"n" and members["role"] == b'"assistant"') or (calls and not content)
-    kind = members.get("type", b"null")
+    says = content in (b'"', b"[") or (content == b"n" and role == "assistant") or (calls and not content)
+    kind = b"null" if {"role", "from"}.isdisjoint(members) else members.get("type", b"null")
     known = all(key in MEMBERS or value[:1] not in (b'"', b"[", b"{") for key, value in members.items())
     return says and known and kind in (b"null", b'"message"')
 
 
 def time_of(message: Message) -> str | None:
     """Return when a message was written, in RFC 3339; None where no member says a time."""
+    if message.timestamp is not NULL and (found := _time(message.timestamp)) is not None:
+        return found
     for raw in _times_of(message):
         if raw is not NULL and (found := _time(raw)) is not None:
             return found
@@ -189,11 +163,21 @@ def _time(raw: Raw) -> str | None:
 
 def dialect_of(message: Message) -> str:
     """Return the API that a message shows; empty where it could be of any."""
-    if message.tool_calls or message.function_call is not None or message.role in RESULTS:
+    if message.tool_calls or message.function_call is not None or message.kind in ("call", "tool"):
         return "openai-chat"
     listed = opens(message.content) == "["
-    anthropic = listed and (message.role == "assistant" or _ANTHROPIC.search(bytes(message.content)) is not None)
+    anthropic = listed and (message.kind == "assistant" or _ANTHROPIC.search(bytes(message.content)) is not None)
     return "anthropic" if anthropic or (message.model or "").startswith("claude") else ""
+
+
+def tools_in(raw: Raw) -> tuple[Raw, ...] | None:
+    """Return the definitions of tools that a conversation lists, as JSON or as its text; None without any."""
+    listed = Raw(text_in(raw).encode()) if opens(raw) == '"' else raw
+    try:
+        found = decoded(_LIST, listed) if opens(listed) == "[" else []
+    except (ValueError, RecursionError):
+        return None
+    return tuple([Raw(bytes(tool)) for tool in found if opens(tool) == "{"]) or None
 
 
 def texts_of(content: Raw) -> list[Raw]:
@@ -295,15 +279,18 @@ def given_of(arguments: Raw) -> Raw:
     return Raw(given)
 
 
-def spoken(message: Message, uuid: str) -> list[Item]:
-    """Return a response: thoughts, texts and calls in their places; what stands between calls is one message each."""
+def spoken(message: Message, uuid: str, *, calls: bool = False) -> list[Item]:
+    """Return a response: thoughts, texts and calls in their places; what stands between calls is one message each.
+
+    With `calls`, its text is one that spells some. A call that the content holds, too, is made once.
+    """
     items: list[Item] = []
     blocks: list[Block] = []
     for thought in (message.reasoning_content, message.reasoning, message.thinking):
         if thought is not NULL and opens(thought) == '"':
             blocks.append(ThinkingBlock(thought))
             break
-    for piece in pieces_of(message.content):
+    for piece in _calls_in(message.body) if calls else pieces_of(message.body):
         if isinstance(piece, Called):
             _call(piece.call_id, piece.name, piece.input, items, blocks, uuid)
         elif isinstance(piece, Result):
@@ -315,10 +302,24 @@ def spoken(message: Message, uuid: str) -> list[Item]:
     if message.function_call is not None:
         _call("", message.function_call.name, given_of(message.function_call.arguments), items, blocks, uuid)
     for call in message.tool_calls or ():
-        _call(call.id or "", call.function.name, given_of(call.function.arguments), items, blocks, uuid)
+        if not (items and call.id and any(isinstance(item, ToolCall) and item.call_id == call.id for item in items)):
+            function = call.named
+            _call(call.id or "", function.name, given_of(function.arguments), items, blocks, uuid)
     if blocks:
         items.append(_said(items, blocks, uuid))
     return items
+
+
+def _calls_in(value: Raw) -> Sequence[Piece]:
+    """Return the calls that a text holds as JSON, an object or a list of some; else what it says."""
+    try:
+        spelled = text_in(value).encode()
+        functions = [decoded(_FUNCTION, raw) for raw in (decoded(_LIST, spelled) if spelled[:1] == b"[" else [spelled])]
+    except (ValueError, RecursionError):
+        functions = []
+    if not functions or not all(function.name for function in functions):
+        return pieces_of(value)
+    return [Called("", function.name, given_of(function.arguments)) for function in functions]
 
 
 def _call(call_id: str, name: str, given: Raw, items: list[Item], blocks: list[Block], uuid: str) -> None:

@@ -109,8 +109,8 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "inspect": (b'"eval"',),
     "claude-events": (b"api_request_body", b"api_response_body"),
     "otel-genai": (b'"gen_ai.',),
-    "chat": (b'"role"',),
-    "chat-json": (b'"role"',),
+    "chat": (b'"role"', b'"from"', b'"type"'),
+    "chat-json": (b'"role"', b'"from"', b'"type"'),
     "litellm": tuple(f'"{key}"'.encode() for key in (*PAYLOAD, *ANSWERED)),
 }
 

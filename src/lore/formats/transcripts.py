@@ -64,7 +64,7 @@ class Emitting(Generic[M]):
     def _begin(self) -> None:
         self._memory = self.memory()
         self._found: list[Read] = []
-        self._line = Line(0, 0, b"")
+        self._line: Line = Line(0, 0, b"")
         self._file = ""  # of those of a folder
 
     def _saved(self) -> bytes:
@@ -89,6 +89,11 @@ class Emitting(Generic[M]):
         """Keep the record as it stands, and say why."""
         self._problem(code, message)
         self._emit(e.OpaqueEvent(record=Raw(self._line.data)))
+
+    def _malformed(self, error: Exception) -> None:
+        """Keep a record that could not be taken, for this reason."""
+        reason = str(error).partition("\n")[0][:120]
+        self._opaque(Code.MALFORMED_RECORD, f"{reason}; kept as opaque")
 
     def _append(self, item: Item, chain: str, at: str | None, agent_id: str | None = None) -> None:
         self._emit(e.Append(item=item, chain=chain, at=at, agent_id=agent_id))
@@ -120,8 +125,7 @@ class Emitting(Generic[M]):
             if fault(data):
                 del self._found[before:]
                 return False
-            reason = str(error).partition("\n")[0][:120]
-            self._opaque(Code.MALFORMED_RECORD, f"{reason}; kept as opaque")
+            self._malformed(error)
         return True
 
     def _take(self, data: bytes) -> None:
@@ -225,7 +229,7 @@ class TranscriptDocument(Emitting[M]):
         try:
             self._head(self._line.data)
         except (ValueError, RecursionError) as error:
-            self._opaque(Code.MALFORMED_RECORD, f"{str(error).partition(chr(10))[0][:120]}; kept as opaque")
+            self._malformed(error)
         return self._taken()
 
     def _head(self, data: bytes) -> None:

@@ -20,6 +20,7 @@ from lore.model.vector import Vector
 
 DividerPlace: TypeAlias = Literal["before", "after"]
 UTILITY = "utility-"  # how the names of chains begin that are a client's own calls
+CHATS = "chat-"  # and of those that are conversations beside the first of a file
 MOST_NAMES = 64  # of a sign: what it names is bounded, so that a session's state is
 LONGEST = 80  # characters of a name or a value
 
@@ -332,7 +333,9 @@ class Session(Struct, frozen=True):
 
     def new_chain(self, name: str) -> Chain:
         """Return a chain before its first event: it has what the header says."""
-        kind = "main" if name == MAIN else "utility" if name.startswith(UTILITY) else "subagent"
+        kind = (
+            "main" if name == MAIN or name.startswith(CHATS) else "utility" if name.startswith(UTILITY) else "subagent"
+        )
         return Chain(name, kind, self.model, self.system, self.tools, self.params, form=self.form, divider=self.divider)
 
     def main(self) -> Chain:

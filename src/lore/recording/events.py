@@ -63,6 +63,7 @@ class EventRecording(Recording):
         self._folding = Folding(Session(format=self.reader.name, divider=rules.divider))
         self._unsaid: dict[str, Unsaid] = {}
         self._assemblers: dict[str, Assembler] = {}
+        self._over: list[str] = []
 
     def reads(self) -> Iterator[Read]:
         """Yield what the readers find, companions' last; problems are collected and left out."""
@@ -125,6 +126,10 @@ class EventRecording(Recording):
             event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
             kind = type(event)
             if kind is e.TurnStarted:
+                if self._lines_up and event.chain not in self._assemblers:
+                    yield from map(self._billed, waiting.values())
+                    waiting.clear()
+                    self._leave()
                 recorded = self._folding.chain(event.chain).is_recorded  # an end stands behind its start
                 for name in list(waiting) if recorded else [event.chain] if event.chain in waiting else ():
                     yield self._billed(waiting.pop(name))
@@ -142,6 +147,23 @@ class EventRecording(Recording):
                 self.apply(read, event)
         for turn in waiting.values():
             yield self._billed(turn)
+
+    @property
+    def _lines_up(self) -> bool:
+        """Whether a chain is over when the next one begins, and no prompt is asked for by its name."""
+        return getattr(self.reader, "successive", False) and not self.watchful
+
+    def _leave(self) -> None:
+        """Let go of the chains that had turns: a file may hold any number of conversations."""
+        self._over += self._assemblers
+        for over in self._assemblers:
+            self._folding.forget(over)
+        self._assemblers.clear()
+        self._unsaid.clear()
+
+    def forgotten(self) -> list[str]:
+        over, self._over = self._over, []
+        return over
 
     def _file_of(self, read: Read) -> str:
         """Name the file that holds what was read, where a folder is read as one recording; empty elsewhere."""

@@ -89,7 +89,7 @@ def verdicts(
             text = f"turn {turn.number} of {turn.chain}: a bill that cannot be: {odd}"
             problem = Problem(Code.BILL_CONTRADICTS_BODY, text)
             recording.problems.add(problem, turn.file or recording.shown, turn.line, turn.byte)
-        ended = [] if recording.events else judge.forget(recording.forgotten(), place)
+        ended = judge.forget(recording.forgotten(), place)
         yield VerdictStep(judge.turn(turn, None if predict is None else predict(turn)), ended)
     yield VerdictStep(None, judge.finish(place))
 

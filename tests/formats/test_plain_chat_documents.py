@@ -1,0 +1,302 @@
+"""Conversations as documents, and in the words of chat dumps: ShareGPT, LangChain, messages without a model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from formats.test_plain_chat import ANTHROPIC, PLAIN, codes, folded, lines, values, written
+from lore.cli.main import main
+from lore.formats.bodies import Bodies
+from lore.formats.plain_chat import Chat, ChatDocument
+from lore.formats.registry import recognise
+from lore.model import events as e
+from lore.model.canonical import text_of
+from lore.model.codes import Code
+from lore.model.items import AssistantMessage, ToolCall, UserMessage
+from lore.recording.base import Problems
+from lore.recording.events import EventRecording
+from lore.recording.opening import Options
+from lore.testing import ReaderContract
+from model.making import dumps
+
+Document = dict[str, Any]
+TOOLS = [{"name": "weather", "description": "Tells it.", "parameters": {"type": "object"}}]
+SHAREGPT: Document = {
+    "id": "c-1", "system": "You help.", "tools": json.dumps(TOOLS),
+    "conversations": [
+        {"from": "human", "value": "Weather in Bonn?"},
+        {"from": "function_call", "value": json.dumps({"name": "weather", "arguments": {"city": "Bonn"}})},
+        {"from": "observation", "value": '{"t": 3}'},
+        {"from": "gpt", "value": "Three degrees.", "weight": 0},
+        {"from": "human", "value": "And now?"},
+    ],
+}  # fmt: skip
+DUMP: Document = {
+    "title": "A chat",
+    "messages": [
+        {"role": "System", "content": "Be brief."}, {"role": "Human", "content": "Hi"},
+        {"role": "AI", "content": "Hello."}, {"role": "human", "content": "Again"},
+        {"role": "Bot", "content": "Hello!"},
+    ],
+}  # fmt: skip
+LMSYS: Document = {
+    "conversation_id": "x", "model": "vicuna-13b", "turn": 1, "redacted": False,
+    "conversation": [{"content": "Hi", "role": "user"}, {"content": "Hello.", "role": "assistant"}],
+}  # fmt: skip
+WHOLE = (SHAREGPT, DUMP, LMSYS)
+LANGCHAIN: list[Document] = [
+    {"type": "system", "content": "You help.", "additional_kwargs": {}, "response_metadata": {}},
+    {"type": "human", "content": "Weather?", "name": None, "id": None, "example": False},
+    {
+        "type": "ai", "id": "run-1", "invalid_tool_calls": [], "response_metadata": {"model_name": "claude-opus-4-5"},
+        "content": [{"type": "text", "text": "I look."}, {"type": "tool_use", "id": "t1", "name": "w", "input": {}}],
+        "tool_calls": [{"name": "w", "args": {}, "id": "t1", "type": "tool_call"}],
+        "usage_metadata": {"input_tokens": 2100, "output_tokens": 30, "total_tokens": 2130,
+                           "input_token_details": {"cache_read": 0, "cache_creation": 2000}},
+    },
+    {"type": "tool", "content": "no", "tool_call_id": "t1", "status": "error", "artifact": None},
+    {"type": "ai", "content": "Nothing.", "tool_calls": [],
+     "usage_metadata": {"input_tokens": 2160, "output_tokens": 4, "total_tokens": 2164,
+                        "input_token_details": {"cache_read": 2000, "cache_creation": 60}}},
+]  # fmt: skip
+PACKED = [{"type": message["type"], "data": message} for message in LANGCHAIN]
+
+
+def indented(value: Any) -> bytes:
+    """A document as people write it."""
+    return json.dumps(value, indent=2).encode()
+
+
+class TestLines(ReaderContract):
+    reader = Chat
+    samples = (lines(*WHOLE), lines(DUMP, SHAREGPT, DUMP), lines(*LANGCHAIN), lines(*PACKED), dumps(SHAREGPT))
+
+
+class TestDocuments(ReaderContract):
+    reader = ChatDocument
+    samples = (indented(WHOLE), *map(indented, WHOLE), indented(LANGCHAIN), dumps(PACKED))
+
+
+ANSWERS = frozenset(("gpt", "function_call", "AI", "Bot", "assistant", "ai"))
+
+
+def answers_in(document: Document) -> int:
+    """Count the answers of a conversation, and the request that goes out next."""
+    listed = next(document[key] for key in ("messages", "conversations", "conversation") if key in document)
+    spoken = [message.get("role", message.get("from")) in ANSWERS for message in listed]
+    return sum(spoken) + (not spoken[-1])
+
+
+def timeline(session: Any, chain: str = e.MAIN) -> list[Any]:
+    """The items of a chain."""
+    return [entry.item for entry in session.chain(chain).entries]
+
+
+def test_requests_are_those_that_plain_json_counts():
+    for data, reader in ((lines(*WHOLE), Chat), (indented(WHOLE), ChatDocument)):
+        assert recognise(data) is reader
+        session = folded(data, reader)
+        assert [chain.turns for chain in session.chains.values()] == [answers_in(document) for document in WHOLE]
+        assert not codes(data, reader)
+
+
+@pytest.mark.parametrize("document", WHOLE)
+def test_a_conversation_holds_the_same_in_every_form(document):
+    forms = [
+        (dumps(document), Chat), (indented(document), ChatDocument), (indented([document]), ChatDocument),
+        (lines(document, DUMP), Chat),
+    ]  # fmt: skip
+    sessions = [folded(data, reader) for data, reader in forms]
+    mains = [session.chain(e.MAIN) for session in sessions]
+    known = [(main.turns, main.system, main.tools, main.model, main.dialect) for main in mains]
+    assert all(prompt == known[0] for prompt in known)
+    assert all(timeline(session) == timeline(sessions[0]) for session in sessions)
+
+
+def test_conversations_of_a_file_are_chains_with_prompts_of_their_own():
+    session = folded(lines(SHAREGPT, LMSYS, DUMP))
+    assert {name: chain.kind for name, chain in session.chains.items()} == {
+        "main": "main", "chat-2": "main", "chat-3": "main",
+    }  # fmt: skip
+    assert [bytes(chain.system) for chain in session.chains.values()] == [b'"You help."', b"null", b'"Be brief."']
+    assert [chain.model for chain in session.chains.values()] == [None, "vicuna-13b", None]
+    assert [len(chain.tools or ()) for chain in session.chains.values()] == [1, 0, 0]
+    assert not any(chain.since for chain in session.chains.values())
+
+
+def test_the_words_of_dumps_are_roles():
+    assert [type(item) for item in timeline(folded(dumps(SHAREGPT)))] == [
+        UserMessage, ToolCall, AssistantMessage, UserMessage,
+    ]  # fmt: skip
+    call = timeline(folded(dumps(SHAREGPT)))[1]
+    assert (call.name, bytes(call.input), text_of(bytes(call.output))) == ("weather", b'{"city": "Bonn"}', '{"t": 3}')
+    assert [type(item) for item in timeline(folded(indented(DUMP), ChatDocument))] == [
+        UserMessage, AssistantMessage, UserMessage, AssistantMessage,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["weather(city='Bonn')", "[]", "{}", '{"name": 7}', '[{"name": "a"}, 7]', "[[", ""])
+def test_a_call_that_names_no_function_is_what_was_said(text):
+    document = {"conversations": [{"from": "human", "value": "x"}, {"from": "function_call", "value": text}]}
+    items = timeline(folded(dumps(document)))
+    assert [type(item) for item in items] == [UserMessage, *([AssistantMessage] if text else [])]
+
+
+def test_several_calls_of_one_message_have_a_result_each():
+    calls = json.dumps([{"name": "a", "arguments": {}}, {"name": "b", "arguments": '{"x": 1}'}])
+    said = [("human", "x"), ("function_call", calls), ("observation", "1"), ("observation", "2"), ("gpt", "y")]
+    _, first, second, _ = timeline(
+        folded(dumps({"conversations": [{"from": who, "value": text} for who, text in said]}))
+    )
+    assert [(call.name, text_of(bytes(call.output))) for call in (first, second)] == [("a", "1"), ("b", "2")]
+
+
+def test_a_result_of_a_call_that_stands_in_a_text_is_no_problem():
+    said = [("human", "x"), ("gpt", "<tool_call>{}</tool_call>"), ("tool", "1"), ("gpt", "y")]
+    data = dumps({"conversations": [{"from": who, "value": text} for who, text in said]})
+    assert not codes(data)
+    assert [type(item) for item in timeline(folded(data))] == [
+        UserMessage, AssistantMessage, UserMessage, AssistantMessage,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("messages", [LANGCHAIN, PACKED])
+def test_messages_of_langchain_have_bills_whose_input_holds_what_was_cached(messages):
+    session = folded(lines(*messages))
+    assert session.main().model == "claude-opus-4-5"
+    bills = [value.usage for value in values(lines(*messages)) if isinstance(value, e.TurnCompleted)]
+    for bill, message in zip(bills, (LANGCHAIN[2], LANGCHAIN[4]), strict=True):
+        usage = message["usage_metadata"]
+        details = usage["input_token_details"]
+        assert (bill.read_tokens, bill.write_tokens) == (details["cache_read"], details["cache_creation"])
+        assert bill.uncached_tokens + bill.read_tokens + bill.write_tokens == usage["input_tokens"]
+        assert bill.output_tokens == usage["output_tokens"]
+    calls = [item for item in timeline(session) if isinstance(item, ToolCall)]
+    assert [(call.call_id, call.status) for call in calls] == [("t1", "failed")]  # once, though it is said twice
+
+
+@pytest.mark.parametrize(
+    "request_member",
+    [{"model": "gpt-5"}, {"tools": []}, {"temperature": 0}, {"system": "x"}, {"stream": True}, {"max_tokens": 9}],
+)
+def test_messages_beside_what_requests_have_are_a_request(request_member):
+    for document in ({"messages": PLAIN, **request_member}, {**request_member, "messages": PLAIN}):
+        assert recognise(dumps(document)) is Bodies
+        assert recognise(indented(document)) is Bodies
+        assert recognise(lines(document, document)) is Bodies
+
+
+@pytest.mark.parametrize("listed", [PLAIN, ANTHROPIC])
+def test_messages_without_any_are_a_chat(listed):
+    for more in ({}, {"id": "x", "metadata": {"a": 1}}, {"title": "t", "created_at": "2026-08-01T09:00:00Z"}):
+        document = {**more, "messages": listed}
+        assert recognise(dumps(document)) is Chat
+        assert recognise(indented(document)) is ChatDocument
+        assert recognise(lines(document, document)) is Chat
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"messages": PLAIN, "response": {}}, {"messages": PLAIN, "expected": "x"}, {"messages": []},
+        {"messages": PLAIN, "conversation": PLAIN}, {"conversations": [{"mapping": {}}]}, {"messages": {}},
+        {"conversations": [{"from": "gpt", "value": "x"}], "chosen": {}}, {"messages": ["x"]},
+        {"messages": [{"role": "user", "parts": [{"text": "x"}]}]}, {"conversations": ANTHROPIC[1:2]},
+        {"messages": [{"role": "user", "content": "x", "cwd": "/"}]}, {"top_p": 1, "messages": PLAIN},
+    ],
+)  # fmt: skip
+def test_what_is_no_conversation_is_not_taken_for_one(other):
+    for data in (dumps(other), indented(other), indented([other]), lines(other, other)):
+        assert recognise(data) not in (Chat, ChatDocument)
+
+
+def test_of_a_long_document_the_beginning_decides():
+    long = [*DUMP["messages"], *({"role": "user", "content": "x" * 900} for _ in range(9))]
+    cut = slice(0, 4000)
+    assert recognise(indented({"messages": long})[cut]) is ChatDocument  # no API has these roles
+    assert recognise(indented({"title": "x", "messages": PLAIN + long[5:]})[cut]) is ChatDocument
+    assert recognise(indented({"conversations": PLAIN + long[5:]})[cut]) is ChatDocument
+    assert recognise(indented({"messages": PLAIN + long[5:]})[cut]) is Bodies  # its model may stand at the end
+    assert recognise(indented({"model": "m", "messages": long})[cut]) is Bodies
+
+
+@pytest.mark.parametrize(
+    "odd", [7, "x", None, [], {}, {"role": "narrator", "content": "x"}, {"from": "human", "value": 7}]
+)
+def test_an_odd_message_is_kept_and_hides_no_other(odd):
+    document = {"messages": [*PLAIN[:2], odd, *PLAIN[2:]]}
+    for data, reader in ((dumps(document), Chat), (indented([document]), ChatDocument)):
+        assert codes(data, reader) in ([Code.MALFORMED_RECORD], [Code.UNKNOWN_RECORD])
+        (kept,) = (value for value in values(data, reader) if isinstance(value, e.OpaqueEvent))
+        assert json.loads(bytes(kept.record)) == odd
+        assert folded(data, reader).main().turns == 2
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b'{"messages":[' + b'{"messages":[' * 600 + b"]}" * 601, b'{"conversations":{"from":"human"}}',
+        b'{"conversations":[],"system":{},"tools":7}',
+        b'{"conversations":[{"from":"human","value":"a"}],"tools":"[[["}',
+        b'{"messages":[{"role":"user","content":"' + b"\\ud83d" + b'"}]}', b'{"messages":[{"role":"user"',
+        b'{"type":"human","data":7}', b'{"type":"human","data":{"type":"ai","data":{"content":"x"}}}',
+        b'{"messages":null,"conversation":null,"role":"user","content":"x"}',
+    ],
+)  # fmt: skip
+def test_hostile_conversations_give_problems_and_hinder_nothing(hostile):
+    for data, reader in (
+        (lines(DUMP) + hostile + b"\n" + lines(DUMP), Chat), (hostile, Chat), (hostile, ChatDocument),
+        (b"[" + dumps(DUMP) + b"," + hostile, ChatDocument),
+    ):  # fmt: skip
+        session = folded(data, reader)
+        assert session.chain(e.MAIN).turns == (2 if b"Again" in data else session.chain(e.MAIN).turns)
+    assert max(chain.turns for chain in folded(lines(DUMP) + hostile + b"\n" + lines(DUMP)).chains.values()) == 2
+
+
+def test_a_conversation_that_is_over_is_let_go(tmp_path):
+    path = written(tmp_path, "chats.jsonl", b"".join(lines(DUMP, SHAREGPT) for _ in range(20)))
+    recording = Options().open(path, Problems())
+    assert isinstance(recording, EventRecording)
+    most = 0
+    for _ in recording.turns():
+        most = max(most, len(recording.state.chains))
+    assert most <= 2
+
+
+def test_each_conversation_is_judged_by_itself(tmp_path, capsys):
+    path = written(tmp_path, "chats.jsonl", lines(*WHOLE, SHAREGPT))
+    assert main(["check", path, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)["summary"]
+    turns = [answers_in(document) for document in (*WHOLE, SHAREGPT)]
+    assert (summary["chains"], summary["turns"], summary["pairs"]) == (4, sum(turns), sum(turns) - 4)
+
+
+def test_a_turn_of_any_conversation_can_be_named(tmp_path, capsys):
+    path = written(tmp_path, "chats.json", indented([DUMP, SHAREGPT]))
+    assert main(["assemble", f"{path}#chat-2:2"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "tool"]
+    assert body["tools"][0]["function"]["name"] == "weather"
+    assert main(["assemble", path]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert "tools" not in body
+    assert body["messages"][0]["content"][0]["text"] == "Be brief."
+
+
+def test_converted_conversations_fold_to_the_same_chains(tmp_path, capsys):
+    path = written(tmp_path, "chats.jsonl", lines(*WHOLE))
+    assert main(["convert", path, "--to", "lore"]) == 0
+    log = written(tmp_path, "log.jsonl", capsys.readouterr().out.encode())
+    shown = []
+    for name in (path, log):
+        assert main(["fold", name, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        bodies = []
+        for chain in ("main", "chat-2", "chat-3"):
+            assert main(["assemble", f"{name}#{chain}:1"]) == 0
+            bodies.append(capsys.readouterr().out)
+        shown.append((told["timeline"], told["session"]["chains"], bodies))
+    assert shown[0] == shown[1]
