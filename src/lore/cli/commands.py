@@ -37,7 +37,7 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "statusline": Command(
-        LOOK, "spending", (
+        LOOK, "running", (
             ("statusline --install", "the settings that put it into Claude Code and tmux"),
             ("statusline .", "the newest session of this project, in one line"),
         ),
