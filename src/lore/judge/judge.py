@@ -26,11 +26,12 @@ from lore.cache.levels import Predicted, Transcripts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Rules, cache_of, is_transcript, minimum_tokens, served_by
 from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict, paid_again, price_of
-from lore.judge.laws import MOST, ROOM, Laws, UnderMinimum
+from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.losses import Pair, is_remark
 from lore.judge.nothing_read import above_minimum
 from lore.judge.pairs import Extension, Look, Pairs, unknown
 from lore.judge.reads import Beside, Reads, ReadShort, Unread
+from lore.judge.request_laws import MOST, ROOM
 from lore.judge.witnesses import started_in_parallel
 from lore.model.cause import Cause
 from lore.model.codes import Code

@@ -10,45 +10,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import BYTES_PER_TOKEN, has_unseen, prompt_tokens
-from lore.cache.rules import Rules, minimum_tokens
+from lore.cache.rules import Rules
 from lore.judge.base import Place, finding
 from lore.judge.losses import Pair
+from lore.judge.request_laws import LARGE, below_minimum, missing_breakpoints, request_laws, volatile_head
 from lore.model.canonical import printable, text_of
-from lore.model.codes import Code
-from lore.model.evidence import (
-    BelowMinimum,
-    BreakpointsCount,
-    BreakpointsMissing,
-    Evidence,
-    OrphanPair,
-    ProgramText,
-    VolatileText,
-)
+from lore.model.codes import CauseKind, Code
+from lore.model.evidence import BelowMinimum, Evidence, OrphanPair, ProgramText, VolatileText
 from lore.model.jsonslice import table
 from lore.model.mask import mask
-from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of
-from lore.prefix.volatile import LONGEST, made_by_program, volatile_before_history
+from lore.prefix.volatile import LONGEST, made_by_program
 
-MOST_BREAKPOINTS = 4
 _VOLATILE: dict[str, str] = {
     Code.DATE_IN_PREFIX: "a date or time",
     Code.ID_IN_PREFIX: "an id",
     Code.TOKEN_REMINDER_IN_PREFIX: "a count of tokens",
 }
-_SURELY = 1.5  # an estimate is taken for enough tokens where it is so much more
-
-
-FEWEST = 512  # tokens: no model of breakpoints caches less, so for less nothing is looked up
-UNPUBLISHED = 4096  # tokens: what any model asks for at most stands for a minimum that nobody knows
 
 
 class _BrokenLaw(NamedTuple):
@@ -59,6 +43,7 @@ class _BrokenLaw(NamedTuple):
     path: str
     evidence: Evidence
     times: int
+    kind: CauseKind | None = None
 
 
 class _Call(NamedTuple):
@@ -94,7 +79,7 @@ class Laws:
         self._before = prompt
         if pair is not None:
             self._pair(turn, pair)
-        self._breakpoints(turn)
+        self._shape(turn)
         self._volatile(turn)
         self._messages(turn, same)
         self._missing(turn, pair)
@@ -104,12 +89,14 @@ class Laws:
         for code, held in self._held.items():
             yield finding(
                 code, place, held.evidence, at=held.turn, section=held.section or None, json_path=held.path or None,
-                times=held.times, kind="expected" if code == Code.BILLING_HEADER_CHANGED else None,
+                times=held.times, kind="expected" if code == Code.BILLING_HEADER_CHANGED else held.kind,
             )  # fmt: skip
 
-    def _say(self, code: str, turn: Turn, section: str, path: str, evidence: Evidence) -> None:
+    def _say(
+        self, code: str, turn: Turn, section: str, path: str, evidence: Evidence, kind: CauseKind | None = None
+    ) -> None:  # fmt: skip
         before = self._held.get(code)
-        made = _BrokenLaw(turn, section, path, evidence, 1)
+        made = _BrokenLaw(turn, section, path, evidence, 1, kind)
         self._held[code] = made if before is None else before._replace(times=before.times + 1)
 
     def _pair(self, turn: Turn, pair: Pair) -> None:
@@ -125,13 +112,10 @@ class Laws:
                     VolatileText(_VOLATILE[cause.code], on_breakpoint=True),
                 )
 
-    def _breakpoints(self, turn: Turn) -> None:
-        prompt = turn.prompt
-        number = len(prompt.breakpoints) + prompt.auto_breakpoint
-        if number > MOST_BREAKPOINTS:
-            last = prompt.at(prompt.breakpoints[-1])
-            path = "" if last is None else last.path
-            self._say(Code.TOO_MANY_BREAKPOINTS, turn, "messages", path, BreakpointsCount(number, MOST_BREAKPOINTS))
+    def _shape(self, turn: Turn) -> None:
+        for broken in request_laws(turn, self._rules):
+            if broken.kind != "expected":  # advice is for who looks at one request
+                self._say(broken.code, turn, broken.section, broken.path, broken.evidence, broken.kind)
 
     def _volatile(self, turn: Turn) -> None:
         """Look for text in the head that is made anew for each request, and for breakpoints on it."""
@@ -139,19 +123,8 @@ class Laws:
         if prompt.head is self._head or prompt.head == self._head or Code.VOLATILE_BEFORE_HISTORY in self._held:
             return
         self._head = prompt.head
-        places = frozenset(prompt.breakpoints)
-        for at, segment in enumerate(prompt.head):
-            if segment.section != "system" or segment.kind == "envelope":
-                continue
-            if len(segment.data) > _LARGE:
-                continue
-            found = volatile_before_history(block_of(segment, b"").text or "", self._labels)
-            if found is None:
-                continue
-            shown = VolatileText(found.what, printable(mask(found.text)[:80]))
-            self._say(Code.VOLATILE_BEFORE_HISTORY, turn, "system", segment.path, shown)
-            if at in places:
-                self._say(Code.BREAKPOINT_ON_VOLATILE, turn, "system", segment.path, replace(shown, on_breakpoint=True))
+        for broken in volatile_head(prompt, self._labels):
+            self._say(broken.code, turn, broken.section, broken.path, broken.evidence)
 
     def _messages(self, turn: Turn, same: int) -> None:
         prompt = turn.prompt
@@ -172,7 +145,7 @@ class Laws:
         self._orphans(turn)
 
     def _reads_as_a_turn(self, turn: Turn, segment: Segment, envelope: bytes) -> None:
-        if len(segment.data) > _LARGE:
+        if len(segment.data) > LARGE:
             return
         block = block_of(segment, envelope)
         if block.kind != "text" or block.text is None:
@@ -215,29 +188,10 @@ class Laws:
             return
         if any(bill is not None and (bill.read_tokens or bill.write_tokens) for bill in (turn.usage, pair.left.usage)):
             return
-        if not _needs_breakpoints(turn) or pair.bytes.left < FEWEST * BYTES_PER_TOKEN:
-            return
-        fewest = minimum_tokens(self._rules(), turn) or UNPUBLISHED
-        if pair.bytes.left < fewest * BYTES_PER_TOKEN * _SURELY:
-            return
-        tokens = round(pair.bytes.left / BYTES_PER_TOKEN)
-        if not prompt.breakpoints and not prompt.auto_breakpoint:
-            self._say(Code.BREAKPOINTS_MISSING, turn, "messages", "", BreakpointsMissing(tokens, fewest))
-        elif prompt.breakpoints and not prompt.auto_breakpoint:
-            cached = sum(len(segment.data) for segment in islice(prompt, prompt.breakpoints[-1] + 1))
-            if cached / BYTES_PER_TOKEN * _SURELY < fewest:
-                last = prompt.at(prompt.breakpoints[-1])
-                behind = BreakpointsMissing(tokens, fewest, round(cached / BYTES_PER_TOKEN))
-                self._say(Code.BREAKPOINTS_MISSING, turn, "messages", "" if last is None else last.path, behind)
-
-
-def _needs_breakpoints(turn: Turn) -> bool:
-    """Tell whether nothing is cached without a breakpoint."""
-    prompt = turn.prompt
-    provider = provider_of(turn.call.endpoint, prompt.model, prompt.dialect)
-    if provider == "openai" and has_exact_breakpoints(prompt.model):
-        return b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
-    return provider in ("anthropic", "bedrock", "vertex") and "claude" in (prompt.model or "").lower()
+        missing = missing_breakpoints(turn, pair.bytes.left, self._rules)
+        if missing is not None:
+            last = prompt.at(prompt.breakpoints[-1]) if prompt.breakpoints else None
+            self._say(Code.BREAKPOINTS_MISSING, turn, "messages", "" if last is None else last.path, missing)
 
 
 def _message_start(prompt: Prompt, place: int) -> int:
@@ -248,7 +202,6 @@ def _message_start(prompt: Prompt, place: int) -> int:
     return max(0, place)
 
 
-_LARGE = 4 * 1024 * 1024  # bytes of a text that is not decoded: an emoji makes each character cost four
 _CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))
 _ENDS = 512  # bytes of a long block at whose beginning or end its own type or member stands
 _SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
@@ -290,10 +243,6 @@ def _of_envelope(segment: Segment) -> _Call | None:
     return _Call(0, text_of(own["call_id"]), kind.endswith(b"_output"), segment.path)
 
 
-ROOM = 1.5  # an estimate from bytes may be too low by this factor
-MOST = 16_384  # tokens: no provider asks for more, so nothing is looked up
-
-
 class _TooShort(NamedTuple):
     turn: Turn
     evidence: BelowMinimum
@@ -323,27 +272,13 @@ class UnderMinimum:
             self._take(turn)
 
     def _take(self, turn: Turn) -> None:
-        found = self._evidence(turn)
+        found = below_minimum(turn, self._rules)
         if found is None:
             self._silent = True
         elif self._held is None:
             self._held = _TooShort(turn, found)
         else:
             self._held = self._held._replace(times=self._held.times + 1)
-
-    def _evidence(self, turn: Turn) -> BelowMinimum | None:
-        """Return how short the cached prefix is; None where it is long enough, or that is not known."""
-        billed = prompt_tokens(turn.usage)
-        estimate = _up_to_last(turn.prompt, billed)
-        most = min(estimate * ROOM, billed) if billed else estimate * ROOM
-        if most >= MOST:
-            return None
-        least = minimum_tokens(self._rules(), turn)
-        if least is None or most >= least:
-            return None
-        if billed and billed < least:
-            return BelowMinimum(billed, least, turn.model, counted=True)
-        return None if has_unseen(turn.prompt) else BelowMinimum(round(estimate), least, turn.model, counted=False)
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Say it once: of the chain, or of a beginning that several chains sent."""
@@ -362,17 +297,3 @@ class UnderMinimum:
         key = hash((turn.model, turn.prompt.head))
         self._heads[key] = self._heads.get(key, 0) + 1
         return self._heads[key] == 2
-
-
-def _up_to_last(prompt: Prompt, billed: int) -> float:
-    """Estimate the tokens up to the last breakpoint from bytes: their share of the bill, where there is one."""
-    upto = len(prompt) if prompt.auto_breakpoint else prompt.breakpoints[-1] + 1
-    if billed:
-        every = [len(segment.data) for segment in prompt] if billed < MOST / ROOM else []
-        return billed * sum(every[:upto]) / max(1, sum(every)) if every else billed
-    size, most = 0, MOST * BYTES_PER_TOKEN
-    for segment in islice(prompt, upto):
-        size += len(segment.data)
-        if size > most:
-            break
-    return size / BYTES_PER_TOKEN

@@ -276,6 +276,28 @@ class Code(StrEnum):
         "Ask for the summary behind the conversation as it was sent: the same tools, system prompt, messages and "
         "breakpoints.",
         "Report it to the agent's author; until then compact seldom, and where the context is small.", "messages")
+    BREAKPOINT_NOT_TAKEN = _row("LORE180", "waste",
+        "Set the breakpoint on the last block that takes one: content that is not empty and not thinking.",
+        "Update the agent and the gateway, and report which of them sets the breakpoint.")
+    LIFETIMES_OUT_OF_ORDER = _row("LORE181", "waste",
+        "Ask for the longer lifetime first: an hour in tools and system prompt, five minutes in the messages.",
+        "Update the agent and the gateway, and report which of them mixes lifetimes.")
+    VARYING_TEXT_IN_PREFIX = _row("LORE182", "unattributable",
+        "Freeze it when the session starts, or move it behind the history.",
+        "Take dates, paths and ids out of your own instructions, and report an agent that writes them anew each time.")
+    TOOLS_UNSORTED = _row("LORE183", "expected",
+        "Sort tools by name when they are registered, so that no map or connection decides their order.",
+        "Nothing to do while their order stays; name MCP servers in one fixed order.", "tools")
+    IMAGE_BEFORE_TEXT = _row("LORE184", "expected",
+        "Put text that stays the same before images that change.",
+        "Nothing to do where the image is the same in each request; else give it behind the text.", "messages")
+    CACHE_KEY_MISSING = _row("LORE185", "expected",
+        "Send one prompt_cache_key for requests that begin alike, a conversation's id for one.",
+        "Nothing to do in small numbers; else report to the agent's author that requests have no prompt_cache_key.",
+        "parameters")
+    CACHE_SETTING = _row("LORE186", "unattributable",
+        "Change the field of the request that works against its cache.",
+        "Change the setting where the agent or the gateway has one, else report it.", "parameters")
 
     # LORE2xx, recordings: what in a transcript, a capture or an archive could not be read or folded.
     UNREADABLE_LINE = _row("LORE201", "waste", "Record the session again, or repair the line.")
@@ -383,16 +405,6 @@ class Code(StrEnum):
 UNEXPLAINED = (Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS)
 
 CODES: dict[str, About] = {code: code.about for code in Code}
-
-# What is left to do where a recording does already what the code's fix recommends.
-DONE: dict[str, str] = {
-    Code.CACHE_EXPIRED: "Begin anew after so long a pause, or compact before it: no longer lifetime can be asked for.",
-    Code.ROUTED_ELSEWHERE: "Report it to the router: the request names its provider, and allows no other one.",
-    Code.CLIENT_CAUSE_UNKNOWN: "Record behind the last gateway, or report the request ids to the provider: these "
-    "bodies do not show it.",
-    Code.VERDICT_DISAGREES: "Believe the bill for what was paid; record behind the last gateway, or report the request "
-    "ids to the provider.",
-}
 
 
 # What whoever runs the agent can do nothing about but report it.

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from lore.model.differences import Content, Difference, EvidenceFact, JsonPath, Model, Name, Own
+from lore.model.request_evidence import RequestFact
 
 
 class Told(EvidenceFact, frozen=True):
@@ -366,13 +367,17 @@ class WritesUnread(EvidenceFact, frozen=True):
 
 
 class BelowMinimum(EvidenceFact, frozen=True):
-    """A marked prefix of so many tokens, fewer than the model caches. `counted`: from the bill, not from bytes."""
+    """A prefix of so many tokens, fewer than the model caches. `counted`: from the bill, not from bytes.
+
+    `marked`: it ends at a breakpoint, else it is all of the prompt. `turns` is 0 where one request alone was looked at.
+    """
 
     tokens: int
     minimum: int
     model: Model | None
     counted: bool
     turns: int = 1
+    marked: bool = True
 
 
 class ReadBelowForecast(EvidenceFact, frozen=True):
@@ -417,5 +422,5 @@ Evidence: TypeAlias = (
     | RoutedElsewhere
     | LookbackExceeded | ProviderSaid | ReadFell | NothingRead | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed
     | BreakpointsCount | VolatileText | ProgramText | OrphanPair | BreakpointsMissing | WritesUnread | BelowMinimum
-    | ReadBelowForecast | OverBudget | Unneeded | Difference
+    | ReadBelowForecast | OverBudget | Unneeded | Difference | RequestFact
 )  # fmt: skip

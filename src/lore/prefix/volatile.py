@@ -112,7 +112,7 @@ _KINDS = tuple(kind for kind, _ in _FORMS)
 _DIGITS_OF_AN_ID = 4  # a long word with so many digits is no name
 
 
-def _words(text: str) -> Iterator[tuple[str, str, str]]:
+def varying_words(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield each word that is known to vary: the text before it, its kind, the word; at last the rest, without a word.
 
     Text longer than `LONGEST` has no such words.
@@ -145,7 +145,9 @@ def varied(left: str, right: str) -> list[tuple[Code, Varies]]:
     if not any(match.start() <= place <= match.end() for match in _VARIES.finditer(left[: place + _LONG_WORD])):
         return []
     kinds: dict[str, None] = {}
-    for (old_text, kind, old), (new_text, _, new) in zip_longest(_words(left), _words(right), fillvalue=("", "", "")):
+    for (old_text, kind, old), (new_text, _, new) in zip_longest(
+        varying_words(left), varying_words(right), fillvalue=("", "", "")
+    ):
         if old_text != new_text or bool(old) != bool(new):
             return []
         if old != new:
@@ -154,7 +156,7 @@ def varied(left: str, right: str) -> list[tuple[Code, Varies]]:
 
 
 # What a line is about in which numbers alone changed, in the words that stand beside them.
-_LABELS: tuple[tuple[str, re.Pattern[str]], ...] = (
+LABELS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("count", re.compile(r"(?i)\b(?:tokens?|context (?:window|usage|left|used))\b[^\n:=]{0,24}[:=]")),
     ("process", re.compile(r"(?i)\b(?:pid|process|port)\b[^\n:=]{0,24}[:=]")),
     ("date", re.compile(
@@ -172,7 +174,7 @@ def numbered(left: str, right: str) -> tuple[Code, Varies] | None:
     """Name what two lines are about in which numbers alone differ, by the words beside; None where none says it."""
     if max(len(left), len(right)) > _LONG_LINE or _DIGITS.sub("0", left) != _DIGITS.sub("0", right):
         return None
-    return next((_NAMES[kind] for kind, label in _LABELS if label.search(left)), None)
+    return next((_NAMES[kind] for kind, label in LABELS if label.search(left)), None)
 
 
 _PLACES = 256  # places of one text that are looked at
@@ -196,7 +198,7 @@ _ISO = re.compile(
 )
 _TAGGED = re.compile(r"<([A-Za-z][\w:.-]{0,60})\b[^>\n]{0,200}>.*</\1>", re.DOTALL)
 _STAMPED = re.compile(r"[\s(\[]{0,4}\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2})?")
-_EXAMPLE = re.compile(r"\b(?:e\.g\.|for example|example|such as|format|like)", re.IGNORECASE)
+EXAMPLE = re.compile(r"\b(?:e\.g\.|for example|example|such as|format|like)", re.IGNORECASE)
 _ID_SIGNS = (re.compile(r"id"), re.compile(r"token"), re.compile(r"nonce"))
 _DIGIT = re.compile(r"\d")
 _VALUE_FOLLOWS = frozenset("\"'`* \t:=#")
@@ -224,7 +226,7 @@ def surely_varies(text: str) -> VolatileWord | None:
     for what, signs, pattern in _SURE:
         for at in islice(signs(low), _PLACES):
             match = pattern.search(text, max(0, at - _BEFORE), at + _AFTER)
-            if match is not None and not (pattern is _NOW and _EXAMPLE.search(match.group())):
+            if match is not None and not (pattern is _NOW and EXAMPLE.search(match.group())):
                 return VolatileWord(what, match.group())
     return None
 

@@ -14,6 +14,7 @@ from lore.model.codes import CODES
 from lore.model.differences import EvidenceFact
 from lore.model.state import SIGNS
 from lore.report.difference_sentences import DIFFERENCES
+from lore.report.request_sentences import REQUESTS
 
 SHOWN = 5  # names of one kind
 
@@ -256,12 +257,13 @@ def _missing(fact: e.BreakpointsMissing) -> str:
 
 
 def _below_minimum(fact: e.BelowMinimum) -> str:
-    size = (
-        f"the prompt has {fact.tokens:,} tokens" if fact.counted else f"about {fact.tokens:,} tokens stand up to the "
-    )
-    size += "" if fact.counted else "last breakpoint"
+    if fact.counted or not fact.marked:
+        size = f"the prompt has {'' if fact.counted else 'about '}{fact.tokens:,} tokens"
+    else:
+        size = f"about {fact.tokens:,} tokens stand up to the last breakpoint"
     often = f"all {fact.turns} requests with breakpoints of this chain" if fact.turns > 1 else "requests that begin so"
-    return f"{size}; {fact.minimum:,} are the fewest that {fact.model} caches ({often})"
+    often = f" ({often})" if fact.turns else ""
+    return f"{size}; {fact.minimum:,} are the fewest that {fact.model} caches{often}"
 
 
 def _below_forecast(fact: e.ReadBelowForecast) -> str:
@@ -308,62 +310,66 @@ def _orphan_pair(fact: e.OrphanPair) -> str:
     return f"a {fact.part} without its {'result' if fact.part == 'call' else 'call'}: {fact.name}"
 
 
-SENTENCES: dict[type[EvidenceFact], Callable[[Any], str]] = DIFFERENCES | {
-    e.Told: "{0.text}".format,
-    e.Damage: _damage,
-    e.Recorded: _recorded,
-    e.ModelChanged: "model changed from {0.before} to {0.after}".format,
-    e.SignSeen: _sign,
-    e.ToolsAnnounced: _announced,
-    e.HookText: _hook,
-    e.ReasoningDropped: _reasoning,
-    e.TotalShrank: _total_shrank,
-    e.HistoryShrank: "history is the same in its first {0.same:,} of {0.entries:,} entries only".format,
-    e.Paused: _paused,
-    e.ParallelStart: _parallel,
-    e.OlderEntry: _older,
-    e.ChainRestarted: _chain_restarted,
-    e.MessagesTakenBack: _messages_taken_back,
-    e.SummaryFound: _summary,
-    e.TailReplaced: _tail,
-    e.Rerouted: _rerouted,
-    e.RoutedElsewhere: _routed,
-    e.ColdCompaction: _cold,
-    e.EditedByProvider: _edited,
-    e.LookbackExceeded: _lookback,
-    e.ProviderSaid: _provider,
-    e.ReadFell: (
-        "{0.lost_tokens:,} of {0.cached_tokens:,} cached tokens were not read again "
-        "({0.read_tokens:,} were); nothing that the recording shows explains it"
-    ).format,
-    e.NothingRead: (
-        "nothing was read, though the conversation goes on from a prompt of {0.tokens:,} tokens; "
-        "how much of it stood in the cache is not billed"
-    ).format,
-    e.WithinBlock: (
-        "about {0.tokens:,} tokens at the end changed: less than one block of the cache "
-        "({0.block_tokens}), so nothing of it could be cached"
-    ).format,
-    e.LifetimeLost: (
-        "all {0.breakpoints} breakpoints ask for 1 hour; the bill has {0.tokens:,} tokens for 5 "
-        "minutes, none for 1 hour"
-    ).format,
-    e.BillUnlikeBody: _bill,
-    e.Disputed: _disputed,
-    e.BreakpointsCount: "{0.breakpoints} cache breakpoints in one request; {0.most} are the most".format,
-    e.VolatileText: _volatile,
-    e.ProgramText: "a message of the user's role follows a tool's result, and no user wrote it: {0.excerpt}".format,
-    e.OrphanPair: _orphan_pair,
-    e.BreakpointsMissing: _missing,
-    e.WritesUnread: (
-        "{0.tokens:,} tokens were written to the cache by {0.turns} turns, each followed by "
-        "another one while they lived, and no bill of this recording reads any of them"
-    ).format,
-    e.BelowMinimum: _below_minimum,
-    e.ReadBelowForecast: _below_forecast,
-    e.OverBudget: _budget,
-    e.Unneeded: _unneeded,
-}
+SENTENCES: dict[type[EvidenceFact], Callable[[Any], str]] = (
+    DIFFERENCES
+    | REQUESTS
+    | {
+        e.Told: "{0.text}".format,
+        e.Damage: _damage,
+        e.Recorded: _recorded,
+        e.ModelChanged: "model changed from {0.before} to {0.after}".format,
+        e.SignSeen: _sign,
+        e.ToolsAnnounced: _announced,
+        e.HookText: _hook,
+        e.ReasoningDropped: _reasoning,
+        e.TotalShrank: _total_shrank,
+        e.HistoryShrank: "history is the same in its first {0.same:,} of {0.entries:,} entries only".format,
+        e.Paused: _paused,
+        e.ParallelStart: _parallel,
+        e.OlderEntry: _older,
+        e.ChainRestarted: _chain_restarted,
+        e.MessagesTakenBack: _messages_taken_back,
+        e.SummaryFound: _summary,
+        e.TailReplaced: _tail,
+        e.Rerouted: _rerouted,
+        e.RoutedElsewhere: _routed,
+        e.ColdCompaction: _cold,
+        e.EditedByProvider: _edited,
+        e.LookbackExceeded: _lookback,
+        e.ProviderSaid: _provider,
+        e.ReadFell: (
+            "{0.lost_tokens:,} of {0.cached_tokens:,} cached tokens were not read again "
+            "({0.read_tokens:,} were); nothing that the recording shows explains it"
+        ).format,
+        e.NothingRead: (
+            "nothing was read, though the conversation goes on from a prompt of {0.tokens:,} tokens; "
+            "how much of it stood in the cache is not billed"
+        ).format,
+        e.WithinBlock: (
+            "about {0.tokens:,} tokens at the end changed: less than one block of the cache "
+            "({0.block_tokens}), so nothing of it could be cached"
+        ).format,
+        e.LifetimeLost: (
+            "all {0.breakpoints} breakpoints ask for 1 hour; the bill has {0.tokens:,} tokens for 5 "
+            "minutes, none for 1 hour"
+        ).format,
+        e.BillUnlikeBody: _bill,
+        e.Disputed: _disputed,
+        e.BreakpointsCount: "{0.breakpoints} cache breakpoints in one request; {0.most} are the most".format,
+        e.VolatileText: _volatile,
+        e.ProgramText: "a message of the user's role follows a tool's result, and no user wrote it: {0.excerpt}".format,
+        e.OrphanPair: _orphan_pair,
+        e.BreakpointsMissing: _missing,
+        e.WritesUnread: (
+            "{0.tokens:,} tokens were written to the cache by {0.turns} turns, each followed by "
+            "another one while they lived, and no bill of this recording reads any of them"
+        ).format,
+        e.BelowMinimum: _below_minimum,
+        e.ReadBelowForecast: _below_forecast,
+        e.OverBudget: _budget,
+        e.Unneeded: _unneeded,
+    }
+)
 
 
 def sentence(evidence: EvidenceFact | None) -> str:

@@ -124,6 +124,8 @@ def _seen_beside(other: AlsoSeen) -> str:
 
 
 def _lead(finding: Finding) -> str:
+    if isinstance(finding.evidence, e.BelowMinimum) and not finding.evidence.marked:
+        return "too short to be cached"
     if finding.code == Code.TAIL_REPLACED and finding.severity == "warning":
         return "what was replaced at the end of the prompt is longer than check.max_tail_tokens allows"
     doubtful = finding.code == Code.CACHE_EXPIRED and finding.strength == "weak"

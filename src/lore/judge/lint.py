@@ -1,0 +1,307 @@
+"""Judge one request alone: would it be cached at all, which part of it, for how long, at what saving; what is wrong.
+
+In: a turn that was recorded as a request, the dated rules. Out: laws that it breaks, what is at stake of each, and an
+outlook: what the same cache model that predicts recordings says of this request sent twice. Rules: what `check` finds
+in chains is found by the same laws (`request_laws.py`); what only another request could show is said as what it is, a
+risk: text that often varies, tools in no order, images before text, no cache key. `check` compares requests and knows
+what really varied, so these are not among its rules. Sizes are estimated from bytes by the model's ruler. Cost: O(the
+request); what stands in the head is looked through once for all requests that have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from lore.cache.bills import kind_of, positions
+from lore.cache.prices import MILLION, Price
+from lore.cache.registry import cache_named
+from lore.cache.rules import Rules, minimum_tokens
+from lore.judge.base import price_of
+from lore.judge.outlook import Outlook, Sized, outlook_of, path_at, sized_of
+from lore.judge.request_laws import (
+    Broken,
+    below_minimum,
+    ignored_breakpoints,
+    missing_breakpoints,
+    needs_breakpoints,
+    request_laws,
+    volatile_head,
+)
+from lore.model.canonical import printable, text_of
+from lore.model.codes import Code
+from lore.model.evidence import BreakpointsMissing, VolatileText
+from lore.model.jsonslice import table
+from lore.model.mask import mask
+from lore.model.request_evidence import BreakpointsApart, CacheKeyMissing, ImageBeforeText, ToolsUnsorted, VaryingText
+from lore.model.turn import Prompt, Segment, Turn
+from lore.prefix.blocks import block_of
+from lore.prefix.tools import name_of
+from lore.prefix.varying import varying
+
+FEWEST_TEXT = 256  # tokens behind an image: for less nothing is gained
+_HEADS = 64  # heads that are remembered
+_SURE = {"a clock": "date", "the id of one request": "id", "a count of tokens left": "token-count"}
+_BY_SESSION = ("date", "directory")  # what is usually frozen for a session, and costs one write where it is
+
+
+class Stake(NamedTuple):
+    """What a broken law costs in each request that it holds for: tokens, estimated, and US dollars; None: unknown."""
+
+    tokens: int | None = None
+    dollars: float | None = None
+
+
+class Defect(NamedTuple):
+    """A broken law, what is at stake, and the text at the segment where it begins (for its place in the body)."""
+
+    broken: Broken
+    stake: Stake
+    text: str = ""
+
+
+class Linted(NamedTuple):
+    """What was found in one request."""
+
+    defects: list[Defect]
+    outlook: Outlook
+
+
+class Linter:
+    """Judge requests, one by one. `cache` overrides who serves them; `labels` are those of the settings."""
+
+    def __init__(self, rules: Rules, labels: tuple[str, ...] = (), cache: str | None = None) -> None:
+        self._rules, self._labels, self._cache = rules, labels, cache
+        self._heads: dict[tuple[Segment, ...], list[Broken]] = {}
+        if cache is not None:
+            cache_named(cache)  # an unknown one is said before anything is read
+
+    def request(self, turn: Turn) -> Linted:
+        """Judge a request by itself: what was billed for it is not looked at."""
+        sized = sized_of(turn, self._cache)
+        outlook = outlook_of(sized, self._rules)
+        price = price_of(self._rules, turn, size=outlook.tokens)
+        found = [*request_laws(turn, lambda: self._rules), *self._of_head(turn), *self._of_place(sized)]
+        defects = [Defect(broken, self._stake(broken, sized, price), _text_at(turn, broken)) for broken in found]
+        return Linted(defects, outlook)
+
+    # what stands in the head, and where
+
+    def _of_head(self, turn: Turn) -> list[Broken]:
+        head = turn.prompt.head
+        found = self._heads.get(head)
+        if found is None:
+            found = [*_varying(head), *_unsorted(head)]
+            if len(self._heads) >= _HEADS:
+                self._heads.clear()
+            self._heads[head] = found
+        surely = list(volatile_head(turn.prompt, self._labels))
+        told = {(broken.at, _SURE.get(broken.evidence.what)) for broken in surely
+                if isinstance(broken.evidence, VolatileText)}  # fmt: skip
+        return [*surely, *(
+            broken for broken in found
+            if not (isinstance(broken.evidence, VaryingText) and (broken.at, broken.evidence.kind) in told)
+        )]  # fmt: skip
+
+    def _of_place(self, sized: Sized) -> Iterator[Broken]:
+        """Yield what is wrong with how much stands where."""
+        turn, prompt = sized.turn, sized.prompt
+        yield from _images(sized)
+        if sized.where.provider == "openai" and prompt.params.get("prompt_cache_key", b"null") == b"null":
+            per_minute = self._rules.number("requests_per_minute", "openai", turn.model, sized.where.platform, turn.at)
+            evidence = CacheKeyMissing(None if per_minute is None else int(per_minute))
+            yield Broken(Code.CACHE_KEY_MISSING, "parameters", "", evidence)
+        if prompt.partial or not sized.cache or prompt.fidelity == "structural":
+            return  # its beginning, or its breakpoints, are not recorded
+        yield from ignored_breakpoints(turn)
+        missing = self._missing(sized)
+        if missing is not None:
+            yield missing
+            return
+        short = None if self._cache else below_minimum(turn, lambda: self._rules)
+        if short is not None and (prompt.breakpoints or not needs_breakpoints(turn)):
+            marked = bool(prompt.breakpoints) and sized.marked
+            tokens = sized.upto[sized.last] if sized.upto else 0
+            at = sized.last if marked else -1
+            path = "" if not marked else path_at(prompt, at)
+            made = replace(short, tokens=min(tokens, short.minimum - 1), turns=0, marked=marked)
+            yield Broken(Code.PROMPT_UNDER_MINIMUM, "messages", path, made, at=at)
+            return
+        yield from self._apart(sized)
+
+    def _missing(self, sized: Sized) -> Broken | None:
+        """Find that nothing would be cached for want of a breakpoint, or nothing of a conversation's history."""
+        turn, prompt, upto = sized.turn, sized.prompt, sized.upto
+        size = sum(len(segment.data) for segment in prompt)
+        found = missing_breakpoints(turn, size, lambda: self._rules)
+        if found is not None:
+            behind = None if found.behind is None else upto[prompt.breakpoints[-1]]
+            found = replace(found, tokens=upto[-1], behind=behind)
+        elif needs_breakpoints(turn) and prompt.breakpoints and not prompt.auto_breakpoint:
+            last, answer = prompt.breakpoints[-1], _latest_answer(prompt)
+            minimum = minimum_tokens(self._rules, turn)
+            if minimum is None or last >= answer or sized.tokens(last + 1, answer - 1) < minimum:
+                return None
+            found = BreakpointsMissing(upto[-1], minimum, upto[last])
+        if found is None:
+            return None
+        at = prompt.breakpoints[-1] if prompt.breakpoints else -1
+        return Broken(Code.BREAKPOINTS_MISSING, "messages", path_at(prompt, at), found, at=at)
+
+    def _apart(self, sized: Sized) -> Iterator[Broken]:
+        """Find that a look-up does not reach what the request before wrote."""
+        turn, prompt, where = sized.turn, sized.prompt, sized.where
+        allowed = self._rules.number("lookback", where.provider, turn.model, where.platform, turn.at)
+        if not sized.marked or not allowed or not len(prompt.messages):
+            return
+        row = self._rules.find("lookback_runs", where.provider, turn.model, where.platform, turn.at)
+        runs, head, most = row is not None and row.value is True, len(prompt.head), int(allowed)
+        places = sorted({*prompt.breakpoints, *([len(sized.upto) - 1] if prompt.auto_breakpoint else ())})
+        if not places or places[-1] < head:
+            return
+        end = _latest_answer(prompt) - 1  # where the request before ended
+        if end >= head and places[-1] > end:
+            behind = next(place for place in places if place >= end)
+            new = _positions(prompt, end + 1, behind, runs=runs)
+            if new > most:
+                evidence = BreakpointsApart(new, most, step=True)
+                yield Broken(Code.BREAKPOINTS_FAR_APART, "messages", path_at(prompt, behind), evidence, at=behind)
+                return
+        before = places[-2] if len(places) > 1 else -1
+        new = _positions(prompt, max(before + 1, head), places[-1], runs=runs)
+        if before >= 0 and new > most:
+            evidence = BreakpointsApart(new, most, step=False)
+            path = path_at(prompt, places[-1])
+            yield Broken(Code.BREAKPOINTS_FAR_APART, "messages", path, evidence, "expected", places[-1])
+
+    # what it comes to
+
+    def _stake(self, broken: Broken, sized: Sized, price: Price | None) -> Stake:
+        """Return what is paid again in each request for which a law is broken."""
+        upto, last, at = sized.upto, sized.last, broken.at
+        if not upto:
+            return Stake()
+        match broken.code:
+            case Code.VOLATILE_BEFORE_HISTORY | Code.BREAKPOINT_ON_VOLATILE | Code.VARYING_TEXT_IN_PREFIX:
+                tokens = sized.tokens(at, last) if at <= last else 0
+            case Code.TOOLS_UNSORTED:
+                tokens = sized.tokens(at, last)
+            case Code.BREAKPOINTS_MISSING:
+                tokens = upto[-1] - (upto[at] if at >= 0 and self._reads(broken) else 0)
+            case Code.BREAKPOINTS_FAR_APART:
+                kept = [place for place in sized.prompt.breakpoints if place < len(sized.prompt.head)]
+                tokens = upto[at] - (upto[kept[-1]] if kept else 0)
+            case Code.IMAGE_BEFORE_TEXT if isinstance(broken.evidence, ImageBeforeText):
+                tokens = broken.evidence.tokens
+            case _:
+                return Stake()
+        writes = sized.marked and broken.code != Code.BREAKPOINTS_MISSING
+        return Stake(tokens, _again(price, tokens, writes=writes))
+
+    @staticmethod
+    def _reads(broken: Broken) -> bool:
+        """Tell whether what stands before the last breakpoint is enough to be cached."""
+        found = broken.evidence
+        return isinstance(found, BreakpointsMissing) and (found.behind or 0) >= found.minimum
+
+
+# what stands where
+
+
+def _text_at(turn: Turn, broken: Broken) -> str:
+    """Return the text from where a law is broken, up to a line's end: how its place in the body is found."""
+    segment = turn.prompt.at(broken.at) if broken.start and broken.at >= 0 else None
+    return "" if segment is None else _text_of(segment)
+
+
+def _text_of(segment: Segment) -> str:
+    """Return the text of a system block, or the description of a tool."""
+    if segment.section != "tools":
+        return block_of(segment).text or ""
+    own = table(segment.json) or {}
+    for key in ("function", "toolSpec"):
+        own = table(own.get(key, b"")) or own
+    return text_of(own["description"]) if own.get("description", b"")[:1] == b'"' else ""
+
+
+def _varying(head: tuple[Segment, ...]) -> Iterator[Broken]:
+    """Find text in tools and system prompt that often varies, each kind once."""
+    seen: set[str] = set()
+    for at, segment in enumerate(head):
+        if segment.kind == "envelope":
+            continue
+        for word in varying(_text_of(segment)):
+            if word.kind in seen:
+                continue
+            seen.add(word.kind)
+            evidence = VaryingText(word.kind, printable(mask(word.text)[:80]))
+            kind = "expected" if word.kind in _BY_SESSION else None
+            yield Broken(
+                Code.VARYING_TEXT_IN_PREFIX, segment.section, segment.path, evidence, kind, at, word.start
+            )  # fmt: skip
+
+
+def _unsorted(head: tuple[Segment, ...]) -> Iterator[Broken]:
+    """Find the first tool that stands behind one of a later name."""
+    tools = [(at, name_of(part)) for at, part in enumerate(head) if part.section == "tools" and part.kind == "tool"]
+    for (_, before), (at, name) in zip(tools, tools[1:], strict=False):
+        if name.casefold() < before.casefold():
+            evidence = ToolsUnsorted(len(tools), before, name)
+            yield Broken(Code.TOOLS_UNSORTED, "tools", head[at].path, evidence, at=tools[0][0])
+            return
+
+
+def _images(sized: Sized) -> Iterator[Broken]:
+    """Find images in the first message of the user that stand before text worth reading again."""
+    head, envelope, images, first, text = len(sized.prompt.head), b"", 0, -1, 0
+    for number, segment in enumerate(sized.prompt.messages):
+        if segment.kind == "envelope":
+            if envelope:
+                break
+            envelope = segment.data
+        elif kind_of(segment, envelope) == "image":
+            images, first = images + 1, number if first < 0 else first
+        elif first >= 0 and segment.kind == "block":
+            text += sized.tokens(head + number, head + number)
+    if images and text >= FEWEST_TEXT and b'"assistant"' not in envelope:
+        path = sized.prompt.messages[first].path
+        yield Broken(Code.IMAGE_BEFORE_TEXT, "messages", path, ImageBeforeText(images, text), at=head + first)
+
+
+_ANSWERS = (b'"assistant"', b'"model"')
+
+
+def _latest_answer(prompt: Prompt) -> int:
+    """Return the place of the envelope of the model's last message, which the request before did not have; 0: none."""
+    for place in range(len(prompt.messages) - 1, -1, -1):
+        segment = prompt.messages[place]
+        if segment.kind == "envelope" and (table(segment.json) or {}).get("role") in _ANSWERS:
+            return len(prompt.head) + place
+    return 0
+
+
+def _positions(prompt: Prompt, start: int, end: int, *, runs: bool) -> int:
+    """Count the positions of the segments from `start` up to and with `end`."""
+    envelope, kinds = b"", list[str]()
+    for place in range(start, end + 1):
+        segment = prompt.at(place)
+        if segment is None:
+            break
+        kind = kind_of(segment, envelope)
+        envelope = segment.data if kind == "envelope" else envelope
+        kinds.append(kind)
+    return max(positions(kinds, runs=runs), default=0)
+
+
+# money
+
+
+def _again(price: Price | None, tokens: int, *, writes: bool) -> float | None:
+    """Return what tokens cost that are paid again instead of read."""
+    if price is None or price.uncached is None or price.read is None:
+        return None
+    written = price.write_5m if price.write_5m is not None else price.write
+    paid = written if writes and written is not None else price.uncached
+    return round(float(tokens * (paid - price.read) / MILLION), 6)

@@ -1,0 +1,172 @@
+"""What a request would come to: how much of it a cache would keep, for how long, at what price the second time.
+
+In: a turn that was recorded as a request, the dated rules. Out: its size by segments, estimated from bytes by the ruler
+that predicts recordings; an outlook, which is what the model of its cache says of the request sent twice, half a minute
+apart. Rules: no bill is looked at; nothing is said where nobody knows who serves it, or its beginning is not recorded.
+Cost: O(segments).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from lore.cache.bills import has_unseen
+from lore.cache.predictor import Predictor
+from lore.cache.prices import Price
+from lore.cache.registry import takes_breakpoints
+from lore.cache.rules import Rules, Served, cache_of, served_by
+from lore.cache.tree import Ruler, Tree
+from lore.cache.views import View, Views, lifetime_of
+from lore.judge.base import price_of
+from lore.model.events import Billed
+from lore.model.turn import Prompt, Turn
+
+SECOND = 30.0  # seconds behind the first request: no cache forgets so soon
+NEAR = 1.35  # an estimate may be too high by this factor
+_VIEW = View(placement="body", drops=True)  # in the order in which a prompt's segments stand
+
+
+class Mark(NamedTuple):
+    """A breakpoint: where it stands, the tokens up to it, how long what it writes lives (seconds, None: unknown)."""
+
+    path: str
+    tokens: int
+    lifetime: float | None
+
+
+class Outlook(NamedTuple):
+    """What a request would come to if it were sent, and sent again; tokens are estimated, money is in US dollars.
+
+    `cache` is empty where nobody knows who serves it. `cached` is what the second one would read (None: not known), up
+    to and with `until`. `sure` is False where the estimate is too near the model's minimum to tell, or the prompt holds
+    what its bytes do not show. `uncached` is what the request costs without any cache.
+    """
+
+    cache: str
+    where: Served
+    tokens: int
+    cached: int | None = None
+    until: str = ""
+    minimum: int | None = None
+    lifetime: float | None = None
+    marks: tuple[Mark, ...] = ()
+    sure: bool = False
+    confidence: str = "ceiling"
+    first: float | None = None
+    second: float | None = None
+    uncached: float | None = None
+
+
+class Sized(NamedTuple):
+    """A request with the tokens up to and with each of its segments, and who serves it."""
+
+    turn: Turn
+    upto: list[int]
+    where: Served
+    cache: str
+    marked: bool  # the cache keeps entries at breakpoints
+
+    @property
+    def prompt(self) -> Prompt:
+        """The request's content."""
+        return self.turn.prompt
+
+    @property
+    def last(self) -> int:
+        """The last segment that could be cached: the last breakpoint's, or the prompt's."""
+        prompt = self.prompt
+        if self.marked and prompt.breakpoints and not prompt.auto_breakpoint and self.cache != "openai-breakpoint":
+            return prompt.breakpoints[-1]
+        return len(self.upto) - 1
+
+    def tokens(self, start: int, end: int) -> int:
+        """Return the tokens of the segments from `start` up to and with `end`."""
+        return max(0, self.upto[end] - (self.upto[start - 1] if start > 0 else 0)) if self.upto else 0
+
+
+def path_at(prompt: Prompt, at: int) -> str:
+    """Return the path of the segment at a position; empty where there is none."""
+    segment = prompt.at(at) if at >= 0 else None
+    return "" if segment is None else segment.path
+
+
+def sized_of(turn: Turn, cache: str | None = None) -> Sized:
+    """Measure a request; `cache` overrides who serves it."""
+    where = served_by(turn)
+    name = cache or cache_of(turn, where)
+    request = Views(_VIEW).of(turn)
+    ruler = Ruler()
+    ruler.lay(request.chain, Tree().path(request), request.pieces, turn.model)
+    upto = [ruler.position(place) for place in range(len(request.pieces))]
+    if name == "qwen-implicit" and (turn.prompt.breakpoints or turn.prompt.auto_breakpoint):
+        name = "qwen"
+    return Sized(turn, upto, where, name, takes_breakpoints(name))
+
+
+def outlook_of(sized: Sized, rules: Rules) -> Outlook:
+    """Predict the request sent, and sent again."""
+    turn, prompt, where, at = sized.turn, sized.prompt, sized.where, sized.turn.at
+    tokens = sized.upto[-1] if sized.upto else 0
+    unknown = Outlook(sized.cache, where, tokens, marks=_marks(sized, rules))
+    if not sized.cache or prompt.partial or (prompt.fidelity == "structural" and sized.marked):
+        return unknown
+    answered = replace(turn.call, status=None)
+    blank = replace(turn, usage=None, verdict=None, response_id=None, answered=None, call=answered)
+    predictor = Predictor(rules, sized.cache)
+    predictor.begin()
+    first = predictor.turn(blank).prediction
+    again = replace(blank, number=turn.number + 1, sent=None if at is None else at + SECOND)
+    second = predictor.turn(again).prediction
+    if second.read is None:
+        return unknown
+    rule = "minimum_implicit" if sized.cache == "qwen-implicit" else "minimum_tokens"
+    least = rules.number(rule, where.provider, turn.model, where.platform, at)
+    price = price_of(rules, turn, size=tokens)
+    near = least is not None and bool(sized.upto) and sized.upto[sized.last] < float(least) * NEAR
+    return unknown._replace(
+        cached=second.read, until=_until(sized, second.read), minimum=None if least is None else int(least),
+        lifetime=_lifetime(sized, rules), sure=not near and not has_unseen(prompt), confidence=second.confidence,
+        first=_cost(price, first.uncached, first.read, first.write, first.write_1h),
+        second=_cost(price, second.uncached, second.read, second.write, second.write_1h),
+        uncached=_cost(price, tokens, 0, 0, None),
+    )  # fmt: skip
+
+
+def _default(sized: Sized, rules: Rules) -> float | None:
+    turn, where = sized.turn, sized.where
+    rule = "lifetime_implicit" if sized.cache == "qwen-implicit" else "lifetime"
+    found = rules.number(rule, where.provider, turn.model, where.platform, turn.at)
+    return None if found is None else float(found)
+
+
+def _marks(sized: Sized, rules: Rules) -> tuple[Mark, ...]:
+    prompt, default = sized.prompt, _default(sized, rules)
+    values = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
+    return tuple([Mark(path_at(prompt, at), sized.upto[at], lifetime_of(value) or default) for at, value in values])
+
+
+def _lifetime(sized: Sized, rules: Rules) -> float | None:
+    """Return how long lives what the last breakpoint writes; elsewhere what the rules say."""
+    prompt, asked = sized.prompt, b""
+    if sized.marked:
+        asked = prompt.params.get("cache_control", b"") if prompt.auto_breakpoint else b""
+        asked = asked or (prompt.breakpoint_values[-1] if prompt.breakpoint_values else b"")
+    return lifetime_of(asked) or _default(sized, rules)
+
+
+def _until(sized: Sized, read: int) -> str:
+    """Return the path of the last segment of which all is read."""
+    ends = {*sized.prompt.breakpoints, sized.last} if sized.marked else range(len(sized.upto))
+    fitting = [at for at in ends if at < len(sized.upto) and sized.upto[at] <= read + 1]
+    return path_at(sized.prompt, max(fitting)) if read and fitting else ""
+
+
+def _cost(
+    price: Price | None, uncached: int | None, read: int | None, write: int | None, hour: int | None
+) -> float | None:
+    if price is None or uncached is None or read is None or write is None:
+        return None
+    paid = price.of(Billed(uncached, read, write, 0, None, hour))
+    return None if paid is None else round(float(paid), 6)
