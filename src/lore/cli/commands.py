@@ -66,6 +66,12 @@ COMMANDS: dict[str, Command] = {
             ("check --last", "the newest session of an agent in this project"),
         ),
     ),
+    "lint": Command(
+        JUDGE, "other-languages", (
+            (f"lint {_BODIES}/turn1.json", "whether one request would be cached, and why not"),
+            ("lint bodies/ --report github", "a folder of request bodies that a program wrote, in CI"),
+        ),
+    ),
     "diff-prefix": Command(
         JUDGE, "compare", (
             (

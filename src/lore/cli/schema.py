@@ -18,6 +18,7 @@ def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed."""
     from lore.model import results, trace
     from lore.model import results_found as found
+    from lore.model import results_lint as lint
     from lore.model import results_overview as overview
     from lore.model import results_running as running
     from lore.model import results_simulate as simulate
@@ -27,6 +28,7 @@ def schemas() -> dict[str, type[Struct]]:
         "diff-prefix": results.Diff,
         "check": results.Checked,
         "finding": results.Finding,
+        "lint": lint.LintResult,
         "fold": store.FoldResult,
         "follow": store.Followed,
         "assemble-all": results.AssembledTurn,

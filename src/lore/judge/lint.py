@@ -22,6 +22,8 @@ from lore.cache.rules import Rules, minimum_tokens
 from lore.judge.base import price_of
 from lore.judge.outlook import Outlook, Sized, outlook_of, path_at, sized_of
 from lore.judge.request_laws import (
+    LARGE,
+    UNPUBLISHED,
     Broken,
     below_minimum,
     ignored_breakpoints,
@@ -32,10 +34,11 @@ from lore.judge.request_laws import (
 )
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
-from lore.model.evidence import BreakpointsMissing, VolatileText
+from lore.model.evidence import BelowMinimum, BreakpointsMissing, VolatileText
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.request_evidence import BreakpointsApart, CacheKeyMissing, ImageBeforeText, ToolsUnsorted, VaryingText
+from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of
 from lore.prefix.tools import name_of
@@ -43,7 +46,6 @@ from lore.prefix.varying import varying
 
 FEWEST_TEXT = 256  # tokens behind an image: for less nothing is gained
 _HEADS = 64  # heads that are remembered
-_SURE = {"a clock": "date", "the id of one request": "id", "a count of tokens left": "token-count"}
 _BY_SESSION = ("date", "directory")  # what is usually frozen for a session, and costs one write where it is
 
 
@@ -55,18 +57,25 @@ class Stake(NamedTuple):
 
 
 class Defect(NamedTuple):
-    """A broken law, what is at stake, and the text at the segment where it begins (for its place in the body)."""
+    """A broken law, what is at stake, and the text of the segment (for its place in the body).
+
+    `detail` is what its evidence names as the reason, by which fixes are told apart.
+    """
 
     broken: Broken
     stake: Stake
     text: str = ""
+    detail: str = ""
 
 
-class Linted(NamedTuple):
-    """What was found in one request."""
+_REFUSED = (
+    Code.TOO_MANY_BREAKPOINTS, Code.BREAKPOINT_NOT_TAKEN, Code.LIFETIMES_OUT_OF_ORDER, Code.CACHE_SETTING
+)  # fmt: skip
 
-    defects: list[Defect]
-    outlook: Outlook
+
+def is_refused(finding: Finding) -> bool:
+    """Tell whether a finding says that the provider refuses the request."""
+    return finding.kind == "waste" and finding.code in _REFUSED
 
 
 class Linter:
@@ -74,36 +83,37 @@ class Linter:
 
     def __init__(self, rules: Rules, labels: tuple[str, ...] = (), cache: str | None = None) -> None:
         self._rules, self._labels, self._cache = rules, labels, cache
-        self._heads: dict[tuple[Segment, ...], list[Broken]] = {}
+        self._heads: dict[tuple[tuple[Segment, ...], tuple[int, ...]], list[Broken]] = {}
         if cache is not None:
             cache_named(cache)  # an unknown one is said before anything is read
 
-    def request(self, turn: Turn) -> Linted:
-        """Judge a request by itself: what was billed for it is not looked at."""
+    def defects(self, turn: Turn) -> list[Defect]:
+        """Return what is wrong with a request by itself: what was billed for it is not looked at."""
         sized = sized_of(turn, self._cache)
-        outlook = outlook_of(sized, self._rules)
-        price = price_of(self._rules, turn, size=outlook.tokens)
+        price = price_of(self._rules, turn, size=sized.upto[-1] if sized.upto else 0)
         found = [*request_laws(turn, lambda: self._rules), *self._of_head(turn), *self._of_place(sized)]
-        defects = [Defect(broken, self._stake(broken, sized, price), _text_at(turn, broken)) for broken in found]
-        return Linted(defects, outlook)
+        return [
+            Defect(broken, self._stake(broken, sized, price), _text_at(turn, broken), _detail(broken))
+            for broken in found
+        ]  # fmt: skip
+
+    def outlook(self, turn: Turn) -> Outlook:
+        """Return what a request would come to if it were sent, and sent again."""
+        return outlook_of(sized_of(turn, self._cache), self._rules)
 
     # what stands in the head, and where
 
     def _of_head(self, turn: Turn) -> list[Broken]:
-        head = turn.prompt.head
-        found = self._heads.get(head)
+        prompt, head = turn.prompt, turn.prompt.head
+        key = head, tuple([place for place in prompt.breakpoints if place < len(head)])
+        found = self._heads.get(key)
         if found is None:
-            found = [*_varying(head), *_unsorted(head)]
+            surely = list(volatile_head(prompt, self._labels))
+            found = [*surely, *_varying(head, surely), *_unsorted(head)]
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
-            self._heads[head] = found
-        surely = list(volatile_head(turn.prompt, self._labels))
-        told = {(broken.at, _SURE.get(broken.evidence.what)) for broken in surely
-                if isinstance(broken.evidence, VolatileText)}  # fmt: skip
-        return [*surely, *(
-            broken for broken in found
-            if not (isinstance(broken.evidence, VaryingText) and (broken.at, broken.evidence.kind) in told)
-        )]  # fmt: skip
+            self._heads[key] = found
+        return found
 
     def _of_place(self, sized: Sized) -> Iterator[Broken]:
         """Yield what is wrong with how much stands where."""
@@ -120,35 +130,41 @@ class Linter:
         if missing is not None:
             yield missing
             return
-        short = None if self._cache else below_minimum(turn, lambda: self._rules)
-        if short is not None and (prompt.breakpoints or not needs_breakpoints(turn)):
-            marked = bool(prompt.breakpoints) and sized.marked
-            tokens = sized.upto[sized.last] if sized.upto else 0
-            at = sized.last if marked else -1
-            path = "" if not marked else path_at(prompt, at)
-            made = replace(short, tokens=min(tokens, short.minimum - 1), turns=0, marked=marked)
-            yield Broken(Code.PROMPT_UNDER_MINIMUM, "messages", path, made, at=at)
-            return
-        yield from self._apart(sized)
+        short = self._short(sized)
+        if short is not None:
+            yield short
+        else:
+            yield from self._apart(sized)
+
+    def _short(self, sized: Sized) -> Broken | None:
+        """Find that what stands up to the last breakpoint, or all of the prompt, is shorter than the model caches."""
+        found = None if self._cache else below_minimum(sized.turn, lambda: self._rules)
+        if found is None or not sized.upto:
+            return None
+        marked = sized.marked and bool(sized.prompt.breakpoints)
+        at = sized.last if marked else -1
+        tokens = min(sized.upto[sized.last], found.minimum - 1)
+        made = replace(found, tokens=tokens, turns=0, marked=marked, counted=False)
+        kind = None if marked else "expected"  # nothing was asked for
+        return Broken(Code.PROMPT_UNDER_MINIMUM, "messages", path_at(sized.prompt, at), made, kind, at)
 
     def _missing(self, sized: Sized) -> Broken | None:
         """Find that nothing would be cached for want of a breakpoint, or nothing of a conversation's history."""
         turn, prompt, upto = sized.turn, sized.prompt, sized.upto
-        size = sum(len(segment.data) for segment in prompt)
-        found = missing_breakpoints(turn, size, lambda: self._rules)
-        if found is not None:
-            behind = None if found.behind is None else upto[prompt.breakpoints[-1]]
-            found = replace(found, tokens=upto[-1], behind=behind)
-        elif needs_breakpoints(turn) and prompt.breakpoints and not prompt.auto_breakpoint:
-            last, answer = prompt.breakpoints[-1], _latest_answer(prompt)
-            minimum = minimum_tokens(self._rules, turn)
-            if minimum is None or last >= answer or sized.tokens(last + 1, answer - 1) < minimum:
-                return None
-            found = BreakpointsMissing(upto[-1], minimum, upto[last])
-        if found is None:
+        if self._cache or prompt.auto_breakpoint or not upto or not needs_breakpoints(turn):
             return None
-        at = prompt.breakpoints[-1] if prompt.breakpoints else -1
-        return Broken(Code.BREAKPOINTS_MISSING, "messages", path_at(prompt, at), found, at=at)
+        minimum = minimum_tokens(self._rules, turn) or UNPUBLISHED
+        if not prompt.breakpoints:
+            if below_minimum(turn, lambda: self._rules) is not None:
+                return None
+            return Broken(Code.BREAKPOINTS_MISSING, "messages", "", BreakpointsMissing(upto[-1], minimum))
+        last, answer = prompt.breakpoints[-1], _latest_answer(prompt)
+        size = sum(len(segment.data) for segment in prompt)
+        early = missing_breakpoints(turn, size, lambda: self._rules) is not None
+        if not early and (last >= answer or sized.tokens(last + 1, answer - 1) < minimum):
+            return None
+        found = BreakpointsMissing(upto[-1], minimum, upto[last])
+        return Broken(Code.BREAKPOINTS_MISSING, "messages", path_at(prompt, last), found, at=last)
 
     def _apart(self, sized: Sized) -> Iterator[Broken]:
         """Find that a look-up does not reach what the request before wrote."""
@@ -185,14 +201,13 @@ class Linter:
             return Stake()
         match broken.code:
             case Code.VOLATILE_BEFORE_HISTORY | Code.BREAKPOINT_ON_VOLATILE | Code.VARYING_TEXT_IN_PREFIX:
-                tokens = sized.tokens(at, last) if at <= last else 0
+                tokens = upto[last] - sized.kept(at) if at <= last else 0
             case Code.TOOLS_UNSORTED:
                 tokens = sized.tokens(at, last)
             case Code.BREAKPOINTS_MISSING:
                 tokens = upto[-1] - (upto[at] if at >= 0 and self._reads(broken) else 0)
             case Code.BREAKPOINTS_FAR_APART:
-                kept = [place for place in sized.prompt.breakpoints if place < len(sized.prompt.head)]
-                tokens = upto[at] - (upto[kept[-1]] if kept else 0)
+                tokens = upto[at] - sized.kept(min(at, len(sized.prompt.head)))
             case Code.IMAGE_BEFORE_TEXT if isinstance(broken.evidence, ImageBeforeText):
                 tokens = broken.evidence.tokens
             case _:
@@ -208,6 +223,12 @@ class Linter:
 
 
 # what stands where
+
+
+def _detail(broken: Broken) -> str:
+    if isinstance(broken.evidence, BelowMinimum):
+        return "" if broken.evidence.marked else "unmarked"
+    return next((value for name in ("reason", "setting", "kind") if (value := getattr(broken.evidence, name, ""))), "")
 
 
 def _text_at(turn: Turn, broken: Broken) -> str:
@@ -226,21 +247,28 @@ def _text_of(segment: Segment) -> str:
     return text_of(own["description"]) if own.get("description", b"")[:1] == b'"' else ""
 
 
-def _varying(head: tuple[Segment, ...]) -> Iterator[Broken]:
-    """Find text in tools and system prompt that often varies, each kind once."""
+def _varying(head: tuple[Segment, ...], surely: list[Broken]) -> Iterator[Broken]:
+    """Find text in tools and system prompt that often varies, each kind once; not what is told as surely varying."""
     seen: set[str] = set()
     for at, segment in enumerate(head):
-        if segment.kind == "envelope":
+        if segment.kind == "envelope" or len(segment.data) > LARGE:
             continue
         for word in varying(_text_of(segment)):
-            if word.kind in seen:
-                continue
-            seen.add(word.kind)
             evidence = VaryingText(word.kind, printable(mask(word.text)[:80]))
             kind = "expected" if word.kind in _BY_SESSION else None
-            yield Broken(
-                Code.VARYING_TEXT_IN_PREFIX, segment.section, segment.path, evidence, kind, at, word.start
-            )  # fmt: skip
+            code = Code.VARYING_TEXT_IN_PREFIX
+            broken = Broken(code, segment.section, segment.path, evidence, kind, at, word.start)
+            if word.kind not in seen and not any(_is_part(broken, sure) for sure in surely):
+                seen.add(word.kind)
+                yield broken
+
+
+def _is_part(varies: Broken, sure: Broken) -> bool:
+    """Tell whether what varies is a part of what surely does."""
+    told = sure.evidence
+    return (
+        varies.at == sure.at and isinstance(told, VolatileText) and 0 <= varies.start - sure.start < len(told.excerpt)
+    )
 
 
 def _unsorted(head: tuple[Segment, ...]) -> Iterator[Broken]:

@@ -16,7 +16,7 @@ from lore.cache.bills import has_unseen
 from lore.cache.predictor import Predictor
 from lore.cache.prices import Price
 from lore.cache.registry import takes_breakpoints
-from lore.cache.rules import Rules, Served, cache_of, served_by
+from lore.cache.rules import Rules, Served, cache_of, seconds, served_by
 from lore.cache.tree import Ruler, Tree
 from lore.cache.views import View, Views, lifetime_of
 from lore.judge.base import price_of
@@ -81,6 +81,15 @@ class Sized(NamedTuple):
             return prompt.breakpoints[-1]
         return len(self.upto) - 1
 
+    def kept(self, at: int) -> int:
+        """Return the tokens that can still be read where the segment at a position changes.
+
+        Where entries stand at breakpoints alone, those up to the last one before it.
+        """
+        if not self.marked:
+            return self.upto[at - 1] if at > 0 else 0
+        return max((self.upto[place] for place in self.prompt.breakpoints if place < at), default=0)
+
     def tokens(self, start: int, end: int) -> int:
         """Return the tokens of the segments from `start` up to and with `end`."""
         return max(0, self.upto[end] - (self.upto[start - 1] if start > 0 else 0)) if self.upto else 0
@@ -113,7 +122,9 @@ def outlook_of(sized: Sized, rules: Rules) -> Outlook:
     if not sized.cache or prompt.partial or (prompt.fidelity == "structural" and sized.marked):
         return unknown
     answered = replace(turn.call, status=None)
-    blank = replace(turn, usage=None, verdict=None, response_id=None, answered=None, call=answered)
+    if at is None and rules.as_of is not None:
+        at = seconds(rules.as_of)
+    blank = replace(turn, usage=None, verdict=None, response_id=None, sent=at, answered=None, call=answered)
     predictor = Predictor(rules, sized.cache)
     predictor.begin()
     first = predictor.turn(blank).prediction

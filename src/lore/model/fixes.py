@@ -24,6 +24,9 @@ FIXES: dict[tuple[str, str], str] = {
     (Code.BREAKPOINT_NOT_TAKEN, "not-input"): "Set it on an input part of a user's or system message.",
     (Code.BREAKPOINT_NOT_TAKEN, "lifetime"): 'Ask for "5m" or "1h", or leave the lifetime out.',
     (Code.BREAKPOINT_NOT_TAKEN, "automatic-cache"): "Leave it out: this cache takes what repeats by itself.",
+    (Code.PROMPT_UNDER_MINIMUM, "unmarked"): (
+        "Put more of what stays the same at the beginning, or leave it: so short a prompt costs little."
+    ),
     (Code.CACHE_SETTING, "key-too-long"): "Shorten the key, to a hash of it for one.",
     (Code.CACHE_SETTING, "retention-shorter"): "Leave prompt_cache_retention out, or ask for 24h.",
     (Code.CACHE_SETTING, "retention-replaced"): "Use prompt_cache_options instead, or leave it out.",

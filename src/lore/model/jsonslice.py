@@ -373,3 +373,27 @@ def _values(raw: bytes) -> Iterator[tuple[str, int, int]]:
             return
         yield f"[{number}]", start, start + len(element)
         at = _skip(raw, start + len(element)) + 1
+
+
+_STEP = re.compile(r"\[(\d{1,9})\]|([^.\[\]]+)")
+
+
+def value_at(raw: bytes, path: str, apart: str = "") -> tuple[int, int] | None:
+    """Find the value that a path (`messages[3].content[0]`) names, as a half-open range; None where there is none.
+
+    Elements that have no member but `apart` are not counted. Costs the containers on the way, each sliced once.
+    """
+    start, end = _trim(raw, 0, len(raw))
+    for match in _STEP.finditer(path):
+        inside, found = raw[start:end], None
+        if match[1] is None:
+            found = next(((m.value, m.end) for m in reversed(spans(inside)) if m.key == match[2]), None)
+        else:
+            ranges = element_ranges(inside)
+            if apart:
+                ranges = [each for each in ranges if [m.key for m in spans(inside[slice(*each)])] != [apart]]
+            found = ranges[int(match[1])] if int(match[1]) < len(ranges) else None
+        if found is None:
+            return None
+        start, end = start + found[0], start + found[1]
+    return start, end

@@ -219,6 +219,9 @@ class Finding(Struct, frozen=True):
     the first, `skipped` those that were not looked at one by one, `times` the turns of a chain that it holds for;
     `paused` is how many seconds the session stood still before it. `lost_dollars` is what the lost tokens cost beyond
     their price when read; None where a bill or a price is missing.
+
+    `lore lint` alone says at which byte of the request body it begins, how many requests have it, and what is at stake
+    in each of them where it holds: tokens that are paid again (estimated), and what they cost more than reading them.
     """
 
     code: str
@@ -254,6 +257,10 @@ class Finding(Struct, frozen=True):
     ruled_out: tuple[RuledOut, ...] = ()
     partial: bool = False
     is_break: bool = False
+    body_offset: int | UnsetType = UNSET
+    requests: int | UnsetType = UNSET
+    stake_tokens: int | UnsetType = UNSET
+    stake_dollars: float | UnsetType = UNSET
 
 
 class Summary(Struct):

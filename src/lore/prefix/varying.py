@@ -1,6 +1,6 @@
 """Text of one prompt that is often another one in the next request, session or project: found before it changed.
 
-In: text. Out: the kinds of what varies, each with its first place. Rules: a word alone says nothing (documentation is
+In: text. Out: what varies, by kind and place. Rules: a word alone says nothing (documentation is
 full of dates and ids): a date stands in a line that says what it is the date of, an id has a label or is a UUID, a
 path is the working directory or a temporary one with digits; a line that gives an example is none. Cost O(text), and
 text behind `LONGEST` characters is not looked through.
@@ -11,6 +11,7 @@ Source of the forms: those of `volatile.py`; what agents write of a repository: 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import NamedTuple
 
 from lore.model.request_evidence import VaryingKind
@@ -23,6 +24,7 @@ _REPOSITORY = re.compile(
 )
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LABELLED = re.compile(r"[:=#][ \t\"'`*]{0,8}(?=\D{0,64}\d\D{0,64}\d)")
+MOST = 16
 _LINE = 400  # characters of a line around a word that are looked at
 
 
@@ -35,20 +37,22 @@ class VaryingWord(NamedTuple):
 
 
 def varying(text: str) -> list[VaryingWord]:
-    """Return the first place of each kind of text that often varies, in the order of their places."""
+    """Return the first `MOST` words of each kind that often vary, in the order of their places."""
     text = text[:LONGEST]
-    found: dict[VaryingKind, VaryingWord] = {}
+    found: list[VaryingWord] = []
+    counts: Counter[VaryingKind] = Counter()
     at = 0
     for before, form, word in varying_words(text):
         at += len(before)
         kind = _kind(form, word, _line(text, at))
-        if kind is not None and kind not in found:
-            found[kind] = VaryingWord(kind, at, word)
+        if kind is not None and counts[kind] < MOST:
+            counts[kind] += 1
+            found.append(VaryingWord(kind, at, word))
         at += len(word)
     repository = _REPOSITORY.search(text)
     if repository is not None:
-        found["repository"] = VaryingWord("repository", repository.start(), repository.group())
-    return sorted(found.values(), key=lambda word: word.start)
+        found.append(VaryingWord("repository", repository.start(), repository.group()))
+    return sorted(found, key=lambda word: word.start)
 
 
 def _kind(form: str, word: str, line: str) -> VaryingKind | None:

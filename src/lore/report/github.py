@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from lore.model.mask import mask
-from lore.model.results import Checked, Finding
+from lore.model.results import Finding
 from lore.report.plain import counted, visible
 from lore.report.sentences import lost_of
-from lore.report.terminal import shown, who_can_act, worst_first
+from lore.report.terminal import Reported, command_of, shown, who_can_act, worst_first
 
 SHOWN = 10
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -29,12 +29,12 @@ class GitHub:
 
     mixes = True
 
-    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         for line in commands(result, verbose=verbose):
             out.file.write(line + "\n")
 
 
-def commands(result: Checked, *, verbose: bool) -> Iterable[str]:
+def commands(result: Reported, *, verbose: bool) -> Iterable[str]:
     """Yield the commands; the last says how many findings have none."""
     found = worst_first(shown(result.findings, verbose=verbose))
     by_level = {name: [finding for finding in found if finding.severity == name] for name in _LEVELS}
@@ -47,7 +47,7 @@ def commands(result: Checked, *, verbose: bool) -> Iterable[str]:
             hidden.append(counted(len(some) - room, name))
     if hidden:
         text = f"{' and '.join(hidden)} more: GitHub shows {SHOWN} of each level; the step summary lists them"
-        yield f"::notice title=lore check::{_data(text)}"
+        yield f"::notice title={command_of(result)}::{_data(text)}"
 
 
 def _annotation(finding: Finding) -> str:

@@ -12,6 +12,7 @@ from rich.console import Console
 from lore.model.canonical import encode
 from lore.model.mask import mask
 from lore.model.results import Checked
+from lore.model.results_lint import LintResult
 
 # What a terminal would obey: C1 controls and marks of direction. JSON may spell any character as an escape.
 _OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -58,7 +59,7 @@ class Json:
 
     mixes = False
 
-    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+    def write(self, result: Checked | LintResult, out: Console, *, verbose: bool) -> None:
         out.file.write(render(result) + "\n")
 
 
@@ -67,7 +68,7 @@ class JsonLines:
 
     mixes = False
 
-    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+    def write(self, result: Checked | LintResult, out: Console, *, verbose: bool) -> None:
         for finding in result.findings:
             out.file.write(render(finding) + "\n")
         out.file.write(render(msgspec.structs.replace(result, findings=[])) + "\n")

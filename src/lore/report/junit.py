@@ -15,10 +15,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 from rich.console import Console
 
-from lore.model.results import Checked, Finding
+from lore.model.results import Finding
 from lore.report.plain import visible
 from lore.report.sentences import lost_of
-from lore.report.terminal import shown, sums_lines, who_can_act
+from lore.report.terminal import Reported, command_of, shown, sums_lines, who_can_act
 
 
 class Junit:
@@ -26,16 +26,16 @@ class Junit:
 
     mixes = False
 
-    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         out.file.write("\n".join(_lines(result, verbose=verbose)) + "\n")
 
 
-def _lines(result: Checked, *, verbose: bool) -> Iterable[str]:
+def _lines(result: Reported, *, verbose: bool) -> Iterable[str]:
     found = shown(result.findings, verbose=verbose)
     failures = sum(finding.severity == "error" for finding in found)
     skipped = sum(finding.severity == "warning" for finding in found)
     counts = _attributes(
-        name="lore check",
+        name=command_of(result),
         tests=str(len(found) or 1),
         failures=str(failures),
         errors="0",

@@ -11,12 +11,21 @@ from collections.abc import Iterable
 
 from rich.console import Console
 
-from lore.model.results import Checked, CostlyCause, Finding
+from lore.model.results import CostlyCause, Finding
 from lore.model.results_simulate import Simulated, SimulatedTurn
 from lore.report.plain import counted, visible
 from lore.report.sentences import dollars_of
 from lore.report.simulation import agreement_lines, chance
-from lore.report.terminal import shown, sums_lines, top_shown, unseen_lines, who_can_act, worst_first
+from lore.report.terminal import (
+    Reported,
+    command_of,
+    shown,
+    sums_lines,
+    top_shown,
+    unseen_lines,
+    who_can_act,
+    worst_first,
+)
 
 ROWS, CELL = 200, 300
 _MARKS = {"error": "❌", "warning": "⚠️", "note": "·"}
@@ -28,15 +37,15 @@ class Markdown:
 
     mixes = False
 
-    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         for line in lines(result, verbose=verbose):
             out.file.write(line + "\n")
 
 
-def lines(result: Checked, *, verbose: bool) -> Iterable[str]:
+def lines(result: Reported, *, verbose: bool) -> Iterable[str]:
     """Yield the lines of a report."""
     found = worst_first(shown(result.findings, verbose=verbose))
-    yield "## lore check"
+    yield f"## {command_of(result)}"
     yield ""
     for line in (*sums_lines(result.summary), *unseen_lines(result)):
         yield f"- {line}"

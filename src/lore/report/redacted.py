@@ -51,7 +51,8 @@ def digest(text: str) -> str:
     return f"[{size} character{'' if size == 1 else 's'}, sha256 {hashlib.sha256(spelled).hexdigest()[:8]}]"
 
 
-def _path(path: str) -> str:
+def redacted_path(path: str) -> str:
+    """Return a path inside a body: members that request shapes have themselves, hashes of others."""
     return "".join(
         piece if piece in _MEMBERS or _PIECES.fullmatch(piece) else short_hash(piece) for piece in _split(path)
     )
@@ -81,12 +82,17 @@ def redacted_model(name: str) -> str:
 
 
 # What becomes of each kind of text in evidence (`lore.model.differences`): lore's own words stay.
-REDACTED: dict[str, Callable[[str], str]] = {"content": digest, "name": digest, "path": _path, "model": redacted_model}
+REDACTED: dict[str, Callable[[str], str]] = {
+    "content": digest,
+    "name": digest,
+    "path": redacted_path,
+    "model": redacted_model,
+}
 
 
 def redacted_finding(finding: Finding) -> Finding:
     """Return a finding without content; its fingerprint holds none and stays."""
-    path = None if finding.json_path is None else _path(finding.json_path)
+    path = None if finding.json_path is None else redacted_path(finding.json_path)
     kept = replace(finding, chain=redacted_chain(finding.chain), section=_section(finding.section), json_path=path)
     return worded(kept, REDACTED)
 
@@ -135,8 +141,9 @@ def _side(side: Side, chain: str | None) -> Side:
 
 def _divergence(where: DivergenceResult) -> DivergenceResult:
     return DivergenceResult(
-        where.section, _path(where.path), where.offset, where.prompt_offset, digest(where.left), digest(where.right)
-    )
+        where.section, redacted_path(where.path), where.offset, where.prompt_offset, digest(where.left),
+        digest(where.right),
+    )  # fmt: skip
 
 
 def redacted_verdict(verdict: VerdictResult) -> VerdictResult:

@@ -6,13 +6,14 @@ from typing import Protocol
 
 from rich.console import Console
 
-from lore.model.results import Checked
 from lore.report.github import GitHub
 from lore.report.json_report import Json, JsonLines
 from lore.report.junit import Junit
 from lore.report.markdown import Markdown
 from lore.report.sarif import Sarif
-from lore.report.terminal import Terminal
+from lore.report.terminal import Reported, Terminal
+
+__all__ = ["REPORTS", "Report", "Reported"]
 
 
 class Report(Protocol):
@@ -20,7 +21,7 @@ class Report(Protocol):
 
     mixes: bool
 
-    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         """Write the result; `verbose` includes what is only a note."""
         ...
 

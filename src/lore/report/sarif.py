@@ -22,11 +22,11 @@ from rich.console import Console
 from lore import __version__
 from lore.model.codes import CODES, SEVERITY
 from lore.model.mask import mask
-from lore.model.results import Checked, Finding
+from lore.model.results import Finding
 from lore.report.json_report import safe
 from lore.report.plain import visible
 from lore.report.sentences import lost_of
-from lore.report.terminal import shown, worst_first
+from lore.report.terminal import Reported, shown, worst_first
 
 ROOT = "%SRCROOT%"
 RESULTS = 25_000  # in a run
@@ -38,12 +38,12 @@ class Sarif:
 
     mixes = False
 
-    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         spelled = msgspec.json.encode(log(result, verbose=verbose))
         out.file.write(safe(msgspec.json.format(spelled, indent=2).decode("utf-8")) + "\n")
 
 
-def log(result: Checked, *, verbose: bool) -> dict[str, Any]:
+def log(result: Reported, *, verbose: bool) -> dict[str, Any]:
     """Return the log as a JSON object."""
     every = shown(result.findings, verbose=verbose)
     found = every if len(every) <= RESULTS else worst_first(every)[:RESULTS]

@@ -8,12 +8,13 @@ being obeyed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 from rich.console import Console
 from rich.text import Text
 
 from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
+from lore.model.results_lint import LintResult, LintSummary
 from lore.report.evidence_sentences import money_of
 from lore.report.grouped import once_a_file
 from lore.report.plain import counted, uncommanded, visible
@@ -75,12 +76,21 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: (_ORDER.index(finding.severity), -(finding.lost_tokens or 0)))
 
 
+Reported: TypeAlias = Checked | LintResult
+
+
+def command_of(result: Reported) -> str:
+    """Name the command that a report is of."""
+    return "lore check" if isinstance(result, Checked) else "lore lint"
+
+
 class Terminal:
     """The report for a terminal. Its last lines: turns, cache breaks, the costliest causes with their fix."""
 
     mixes = True
 
-    def write(self, result: Checked, out: Console, *, verbose: bool) -> None:
+    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
+        assert isinstance(result, Checked)  # `lore lint` has one of its own
         found = shown(result.findings, verbose=verbose)
         for finding in found:
             _finding(finding, out)
@@ -133,8 +143,11 @@ def _summary(sums: Summary, out: Console, hidden: int) -> None:
         out.print(line((sentence, style if number == 1 else "")))
 
 
-def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
+def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
     """Yield the sums in words: what was read, its cache breaks, then what is left out; `hidden` problems need -v."""
+    if isinstance(sums, LintSummary):
+        yield from _lint_sums(sums)
+        return
     yield (
         f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
         f"{counted(sums.pairs, 'pair')} compared, {counted(sums.compactions, 'compaction')}"
@@ -160,7 +173,31 @@ def sums_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
         yield f"{counted(sums.problems, 'problem')} in the recordings{rest}"
 
 
-def unseen_lines(result: Checked) -> Iterator[str]:
+def _lint_sums(sums: LintSummary) -> Iterator[str]:
+    """Yield the sums of requests that were looked at one by one."""
+    requests = counted(sums.requests, "request")
+    if sums.shown != sums.requests:
+        requests += f" of {counted(sums.shown, 'conversation')}, of which the latest is foreseen"
+    yield f"{counted(sums.files, 'file')}, {requests}" + (
+        f"; {counted(sums.skipped, 'file')} passed over" if sums.skipped else ""
+    )
+    unknown = "".join(
+        f", {count} {word}" for count, word in ((sums.refused, "refused"), (sums.unknown, "unknown")) if count
+    )
+    yield (
+        f"a cache would keep {sums.cached} of {sums.shown}{unknown}; {counted(sums.errors, 'error')}, "
+        f"{counted(sums.warnings, 'warning')}, {counted(sums.notes, 'note')}"
+    )
+    left_out = [
+        f"{count:,} {word}" for word, count in (("ignored", sums.ignored), ("exempted", sums.exempted)) if count
+    ]
+    if left_out:
+        yield f"left out of these: {', '.join(left_out)}"
+    if sums.problems:
+        yield f"{counted(sums.problems, 'problem')} in the recordings"
+
+
+def unseen_lines(result: Reported) -> Iterator[str]:
     """Yield what logs lack of their prompts, once for all formats that lack the same."""
     alike: dict[str, list[str]] = {}
     for unseen in result.unseen:

@@ -39,7 +39,7 @@ from lore.recording.opening import Options, kind_of, reader_named, silent
 from lore.recording.recent import nothing
 from lore.recording.writing import spare_recordings, written
 from lore.report.redacted import redacted, redacted_error, redacted_finding
-from lore.report.registry import REPORTS
+from lore.report.registry import REPORTS, Report, Reported
 from lore.report.sentences import worded
 from lore.report.terminal import console
 from lore.run import verdicts
@@ -323,29 +323,29 @@ def at_once(reports: Iterable[Target]) -> list[str]:
 
 
 def write_reports(
-    result: Checked, reports: list[Target], paths: list[str], out: Console, environment: Mapping[str, str], *,
-    verbose: bool,
+    result: Reported, reports: list[Target], paths: list[str], out: Console, environment: Mapping[str, str], *,
+    verbose: bool, kinds: Mapping[str, Report] = REPORTS,
 ) -> None:  # fmt: skip
     """Write all reports: files first, so that a closed pipe loses none of them.
 
-    `paths` are what was judged: no report replaces a recording.
+    `paths` are what was judged: no report replaces a recording. `kinds` are the reports by name.
     """
     recordings = [path for path in paths if path != corpus.STDIN and not os.path.isdir(path)]
     for target in reports:
         if target.path:
-            _write(target.path, text(target.kind, result, verbose=verbose), recordings)
+            _write(target.path, text(kinds[target.kind], result, verbose=verbose), recordings)
     path = environment.get("GITHUB_STEP_SUMMARY")
     if path and any(target.kind == "github" for target in reports):
-        _add_step_summary(path, text("markdown", result, verbose=verbose))
+        _add_step_summary(path, text(kinds["markdown"], result, verbose=verbose))
     for target in reports:
         if not target.path:
-            REPORTS[target.kind].write(result, out, verbose=verbose)
+            kinds[target.kind].write(result, out, verbose=verbose)
 
 
-def text(kind: str, result: Checked, *, verbose: bool) -> bytes:
+def text(report: Report, result: Reported, *, verbose: bool) -> bytes:
     """Return a report as it stands in a file."""
     stream = io.StringIO()
-    REPORTS[kind].write(result, console(stream, colour=False, terminal=False), verbose=verbose)
+    report.write(result, console(stream, colour=False, terminal=False), verbose=verbose)
     return stream.getvalue().encode("utf-8", "backslashreplace")
 
 

@@ -1,0 +1,86 @@
+"""`lore lint`: will this request be cached at all?"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, TypeAlias
+
+import typer
+
+from lore.cli.check import Ignore, PassOver, Reports, Select, context_of, needed
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Config,
+    Dialect,
+    For,
+    Format,
+    Redact,
+    Verbose,
+    found_settings,
+    log,
+    out,
+    progress,
+    quiet_pipe,
+    reader_named,
+    writing,
+)
+
+Bodies: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(help="Request bodies, captures, cassettes, folders or patterns; `-` is standard input; PATH#N."),
+]
+Cache: TypeAlias = Annotated[
+    str | None, typer.Option("--cache", help="Who would cache it, whatever it looks like; an unknown word lists them.")
+]
+Model: TypeAlias = Annotated[
+    str | None, typer.Option("--model", help="The model of bodies that name none (Gemini's, Bedrock's).")
+]
+
+
+@quiet_pipe
+def run(
+    bodies: Bodies,
+    cache: Cache = None,
+    model: Model = None,
+    select: Select = None,
+    ignore: Ignore = None,
+    report: Reports = None,
+    redact: Redact = False,
+    reader: For = None,
+    pass_over: PassOver = False,
+    as_json: AsJson = False,
+    dialect: Dialect = None,
+    format: Format = None,
+    config: Config = None,
+    color: Colour = None,
+    verbose: Verbose = False,
+) -> int:
+    """Say whether a request would be cached, which part of it, for how long, at what saving; and what is wrong.
+
+    One request is enough: nothing is compared, and no bill is needed. `lore check` compares requests and says what
+    really changed. Exit code 1 where a provider refuses the request or a breakpoint counts for nothing, 2 where a name
+    cannot be read, 3 where not all could be looked at. [check] in lore.toml holds here, too: select, ignore, exempt.
+    """
+    from lore.recording.opening import Options
+    from lore.report.lint import LintTerminal
+    from lore.report.registry import REPORTS
+    from lore.run.check import keep_apart, targets, write_reports
+    from lore.run.lint import lint
+
+    loaded = found_settings(config)
+    reports = targets(report or (), as_json=as_json)
+    context = context_of(
+        loaded, explicit=config is not None, select=select or (), ignore=ignore or (), baseline=None, update=False,
+        redact=redact, reader=reader_named(reader),
+    )  # fmt: skip
+    options = Options(format=format, dialect=dialect, rules=loaded.settings.assemble, log=log(verbose))
+    keep_apart(reports, needed(loaded, None))
+    with progress(wanted=not verbose, colour=color) as shown:
+        outcome = lint(bodies, options, context, cache=cache, model=model, pass_over=pass_over, progress=shown)
+    with writing():
+        kinds = {**REPORTS, "terminal": LintTerminal()}
+        write_reports(outcome.result, reports, bodies, out(color), os.environ, verbose=verbose, kinds=kinds)
+    if outcome.failed:
+        return 1
+    return 3 if outcome.incomplete else 0

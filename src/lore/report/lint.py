@@ -1,0 +1,179 @@
+"""`lore lint` for a person: what a cache would keep of a request and what that saves; what is wrong, where, what to do.
+
+Rules: those of `terminal.py`. Of a few requests each is told, and all that was found; of many the sums, and notes with
+-v alone. A finding's message also says what is at stake: what is paid again in each request for which it holds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from msgspec import UNSET
+from msgspec.structs import replace
+from rich.console import Console
+
+from lore.judge.lint import is_refused
+from lore.model.codes import Code
+from lore.model.evidence import BreakpointsMissing
+from lore.model.request_evidence import BreakpointNotTaken, BreakpointsApart
+from lore.model.results import Finding
+from lore.model.results_lint import LintRequest, LintResult
+from lore.report.evidence_sentences import duration, money_of
+from lore.report.redacted import redacted_chain, redacted_finding, redacted_model, redacted_path
+from lore.report.sentences import worded
+from lore.report.terminal import Reported, Terminal, counted, line, sums_lines
+
+FEW = 3  # requests that are told one by one
+_MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
+_REFUSES = {"anthropic": "Anthropic's API", "bedrock": "Bedrock", "gemini": "Gemini's API", "openai": "OpenAI's API"}
+_WHERE_VARIED = "each time it changes, about {tokens} tokens are paid again{dollars}"
+_STAKES: dict[str, str] = {
+    Code.VOLATILE_BEFORE_HISTORY: _WHERE_VARIED,
+    Code.BREAKPOINT_ON_VOLATILE: _WHERE_VARIED,
+    Code.VARYING_TEXT_IN_PREFIX: _WHERE_VARIED,
+    Code.TOOLS_UNSORTED: "where their order changes, about {tokens} tokens are paid again{dollars}",
+    Code.BREAKPOINTS_MISSING: "each request pays about {tokens} tokens in full that it could read{dollars}",
+    Code.IMAGE_BEFORE_TEXT: "with another image that text is paid again{dollars}",
+}
+
+
+def worded_lint(finding: Finding, *, redact: bool = False) -> Finding:
+    """Return a finding with its message, which says what is at stake; with `redact` without content."""
+    made = redacted_finding(finding) if redact else worded(finding)
+    return replace(made, message="; ".join(filter(None, (made.message, _stake(made)))))
+
+
+def _stake(finding: Finding) -> str:
+    code, evidence = finding.code, finding.evidence
+    if is_refused(finding):
+        who = _REFUSES.get((finding.dialect or "").partition("-")[0])
+        return f"{who} answers such a request with an error" if who else "it is refused, or counts for nothing"
+    if code == Code.PROMPT_UNDER_MINIMUM:
+        return "each request is paid in full"
+    if code == Code.CACHE_KEY_MISSING:
+        return "one that comes to another machine reads nothing"
+    if isinstance(evidence, BreakpointNotTaken):
+        return "it does no harm" if evidence.reason == "automatic-cache" else "nothing is cached there"
+    tokens, dollars = finding.stake_tokens, finding.stake_dollars
+    if not isinstance(tokens, int) or not tokens:
+        return ""
+    cost = f" ({money_of(dollars)} more than reading them)" if isinstance(dollars, float) and dollars else ""
+    if isinstance(evidence, BreakpointsApart):
+        when = "in such a step" if evidence.step else "if the request before ended further back"
+        return f"{when} about {tokens:,} tokens are paid again{cost}"
+    template = _STAKES.get(code, "")
+    if isinstance(evidence, BreakpointsMissing) and evidence.behind is None:
+        template = "nothing is cached: " + template
+    return template.format(tokens=f"{tokens:,}", dollars=cost)
+
+
+def redacted_request(request: LintRequest) -> LintRequest:
+    """Return a request's row without content."""
+    return replace(
+        request, chain=redacted_chain(request.chain) or "", model=request.model and redacted_model(request.model),
+        cached_to=request.cached_to and redacted_path(request.cached_to),
+        breakpoints=[replace(mark, path=redacted_path(mark.path)) for mark in request.breakpoints],
+    )  # fmt: skip
+
+
+class LintTerminal:
+    """The report for a terminal."""
+
+    mixes = True
+
+    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
+        """Write outlooks, findings, sums."""
+        if not isinstance(result, LintResult):
+            Terminal().write(result, out, verbose=verbose)
+            return
+        few = len(result.requests) <= FEW
+        files = Counter(request.path for request in result.requests)
+        for request in result.requests if few or verbose else ():
+            _request(request, out, alone=files[request.path] == 1 and request.turn == 1)
+        shown = [each for each in result.findings if few or verbose or each.severity != "note"]
+        for finding in shown:
+            _finding(finding, out)
+        if result.requests or shown:
+            out.print()
+        for sentence in sums_lines(result.summary):
+            out.print(line(sentence))
+        if len(shown) < len(result.findings):
+            hidden = counted(len(result.findings) - len(shown), "note")
+            out.print(line((f"{hidden} more, and each request: show them with -v", "dim")))
+
+
+def _request(request: LintRequest, out: Console, *, alone: bool) -> None:
+    place = request.path if request.line is None else f"{request.path}:{request.line}"
+    turn = "" if alone else f"  turn {request.turn} of {request.chain}"
+    style, answer = _answer(request)
+    out.print(line((f"{place}{turn}", "bold"), f"  {request.dialect}, {request.model or 'no model named'}"))
+    out.print(line("    ", (answer, style)))
+    for sentence in _details(request):
+        out.print(line(f"    {sentence}"))
+
+
+def _answer(request: LintRequest) -> tuple[str, str]:
+    """Return a style, and whether a cache would keep the request."""
+    size = f"about {request.tokens:,} tokens"
+    if request.cache is None:
+        hint = "" if request.model else ": give its name with --model"
+        return "bold yellow", f"not known: nobody lore knows serves this model{hint} ({size})"
+    if request.cached_tokens is None:
+        return "bold yellow", f"not known: the recording does not hold all of the request ({size})"
+    if not request.cached_tokens:
+        least = request.minimum_tokens
+        why = "" if least is None else f"; {request.model or request.cache} caches from {least:,} on"
+        return "bold red", f"nothing would be cached: {size}{why}"
+    share = min(1.0, request.cached_tokens / max(1, request.tokens))
+    to = f", up to {request.cached_to}" if request.cached_to else ""
+    what = "would be cached" if request.sure else "may be cached"
+    answer = f"about {request.cached_tokens:,} of {request.tokens:,} tokens {what} ({share:.0%}){to}"
+    return ("bold red", f"refused as it is; mended, {answer}") if request.refused else ("bold green", answer)
+
+
+def _details(request: LintRequest) -> Iterator[str]:
+    if request.breakpoints or request.automatic:
+        marks = [
+            f"{mark.path} ({mark.tokens:,} tokens, {_lives(mark.lifetime)})" for mark in request.breakpoints
+        ] + ["automatic"] * request.automatic  # fmt: skip
+        yield f"breakpoints: {', '.join(marks)}"
+    if request.cached_tokens:
+        least = request.minimum_tokens
+        if not request.sure and least is not None and request.cached_tokens < 2 * least:
+            yield f"near the fewest that are cached ({least:,}): an estimate from bytes cannot tell"
+        elif not request.sure:
+            yield "pictures, files or the provider's own tools are in it: their tokens are not in these sizes"
+        best = "; at best: this cache promises nothing" if request.confidence == "ceiling" else ""
+        yield f"it would be kept for {_lives(request.lifetime)} after the last request that reads it{best}"
+        yield from _saving(request)
+    elif request.uncached_dollars:
+        yield f"each request costs {money_of(request.uncached_dollars)} for its prompt"
+
+
+def _saving(request: LintRequest) -> Iterator[str]:
+    first, second, whole = request.first_dollars, request.second_dollars, request.uncached_dollars
+    if first is None or second is None or not whole:
+        yield "no price is known for it"
+        return
+    saved, more = f"{1 - second / whole:.0%} less", f"{first / whole - 1:+.0%}"
+    yield (
+        f"sent again, its prompt costs {money_of(second)} instead of {money_of(whole)} ({saved}); the first time "
+        f"{money_of(first)} ({more})"
+    )
+
+
+def _lives(lifetime: float | None) -> str:
+    return "an unknown time" if lifetime is None else duration(lifetime)
+
+
+def _finding(finding: Finding, out: Console) -> None:
+    mark, style = _MARKS[finding.severity]
+    place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
+    where = f"  {finding.json_path}" if finding.json_path else ""
+    byte = f", byte {finding.body_offset:,} of the body" if isinstance(finding.body_offset, int) else ""
+    out.print(line((f"{mark} {finding.code} {finding.name}", style), "  ", (f"{place}{where}{byte}", "bold")))
+    many = 0 if finding.requests is UNSET else finding.requests
+    more = f" ({counted(many, 'request')})" if many > 1 else ""
+    out.print(line(f"    {finding.message}{more}"))
+    out.print(line("    fix: ", (finding.fix, "green")))
