@@ -26,12 +26,19 @@ NO_FIXTURE = frozenset(("LORE215", "LORE216", "LORE217"))
 OF_VERDICTS = [
     f"LORE{n}" for n in (*range(156, 167), 170, 171)
 ]  # what signs of a log, pauses, verdicts and replaced ends show
+OF_LINT = [f"LORE{n}" for n in range(182, 186)]  # risks of one request, of which a pair would show the truth
 SECTIONS = ("## What it means", "## An example", "## How sure lore is", "## What to do")
 PARTS = ("### If you write the agent", "### If you run it")
 
 
 def found(capsys, path):
-    """The codes of all findings, problems too; under the settings and the baseline beside the recording."""
+    """The codes of all findings, problems too; under the settings and the baseline beside the recording.
+
+    What one request shows alone is told by `lint`.
+    """
+    if path.parent.name in OF_LINT:
+        main(["lint", str(path), "--json"])
+        return {one["code"] for one in json.loads(capsys.readouterr().out)["findings"]}
     beside = {"--config": path.parent / "lore.toml", "--baseline": path.parent / "baseline.json"}
     given = [word for option, file in beside.items() if file.is_file() for word in (option, str(file))]
     main(["check", str(path), "--json", *given])
@@ -81,6 +88,12 @@ def test_check_and_simulate_tell_it_of_the_same_turns(code, capsys):
         turns = json.loads(capsys.readouterr().out)["turns"]
         assert checked == [turn["turn"] for turn in turns for one in turn["causes"] if one["code"] == code]
         assert bool(checked) == (kind == "positive")
+
+
+@pytest.mark.parametrize("code", OF_LINT)
+def test_check_compares_requests_and_tells_no_risks(code, capsys):
+    main(["check", str(FIXTURES / code / "positive.jsonl"), "-v", "--json"])
+    assert json.loads(capsys.readouterr().out)["findings"] == []
 
 
 @pytest.mark.parametrize("row", ROWS)

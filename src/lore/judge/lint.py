@@ -20,7 +20,7 @@ from lore.cache.prices import MILLION, Price
 from lore.cache.registry import cache_named
 from lore.cache.rules import Rules, minimum_tokens
 from lore.judge.base import price_of
-from lore.judge.outlook import Outlook, Sized, outlook_of, path_at, sized_of
+from lore.judge.outlook import NEAR, Outlook, Sized, outlook_of, path_at, sized_of
 from lore.judge.request_laws import (
     LARGE,
     UNPUBLISHED,
@@ -155,7 +155,7 @@ class Linter:
             return None
         minimum = minimum_tokens(self._rules, turn) or UNPUBLISHED
         if not prompt.breakpoints:
-            if below_minimum(turn, lambda: self._rules) is not None:
+            if upto[-1] * NEAR < minimum:
                 return None
             return Broken(Code.BREAKPOINTS_MISSING, "messages", "", BreakpointsMissing(upto[-1], minimum))
         last, answer = prompt.breakpoints[-1], _latest_answer(prompt)
@@ -265,10 +265,9 @@ def _varying(head: tuple[Segment, ...], surely: list[Broken]) -> Iterator[Broken
 
 def _is_part(varies: Broken, sure: Broken) -> bool:
     """Tell whether what varies is a part of what surely does."""
-    told = sure.evidence
-    return (
-        varies.at == sure.at and isinstance(told, VolatileText) and 0 <= varies.start - sure.start < len(told.excerpt)
-    )
+    if varies.at != sure.at or not isinstance(sure.evidence, VolatileText):
+        return False
+    return 0 <= varies.start - sure.start < len(sure.evidence.excerpt)
 
 
 def _unsorted(head: tuple[Segment, ...]) -> Iterator[Broken]:

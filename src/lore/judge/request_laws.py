@@ -113,7 +113,7 @@ def _reason(turn: Turn, segment: Segment, at: int, value: bytes) -> Unmarkable |
         block = block_of(segment)
         if block.kind == "thinking":
             return "thinking"
-        if block.kind == "text" and block.own and not (block.text or "").strip():
+        if block.kind == "text" and block.own and block.text == "":
             return "empty-text"
     if prompt.dialect.startswith("openai") and b'"mode"' in value and _answers(prompt, at):
         return "not-input"

@@ -144,7 +144,7 @@ def _details(request: LintRequest) -> Iterator[str]:
             yield f"near the fewest that are cached ({least:,}): an estimate from bytes cannot tell"
         elif not request.sure:
             yield "pictures, files or the provider's own tools are in it: their tokens are not in these sizes"
-        best = "; at best: this cache promises nothing" if request.confidence == "ceiling" else ""
+        best = "; this is the best case: the cache gives no guarantee" if request.confidence == "ceiling" else ""
         yield f"it would be kept for {_lives(request.lifetime)} after the last request that reads it{best}"
         yield from _saving(request)
     elif request.uncached_dollars:

@@ -31,7 +31,8 @@ _MEMBERS = frozenset(
      "function_response", "function", "name", "id", "call_id", "arguments", "output", "description",
      "parameters", "input_schema", "inputSchema", "json", "properties", "required", "items", "enum",
      "source", "data", "media_type", "image_url", "url", "thinking", "signature", "reasoning", "summary",
-     "tool_use_id", "tool_call_id", "cache_control", "cachePoint", "status", "is_error", "check", "exempt", "findings")
+     "tool_use_id", "tool_call_id", "cache_control", "cachePoint", "status", "is_error", "check", "exempt", "findings",
+     "toolConfig", "prompt_cache_key", "prompt_cache_retention", "store", "truncation")
 )  # fmt: skip
 _PIECES = re.compile(r"(\[\d*\]|\.)")
 _MODEL = re.compile(r"[\w.:/@-]{1,100}")

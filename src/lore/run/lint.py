@@ -201,16 +201,17 @@ class Lint:
         self._found[key] = _Found(made if more else before.finding, before.requests + 1)
 
     def _row(self, asked: _Asked, place: Place) -> LintRequest:
-        turn = asked.turn
-        outlook = self._linter.outlook(turn)
+        turn, outlook = asked.turn, self._linter.outlook(asked.turn)
+        where = outlook.where
         return LintRequest(
             path=place.of(turn).path, line=turn.line, chain=turn.chain, turn=turn.number, dialect=turn.dialect,
-            model=turn.model, provider=outlook.where.provider or None, platform=outlook.where.platform or None,
+            model=turn.model, provider=where.provider or None, platform=where.platform or None,
             cache=outlook.cache or None, tokens=outlook.tokens, cached_tokens=outlook.cached,
             cached_to=outlook.until or None, sure=outlook.sure, minimum_tokens=outlook.minimum,
             lifetime=outlook.lifetime, breakpoints=_breakpoints(outlook, asked),
             automatic=turn.prompt.auto_breakpoint, refused=asked.refused, confidence=outlook.confidence,
-            first_dollars=outlook.first, second_dollars=outlook.second, uncached_dollars=outlook.uncached, codes=list(asked.codes),
+            first_dollars=outlook.first, second_dollars=outlook.second,
+            uncached_dollars=outlook.uncached, codes=list(asked.codes),
         )  # fmt: skip
 
     # what cannot be read
