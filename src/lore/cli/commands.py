@@ -69,7 +69,7 @@ COMMANDS: dict[str, Command] = {
     "lint": Command(
         JUDGE, "other-languages", (
             (f"lint {_BODIES}/turn1.json", "whether one request would be cached, and why not"),
-            ("lint bodies/ --report github", "a folder of request bodies that a program wrote, in CI"),
+            ("lint fixtures/recordings --report github", "a folder of request bodies, as annotations in CI"),
         ),
     ),
     "diff-prefix": Command(
