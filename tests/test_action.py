@@ -276,3 +276,40 @@ def test_the_examples_inputs_work_on_a_repository_that_has_such_files(runner) ->
     done = runner.check(work, **inputs, upload_sarif="true")
     assert done.returncode == 0, done.stderr
     assert "2 files" in done.stdout
+
+
+LINT = ROOT / ".github" / "examples" / "lore-lint.yml"
+GUIDE = ROOT / "src" / "lore" / "guide" / "other-languages.md"
+
+
+def lint_steps() -> dict[str, dict]:
+    (job,) = yaml.safe_load(LINT.read_text("utf-8"))["jobs"].values()
+    return {step["run"].split()[1]: step for step in job["steps"] if step.get("run", "").startswith("lore ")}
+
+
+def test_the_guide_shows_the_workflow_for_dumped_bodies_as_it_is() -> None:
+    shown = "".join(f"    {line}" for line in LINT.read_text("utf-8").splitlines(keepends=True)[1:])
+    assert shown in GUIDE.read_text("utf-8")
+    workflow = yaml.safe_load(LINT.read_text("utf-8"))
+    assert workflow["permissions"] == {"contents": "read"}
+    (job,) = workflow["jobs"].values()
+    assert not any(EXPRESSION.search(step.get("run", "")) for step in job["steps"])
+    assert set(lint_steps()) == {"lint", "check"}
+
+
+@needs_bash
+@pytest.mark.parametrize(
+    ("fixture", "codes", "said"),
+    [("causes/LORE180/positive.jsonl", (1, 1), "::error file=bodies/a.jsonl"),
+     ("recordings/clock_in_system.jsonl", (0, 1), "::warning file=bodies/a.jsonl"),
+     ("recordings/stable.jsonl", (0, 0), "")],
+)  # fmt: skip
+def test_the_steps_of_that_workflow_look_at_a_folder_of_bodies(runner, fixture, codes, said) -> None:
+    work = runner.folder / "work"
+    (work / "bodies").mkdir(parents=True)
+    shutil.copy(ROOT / "fixtures" / fixture, work / "bodies" / "a.jsonl")
+    runner.program(runner.folder / "bin" / "lore", f'exec "{sys.executable}" -m lore "$@"')
+    path = f"{runner.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    done = [runner.run(lint_steps()[name], work, DUMP_BODIES="bodies", PATH=path) for name in ("lint", "check")]
+    assert tuple(one.returncode for one in done) == codes, [one.stderr for one in done]
+    assert said in done[0].stdout

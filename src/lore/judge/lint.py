@@ -90,7 +90,7 @@ class Linter:
     def defects(self, turn: Turn) -> list[Defect]:
         """Return what is wrong with a request by itself: what was billed for it is not looked at."""
         sized = sized_of(turn, self._cache)
-        price = price_of(self._rules, turn, size=sized.upto[-1] if sized.upto else 0)
+        price = None if self._cache else price_of(self._rules, turn, size=sized.upto[-1] if sized.upto else 0)
         found = [*request_laws(turn, lambda: self._rules), *self._of_head(turn), *self._of_place(sized)]
         return [
             Defect(broken, self._stake(broken, sized, price), _text_at(turn, broken), _detail(broken))

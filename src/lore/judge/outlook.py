@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from lore.cache.bills import has_unseen
 from lore.cache.predictor import Predictor
 from lore.cache.prices import Price
-from lore.cache.registry import takes_breakpoints
+from lore.cache.registry import cache_named, takes_breakpoints
 from lore.cache.rules import Rules, Served, cache_of, seconds, served_by
 from lore.cache.tree import Ruler, Tree
 from lore.cache.views import View, Views, lifetime_of
@@ -102,9 +102,9 @@ def path_at(prompt: Prompt, at: int) -> str:
 
 
 def sized_of(turn: Turn, cache: str | None = None) -> Sized:
-    """Measure a request; `cache` overrides who serves it."""
-    where = served_by(turn)
-    name = cache or cache_of(turn, where)
+    """Measure a request; `cache` overrides who serves it. Of rendered text nobody knows who does."""
+    where = served_by(turn) if cache is None else Served(cache_named(cache).provider, "")
+    name = cache or ("" if turn.prompt.fidelity == "rendered" else cache_of(turn, where))
     request = Views(_VIEW).of(turn)
     ruler = Ruler()
     ruler.lay(request.chain, Tree().path(request), request.pieces, turn.model)
@@ -134,7 +134,7 @@ def outlook_of(sized: Sized, rules: Rules) -> Outlook:
         return unknown
     rule = "minimum_implicit" if sized.cache == "qwen-implicit" else "minimum_tokens"
     least = rules.number(rule, where.provider, turn.model, where.platform, at)
-    price = price_of(rules, turn, size=tokens)
+    price = price_of(rules, turn, size=tokens) if where == served_by(turn) else None
     near = least is not None and bool(sized.upto) and sized.upto[sized.last] < float(least) * NEAR
     return unknown._replace(
         cached=second.read, until=_until(sized, second.read), minimum=None if least is None else int(least),

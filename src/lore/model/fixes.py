@@ -38,6 +38,7 @@ FIXES: dict[tuple[str, str], str] = {
         "Put system instruction, tools and tool config into the cached content, and leave them out of the request."
     ),
     (Code.VARYING_TEXT_IN_PREFIX, "date"): "Freeze the date when the session starts, or put it behind the history.",
+    (Code.VARYING_TEXT_IN_PREFIX, "clock"): "Leave the time out, or put it behind the history.",
     (Code.VARYING_TEXT_IN_PREFIX, "directory"): "Put paths behind what all projects share, or behind the history.",
     (Code.VARYING_TEXT_IN_PREFIX, "repository"): (
         "Take the state of the repository once a session, and tell changes behind the history."

@@ -14,7 +14,9 @@ Unmarkable: TypeAlias = Literal[
     "empty-text", "thinking", "deferred-tool", "message", "not-input", "lifetime", "automatic-cache"
 ]
 # Text that programs write into prompts and that is often another one in the next request, session or project.
-VaryingKind: TypeAlias = Literal["date", "directory", "id", "temporary-path", "process-id", "token-count", "repository"]
+VaryingKind: TypeAlias = Literal[
+    "date", "clock", "directory", "id", "temporary-path", "process-id", "token-count", "repository"
+]
 Setting: TypeAlias = Literal[
     "key-too-long", "retention-shorter", "retention-replaced", "reasoning-not-returned", "truncation",
     "cached-content-beside",

@@ -23,6 +23,7 @@ _REPOSITORY = re.compile(
     r"|^(?:Current|Main) branch(?: \([^)\n]{0,80}\))?: |^Recent commits:|^nothing to commit\b"
 )
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_TIME = re.compile(r"\d:\d")
 _LABELLED = re.compile(r"[:=#][ \t\"'`*]{0,8}(?=\D{0,64}\d\D{0,64}\d)")
 MOST = 16
 _LINE = 400  # characters of a line around a word that are looked at
@@ -61,7 +62,7 @@ def _kind(form: str, word: str, line: str) -> VaryingKind | None:
     digits = sum(map(str.isdigit, word))
     match form:
         case "date" if digits and _DATED.search(line):
-            return "date"
+            return "clock" if _TIME.search(word) else "date"
         case "place":
             return "directory"
         case "id" if _UUID.fullmatch(word) or _LABELLED.search(word):

@@ -18,7 +18,7 @@ _TAKES_NONE: dict[e.Unmarkable, str] = {
     "automatic-cache": "the cache of this model takes no breakpoints: it keeps what repeats by itself",
 }
 _VARIES: dict[e.VaryingKind, str] = {
-    "date": "a date", "directory": "a path of this machine or project", "id": "an id",
+    "date": "a date", "clock": "a time of day", "directory": "a path of this machine or project", "id": "an id",
     "temporary-path": "a temporary path", "process-id": "the id of a process", "token-count": "a count of tokens",
     "repository": "the state of a repository",
 }  # fmt: skip

@@ -1,0 +1,213 @@
+"""`lore lint`: answers for people and programs, places in bodies, settings, exit codes; hostile and private text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from cli.running import lore, put
+from cli.running import session as log
+from model.making import dumps
+
+MARK = {"type": "ephemeral"}
+LONG = "Read before you write, run the tests, and say what you changed and why. " * 100
+
+
+def text(words="Begin.", mark=None):
+    return {"type": "text", "text": words} | ({} if mark is None else {"cache_control": mark})
+
+
+def body(*blocks, words=LONG, **fields):
+    messages = [{"role": "user", "content": list(blocks) or [text()]}]
+    return {
+        "model": "claude-sonnet-4-5",
+        "max_tokens": 9,
+        "system": [text(words, MARK)],
+        **fields,
+        "messages": messages,
+    }
+
+
+GOOD, REFUSED = body(), body(text("", MARK))
+CLOCK = body(words=LONG + "\nThe current time is 09:00:12.\nSession id: 0192-7fa3")
+
+
+def linted(*args, **kwargs):
+    ran = lore("lint", *args, "--json", **kwargs)
+    jsonschema.validate(ran.json, json.loads(lore("schema", "lint").out))
+    return ran
+
+
+def test_a_good_request_is_told_with_what_is_kept_and_saved():
+    ran = lore("lint", put("a.json", dumps(GOOD)))
+    assert (ran.code, ran.err) == (0, "")
+    assert "would be cached" in ran.out
+    assert "up to system[0]" in ran.out
+    assert "breakpoints: system[0] (2,0" in ran.out
+    assert "kept for 5 min" in ran.out
+    assert "instead of $0.0060 (90% less); the first time $0.0075 (+25%)" in ran.out
+    assert "a cache would keep 1 of 1; 0 errors, 0 warnings, 0 notes" in ran.out
+
+
+def test_a_refused_request_is_an_error_and_says_so_first():
+    ran = lore("lint", put("a.json", dumps(REFUSED)))
+    assert ran.code == 1
+    assert "refused as it is; mended, about" in ran.out
+    assert "✗ LORE180 breakpoint-not-taken  a.json:1  messages[0].content[0], byte " in ran.out
+    assert "Anthropic's API answers such a request with an error" in ran.out
+    assert "    fix: " in ran.out
+    assert linted("a.json").json["requests"][0]["refused"] is True
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_finding_names_its_byte_in_the_body(indent):
+    given = json.dumps(
+        {**CLOCK, "tools": [{"name": "é", "input_schema": {}}]}, indent=indent, ensure_ascii=False
+    ).encode()
+    findings = {one["code"]: one for one in linted(put("a.json", given)).json["findings"]}
+    assert given[findings["LORE151"]["body_offset"] :].startswith(b"current time is 09:00:12")
+    assert given[findings["LORE182"]["body_offset"] :].startswith(b"Session id: 0192-7fa3")
+    value = given.index(b'"text"', given.index(b'"system"'))
+    assert findings["LORE151"]["offset"] > findings["LORE151"]["body_offset"] - value > 0
+    (mark,) = linted("a.json").json["requests"][0]["breakpoints"]
+    assert given[mark["body_offset"] :].startswith(b"{")
+
+
+def test_a_word_that_stands_there_twice_is_placed_where_it_varies():
+    words = LONG + "\nFor example, Session id: 0192-7fa3 is one.\nSession id: 0192-7fa3"
+    given = dumps(body(words=words))
+    (found,) = linted(put("a.json", given)).json["findings"]
+    assert found["body_offset"] == given.rindex(b"Session id")
+
+
+def test_cache_points_of_bedrock_are_not_counted_in_paths():
+    point = {"cachePoint": {"type": "default"}}
+    content = [{"text": "a"}, point, {"text": ""}, point]
+    given = dumps({"modelId": "anthropic.claude-sonnet-4-5-v1:0", "system": [{"text": LONG}],
+                   "messages": [{"role": "user", "content": content}]})  # fmt: skip
+    (found,) = [one for one in linted(put("a.json", given)).json["findings"] if one["code"] == "LORE180"]
+    assert found["json_path"] == "messages[0].content[1]"
+    assert given[found["body_offset"] :].startswith(b'{"text":""}')
+
+
+def test_standard_input_folders_and_one_request_of_several():
+    assert linted("-", stdin=dumps(GOOD)).json["summary"]["cached"] == 1
+    Path("in").mkdir()
+    put("in/a.jsonl", b"".join(dumps(one) + b"\n" for one in (GOOD, CLOCK, REFUSED)))
+    put("in/s.jsonl", log())
+    put("in/readme.md", b"# words\n")
+    ran = linted("in")
+    assert ran.code == 1
+    sums = ran.json["summary"]
+    assert (sums["files"], sums["requests"], sums["skipped"], sums["errors"]) == (1, 3, 2, 1)
+    rows = {(row["chain"], row["turn"]): row for row in ran.json["requests"]}
+    for chain, number in rows:
+        assert linted(f"in/a.jsonl#{chain}:{number}").json["requests"] == [rows[chain, number]]
+    assert lore("lint", "in/a.jsonl#77").code == 2
+
+
+def test_what_many_requests_have_is_told_once_with_their_number():
+    put("a.jsonl", (dumps(CLOCK) + b"\n") * 5)
+    findings = {one["code"]: one for one in linted("a.jsonl").json["findings"]}
+    assert findings["LORE151"]["requests"] == 5
+    assert "(5 requests)" in lore("lint", "a.jsonl").out
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [("s.jsonl", log(), "is a session log, and holds no requests"), ("b.bin", b"\x00\x01", "is no recording"),
+     ("no.json", None, "cannot read")],
+)  # fmt: skip
+def test_what_holds_no_requests_is_an_error_where_it_is_named(name, data, said):
+    if data is not None:
+        put(name, data)
+    ran = lore("lint", name)
+    assert (ran.code, said in ran.err, "hint: " in ran.err or data is None) == (2, True, True)
+    assert lore("lint").code == 2
+
+
+def test_what_cannot_be_looked_at_makes_the_run_incomplete():
+    put("a.jsonl", dumps(GOOD) + b'\n{"request": {"model": "x", "prompt": "an old shape"}}\n')
+    assert linted("a.jsonl").code == 3
+
+
+def test_findings_are_selected_ignored_exempted_and_raised():
+    put("a.json", dumps(CLOCK))
+    codes = [one["code"] for one in linted("a.json").json["findings"]]
+    assert codes == ["LORE151", "LORE153", "LORE182"]
+    assert [one["code"] for one in linted("a.json", "--select", "LORE182").json["findings"]] == ["LORE182"]
+    ran = linted("a.json", "--ignore", "LORE15")
+    assert [one["code"] for one in ran.json["findings"]] == ["LORE182"]
+    assert ran.json["summary"]["ignored"] == 2
+    exempt = b'[[check.exempt]]\ncode = "LORE151"\npath = "a.json"\nreason = "frozen"\n'
+    put("lore.toml", b'[check]\ncount_as_waste = ["LORE182"]\n' + exempt)
+    ran = linted("a.json")
+    assert (ran.code, ran.json["summary"]["exempted"]) == (1, 1)
+    assert lore("lint", "a.json", "--select", "LORE9").code == 2
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sarif", "github", "junit", "markdown"])
+def test_reports_are_of_lint(kind):
+    put("a.json", dumps(REFUSED))
+    ran = lore("lint", "a.json", "--report", f"{kind}=out")
+    out = Path("out").read_text("utf-8")
+    assert (ran.code, "LORE180" in out) == (1, True)
+    assert "cache breaks" not in out
+    assert "lore check" not in out
+
+
+def test_a_model_and_a_cache_can_be_named():
+    gemini = {
+        "systemInstruction": {"parts": [{"text": LONG * 2}]},
+        "contents": [{"role": "user", "parts": [{"text": "Go."}]}],
+    }
+    put("g.json", dumps(gemini))
+    assert "give its name with --model" in lore("lint", "g.json").out
+    assert "would be cached" in lore("lint", "g.json", "--model", "gemini-2.5-pro").out
+    assert linted("g.json", "--cache", "vllm").json["requests"][0]["cache"] == "vllm"
+    assert lore("lint", "g.json", "--cache", "vlm").code == 2
+
+
+def test_text_of_a_body_is_never_obeyed_and_secrets_are_hidden():
+    secret = "sk-ant-api03-" + "a1" * 20
+    words = f"{LONG}\nSession id: 01\x1b[31m92{secret}\nrequest_id={secret}"
+    evil = {"name": "z\x1b]0;x\x07\u202e::error::", "input_schema": {}}
+    given = body(words=words, tools=[evil, {"name": "a", "input_schema": {}}], model="claude-sonnet-4-5\x1b[2J")
+    put("a.json", dumps(given))
+    for args in ([], ["--json"], ["--report", "github"], ["--report", "markdown"], ["--report", "junit"]):
+        out = lore("lint", "a.json", "-v", *args).out
+        assert secret not in out
+        assert not {"\x1b", "\x07", "\u202e"} & set(out)
+        if "github" not in args:
+            assert not [line for line in out.splitlines() if line.startswith("::")]
+
+
+def test_nothing_of_a_body_is_told_with_redact():
+    canary = "zEiSiG"
+    words = f"{LONG}\nSession id: {canary}-0192\nThe current time is 09:00:12 {canary}."
+    tools = [{"name": f"z{canary}", "input_schema": {}}, {"name": f"a{canary}", "input_schema": {}}]
+    put("a.json", dumps(body(text(canary), words=words, tools=tools, model=f"claude {canary}", **{canary: canary})))
+    for args in ([], ["--json"], ["-v"], ["--report", "sarif"], ["--report", "markdown"], ["--report", "jsonl"]):
+        ran = lore("lint", "a.json", "--redact", *args)
+        assert canary not in ran.out + ran.err
+    assert canary in lore("lint", "a.json", "-v").out
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"system": 7}, {"system": [7, None, {"text": 7}]}, {"tools": {"a": 1}}, {"tools": [7, {"name": 7}, {}]},
+        {"messages": [7]},
+        {"messages": [{"role": "user", "content": [7, {"cache_control": 7}, {"cache_control": {}}]}]},
+        {"cache_control": 7}, {"model": 7}, {"prompt_cache_key": 7, "prompt_cache_retention": {"a": 1}, "store": "no"},
+        {"system": [{"type": "text", "text": "x", "cache_control": {"ttl": ["1h"]}}]},
+    ],
+)  # fmt: skip
+def test_any_value_in_any_place_gets_an_answer(odd):
+    ran = lore("lint", put("a.json", dumps({**GOOD, **odd})), "--json")
+    assert ran.code in (0, 1, 2, 3), ran.err
+    openai = {"model": "gpt-5.6", "input": [{"role": "user", "content": "Go."}], "instructions": LONG}
+    assert lore("lint", put("b.json", dumps({**openai, **odd})), "--json").code in (0, 1, 2, 3)

@@ -1,0 +1,303 @@
+"""One request: what a cache would keep of it, and each rule that only one request shows, for every dialect."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from lore.errors import LoreError
+from lore.judge import lint
+from lore.judge.base import Place
+from lore.judge.judge import Judge
+from lore.judge.lint import Linter
+from lore.model.events import Billed, Call
+from lore.model.turn import Turn
+from lore.run.verdicts import PACKAGED
+from model.making import parsed, turn
+
+RULES = PACKAGED.rules()
+MARK, HOUR = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
+LONG = "Read before you write, run the tests, and say what you changed and why. " * 100  # about 2,000 tokens
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+
+
+def text(words="Begin.", mark=None):
+    return {"type": "text", "text": words} | ({} if mark is None else {"cache_control": mark})
+
+
+def said(role, *blocks):
+    return {"role": role, "content": list(blocks)}
+
+
+def claude(*messages, system=None, **fields):
+    body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "system": system or [text(LONG, MARK)]}
+    return turn(parsed({**body, **fields, "messages": list(messages) or [said("user", text())]}))
+
+
+def openai(model="gpt-5.4", **fields):
+    body = {
+        "model": model,
+        "prompt_cache_key": "k",
+        "instructions": LONG,
+        "input": [{"role": "user", "content": "Go."}],
+    }
+    return turn(parsed({**body, **fields}, "openai-responses"))
+
+
+def gemini(**fields):
+    body = {"model": "gemini-2.5-pro", "systemInstruction": {"parts": [{"text": LONG * 2}]}}
+    return turn(parsed({**body, "contents": [{"role": "user", "parts": [{"text": "Go."}]}], **fields}, "gemini"))
+
+
+def bedrock(*content, model="us.anthropic.claude-sonnet-4-5-20250929-v1:0", **fields):
+    system = [{"text": LONG}, {"cachePoint": {"type": "default"}}]
+    body = {"modelId": model, "system": system, "messages": [{"role": "user", "content": [*content, {"text": "Go."}]}]}
+    return turn(parsed({**body, **fields}, "bedrock"))
+
+
+def found(made: Turn, **options):
+    """The codes of what is wrong, with the kinds that are not their codes' own."""
+    defects = Linter(RULES, **options).defects(made)
+    return [f"{one.broken.code}{'' if one.broken.kind is None else ' ' + one.broken.kind}" for one in defects]
+
+
+def only(made: Turn, code: str):
+    (defect,) = (one for one in Linter(RULES).defects(made) if one.broken.code == code)
+    return defect
+
+
+def calls(number):
+    uses = [{"type": "tool_use", "id": f"t{n}", "name": "read", "input": {}} for n in range(number)]
+    results = [{"type": "tool_result", "tool_use_id": f"t{n}", "content": "done"} for n in range(number)]
+    return [said("assistant", *uses), said("user", *results)]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [claude(), claude(system=[text(LONG)], cache_control=MARK), openai(), gemini(), bedrock(),
+     turn(parsed({"model": "gpt-4.1", "prompt_cache_key": "k",
+                  "messages": [said("system", text(LONG)), said("user", text())]}, "openai-chat"))],
+    ids=["anthropic", "automatic", "openai-responses", "gemini", "bedrock", "openai-chat"],
+)  # fmt: skip
+def test_a_request_that_is_well_made_is_clean_and_would_be_cached(made):
+    assert found(made) == []
+    outlook = Linter(RULES).outlook(made)
+    assert outlook.cached is not None
+    assert 0.7 < outlook.cached / outlook.tokens <= 1
+    assert outlook.second is not None
+    assert outlook.uncached is not None
+    assert outlook.second < outlook.uncached
+
+
+def test_the_outlook_says_what_is_kept_how_long_and_what_it_costs():
+    outlook = Linter(RULES).outlook(claude(said("user", text("x " * 4000))))
+    assert (outlook.cache, outlook.until, outlook.minimum, outlook.lifetime) == ("anthropic", "system[0]", 1024, 300)
+    assert outlook.marks[0].path == "system[0]"
+    assert outlook.cached == outlook.marks[0].tokens < outlook.tokens
+    price = 3 / 1e6  # claude-sonnet-4-5: $3 a million; a write 1.25 of it, a read 0.1
+    rest = outlook.tokens - outlook.cached
+    assert outlook.first == pytest.approx((outlook.cached * 1.25 + rest) * price, abs=1e-6)
+    assert outlook.second == pytest.approx((outlook.cached * 0.1 + rest) * price, abs=1e-6)
+
+
+def test_a_bill_and_a_refusal_change_nothing_of_the_outlook():
+    made = claude()
+    billed = replace(made, usage=Billed(0, 0, 9000, 1), call=Call(status=500))
+    assert Linter(RULES).outlook(billed) == Linter(RULES).outlook(made)
+
+
+@pytest.mark.parametrize(
+    ("made", "codes"),
+    [
+        (claude(system=[text(LONG)]), ["LORE114"]),
+        (claude(system=[text("Be brief.", MARK)]), ["LORE306"]),
+        (claude(system=[text("Be brief.")]), ["LORE306 expected"]),
+        (claude(said("user", text(LONG)), system=[text("Be brief.", MARK)]), ["LORE114"]),
+        (openai(instructions="Be brief."), ["LORE306 expected"]),
+        (openai("gpt-5.6-sol", prompt_cache_options={"mode": "explicit"}), ["LORE114"]),
+        (openai("gpt-5.6-sol"), []),
+        (claude(model="claude-haiku-5-5", system=[text("Be brief.", MARK)]), []),  # nobody knows its minimum
+        (claude(model="acme-1", system=[text(LONG)]), []),  # nor who serves this one
+    ],
+)
+def test_how_much_stands_before_the_last_breakpoint(made, codes):
+    assert found(made) == codes
+
+
+def test_a_history_behind_the_last_breakpoint_is_paid_each_time():
+    talk = [said("user", text(LONG)), said("assistant", text("Done.")), said("user", text("More."))]
+    defect = only(claude(*talk), "LORE114")
+    assert defect.broken.path == "system[0]"
+    assert 1500 < defect.stake.tokens < 3000  # the history, and not what stands before the breakpoint
+    assert defect.stake.dollars == pytest.approx(defect.stake.tokens * 2.7e-6, abs=1e-6)
+    assert found(claude(said("user", text(LONG)))) == []  # the first request has no history yet
+
+
+@pytest.mark.parametrize(
+    ("messages", "codes"),
+    [
+        ([said("user", text()), *calls(9), said("user", text("More.", MARK))], []),
+        ([said("user", text()), *calls(11), said("user", text("More.", MARK))], ["LORE148"]),
+        ([said("user", text(mark=MARK)), *calls(11), said("user", text("More.", MARK))], ["LORE148 expected"]),
+        ([said("user", text(mark=MARK)), *calls(1), *calls(1) * 8, said("user", text(mark=MARK))], []),
+    ],
+)
+def test_a_look_up_reaches_what_the_request_before_wrote(messages, codes):
+    assert found(claude(*messages)) == codes
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (claude(said("user", text(), text("", MARK))), "empty-text"),
+        (claude(said("assistant", {"type": "thinking", "thinking": "hm", "signature": "s", "cache_control": MARK}),
+                said("user", text())), "thinking"),
+        (claude(tools=[{"name": "a", "input_schema": {}, "defer_loading": True, "cache_control": MARK}]),
+         "deferred-tool"),
+        (claude({**said("user", text()), "cache_control": MARK}), "message"),
+        (claude(said("user", text(mark={"type": "ephemeral", "ttl": "2h"}))), "lifetime"),
+        (openai("gpt-5.6-sol", input=[{"role": "assistant", "content": [
+            {"type": "output_text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}]}]), "not-input"),
+        (bedrock({"text": ""}, {"cachePoint": {"type": "default"}}), "empty-text"),
+    ],
+)  # fmt: skip
+def test_a_breakpoint_that_nothing_takes(made, reason):
+    defect = only(made, "LORE180")
+    assert (defect.detail, defect.broken.kind) == (reason, None)
+    answered = only(replace(made, usage=Billed(1, 0, 0, 1)), "LORE180")
+    assert answered.broken.kind == "unattributable"  # somebody took it all the same
+
+
+def test_white_space_is_no_empty_text():
+    assert found(claude(said("user", text("\n", MARK)))) == []
+
+
+def test_a_breakpoint_for_an_automatic_cache_is_a_note():
+    made = turn(parsed({"model": "deepseek-chat", "messages": [said("user", text(LONG, MARK))]}, "openai-chat"))
+    assert found(made) == ["LORE180 expected"]
+
+
+@pytest.mark.parametrize(
+    ("head", "last", "codes"), [(MARK, HOUR, ["LORE181"]), (HOUR, MARK, []), (HOUR, HOUR, []), (MARK, MARK, [])]
+)
+def test_the_longer_lifetime_stands_first(head, last, codes):
+    assert found(claude(said("user", text(mark=last)), system=[text(LONG, head)])) == codes
+
+
+def test_more_than_four_breakpoints():
+    blocks = [text(str(n), MARK) for n in range(4)]
+    assert found(claude(said("user", *blocks))) == ["LORE152"]
+    assert found(claude(said("user", *blocks[1:]))) == []
+    assert found(claude(said("user", *blocks[1:]), cache_control=MARK)) == ["LORE152"]
+
+
+@pytest.mark.parametrize(
+    ("words", "codes"),
+    [
+        ("The current time is 09:00:12.", ["LORE151", "LORE153"]),
+        ("Today's date: 2026-07-14", ["LORE182 expected"]),
+        ("Working directory: /home/ann/x", ["LORE182 expected"]),
+        ("Session id: 0192-7fa3", ["LORE182"]),
+        ("gitStatus: clean\nCurrent branch: main", ["LORE182"]),
+        ("Token usage: 1200/200000", ["LORE151", "LORE153"]),
+        ("Time: 2026-07-14 09:00:12\nToday's date: 2026-07-14", ["LORE151", "LORE153", "LORE182 expected"]),
+        ("Version 2 of 2026-07-14 fixed bug 4711.", []),
+    ],
+)
+def test_text_that_varies_before_the_history(words, codes):
+    assert found(claude(system=[text(f"{LONG}\n{words}", MARK)])) == codes
+
+
+def test_what_a_change_costs_is_all_behind_the_breakpoint_before_it():
+    system = [text(LONG, MARK), text("Session id: 0192-7fa3"), text(LONG, MARK)]
+    defect = only(claude(system=system), "LORE182")
+    marks = Linter(RULES).outlook(claude(system=system)).marks
+    assert defect.stake.tokens == marks[1].tokens - marks[0].tokens
+
+
+def test_text_in_the_description_of_a_tool_varies_too():
+    tool = {"name": "a", "description": "Runs in\nWorking directory: /home/ann/x", "input_schema": {}}
+    assert only(claude(tools=[tool]), "LORE182").broken.path == "tools[0]"
+    wrapped = {"type": "function", "function": {**tool, "description": "Session id: 0192-7fa3"}}
+    chat = {"model": "gpt-4.1", "tools": [wrapped], "messages": [said("user", text())]}
+    assert only(turn(parsed(chat, "openai-chat")), "LORE182").broken.path == "tools[0]"
+
+
+@pytest.mark.parametrize(("names", "sorted_"), [("abc", True), ("aBc", True), ("acb", False), ("a", True), ("", True)])
+def test_tools_in_the_order_of_their_names(names, sorted_):
+    tools = [{"name": name, "input_schema": {}} for name in names]
+    assert found(claude(tools=tools)) == ([] if sorted_ else ["LORE183"])
+
+
+def test_images_before_a_longer_text():
+    assert found(claude(said("user", IMAGE, text(LONG)))) == ["LORE184"]
+    assert found(claude(said("user", IMAGE, text("What is it?")))) == []
+    assert found(claude(said("user", text(LONG), IMAGE))) == []
+    later = [said("user", text()), said("assistant", text("Yes?")), said("user", IMAGE, text(LONG))]
+    assert "LORE184" not in found(claude(*later))
+
+
+REASONS = {"reasoning": {"effort": "high"}, "store": False}
+CALLED = [{"role": "user", "content": "Go."}, {"type": "function_call", "call_id": "c", "name": "a", "arguments": "{}"},
+          {"type": "function_call_output", "call_id": "c", "output": "done"}]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("made", "codes"),
+    [
+        (openai(prompt_cache_key=None), ["LORE185"]),
+        (openai(prompt_cache_key="k" * 65), ["LORE186 waste"]),
+        (openai(prompt_cache_retention="in_memory"), ["LORE186"]),
+        (openai(prompt_cache_retention="24h"), []),
+        (openai("gpt-5.6-sol", prompt_cache_retention="24h"), ["LORE186 expected"]),
+        (openai(truncation="auto"), ["LORE186 expected"]),
+        (openai(**REASONS, input=CALLED), ["LORE186"]),
+        (openai(**REASONS, input=CALLED, include=["reasoning.encrypted_content"]), []),
+        (openai(store=False, input=CALLED), []),
+        (openai(**REASONS), []),
+        (gemini(cachedContent="cachedContents/a"), ["LORE186 waste"]),
+        (gemini(cachedContent="cachedContents/a", systemInstruction=None), []),
+        (gemini(cachedContent="cachedContents/a", systemInstruction=None, toolConfig={"a": 1}), ["LORE186 waste"]),
+    ],
+)
+def test_fields_that_work_against_the_cache(made, codes):
+    assert found(made) == codes
+
+
+def test_a_cache_can_be_named_and_a_model_that_nobody_serves_is_unknown():
+    made = turn(parsed({"model": "acme-1", "messages": [said("user", text(LONG))]}, "openai-chat"))
+    assert Linter(RULES).outlook(made).cached is None
+    outlook = Linter(RULES, cache="vllm").outlook(made)
+    assert outlook.cached
+    assert (outlook.first, outlook.lifetime) == (None, None)  # it has no list price, and keeps what it has room for
+
+
+def test_a_request_that_continues_another_one_is_not_measured():
+    made = openai()
+    made.source = replace(made.prompt, partial=True)
+    assert found(made) == []
+    assert Linter(RULES).outlook(made).cached is None
+
+
+def test_check_says_of_a_chain_what_lint_says_of_each_of_its_requests():
+    made = claude(said("user", text(), text("", HOUR)))
+    judge = Judge(PACKAGED.rules)
+    judge.turn(made)
+    checked = judge.finish(Place("a"))
+    linted = Linter(RULES).defects(made)
+    assert [one.code for one in checked] == [one.broken.code for one in linted] == ["LORE180", "LORE181"]
+    assert [one.evidence for one in checked] == [one.broken.evidence for one in linted]
+
+
+def test_a_head_is_read_once_for_all_requests_that_have_it(monkeypatch):
+    read = []
+    monkeypatch.setattr(lint, "varying", lambda words: read.append(words) or [])
+    linter = Linter(RULES)
+    for number in range(20):
+        linter.defects(claude(said("user", text(str(number)))))
+    assert len(read) == 1
+
+
+def test_an_unknown_cache_is_said_before_anything_is_read():
+    with pytest.raises(LoreError, match="no cache"):
+        Linter(RULES, cache="vlm")
