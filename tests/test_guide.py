@@ -59,6 +59,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(home))
     folder = tmp_path / "work"
     (folder / "tests").mkdir(parents=True)
+    project = home / ".claude" / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(folder))
+    (home / ".claude" / "projects" / "-home-dev-billing").rename(project)
     (folder / "fixtures").symlink_to(ROOT / "fixtures")
     for name in ("tests/recordings", "before", "after"):
         shutil.copytree(ROOT / "fixtures" / "recordings", folder / name)
