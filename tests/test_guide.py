@@ -30,6 +30,7 @@ OTHER_CODES = {
 NOT_RUN = {
     "lore --install-completion": "writes to the start-up file of whoever runs the tests",
     "lore compact sqlite:sessions.db --policy policy.toml --watch": "until it is interrupted",
+    "lore memory page --store sqlite:sessions.db": "until it is interrupted",
 }
 SHOWN_ELSEWHERE = {f"lore {command}" for command, _ in SHOWN}  # run by test_readme, which reads what they print
 

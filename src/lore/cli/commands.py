@@ -164,6 +164,7 @@ SUBCOMMANDS: dict[str, tuple[Example, ...]] = {
     "memory export": (("memory export --store sqlite:sessions.db", "as JSON"),),
     "memory audit": (("memory audit --store sqlite:sessions.db", ""),),
     "memory delete": (("memory delete editor --store sqlite:sessions.db", ""),),
+    "memory page": (("memory page --store sqlite:sessions.db", "prints its address; Ctrl-C ends it"),),
     "memory wipe": (("memory wipe --store sqlite:sessions.db --yes", "without a question"),),
 }
 

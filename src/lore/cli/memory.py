@@ -1,4 +1,4 @@
-"""`lore memory users|list|show|delete|wipe|export|audit|extract|dream`: what is remembered across sessions."""
+"""`lore memory users|list|show|delete|wipe|export|audit|extract|dream|page`: what is remembered across sessions."""
 
 from __future__ import annotations
 
@@ -237,3 +237,31 @@ def dream(
         found = consolidated(memories, user, agent, loaded.memory, loaded.compaction, tell=_note)
     answer(found, write_dreamt, as_json=as_json, color=color)
     return 0 if found.failure is None else 3
+
+
+@app.command("page")
+@quiet_pipe
+def page(
+    store: Url, port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 0
+) -> int:  # fmt: skip
+    """Show it in a browser: users, where each text comes from, export, delete, wipe, the audit log.
+
+    Served to this computer alone, at an address with a token that is printed: whoever has it may read and wipe. It ends
+    with Ctrl-C, and the address with it. Nothing is loaded from elsewhere. Needs the extra web: pip install
+    'lore-cache[web]'.
+    """
+    import secrets
+
+    from lore.report.memory_page.page import policy
+    from lore.run.loopback import application, listening, serve, site_of
+    from lore.run.memory_page import MemoryPage, getting, posting
+
+    with opened(store) as memories:  # what cannot be opened is said here, and not by every page
+        pages = MemoryPage(lambda: opened(store), secrets.token_bytes(32), memories.url)
+    with listening(port) as listener:
+        site = site_of(listener.getsockname()[1], policy())
+        made = application(pages, getting, posting, site)
+        print(site.url, flush=True)
+        tell("Open it in a browser of this computer. Ctrl-C ends it.")
+        serve(made, listener)
+    return 0

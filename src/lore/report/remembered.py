@@ -1,4 +1,4 @@
-"""What `lore memory` answers, for a person."""
+"""What `lore memory` answers, for a person; the sentences that its page shares."""
 
 from __future__ import annotations
 
@@ -29,20 +29,27 @@ _NAMES = {
 }  # fmt: skip
 
 
-def _holder(agent: str) -> str:
+def holder(agent: str) -> str:
+    """Return whose memory it is: an agent's, or that of all who share one."""
     return "shared by agents" if agent == SHARED else f"agent {named(agent)}"
 
 
-def _sums(counts: Mapping[str, int], *, zeros: bool = False) -> str:
+def sums_of(counts: Mapping[str, int], *, zeros: bool = False) -> str:
+    """Return how much it is, by kind."""
     parts = [f"{number:,} {_NAMES[kind][number != 1]}" for kind, number in counts.items() if number or zeros]
     return ", ".join(parts) or "nothing"
+
+
+def kind_of(kind: str) -> str:
+    """Return what a text of a kind is called."""
+    return _NAMES[kind][0]
 
 
 def write_users(result: MemoryUsers, out: Console) -> None:
     """Write one line a user."""
     for user in result.users:
         agents = ", ".join("agents that share it" if agent == SHARED else named(agent) for agent in user.agents)
-        out.print(line((named(user.user), "bold"), f"  {_sums(user.counts)}, by {agents}"))
+        out.print(line((named(user.user), "bold"), f"  {sums_of(user.counts)}, by {agents}"))
     out.print(line(f"{counted(len(result.users), 'user')} remembered in {result.store}"))
 
 
@@ -50,7 +57,7 @@ def write_list(result: MemoryShown, out: Console) -> None:
     """Write how much each agent remembers, its topics, and when it last failed to."""
     for agent in result.agents:
         waiting = ", not all dreamt over yet" if agent.undreamt else ""
-        out.print(line((_holder(agent.agent), "bold"), f"  {_sums(agent.counts)}{waiting}"))
+        out.print(line((holder(agent.agent), "bold"), f"  {sums_of(agent.counts)}{waiting}"))
         for topic in agent.topics:
             out.print(line(("  " + topic.topic, "cyan"), f"  {short(topic.summary)}{_ends(topic)}"))
         _odd(agent, out)
@@ -84,7 +91,7 @@ def _whose(result: MemoryShown, out: Console) -> None:
 def write_shown(result: MemoryShown, out: Console) -> None:
     """Write what is remembered, word for word."""
     for agent in result.agents:
-        out.print(line((_holder(agent.agent), "bold")))
+        out.print(line((holder(agent.agent), "bold")))
         for topic in agent.topics:
             out.print(line(("  " + topic.topic, "cyan"), f"  {topic.summary}{_ends(topic)}"))
             for content in topic.content.splitlines():
@@ -108,36 +115,44 @@ def write_deleted(result: MemoryDeleted, out: Console) -> None:
 
 def write_wiped(result: MemoryWiped, out: Console) -> None:
     """Write how much was taken away, and from how many sessions; by kind."""
-    out.print(line(("wiped ", "bold"), _extent(result)))
+    out.print(line(("wiped ", "bold"), extent(result)))
 
 
 def wipe_question(result: MemoryWiped) -> str:
     """Return what a person is asked before it is taken away."""
-    return f"wipe {_extent(result)}, in {result.store}? It cannot be restored. [y/N] "
+    return f"wipe {extent(result)}, in {result.store}? It cannot be restored. [y/N] "
 
 
-def _extent(result: MemoryWiped) -> str:
-    whose = f"user {named(result.user)}" + (f", {_holder(result.agent)}" if result.agent is not None else "")
+def extent(result: MemoryWiped) -> str:
+    """Return whose memory a wipe takes away, and how much of it."""
+    whose = f"user {named(result.user)}" + (f", {holder(result.agent)}" if result.agent is not None else "")
     entries = f"{result.entries:,} {'entry' if result.entries == 1 else 'entries'}"
-    return f"{whose}: {entries} of {counted(result.sessions, 'session')} ({_sums(result.counts, zeros=True)})"
+    return f"{whose}: {entries} of {counted(result.sessions, 'session')} ({sums_of(result.counts, zeros=True)})"
 
 
 def write_audit(result: MemoryAudit, out: Console) -> None:
     """Write one line an entry."""
     for entry in result.entries:
-        changes = " ".join(f"{sign}{_sums(sums)}" for sign, sums in (("-", entry.removed), ("+", entry.added)) if sums)
-        again = f"{counted(entry.unusable, 'unusable answer')}" if entry.unusable else ""
-        gone = f"dropped {', '.join(entry.dropped)}" if entry.dropped else ""
-        text = (
-            ", ".join(filter(None, (changes, gone, again, entry.failure and f"failed: {entry.failure}"))) or "nothing"
-        )
-        agent = "all agents" if entry.agent is None else _holder(entry.agent)
-        agent += "" if entry.by is None else f", by {named(entry.by)}"
-        out.print(line(f"{entry.at}  ", (f"{entry.op:<8}", "bold"), f"{agent}{_session(entry)}: {text}"))
+        out.print(line(f"{entry.at}  ", (f"{entry.op:<8}", "bold"), f"{who(entry)}{_session(entry)}: {what(entry)}"))
     entries = f"{len(result.entries):,} {'entry' if len(result.entries) == 1 else 'entries'}"
     out.print(line(f"user {named(result.user)}: {entries} in its audit log"))
     if result.unreadable:
         out.print(line((f"{counted(result.unreadable, 'line')} of the log cannot be read", "yellow")))
+
+
+def who(entry: AuditEntry) -> str:
+    """Return whose memory was changed, and by whom."""
+    agent = "all agents" if entry.agent is None else holder(entry.agent)
+    return agent if entry.by is None else f"{agent}, by {named(entry.by)}"
+
+
+def what(entry: AuditEntry) -> str:
+    """Return what was done to it, in numbers and names of topics."""
+    changes = " ".join(f"{sign}{sums_of(sums)}" for sign, sums in (("-", entry.removed), ("+", entry.added)) if sums)
+    again = counted(entry.unusable, "unusable answer") if entry.unusable else ""
+    gone = f"dropped {', '.join(entry.dropped)}" if entry.dropped else ""
+    failed = f"failed: {entry.failure}" if entry.failure else ""
+    return ", ".join(filter(None, (changes, gone, again, failed))) or "nothing"
 
 
 def _session(entry: AuditEntry) -> str:
@@ -154,8 +169,8 @@ def write_extracted(result: MemoryExtracted, out: Console) -> None:
     elif result.skipped is not None:
         out.print(line(f"nothing new from session {result.session_id} by {who}: {result.skipped}"))
     else:
-        lost = f"; {_sums(result.removed)} replaced or closed" if result.removed else ""
-        text = f"{_sums(result.added)} from session {result.session_id} by {who}{lost}"
+        lost = f"; {sums_of(result.removed)} replaced or closed" if result.removed else ""
+        text = f"{sums_of(result.added)} from session {result.session_id} by {who}{lost}"
         out.print(line(("remembered ", "bold"), text))
 
 

@@ -1,0 +1,1 @@
+"""The pages of `lore memory page`: what is remembered, as HTML."""
