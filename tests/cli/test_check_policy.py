@@ -312,7 +312,7 @@ def test_the_number_of_processes_changes_nothing(monkeypatch):
         waste(f"d/{number}.jsonl", hours=range(number % 4 + 1))
         put(f"e/{number}.jsonl", session(session_id=f"s{number}"))
     update("d/2.jsonl", "d/3.jsonl", "d/4.jsonl")
-    for args in (("--baseline", "b.json", "--json"), ("--report", "sarif"), ("--redact", "-v"), ("--ignore", "LORE1")):
+    for args in (("--baseline", "b.json", "--json"), ("--redact", "-v", "--ignore", "LORE1")):
         alone = lore("check", "d", "e", "d/1.jsonl", *args, "--jobs", "1")
         assert alone.code != 70, alone.err
         assert pooled("check", "d", "e", "d/1.jsonl", *args, "--jobs", "3") == alone

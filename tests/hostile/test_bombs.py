@@ -320,7 +320,7 @@ def test_a_document_of_more_than_a_hundred_megabytes_stays_small(desk, format):
 def test_many_lines_that_go_on_stay_small(desk, format):
     line = capture(format).splitlines(keepends=True)[1]
     with open(named(format), "wb") as file:
-        file.writelines(line for _ in range(4 * MEGABYTE // len(line)))
+        file.writelines(line for _ in range(2 * MEGABYTE // len(line)))
     judged(named(format))
 
 
