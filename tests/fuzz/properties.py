@@ -37,10 +37,10 @@ from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import parse_name
 from lore.recording.opening import Options
+from lore.report.console import console
 from lore.report.diff import write as write_diff
 from lore.report.json_report import render
 from lore.report.registry import REPORTS
-from lore.report.terminal import console
 from lore.report.timeline import write as write_timeline
 from lore.run.assembling import assemble
 from lore.run.check import check

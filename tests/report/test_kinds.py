@@ -18,10 +18,10 @@ from lore.judge.base import Place, finding
 from lore.model.codes import Problem
 from lore.model.evidence import Told
 from lore.model.results import Checked, CostlyCause, Summary
+from lore.report.console import console
 from lore.report.plain import visible
 from lore.report.registry import REPORTS
 from lore.report.sentences import worded
-from lore.report.terminal import console
 from report import sarif_rules
 
 NASTY = (

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
+from lore.report.console import console, line, wants_colour
 from lore.report.plain import named, visible
-from lore.report.terminal import console, line, wants_colour
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ from lore.model.evidence import Evidence, RuledOut, Told
 from lore.model.results import AlsoSeen, Checked, Diff, Finding, Side, Summary, VerdictResult
 from lore.model.results_simulate import PredictedResult, SimulatedTurn
 from lore.report import diff as diff_report
-from lore.report import simulation
+from lore.report.console import console
 from lore.report.json_report import render
 from lore.report.redacted import redacted_diff, redacted_finding
 from lore.report.registry import REPORTS
 from lore.report.sentences import cause_result, worded
-from lore.report.terminal import console
+from lore.report.simulated_turns import write_turns
 
 CANARY = "canary in a coalmine"
 CREDENTIAL = "sk-ant-api03-canary0123456789abcdef"
@@ -90,7 +90,7 @@ def written(findings: list[Finding]) -> dict[str, str]:
         for one in causes
     ]  # fmt: skip
     out = io.StringIO()
-    simulation._turns(turns, console(out, colour=False, terminal=False), every=True)
+    write_turns(turns, console(out, colour=False, terminal=False), every=True)
     told["simulate"], told["simulate json"] = out.getvalue(), "\n".join(map(render, turns))
     return told
 

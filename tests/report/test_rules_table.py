@@ -11,9 +11,9 @@ import msgspec
 from lore.cache.rule_file import parse
 from lore.cache.rules import Rules
 from lore.cli.schema import schemas
+from lore.report.console import console
 from lore.report.json_report import render
 from lore.report.simulation import write_rules
-from lore.report.terminal import console
 from lore.run.rules import listed, packaged
 
 

@@ -24,10 +24,11 @@ from lore.model.results import (
 )
 from lore.model.results_store import FoldResult, Followed, SessionResult, UsageResult
 from lore.report import diff, timeline
+from lore.report.console import console
 from lore.report.json_report import Json, render
+from lore.report.plain import counted
 from lore.report.registry import REPORTS
 from lore.report.sentences import cause_result, worded
-from lore.report.terminal import console, counted
 from model.making import Fold, append, call, said, started, user
 
 PLACE = Place("a.jsonl")

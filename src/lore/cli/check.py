@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from lore.cli.common import (
+    INTERRUPTED,
     AsJson,
     Colour,
     Config,
@@ -24,6 +23,7 @@ from lore.cli.common import (
     completion,
     dated_rules,
     found_settings,
+    interruptible,
     log,
     out,
     progress,
@@ -32,7 +32,7 @@ from lore.cli.common import (
     tell,
     writing,
 )
-from lore.cli.inputs import chosen_inputs
+from lore.cli.inputs import Last, Since, chosen_inputs
 
 if TYPE_CHECKING:
     from lore.config import Loaded
@@ -42,17 +42,11 @@ if TYPE_CHECKING:
     from lore.recording.opening import Options
     from lore.run.check import CheckContext, CheckOutcome, Target
 
-INTERRUPTED = 130
-
 Paths: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(
         help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: where agents keep logs."
     ),
-]
-Last: TypeAlias = Annotated[bool, typer.Option("--last", help="Judge the newest session alone, with its subagents.")]
-Since: TypeAlias = Annotated[
-    str | None, typer.Option("--since", help="Judge files written since then: 30m, 2h, 1d, 1w, or a date.")
 ]
 Select: TypeAlias = Annotated[
     list[str] | None, typer.Option("--select", help="Find only these: codes, their beginnings (LORE1), names.")
@@ -129,6 +123,7 @@ def run(
     """
     from lore.errors import LoreError
     from lore.judge.policy import Budgets
+    from lore.recording.corpus import is_stream
     from lore.recording.opening import Options
     from lore.run.check import check, cores, keep_apart, targets
 
@@ -155,11 +150,14 @@ def run(
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
     keep_apart(reports, needed(loaded, baseline))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
-    with progress(wanted=not verbose, colour=color) as report_progress:
+    with (
+        progress(wanted=not verbose, colour=color) as report_progress,
+        interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
+    ):
         outcome = check(
             which.paths, budgets, options, context=context, jobs=cores() if jobs is None else jobs,
             progress=report_progress, wanted=which.wanted, looked=which.looked,
-            pass_over=pass_over or bool(which.looked),
+            pass_over=pass_over or bool(which.looked), interrupted=interrupted,
         )  # fmt: skip
     return _answer(outcome, context, reports, which.paths, color=color, verbose=verbose)
 
@@ -169,14 +167,26 @@ def _answer(
     verbose: bool,
 ) -> int:  # fmt: skip
     """Say what a new baseline knows, write the reports, and return the exit code."""
-    from lore.report.terminal import counted
+    from lore.report.plain import counted
+    from lore.report.sentences import interrupted_line
     from lore.run.check import write_reports
 
     if outcome.baselined is not None:
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
         tell(f"{context.path} knows {counted(outcome.baselined, 'finding')} now{kept}")
+    stopped = outcome.result.interrupted
+    if stopped and not stopped.files:
+        return INTERRUPTED
+    if stopped:
+        if any(target.path for target in reports) or context.update:
+            tell("interrupted: no file is written")
+        reports = [target for target in reports if not target.path]
+        if all(target.kind != "terminal" for target in reports):
+            tell(interrupted_line(stopped))
     with writing():
         write_reports(outcome.result, reports, paths, out(color), os.environ, verbose=verbose)
+    if stopped:
+        return INTERRUPTED
     if outcome.failed:
         return 1
     return 3 if outcome.incomplete else 0
@@ -222,7 +232,7 @@ def follow_one(
         return redacted(result) if isinstance(result, Checked) else redacted_finding(result)
 
     console = out(color)
-    with _interruptible() as interrupted:
+    with interruptible() as interrupted:
         following = follow_check(
             paths[0], budgets, options, tell, wait=lambda: every() and not interrupted(), policy=context.policy,
             root=context.root, dated=context.dated, reader=context.reader,
@@ -238,27 +248,6 @@ def follow_one(
             elif verbose or shown.severity != "note":
                 write_finding(shown, console)
     return INTERRUPTED
-
-
-@contextmanager
-def _interruptible() -> Generator[Callable[[], bool]]:
-    """Note an interrupt instead of stopping wherever it comes, so that the sums can be said; the second stops."""
-    seen: list[int] = []
-
-    def note(number: int, _: object) -> None:
-        if seen:
-            raise KeyboardInterrupt
-        seen.append(number)
-
-    before = signal.getsignal(signal.SIGINT)
-    ours = before is signal.default_int_handler
-    if ours:
-        signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: bool(seen)
-    finally:
-        if ours:
-            signal.signal(signal.SIGINT, before)
 
 
 def context_of(

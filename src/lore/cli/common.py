@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -118,7 +119,7 @@ def writing() -> Generator[None]:
 
 def out(colour: bool | None) -> Console:
     """Return the console of standard output."""
-    from lore.report.terminal import console, wants_colour
+    from lore.report.console import console, wants_colour
 
     terminal = sys.stdout.isatty()
     return console(sys.stdout, colour=wants_colour(colour, os.environ, terminal=terminal), terminal=terminal)
@@ -276,6 +277,34 @@ def closed_pipe() -> int:
     """Go quietly: what is still written goes nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+INTERRUPTED = 130  # exit code
+
+
+@contextmanager
+def interruptible(*, wanted: bool = True) -> Generator[Callable[[], bool]]:
+    """Note an interrupt instead of stopping wherever it comes, so that what is done can be said; the second stops.
+
+    Yields what tells whether there was one. An interrupt that somebody else handles, or ignores, is left to them.
+    What waits for its input (not `wanted`) stops at once.
+    """
+    seen: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(number)
+
+    before = signal.getsignal(signal.SIGINT)
+    ours = wanted and before is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(seen)
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
 
 
 LEAST = 16 * 1024 * 1024  # bytes: what is done in less than half a second needs no bar

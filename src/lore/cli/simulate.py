@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lore.cli.common import (
+    INTERRUPTED,
     AsJson,
     Colour,
     Config,
@@ -18,13 +19,16 @@ from lore.cli.common import (
     Verbose,
     dated_rules,
     found_settings,
+    interruptible,
     log,
     out,
+    progress,
     quiet_pipe,
     reader_named,
+    tell,
     unquoted,
 )
-from lore.cli.inputs import chosen_inputs
+from lore.cli.inputs import Last, Since, chosen_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +44,8 @@ def run(
             help="Sessions, captures, folders, patterns ('logs/**/*.jsonl'), or `-`; default: where agents keep logs."
         ),
     ] = None,
+    last: Last = False,
+    since: Since = None,
     cache: Annotated[
         list[str] | None, typer.Option("--cache", help="Simulate this cache, whoever served it; repeatable.")
     ] = None,
@@ -61,7 +67,7 @@ def run(
         str | None,
         typer.Option("--by", help="reliability: what was read of pure appends, by model, hour, gateway."),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that say something.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that lost something.")] = False,
     redact: Redact = False,
     as_json: AsJson = False,
     format: Format = None,
@@ -73,8 +79,9 @@ def run(
 ) -> int:
     """Predict what a cache reads, writes and costs.
 
-    A row a turn: the tokens that were predicted to be read, those billed, why they differ. Each prediction
-    is made before the turn's own bill is looked at; every drop of what was read has a cause.
+    A row for each turn that lost something (--all: every turn): its time in UTC, the tokens that were predicted to be
+    read, those billed, why they differ. Each prediction is made before the turn's own bill is looked at; every drop of
+    what was read has a cause.
     """
     from lore.errors import LoreError
     from lore.run.rules import chosen, listed
@@ -89,7 +96,9 @@ def run(
         return _rules(listed(table, provider=provider, model=model), as_json=as_json, color=color)
     if model is not None or provider is not None:
         raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
+    from lore.recording.corpus import is_stream
     from lore.recording.opening import Options
+    from lore.report.sentences import interrupted_line
     from lore.run.simulate import SimulateRequest, simulate
     from lore.tokens.o200k import Counter
 
@@ -100,9 +109,22 @@ def run(
         dated = dated._replace(path=rules_file)
     caches = tuple(cache or settings.settings.simulate.caches)
     who = reader_named(reader) or settings.settings.check.reader
-    which = chosen_inputs(paths or [])
-    request = SimulateRequest(which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact)
-    for number, result in enumerate(_results(simulate(request, options, table), redact=redact)):
+    which = chosen_inputs(paths or [], last=last, since=since, format=format)
+    request = SimulateRequest(
+        which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact, which.wanted
+    )  # fmt: skip
+    stopped = False
+    with (
+        progress(wanted=not verbose, colour=color, what="simulating") as report_progress,
+        interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
+    ):
+        request = request._replace(progress=report_progress, interrupted=interrupted)
+        results = list(_results(simulate(request, options, table), redact=redact))
+    for number, result in enumerate(results):
+        if result.interrupted:
+            stopped = True
+            if not result.turns:
+                break
         if as_json:
             from lore.report.json_report import render
 
@@ -123,7 +145,9 @@ def run(
             from lore.report.simulation import write
 
             write(result, out(color), every=every, verbose=verbose)
-    return 0
+        if result.interrupted and (as_json or csv or markdown or by is not None):
+            tell(interrupted_line(result.interrupted))
+    return INTERRUPTED if stopped else 0
 
 
 def _results(results: Iterator[Simulated], *, redact: bool) -> Iterator[Simulated]:

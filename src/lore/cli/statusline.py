@@ -77,8 +77,8 @@ def run(
         shown = running_session(redacted_running(judged) if redact else judged, corpus.show(name))
         sys.stdout.write(render(shown) + "\n")
         return 0
+    from lore.report.console import wants_colour
     from lore.report.status_line import Shown, status_line
-    from lore.report.terminal import wants_colour
 
     known = None
     if name is not None:

@@ -290,7 +290,7 @@ def resolve(
     as_json: AsJson = False,
 ) -> int:
     """Print the id of the session that a client means."""
-    from lore.report.terminal import line
+    from lore.report.console import line
     from lore.run.store_sessions import resolved
 
     with opened(store) as kept:
@@ -327,7 +327,8 @@ def verify(
 def vacuum(store: Url, as_json: AsJson = False) -> int:
     """Give back space that is not needed any more."""
     from lore.model.results_store import StoreVacuumed
-    from lore.report.terminal import counted, line
+    from lore.report.console import line
+    from lore.report.plain import counted
 
     with opened(store) as kept:
         found = StoreVacuumed(store=kept.url, freed_bytes=kept.vacuum())

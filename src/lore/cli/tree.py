@@ -115,7 +115,7 @@ def _built(name: str, module: str) -> Any:
 
 def _page(command: Any, ctx: Any) -> str:
     """Lay out the help of a command; tells the context whether it is coloured, for whom prints it."""
-    from lore.report.terminal import WIDTH, wants_colour
+    from lore.report.console import WIDTH, wants_colour
 
     terminal = sys.stdout.isatty()
     ctx.color = wants_colour(None, os.environ, terminal=terminal)

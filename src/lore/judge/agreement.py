@@ -186,7 +186,10 @@ class SimulatedSums:
     def _ranked(self) -> Iterator[GroupResult]:
         for by in GROUPS:
             found = [(name, group) for (kind, name), group in self._groups.items() if kind == by]
-            found.sort(key=lambda entry: (-entry[1].paid_again, -entry[1].paid, -entry[1].lost, entry[0]))
+            if by == "day":
+                found.sort(key=lambda entry: entry[0])
+            else:
+                found.sort(key=lambda entry: (-entry[1].paid_again, -entry[1].paid, -entry[1].lost, entry[0]))
             yield from (group.result(by, name) for name, group in found)
 
 

@@ -333,9 +333,16 @@ class Unseen(Struct, frozen=True):
     most: int | None = None
 
 
+class Interrupted(Struct, frozen=True):
+    """How far an interrupted run came: `files` were read, the last of them perhaps in part, `of` so many."""
+
+    files: int
+    of: int
+
+
 class Checked(Result, frozen=True, kw_only=True):
     """`lore check --json`; `top` holds the three costliest causes, those that are no waste behind those that are;
-    `unseen` says what logs lack of their prompts.
+    `unseen` says what logs lack of their prompts. `interrupted` is left out where the run came to its end.
     """
 
     summary: Summary
@@ -343,6 +350,7 @@ class Checked(Result, frozen=True, kw_only=True):
     unseen: list[Unseen] = []
     findings: list[Finding]
     problems: list[Problem]
+    interrupted: Interrupted | UnsetType = UNSET
 
 
 class SegmentResult(Struct, frozen=True):

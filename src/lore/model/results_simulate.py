@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from lore.model.codes import Problem
-from lore.model.results import BilledResult, CauseResult, Result, VerdictResult
+from lore.model.results import BilledResult, CauseResult, Interrupted, Result, VerdictResult
 
 RuleValue: TypeAlias = bool | int | float | str | None
 Figures: TypeAlias = Literal["recorded", "estimated"]
@@ -186,7 +186,10 @@ class Saving(Struct, frozen=True, kw_only=True):
 
 
 class Simulated(Result, frozen=True, kw_only=True):
-    """`lore simulate --json`: one object a cache; `cache` is None where turns name different ones."""
+    """`lore simulate --json`: one object a cache; `cache` is None where turns name different ones.
+
+    `interrupted` is left out where the run came to its end; else nothing is said of changes.
+    """
 
     cache: str | None
     rules: RulesUsed
@@ -198,6 +201,7 @@ class Simulated(Result, frozen=True, kw_only=True):
     what_if: list[Saving]
     notes: list[str]
     problems: list[Problem]
+    interrupted: Interrupted | UnsetType = UNSET
 
 
 class RuleResult(Struct, frozen=True, kw_only=True):

@@ -29,9 +29,9 @@ from lore.model.results import Checked
 from lore.pytest_plugin.running import MOVED, RUNNING
 from lore.recording.corpus import show
 from lore.recording.opening import Options
+from lore.report.console import console
 from lore.report.plain import visible
 from lore.report.registry import REPORTS
-from lore.report.terminal import console
 from lore.run.check import CheckContext, CheckOutcome, check
 
 FOLDER = "cassettes"

@@ -169,6 +169,11 @@ def nothing(looked: Sequence[str]) -> LoreError:
     return LoreError("there are no recordings", hint=f"looked in {shown_places(shown)}; name a file or folder")
 
 
+def nothing_new(path: str) -> LoreError:
+    """Say that no recordings were written since the time that was given."""
+    return LoreError(f"no recordings in {corpus.show(path)} are as new as --since asks", hint="leave --since out")
+
+
 def shown_places(found: Sequence[str]) -> str:
     """Name places."""
     return ", ".join(map(corpus.show, found))

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from lore.model.codes import Problem
 from lore.model.results_simulate import Compacted, CompactedSide, CompactionCost, DryRun
+from lore.report.console import line
 from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted
 from lore.report.sentences import prices_of
-from lore.report.terminal import line
 from lore.report.timeline import write_problem
 
 _WARMTH = {True: "warm", False: "cold", None: "?"}

@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.text import Text
 
 from lore.model.results_overview import ComparedCause, ComparedSide, Comparison, Interval, Measure, MeasureSide, Outcome
+from lore.report.console import line
 from lore.report.evidence_sentences import listed, money_of
 from lore.report.overview import tokens_of
 from lore.report.spending_sentences import day_of
-from lore.report.terminal import line
 
 _CAUSES = 8  # shown
 _NAMED = 3  # of them in sentences

@@ -8,9 +8,9 @@ from rich.text import Text
 from lore.model.codes import Code
 from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.model.vector import common_prefix
+from lore.report.console import line
 from lore.report.plain import file_line, no_prompt_line, visible
 from lore.report.sentences import lost_of
-from lore.report.terminal import line
 
 BAR = 40
 _SPELLING = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 
 from lore.model.results import Explained, SegmentResult
+from lore.report.console import line
 from lore.report.plain import counted, differs
-from lore.report.terminal import line
 
 _HEADER = ("", "section", "path", "bytes", "", "breakpoint", "origin")
 _RIGHT = (0, 3)  # columns of numbers

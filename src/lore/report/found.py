@@ -7,9 +7,9 @@ from datetime import datetime
 from rich.console import Console
 
 from lore.model.results_found import FormatsResult, FoundSession, FoundSessions
+from lore.report.console import line
 from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted
-from lore.report.terminal import line
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 _WIDTHS = (5, 14, 8, 14, 11, 11)  # age, agent, requests, read, paid again, unexplained

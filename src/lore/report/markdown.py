@@ -15,7 +15,8 @@ from lore.model.results import CostlyCause, Finding
 from lore.model.results_simulate import Simulated, SimulatedTurn
 from lore.report.plain import counted, visible
 from lore.report.sentences import dollars_of
-from lore.report.simulation import agreement_lines, chance
+from lore.report.simulated_turns import chance
+from lore.report.simulation import agreement_lines
 from lore.report.terminal import (
     Reported,
     command_of,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 
+from rich.cells import cell_len
 from rich.console import Console
 
 from lore.model.results_overview import GroupBy, Overview, Spending, SpendingCause
+from lore.report.console import hang, line, whole
 from lore.report.evidence_sentences import listed, money_of
+from lore.report.plain import counted
 from lore.report.spending_sentences import day_of
-from lore.report.terminal import counted, line
 
 _LABEL = 17  # columns
 _ARROW = "  → "
@@ -141,7 +142,7 @@ def _write_causes(label: str, causes: list[SpendingCause], total: Spending, out:
             f"in {counted(cause.sessions, 'session')}" if cause.sessions > 1 else f"in {counted(cause.turns, 'turn')}"
         )
         text = f"{_amount(cause):>{width}}  {cause.says}, {where}"
-        _row(out, label if place == 0 else "", text, cause.fix, hang=width + 2)
+        _row(out, label if place == 0 else "", text, cause.fix, indent=width + 2)
     rest = worth[_CAUSES:]
     if rest:
         money = [cause.dollars for cause in rest if cause.dollars is not None]
@@ -214,18 +215,16 @@ def _write_rest(result: Overview, out: Console) -> None:
         out.print(line((note, "dim")))
 
 
-def _row(out: Console, label: str, text: str, advice: str = "", *, hang: int = 2) -> None:
+def _row(out: Console, label: str, text: str, advice: str = "", *, indent: int = 2) -> None:
     """Write a row: its label, what is so, what to do about it; that on a line of its own where the row is too long."""
-    head = f"{label:<{_LABEL}}"
-    together = len(head) + len(text) + len(advice) + len(_ARROW) <= out.width
-    behind = (f"{_ARROW}{advice}", "cyan") if advice and together else ""
-    room = max(out.width - _LABEL - hang, _LABEL)
-    first, *rest = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
-    out.print(line((head, "bold"), *([text] if together else [first]), behind))
-    if together:
-        return
-    for more in rest:
-        out.print(line(" " * (_LABEL + hang), more))
-    wrapped = textwrap.wrap(advice, room - 4, break_long_words=False, break_on_hyphens=False)
-    for more in [advice] if advice.startswith("lore ") else wrapped:  # a command is copied from one line
-        out.print(line((f"{'':<{_LABEL}}{_ARROW if more == advice[: len(more)] else '    '}{more}", "cyan")))
+    row = line((f"{label:<{_LABEL}}", "bold"), text)
+    if advice and cell_len(row.plain) + cell_len(advice) + len(_ARROW) <= out.width:
+        row.append_text(line((f"{_ARROW}{advice}", "cyan")))
+        advice = ""
+    hang(out, row, _LABEL + indent, width=out.width)
+    if advice:
+        below = line((f"{'':<{_LABEL}}{_ARROW}{advice}", "cyan"))
+        if advice.startswith("lore "):  # a command is copied from one line
+            whole(out, below)
+        else:
+            hang(out, below, _LABEL + len(_ARROW), width=out.width)

@@ -105,9 +105,9 @@ def redacted_problem(problem: Problem) -> Problem:
 
 def redacted(result: Checked) -> Checked:
     """Return a result of `lore check` without content."""
-    return Checked(
-        schema=result.schema, summary=result.summary, top=result.top, unseen=result.unseen,
-        findings=list(map(redacted_finding, result.findings)), problems=list(map(redacted_problem, result.problems)),
+    return replace(
+        result, findings=list(map(redacted_finding, result.findings)),
+        problems=list(map(redacted_problem, result.problems)),
     )  # fmt: skip
 
 

@@ -19,8 +19,8 @@ from lore.model.results_store import (
     RememberedAgent,
     RememberedTopic,
 )
+from lore.report.console import line
 from lore.report.plain import counted, named
-from lore.report.terminal import line
 from lore.report.timeline import short
 
 _NAMES = {

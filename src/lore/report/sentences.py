@@ -16,7 +16,7 @@ from lore.model import evidence as e
 from lore.model.cause import mapped
 from lore.model.codes import Code
 from lore.model.mask import mask
-from lore.model.results import AlsoSeen, BilledResult, CauseResult, ColumnsResult, CostlyCause, Finding
+from lore.model.results import AlsoSeen, BilledResult, CauseResult, ColumnsResult, CostlyCause, Finding, Interrupted
 from lore.report.difference_sentences import DIFFERENCES
 from lore.report.evidence_sentences import duration, money_of, sentence
 
@@ -26,6 +26,12 @@ _MASK = {"content": mask, "name": mask, "path": mask, "model": mask}
 def not_in_logs(formats: Iterable[str], what: str) -> str:
     """Say what logs of these formats do not hold of their prompts."""
     return f"not in {', '.join(formats)} logs: {what}"
+
+
+def interrupted_line(interrupted: Interrupted) -> str:
+    """Say of how many files a run that was interrupted tells."""
+    files = f"{interrupted.files:,} of {interrupted.of:,} file{'s' * (interrupted.of != 1)}"
+    return f"interrupted: this is partial, {files} (the last perhaps not to its end)"
 
 
 def prices_of(by_price: Mapping[str, float], billed: BilledResult) -> str:

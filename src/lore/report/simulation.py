@@ -1,4 +1,4 @@
-"""`lore simulate` for a person: a row a turn, a chart, sums, what it cost, what to change first; the rules in force."""
+"""`lore simulate` for a person: its turns, sums, what it cost, what to change first; the rules in force."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
-from lore.cache.habits import SURE
-from lore.model.codes import CODES, UNEXPLAINED
+from lore.model.codes import CODES
 from lore.model.results import BilledResult
 from lore.model.results_simulate import (
     AgreementResult,
@@ -19,33 +18,29 @@ from lore.model.results_simulate import (
     RulesResult,
     Saving,
     Simulated,
-    SimulatedTurn,
 )
+from lore.report.console import line
 from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted
-from lore.report.sentences import grounds, prices_of
-from lore.report.terminal import line
+from lore.report.sentences import interrupted_line, prices_of
+from lore.report.simulated_turns import count_of, write_chart, write_turns
 
-CHART = 72  # columns
-_CHANCE = 5  # columns
-_BARS = " ▁▂▃▄▅▆▇█"
 _TOP = 3  # of each kind of group, and of the changes, where not all are asked for
-_STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
-_WARM = 1000  # tokens read beyond the prediction that are worth a word
+_DAYS = 31  # shown, the last ones
 _FEW = 20  # appends of which a share says little
-_EXPLAINED = 160  # characters of evidence on a line
 _RULED_OUT = 5  # reasons that most unexplained turns rule out
 _HEADER = ("provider", "model", "rule", "value", "unit", "from", "", "source")
 _VALUE = _HEADER.index("value")
 
 
 def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool = False) -> None:
-    """Write a result; `every` shows each turn of many recordings, else those that have a cause."""
-    is_single = len({turn.path for turn in result.turns}) == 1
+    """Write a result; `every` shows each turn, else those that lost something."""
     cache = f"cache: {result.cache or 'as served'}"
     out.print(line((cache, "bold"), f", rules as of {result.rules.as_of or 'unknown'}"))
-    _turns(result.turns, out, every=every or is_single)
-    _chart(result.turns, out)
+    write_turns(result.turns, out, every=every, verbose=verbose)
+    write_chart(result.turns, out)
+    if result.interrupted:
+        out.print(line((interrupted_line(result.interrupted), "bold yellow")))
     _totals(result, out)
     for text in agreement_lines(result.agreement):
         out.print(line(text))
@@ -59,103 +54,6 @@ def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool
         out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings{shown}"))
     for problem in result.problems if verbose else ():
         out.print(line(f"  {problem.code} {problem.file}:{problem.line or 0}: {problem.message}"))
-
-
-def _turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool) -> None:
-    shown = [turn for turn in turns if every or turn.cause is not None]
-    if not shown:
-        return
-    if len(turns) > 1 and not any(_is_known(turn) for turn in turns):
-        out.print(line(f"{counted(len(turns), 'turn')}, none of them with a bill: nothing can be predicted"))
-        return
-    room = _CHANCE if any(chance(turn) for turn in shown) else 0
-    header = f"{'turn':>14} {'predicted':>11}{'':{room}} {'billed':>11} {'difference':>11}  why"
-    likely = "; %: how likely" if room else ""
-    out.print(line((header, "bold"), (f"   (~: a best case, or unsure{likely})", "dim")))
-    several, before, warmed = len({turn.path for turn in turns}) > 1, "", _warmed(turns)
-    for turn in shown:
-        if several and turn.path != before:
-            out.print(line((turn.path, "bold")))
-        before = turn.path
-        out.print(line(*_row(turn, room, warmed=id(turn) in warmed)))
-
-
-def _is_known(turn: SimulatedTurn) -> bool:
-    """Tell whether anything is known of what a turn read."""
-    billed = None if turn.billed is None else turn.billed.read_tokens
-    return turn.cause is not None or turn.predicted.read_tokens is not None or billed is not None
-
-
-def _warmed(turns: Sequence[SimulatedTurn]) -> set[int]:
-    """Return the turns (their `id`) that read more than was thought possible, and more than all that stood before.
-
-    What is predicted is only the likeliest; a cache may keep the answer with the prompt.
-    """
-    found, stood = set[int](), dict[tuple[str, str], int]()
-    for turn in turns:
-        billed, name = turn.billed, (turn.path, turn.chain)
-        possible = [turn.predicted.read_tokens, *(outcome.read_tokens for outcome in turn.predicted.outcomes)]
-        most = max((*(count for count in possible if count is not None), stood.get(name, 0)))
-        if billed is not None and billed.read_tokens is not None:
-            if turn.predicted.read_tokens is not None and billed.read_tokens > most + _WARM:
-                found.add(id(turn))
-            stood[name] = sum(
-                (billed.read_tokens, billed.uncached_tokens or 0, billed.write_tokens or 0, billed.output_tokens or 0)
-            )
-    return found
-
-
-def _row(turn: SimulatedTurn, room: int, *, warmed: bool) -> Iterator[str | tuple[str, str]]:
-    name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
-    predicted = turn.predicted.read_tokens
-    billed = None if turn.billed is None else turn.billed.read_tokens
-    off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
-    unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
-    read = f"{unsure + _number(predicted):>11}{chance(turn):>{room}}"
-    yield f"{name[-14:]:>14} {read} {_number(billed):>11} {off:>11}  "
-    cause = turn.cause
-    if cause is not None:
-        lost = f" {turn.lost_tokens:,} tokens" if turn.lost_tokens else ""
-        strength = "" if cause.code in UNEXPLAINED else f" ({cause.strength})"
-        yield f"{cause.code} {cause.name}{lost}", _STYLES[cause.kind]
-        yield _shortened(f"{strength} {grounds(cause)}")
-    elif warmed:
-        yield "warmed elsewhere: more was read than what is recorded here explains", "dim"
-
-
-def chance(turn: SimulatedTurn) -> str:
-    """Say how likely what is predicted is, where that is not near 1."""
-    probability = turn.predicted.probability
-    return f"{probability:.0%}" if probability is not None and probability < SURE else ""
-
-
-def _shortened(text: str) -> str:
-    """Return the beginning of a text, up to a whole word where one ends not too far before."""
-    if len(text) <= _EXPLAINED:
-        return text
-    end = text.rfind(" ", _EXPLAINED // 2, _EXPLAINED)
-    return text[: _EXPLAINED - 1 if end < 0 else end].rstrip(" ,;:") + "…"
-
-
-def _number(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
-
-
-def _chart(turns: Sequence[SimulatedTurn], out: Console) -> None:
-    """Draw what was predicted and what was billed to be read, turn by turn, on one scale.
-
-    A column is one turn, or the least of a group of turns where they are too many.
-    """
-    predicted = [turn.predicted.read_tokens or 0 for turn in turns]
-    billed = [(turn.billed and turn.billed.read_tokens) or 0 for turn in turns]
-    most, count, width = max((*predicted, *billed), default=0), len(turns), min(CHART, len(turns))
-    if count < 3 or not most:
-        return
-    out.print(line((f"tokens read, turn by turn (full height {most:,})", "bold")))
-    for name, values, colour in (("predicted ", predicted, "cyan"), ("billed    ", billed, "green")):
-        groups = [values[count * at // width : max(count * (at + 1) // width, 1)] for at in range(width)]
-        bars = "".join(_BARS[-(-min(group) * (len(_BARS) - 1) // most)] for group in groups)
-        out.print(line(f"  {name}", (bars, colour)))
 
 
 def _totals(result: Simulated, out: Console) -> None:
@@ -211,7 +109,7 @@ def _has_input(passes: object) -> bool:
 
 def _counts(found: BilledResult) -> str:
     names = (("read", found.read_tokens), ("write", found.write_tokens), ("uncached", found.uncached_tokens))
-    return ", ".join(f"{name} {_number(count)}" for name, count in names)
+    return ", ".join(f"{name} {count_of(count)}" for name, count in names)
 
 
 def agreement_lines(found: AgreementResult) -> Iterator[str]:
@@ -264,7 +162,7 @@ def _groups(groups: Sequence[GroupResult], out: Console, *, verbose: bool) -> No
         if by != "cause" and len(rows) < 2 and not verbose:
             continue
         out.print(line((f"by {by}:", "bold")))
-        for group in rows if verbose else rows[: 3 * _TOP]:
+        for group in rows if verbose else rows[-_DAYS:] if by == "day" else rows[: 3 * _TOP]:
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
             paid = f", billed {money_of(group.billed)}" if group.billed is not None else ""
             again = f", {money_of(group.waste)} paid again" if group.waste else ""

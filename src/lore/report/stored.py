@@ -13,8 +13,8 @@ from lore.model.results_store import (
     StoreVerified,
     StoreWritten,
 )
+from lore.report.console import line
 from lore.report.plain import counted
-from lore.report.terminal import line
 from lore.report.timeline import write_problem
 
 _STYLES = {"created": "green", "extended": "cyan", "conflict": "red", "failed": "red"}

@@ -1,69 +1,23 @@
-"""The terminal, and `lore check` for a person: what is wrong, where, what it cost, what to do; then lines of sums.
-
-Rules: colour by flag, then NO_COLOR, then FORCE_COLOR, then whether it is one. Text from recordings is data: it never
-carries markup, and control characters, escapes, zero-width and direction marks are shown as what they are instead of
-being obeyed.
-"""
+"""`lore check` for a person: what is wrong, where, what it cost, what to do; then lines of sums."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TextIO, TypeAlias
+from typing import TypeAlias
 
 from rich.console import Console
-from rich.text import Text
 
 from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 from lore.model.results_lint import LintResult, LintSummary
+from lore.report.console import line
 from lore.report.evidence_sentences import money_of
 from lore.report.grouped import once_a_file
-from lore.report.plain import counted, uncommanded, visible
-from lore.report.sentences import dollars_of, lost_of, not_in_logs
+from lore.report.plain import counted
+from lore.report.sentences import dollars_of, interrupted_line, lost_of, not_in_logs
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a prompt
 _ORDER = ("error", "warning", "note")
-WIDTH = 100  # where there is no terminal to ask: the same text on every machine
-
-
-def wants_colour(flag: bool | None, environment: Mapping[str, str], *, terminal: bool) -> bool:
-    """Decide about colour."""
-    if flag is not None:
-        return flag
-    if environment.get("NO_COLOR"):
-        return False
-    return bool(environment.get("FORCE_COLOR")) or terminal
-
-
-class _Console(Console):
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Print; a line without colour is written as it is, which costs a twentieth of laying it out."""
-        if self.no_color and not options and len(objects) == 1 and isinstance(objects[0], Text):
-            self.file.write(uncommanded(objects[0].plain) + "\n")  # its parts were safe, each alone
-        else:
-            super().print(*objects, **options)
-
-    def on_broken_pipe(self) -> None:
-        """Leave a closed pipe to the command line, for which it is no error."""
-        raise BrokenPipeError
-
-
-def console(file: TextIO, *, colour: bool, terminal: bool) -> Console:
-    """Make a console for a stream; without colour it writes plain text."""
-    return _Console(
-        file=file, force_terminal=colour, color_system="standard" if colour else None, no_color=not colour,
-        width=None if terminal else WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=True,
-        legacy_windows=False,
-    )  # fmt: skip
-
-
-def line(*parts: str | tuple[str, str]) -> Text:
-    """Join text and (text, style) pairs into one line of safe text."""
-    text = Text()
-    for part in parts:
-        shown, style = (part, "") if isinstance(part, str) else part
-        text.append(visible(shown), style)
-    return text
 
 
 def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
@@ -99,6 +53,8 @@ class Terminal:
         hidden = [] if verbose else [finding for finding in result.findings if finding.severity == "note"]
         if hidden:
             out.print(line((f"{len(hidden)} expected or harmless: show them with -v", "dim")))
+        if result.interrupted:
+            out.print(line((interrupted_line(result.interrupted), "bold yellow")))
         _summary(result.summary, out, sum(finding.code.startswith(_PROBLEM) for finding in hidden))
         for sentence in unseen_lines(result):
             out.print(line(sentence))

@@ -33,9 +33,9 @@ from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.results_store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
 from lore.model.turn import seconds
+from lore.report.console import line
 from lore.report.plain import counted
 from lore.report.sentences import duration
-from lore.report.terminal import line
 
 SHOWN = 100
 Row: TypeAlias = Item | TurnResult | InjectedResult

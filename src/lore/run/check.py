@@ -16,11 +16,12 @@ import dataclasses
 import io
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET
 from rich.console import Console
 
 from lore.errors import LoreError
@@ -31,20 +32,20 @@ from lore.judge.policy import Budgets, Exempt, Narrowed, Policy, matches_path
 from lore.judge.totals import FileResult, RunTotals
 from lore.model.codes import Code, Reader
 from lore.model.evidence import Unneeded
-from lore.model.results import Checked, Finding
+from lore.model.results import Checked, Finding, Interrupted
 from lore.recording import corpus
 from lore.recording.base import load_plugins, register_plugins
 from lore.recording.inputs import Input, inputs, key_of, path_of, place_of
 from lore.recording.opening import Options, kind_of, reader_named, silent
-from lore.recording.recent import nothing
+from lore.recording.recent import nothing, nothing_new
 from lore.recording.writing import spare_recordings, written
+from lore.report.console import console
 from lore.report.redacted import redacted, redacted_error, redacted_finding
 from lore.report.registry import REPORTS, Report, Reported
 from lore.report.sentences import worded
-from lore.report.terminal import console
 from lore.run import verdicts
 from lore.run.pool import Pool
-from lore.run.verdicts import PACKAGED, CheckConfig, Dated
+from lore.run.verdicts import PACKAGED, CheckConfig, Dated, StoppedError
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 LOOKED_AT = 1000  # files that an exemption names are opened, to see whether they are recordings; with more, it stays
@@ -100,14 +101,15 @@ NOTHING = CheckContext()
 def check(
     paths: list[str], budgets: Budgets, options: Options, *, context: CheckContext = NOTHING, jobs: int = 1,
     progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
-    pass_over: bool = False,
+    pass_over: bool = False, interrupted: Callable[[], bool] = bool,
 ) -> CheckOutcome:  # fmt: skip
     """Judge every recording under these paths; raises LoreError for one that was named and is none.
 
     `jobs` files are judged at a time, in processes of their own where there is enough to do. `progress`
     is told how many bytes of how many have been judged; files that are not `wanted` are not opened. `looked`
     names the places where recordings were looked for, if nobody named these. With `pass_over` a named file that
-    is no recording is passed over and counted, as one in a folder is.
+    is no recording is passed over and counted, as one in a folder is. `interrupted` is asked after every turn: what was
+    judged until then is the result, nothing is said of what the run as a whole lacks, and no baseline is written.
     """
     load_plugins()
     context.policy.known(f"{context.settings}: check." if context.settings else "check.")
@@ -124,28 +126,39 @@ def check(
         options, budgets, context.policy, context.root, compared=known is not None, dated=context.dated,
         reader=context.reader,
     )  # fmt: skip
-    with closing(_results(files, config, jobs, progress)) as results:
+    read = 0
+    hearer = _Hearer(progress, interrupted, sum(file.size for file in files))
+    with closing(_results(files, config, jobs, hearer)) as results:
         for result in results:
+            read += 1
             for line in result.log:
                 options.log(line)
             if result.error is not None:
                 raise redacted_error(result.error) if context.redact else result.error
             totals.take(result)
+    stopped = Interrupted(read, len(files)) if interrupted() else UNSET
     folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
-    if not totals.summary.files and not totals.incomplete and (folder is not None or wanted is not None):
+    if (
+        stopped is UNSET
+        and not totals.summary.files
+        and not totals.incomplete
+        and (folder is not None or wanted is not None)
+    ):
         raise _nothing(folder or paths[0], looked, chosen=wanted is not None)
     extent = _Extent(totals, context)
-    ends = [*totals.over(budgets, context.policy, place_of(paths[0], context.root)), *_unused(totals, context, extent)]
-    if known is not None and not context.update:
+    ends = [*totals.over(budgets, context.policy, place_of(paths[0], context.root))]
+    if not stopped:
+        ends += _unused(totals, context, extent)
+    if known is not None and not context.update and not stopped:
         ends += stale(known, place_of(context.path, context.root), extent.covers)
     totals.conclude(ends, context.policy.ruling("", budgets))
     baselined, unseen = None, 0
-    if recorder is not None and before is not None:
+    if recorder is not None and before is not None and not stopped:
         entries, unseen = baseline.renewed(before, recorder.entries(), extent.covers)
         with written(context.path, force=True) as file:
             file.write(baseline.encode(entries))
         baselined = sum(entry.count for entry in entries)
-    checked = totals.checked(context.reader)
+    checked = msgspec.structs.replace(totals.checked(context.reader), interrupted=stopped)
     if context.redact:
         checked = redacted(checked)
     else:
@@ -155,24 +168,41 @@ def check(
 
 def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:
     if chosen:
-        return LoreError(f"no recordings in {corpus.show(path)} are as new as --since asks", hint="leave --since out")
+        return nothing_new(path)
     if looked:
         return nothing(looked)
     return LoreError(f"no recordings in {corpus.show(path)}", hint="`lore check` reads session logs and request bodies")
 
 
-def _results(files: list[Input], config: CheckConfig, jobs: int, progress: Progress | None) -> Generator[FileResult]:
-    """Yield the result of each file, in order."""
-    total = sum(file.size for file in files)
+class _Hearer(NamedTuple):
+    """Who hears how many bytes of a `total` have been judged, and may interrupt."""
+
+    progress: Progress | None
+    interrupted: Callable[[], bool]
+    total: int
+
+    def tell(self, before: int, done: int) -> None:
+        """Pass progress on; raises StoppedError where the run was interrupted."""
+        if self.interrupted():
+            raise StoppedError
+        if self.progress is not None:
+            self.progress(before + done, self.total)
+
+
+def _results(files: list[Input], config: CheckConfig, jobs: int, hearer: _Hearer) -> Generator[FileResult]:
+    """Yield the result of each file, in order; what is under way in other processes is left when it is interrupted."""
     able = min(jobs, sum(not file.stream for file in files))
-    if able > 1 and total >= SMALL:
+    if able > 1 and hearer.total >= SMALL:
         silenced = config._replace(options=dataclasses.replace(config.options, log=silent, counter=None))  # can travel
         here, apart = partial(verdicts.judge_file, config=config), partial(_judge_apart, config=silenced)
-        yield from Pool(able, here, apart, partial(_tell, progress, total, 0) if progress else None).results(files)
+        with suppress(StoppedError):
+            yield from Pool(able, here, apart, partial(hearer.tell, 0)).results(files)
         return
     done = 0
     for file in files:
-        yield verdicts.judge_file(file, config, partial(_tell, progress, total, done) if progress else None)
+        if hearer.interrupted():
+            return
+        yield verdicts.judge_file(file, config, partial(hearer.tell, done))
         done += file.size
 
 
@@ -182,10 +212,6 @@ def _judge_apart(file: Input, config: CheckConfig) -> FileResult:
     result = verdicts.judge_file(file, config._replace(options=dataclasses.replace(config.options, log=log.append)))
     result.log = log
     return result
-
-
-def _tell(progress: Progress, total: int, before: int, done: int) -> None:
-    progress(before + done, total)
 
 
 def _baseline(context: CheckContext) -> Baseline | None:

@@ -35,7 +35,7 @@ from lore.recording.packed import ARCHIVE
 from lore.recording.request_session import session_of
 from lore.recording.tailing import Live, Say, Wait, every
 from lore.recording.zstd import MAGIC
-from lore.report.terminal import counted
+from lore.report.plain import counted
 from lore.report.timeline import Row, rows
 from lore.run.folding import NOTHING, LogFold, injected, main_name
 

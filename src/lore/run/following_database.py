@@ -24,7 +24,7 @@ from lore.recording import corpus, databases
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.opening import Options
 from lore.recording.tailing import Say, Wait, every
-from lore.report.terminal import counted
+from lore.report.plain import counted
 from lore.report.timeline import Row, rows
 from lore.run.folding import LogFold
 from lore.run.following import LogCursor, Note, Shown

@@ -40,7 +40,7 @@ from lore.judge.savings import NotedSaving, Paid, Run, turns_of
 from lore.judge.unpriced import Unpriced
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Billed, Counts, OddBill
-from lore.model.results import BilledResult, CauseResult, Finding, VerdictResult
+from lore.model.results import BilledResult, CauseResult, Finding, Interrupted, VerdictResult
 from lore.model.results_simulate import CostResult, OutcomeResult, PredictedResult, Saving, Simulated, SimulatedTurn
 from lore.model.turn import Turn
 from lore.recording import corpus
@@ -48,11 +48,11 @@ from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.recording.projects import project_of
-from lore.recording.recent import nothing
+from lore.recording.recent import nothing, nothing_new
 from lore.report.redacted import redacted_finding
 from lore.report.sentences import cause_result, nearly_random, not_in_logs, worded
 from lore.run.rules import output_note, stale
-from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
+from lore.run.verdicts import PACKAGED, Dated, StoppedError, reader_of, verdicts
 
 RANK = ""  # a change without a value: which fix saves most
 
@@ -62,7 +62,8 @@ class SimulateRequest(NamedTuple):
 
     `dated` says by which rules verdicts are made, `reader` whom fixes speak to (None: as the format says). `looked`:
     where recordings were looked for, if nobody named these; what is none there is passed over. With `redact` no cause
-    carries content.
+    carries content. Files that are not `wanted` are not opened. `progress` hears how many bytes of how many have been
+    simulated, once more for each look that caches and changes need; `interrupted` is asked after every turn.
     """
 
     paths: list[str]
@@ -72,11 +73,18 @@ class SimulateRequest(NamedTuple):
     reader: Reader | None = None
     looked: tuple[str, ...] = ()
     redact: bool = False
+    wanted: Callable[[Input], bool] | None = None
+    progress: Callable[[int, int], None] | None = None
+    interrupted: Callable[[], bool] = bool
 
 
 def simulate(request: SimulateRequest, options: Options, rules: Rules) -> Iterator[Simulated]:
-    """Yield a result for each cache. Raises LoreError for what was named and is no recording."""
+    """Yield a result for each cache. Raises LoreError for what was named and is no recording.
+
+    Where it is interrupted, what was simulated until then is the last result, and nothing is said of changes.
+    """
     files = [file._replace(optional=bool(request.looked)) for file in inputs(request.paths)]
+    files = [file for file in files if request.wanted is None or request.wanted(file)]
     once = any(file.stream for file in files)
     if once and (len(request.caches) > 1 or any(change != RANK for change in request.changes)):
         hint = "save it to a file: several caches and changes need more than one look"
@@ -85,25 +93,39 @@ def simulate(request: SimulateRequest, options: Options, rules: Rules) -> Iterat
     for cache in request.caches or (None,):
         play = partial(_play, files, request, options, rules, cache)
         base = play(NO_CHANGE)
-        saved, notes = list[Saving](), list(base.result.notes)
-        for text, change in changes:
-            saving, remarks = _saved(text, change, base, play)
-            saved.append(saving)
-            notes += remarks
-        if RANK in request.changes:
-            every, remarks = _every_fix(base, play, once=once)
-            saved += every
-            notes += remarks
-        elif not request.changes:
-            fixes = [noted for noted in savings.of_causes(base) if noted.saving.saves]
-            saved += savings.in_order(noted.saving for noted in fixes)
-            notes += [note for noted in fixes for note in noted.notes]
-        if once or not request.changes:
-            notes += savings.longer_life(base.result)
-        yield replace(base.result, what_if=saved, notes=notes)
+        if base.result.interrupted:
+            yield base.result
+            return
+        try:
+            yield _with_savings(base, play, changes, request, once=once)
+        except StoppedError:  # in the middle of a change: what any saves is not said
+            yield replace(base.result, interrupted=Interrupted(len(files), len(files)))
+            return
 
 
 _Play: TypeAlias = Callable[[WhatIf], Run]
+
+
+def _with_savings(
+    base: Run, play: _Play, changes: list[tuple[str, WhatIf | None]], request: SimulateRequest, *, once: bool
+) -> Simulated:  # fmt: skip
+    """Return the result with what changes would have saved: those that were asked for, else the causes found."""
+    saved, notes = list[Saving](), list(base.result.notes)
+    for text, change in changes:
+        saving, remarks = _saved(text, change, base, play)
+        saved.append(saving)
+        notes += remarks
+    if RANK in request.changes:
+        every, remarks = _every_fix(base, play, once=once)
+        saved += every
+        notes += remarks
+    elif not request.changes:
+        fixes = [noted for noted in savings.of_causes(base) if noted.saving.saves]
+        saved += savings.in_order(noted.saving for noted in fixes)
+        notes += [note for noted in fixes for note in noted.notes]
+    if once or not request.changes:
+        notes += savings.longer_life(base.result)
+    return replace(base.result, what_if=saved, notes=notes)
 
 
 def _saved(text: str, change: WhatIf | None, base: Run, play: _Play) -> NotedSaving:
@@ -132,8 +154,10 @@ def _play(
     sums, found, turns = SimulatedSums(), list[Problem](), list[Paid]()
     predictor = Predictor(rules, cache, change, None if options.counter is None else options.counter.count)
     simulation = Simulation(predictor, dated=request.dated, reader=request.reader, redact=request.redact)
-    recordings = 0
+    recordings = done = read = 0
+    size, stopped = sum(file.size for file in files), False
     for file in files:
+        read += 1
         problems, shown = Problems(), corpus.show(file.path)
         try:
             if file.error is not None:
@@ -145,6 +169,10 @@ def _play(
                 folder = folder or os.path.basename(os.path.dirname(os.path.abspath(path))) or "/"
                 sums.add(seen.result, seen.row, seen.parts, folder)
                 turns.append(seen.paid)
+                if request.progress is not None:
+                    request.progress(done + (seen.byte or 0), size)
+                if stopped := request.interrupted():
+                    break
             recordings += 1
         except UnrecognisedError:
             if file.named and not file.optional:
@@ -156,14 +184,23 @@ def _play(
             problems.add(Problem(Code.UNREADABLE_FILE, error.message), shown)
             recordings += 1
         found.extend(problems.kept)
-    if not recordings and request.looked:
+        done += file.size
+        if stopped or (stopped := request.interrupted()):
+            break
+    if stopped and change is not NO_CHANGE:
+        raise StoppedError
+    if not recordings and request.wanted is not None and not stopped:
+        raise nothing_new(request.paths[0])
+    if not recordings and request.looked and not stopped:
         raise nothing(request.looked)
-    if not recordings:
+    if not recordings and not stopped:
         hint = "lore simulate reads sessions and captures"
         raise LoreError(f"no recordings in {corpus.show(request.paths[0])}", hint=hint)
     as_of = None if rules.as_of is None else rules.as_of.isoformat()
     reliability = simulation.reliability.results()
     result = sums.result(cache, as_of, reliability, _notes(sums.turns, rules, simulation), found)
+    if stopped:
+        result = replace(result, interrupted=Interrupted(read, len(files)))
     return Run(result, turns, predictor.touched, simulation.transcripts, simulation.bodies)
 
 
@@ -202,13 +239,14 @@ _RANDOM = 1 / 3  # of requests that only append: a cache that falls more often i
 class PlayedTurn(NamedTuple):
     """One turn of the answer: the row by which it is compared with its bill, what was paid at each price.
 
-    `paid` is the turn as what-ifs play it again.
+    `paid` is the turn as what-ifs play it again; `byte` where in its file it stands.
     """
 
     result: SimulatedTurn
     row: Row | None
     parts: dict[str, Decimal]
     paid: Paid
+    byte: int | None
 
 
 class Simulation:
@@ -275,7 +313,7 @@ class Simulation:
             self._turns[turn.chain, turn.number] = result
             parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
             paid = Paid(again, price, place.reader, _contradicted(turn, predicted))
-            yield PlayedTurn(result, _row(turn, predicted, left), parts, paid)
+            yield PlayedTurn(result, _row(turn, predicted, left), parts, paid, turn.byte)
         self._turns.clear()
 
     def _late(self, finding: Finding) -> None:

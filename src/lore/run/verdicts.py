@@ -69,6 +69,10 @@ def dated(path: str) -> Rules:
     return load(path or None)
 
 
+class StoppedError(Exception):
+    """A run that was interrupted goes no further; whoever hears of progress raises it."""
+
+
 class VerdictStep(NamedTuple):
     """The next verdict (None: there are no more turns), and what was found in chains that ended before it."""
 
@@ -116,7 +120,10 @@ class CheckConfig(NamedTuple):
 
 
 def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None] | None = None) -> FileResult:
-    """Judge a file; `progress` hears how many bytes of it have been judged. Cost O(its bytes)."""
+    """Judge a file; `progress` hears how many bytes of it have been judged. Cost O(its bytes).
+
+    Where `progress` raises StoppedError, what was judged until then is the result, and the file is not whole.
+    """
     load_plugins()
     place, problems = place_of(file.path, config.root), Problems()
     totals = FileTotals(place, config.policy.ruling(place.key, config.budgets), compared=config.compared)
@@ -147,6 +154,7 @@ def _judge(
     result.reader = reader_of(recording, config.reader)
     totals.place = replace(totals.place, reader=result.reader)
     judge = config.dated.judge(quick=not totals.wants_every_pair)
+    stopped = False
     for verdict, ended in verdicts(recording, judge, totals.place):
         totals.ended(ended)
         if verdict is None:
@@ -155,10 +163,15 @@ def _judge(
         if verdict.turn.basis is not None and result.unseen is None and config.options.completion is None:
             result.unseen = _unseen(recording, verdict.turn)
         result.summary.chains = judge.chains
-        if progress is not None:
-            progress(verdict.turn.byte or 0)
+        try:
+            if progress is not None:
+                progress(verdict.turn.byte or 0)
+        except StoppedError:  # what chains come to is not known, so nothing is said of whole ones
+            stopped = True
+            break
     problems = recording.problems
     totals.finish(recording.state.id, recording.boundaries, problems.kept, problems.counts)
+    result.whole = result.whole and not stopped
 
 
 def _unseen(recording: Recording, turn: Turn) -> Unseen | None:

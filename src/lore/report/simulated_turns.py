@@ -1,0 +1,197 @@
+"""The turns of `lore simulate` for a person: those that lost something, or all, with their clock times, and a chart.
+
+Rules: times are UTC, as recorded, the day on a line of its own where it changes; a turn's evidence stands below it, cut
+to the terminal's width (`verbose`: wrapped instead); in a pipe nothing is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from lore.cache.habits import SURE
+from lore.model.codes import UNEXPLAINED
+from lore.model.results_simulate import SimulatedTurn
+from lore.report.console import columns_of, cut, hang, line
+from lore.report.evidence_sentences import money_of
+from lore.report.plain import counted
+from lore.report.sentences import grounds
+
+CHART = 72  # columns
+_BARS = " ▁▂▃▄▅▆▇█"
+_STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
+_WARM = 1000  # tokens read beyond the prediction that are worth a word
+_NAME = 14  # characters of a turn's name
+_EVIDENCE = 6  # columns that it is indented
+_UNKNOWN_DAY = "a time that no calendar holds"
+
+
+class _Row(NamedTuple):
+    """The cells of a turn: its name, clock time, tokens read as predicted and as billed, and their difference."""
+
+    name: str
+    time: str
+    predicted: str
+    chance: str
+    billed: str
+    difference: str
+
+
+_HEADER = _Row("turn", "time", "predicted", "", "billed", "difference")
+
+
+def write_turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool, verbose: bool = False) -> None:
+    """Write a row a turn: every one, or those that lost tokens, and of one recording what was warmed elsewhere."""
+    if len(turns) > 1 and not any(_is_known(turn) for turn in turns):
+        out.print(line(f"{counted(len(turns), 'turn')}, none of them with a bill: nothing can be predicted"))
+        return
+    several, warmed = len({turn.path for turn in turns}) > 1, _warmed(turns)
+    shown = [turn for turn in turns if every or turn.cause is not None or (not several and id(turn) in warmed)]
+    if shown:
+        _write_rows(shown, warmed, out, several=several, verbose=verbose)
+    if len(shown) < len(turns):
+        fell = sum(turn.cause is not None for turn in turns)
+        share = f"{fell:,} of {counted(len(turns), 'turn')}" if fell else f"none of {counted(len(turns), 'turn')}"
+        out.print(line((f"{share} lost tokens that had been cached; --all shows every turn", "dim")))
+
+
+def _write_rows(
+    turns: Sequence[SimulatedTurn], warmed: set[int], out: Console, *, several: bool, verbose: bool
+) -> None:
+    rows = [_row(turn) for turn in turns]
+    widths = [max(map(len, cells)) for cells in zip(_HEADER, *rows, strict=True)]
+    likely = ", with how likely that is" if widths[_Row._fields.index("chance")] else ""
+    legend = f"tokens read from the cache, as predicted{likely} (~: at best, or unsure) and as billed"
+    out.print(line((legend, "dim")))
+    out.print(line((_aligned(_HEADER, widths) + "  why", "bold")))
+    path = day = ""
+    for turn, row in zip(turns, rows, strict=True):
+        if several and turn.path != path:
+            out.print(line((turn.path, "bold")))
+            path, day = turn.path, ""
+        if turn.at is not None and (on := _day(turn.at)) != day:
+            day = on
+            out.print(line((f"{day} (UTC)", "dim")))
+        _write_row(turn, _aligned(row, widths), out, warmed=id(turn) in warmed, verbose=verbose)
+
+
+def _write_row(turn: SimulatedTurn, cells: str, out: Console, *, warmed: bool, verbose: bool) -> None:
+    cause, room = turn.cause, columns_of(out)
+    why = Text()
+    if cause is not None:
+        lost = f": {turn.lost_tokens:,} tokens lost{_paid(turn)}" if turn.lost_tokens else ""
+        why = line((f"{cause.code} {cause.name}{lost}", _STYLES[cause.kind]))
+    elif warmed:
+        why = line(("warmed elsewhere: more was read than what is recorded here explains", "dim"))
+    together = room is None or len(cells) + 2 + cell_len(why.plain) <= room
+    out.print(line(cells.rstrip() if not why else f"{cells}  ").append_text(why if together else Text()))
+    if not together:
+        hang(out, Text(" " * _EVIDENCE).append_text(why), _EVIDENCE)
+    if cause is None:
+        return
+    weak = "weak evidence: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
+    text = line(" " * _EVIDENCE, weak, grounds(cause))
+    if room is not None and not verbose:
+        text = Text(cut(text.plain, max(room, 2 * _EVIDENCE)))
+    hang(out, text, _EVIDENCE)
+
+
+def _paid(turn: SimulatedTurn) -> str:
+    """Say what a turn paid beyond reading what it lost; nothing where that was expected, or has no price."""
+    paid = None if turn.cost is None else turn.cost.waste or turn.cost.unexplained
+    return f", {money_of(paid)}" if paid else ""
+
+
+def _is_known(turn: SimulatedTurn) -> bool:
+    """Tell whether anything is known of what a turn read."""
+    billed = None if turn.billed is None else turn.billed.read_tokens
+    return turn.cause is not None or turn.predicted.read_tokens is not None or billed is not None
+
+
+def _warmed(turns: Sequence[SimulatedTurn]) -> set[int]:
+    """Return the turns (their `id`) that read more than was thought possible, and more than all that stood before.
+
+    What is predicted is only the likeliest; a cache may keep the answer with the prompt.
+    """
+    found, stood = set[int](), dict[tuple[str, str], int]()
+    for turn in turns:
+        billed, name = turn.billed, (turn.path, turn.chain)
+        possible = [turn.predicted.read_tokens, *(outcome.read_tokens for outcome in turn.predicted.outcomes)]
+        most = max((*(count for count in possible if count is not None), stood.get(name, 0)))
+        if billed is not None and billed.read_tokens is not None:
+            if turn.predicted.read_tokens is not None and billed.read_tokens > most + _WARM:
+                found.add(id(turn))
+            stood[name] = sum(
+                (billed.read_tokens, billed.uncached_tokens or 0, billed.write_tokens or 0, billed.output_tokens or 0)
+            )
+    return found
+
+
+def _row(turn: SimulatedTurn) -> _Row:
+    name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
+    predicted = turn.predicted.read_tokens
+    billed = None if turn.billed is None else turn.billed.read_tokens
+    off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
+    unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
+    return _Row(name[-_NAME:], _time(turn.at), unsure + count_of(predicted), chance(turn), count_of(billed), off)
+
+
+def _aligned(row: _Row, widths: Sequence[int]) -> str:
+    return "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True) if width)
+
+
+def _time(at: float | None) -> str:
+    clock = _clock(at)
+    return "" if clock is None else f"{clock:%H:%M}"
+
+
+def _day(at: float) -> str:
+    clock = _clock(at)
+    return _UNKNOWN_DAY if clock is None else f"{clock:%Y-%m-%d}"
+
+
+def _clock(at: float | None) -> datetime | None:
+    try:
+        return None if at is None else datetime.fromtimestamp(at, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def chance(turn: SimulatedTurn) -> str:
+    """Say how likely what is predicted is, where that is not near 1."""
+    probability = turn.predicted.probability
+    return f"{probability:.0%}" if probability is not None and probability < SURE else ""
+
+
+def count_of(value: int | None) -> str:
+    """Return a count, or that it is unknown."""
+    return "unknown" if value is None else f"{value:,}"
+
+
+def write_chart(turns: Sequence[SimulatedTurn], out: Console) -> None:
+    """Draw what was predicted and what was billed to be read, turn by turn, on one scale.
+
+    A column is one turn, or the least of a group of turns where they are too many.
+    """
+    predicted = [turn.predicted.read_tokens or 0 for turn in turns]
+    billed = [(turn.billed and turn.billed.read_tokens) or 0 for turn in turns]
+    most, count = max((*predicted, *billed), default=0), len(turns)
+    if count < 3 or not most:
+        return
+    lines = [(f"  {name:<9} ", values, colour) for name, values, colour in _lines(predicted, billed)]
+    width = min(CHART, count, (columns_of(out) or out.width) - len(lines[0][0]))
+    out.print(line((f"tokens read, turn by turn (full height {most:,})", "bold")))
+    for name, values, colour in lines:
+        groups = [values[count * at // width : max(count * (at + 1) // width, 1)] for at in range(width)]
+        bars = "".join(_BARS[-(-min(group) * (len(_BARS) - 1) // most)] for group in groups)
+        out.print(line(name, (bars, colour)))
+
+
+def _lines(predicted: list[int], billed: list[int]) -> Iterator[tuple[str, list[int], str]]:
+    yield "predicted", predicted, "cyan"
+    yield "billed", billed, "green"

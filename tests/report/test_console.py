@@ -1,0 +1,96 @@
+"""The terminal: lines that fit it, between words; in a pipe a sentence is one line."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from lore.report.console import console, cut, hang, line, whole
+
+
+def printed(text, *, width=60, indent=None, terminal=True, colour=False):
+    stream = io.StringIO()
+    out = console(stream, colour=colour, terminal=terminal, width=width)
+    if indent is None:
+        out.print(line(text))
+    else:
+        hang(out, line(text), indent)
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_long_line_is_wrapped_between_words_and_indented(width):
+    lines = printed("    fix: " + "some words of a sentence " * 20, width=width)
+    assert all(cell_len(text) <= width for text in lines)
+    assert {len(text) - len(text.lstrip()) for text in lines[1:]} == {8}
+    assert {word for text in lines for word in text.split()} == {"fix:", "some", "words", "of", "a", "sentence"}
+
+
+def test_a_label_stands_in_a_column_of_its_own():
+    lines = printed("  billed    " + "words " * 30, indent=12)
+    assert lines[0].startswith("  billed    words")
+    assert all(text.startswith(" " * 12 + "words") for text in lines[1:])
+
+
+def test_a_word_wider_than_the_terminal_stays_whole_to_be_copied():
+    path = "/a/path/" + "x" * 200
+    assert any(path in text for text in printed(f"at {path} and on"))
+
+
+def test_wide_characters_count_twice():
+    assert all(cell_len(text) <= 60 for text in printed("漢字 " * 60))
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_a_pipe_gets_whole_lines(colour):
+    assert len(printed("word " * 100, terminal=False, colour=colour)) == 1
+
+
+def test_colours_hold_over_a_break():
+    stream = io.StringIO()
+    out = console(stream, colour=True, terminal=True, width=30)
+    out.print(line("cause ", ("words of a cause " * 4, "bold")))
+    assert stream.getvalue().count("\x1b[1m") == len(stream.getvalue().splitlines())
+
+
+def test_what_is_to_be_copied_is_not_wrapped():
+    stream = io.StringIO()
+    whole(console(stream, colour=False, terminal=True, width=30), line("lore " + "--option " * 20))
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+def test_no_command_of_a_workflow_comes_out_of_a_join():
+    assert "##[" not in "".join(printed("words " * 20 + "##[error]"))
+
+
+@given(st.text(max_size=300), st.integers(24, 100), st.integers(0, 20))
+def test_wrapping_loses_no_word(text, width, indent):
+    shown = line(text).plain
+    assert " ".join(printed(text, width=width, indent=indent)).split() == shown.split()
+
+
+@given(st.text(), st.integers(1, 60))
+def test_what_is_cut_fits(text, columns):
+    text = line(text).plain
+    shown = cut(text, columns)
+    assert cell_len(shown) <= columns
+    assert shown == text or text.startswith(shown.removesuffix("…"))
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_a_text_is_cut_between_words(size):
+    """Evidence ended in the middle of a word: `the cache li`."""
+    word = "x" * size
+    assert set(cut(" ".join([word] * 300), 160).removesuffix("…").split()) == {word}
+
+
+def test_a_word_that_does_not_end_is_cut():
+    assert cut("x" * 500, 160) == "x" * 159 + "…"
+
+
+def test_a_short_text_stays():
+    assert cut("x" * 160, 160) == "x" * 160

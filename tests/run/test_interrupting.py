@@ -1,0 +1,114 @@
+"""An interrupt ends a run with what was judged until then, and nothing is said of what it did not see."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from msgspec import UNSET
+
+from cli.running import lore, put, session
+from lore.config import Loaded, Settings
+from lore.judge.policy import Budgets
+from lore.judge.savings import TTL
+from lore.model.results import Interrupted
+from lore.recording.opening import Options
+from lore.run.check import CheckContext, check
+from lore.run.rules import chosen
+from lore.run.simulate import SimulateRequest, simulate
+
+FILES = ["a.jsonl", "b.jsonl", "c.jsonl"]  # of two turns each
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in FILES:
+        put(name, session(session_id=name))
+
+
+def after(questions: int):
+    """Return what says that there was an interrupt once it was asked so often."""
+    left = iter([False] * questions)
+    return lambda: next(left, True)
+
+
+def test_what_was_judged_until_then_is_the_result():
+    whole = check(FILES, Budgets(), Options()).result
+    result = check(FILES, Budgets(), Options(), interrupted=after(4)).result
+    assert (whole.interrupted, whole.summary.turns) == (UNSET, 6)
+    assert result.interrupted == Interrupted(2, 3)
+    assert (result.summary.files, result.summary.turns) == (2, 3)
+
+
+def test_nothing_is_missed_of_files_that_were_not_judged():
+    """Neither `no recordings`, nor a baseline that forgets, nor an exemption that excuses nothing."""
+    result = check(["."], Budgets(), Options(), interrupted=lambda: True).result
+    assert (result.interrupted, result.findings) == (Interrupted(0, 3), [])
+    context = CheckContext(path="baseline.json", update=True)
+    outcome = check(FILES, Budgets(), Options(), context=context, interrupted=after(2))
+    assert outcome.baselined is None
+    assert not os.path.exists("baseline.json")
+
+
+def simulated(questions: int, *changes: str):
+    request = SimulateRequest(FILES, changes=changes, interrupted=after(questions))
+    return list(simulate(request, Options(), chosen(None, Loaded(Settings(), None))))
+
+
+def test_what_was_simulated_until_then_is_the_result():
+    [result] = simulated(4)
+    assert result.interrupted == Interrupted(2, 3)
+    assert len(result.turns) == 4
+    assert result.what_if == []
+
+
+def test_what_a_change_saves_is_not_said_where_it_was_not_played_to_its_end():
+    [result] = simulated(12, TTL)
+    assert result.interrupted == Interrupted(3, 3)
+    assert len(result.turns) == 6
+    assert result.what_if == []
+
+
+@pytest.mark.parametrize("command", ["check", "simulate"])
+def test_an_interrupt_is_said_and_ends_in_130(command, monkeypatch):
+    """The signal comes while the second file is read."""
+    from lore.recording import corpus
+
+    opened, pieces = [], corpus.open_head
+
+    def open_head(path, *rest):
+        opened.append(path)
+        if path == "b.jsonl" and opened.count(path) == 1:
+            os.kill(os.getpid(), 2)
+        return pieces(path, *rest)
+
+    monkeypatch.setattr(corpus, "open_head", open_head)
+    ran = lore(command, *FILES, "--color", *(["--jobs", "1"] if command == "check" else []))
+    assert ran.code == 130
+    assert "interrupted: this is partial, 2 of 3 files" in ran.out
+    assert "c.jsonl" not in opened
+    opened.clear()
+    ran = lore(command, *FILES, "--json")
+    assert ran.code == 130
+    assert json.loads(ran.out)["interrupted"] == {"files": 2, "of": 3}
+    assert "interrupted: this is partial" in ran.err
+
+
+def test_no_report_is_replaced_by_half_of_one(monkeypatch):
+    from lore.run import verdicts
+
+    judge = verdicts.judge_file
+
+    def judged(*given):
+        os.kill(os.getpid(), 2)
+        return judge(*given)
+
+    monkeypatch.setattr(verdicts, "judge_file", judged)
+    put("report.json", b"whole")
+    ran = lore("check", *FILES, "--jobs", "1", "--report", "json=report.json")
+    assert ran.code == 130
+    assert "no file is written" in ran.err
+    with open("report.json", "rb") as file:
+        assert file.read() == b"whole"
