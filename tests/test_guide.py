@@ -28,6 +28,7 @@ OTHER_CODES = {
     "lore check tests/recordings --baseline lore-baseline.json": 0,
 }
 NOT_RUN = {
+    "lore watch": "a screen, until it is ended",
     "lore --install-completion": "writes to the start-up file of whoever runs the tests",
     "lore compact sqlite:sessions.db --policy policy.toml --watch": "until it is interrupted",
     "lore memory page --store sqlite:sessions.db": "until it is interrupted",

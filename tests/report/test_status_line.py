@@ -97,7 +97,10 @@ def test_colours_are_words_of_the_terminal_and_nothing_else():
     assert "\x1b[31mcache expired" in line(RUNNING._replace(used_at=NOW - 400), colour=True)
 
 
-@given(st.text(max_size=60), st.text(max_size=60), st.integers(1, 90))
+TEXTS = st.text("a[#\x1b\n\x9b\u202e\u200b\u0301模 ", max_size=60)
+
+
+@given(TEXTS, TEXTS, st.integers(1, 90))
 def test_names_are_obeyed_by_nobody(name, words, width):
     hostile = RUNNING._replace(last_break=BREAK._replace(says=f"\x1b[2J#(reboot)#[fg=red]\n{words}"))
     said = line(hostile, Client(f"{name}\x07\u202e"), tuple(PARTS), width)

@@ -36,6 +36,12 @@ COMMANDS: dict[str, Command] = {
             ("sessions --agent codex --since 1d", "of one agent, written today"),
         ),
     ),
+    "watch": Command(
+        LOOK, "running", (
+            ("watch", "the newest session of this project, else of this machine, on a screen"),
+            ("watch session.jsonl --json", "a line of JSON at each change"),
+        ),
+    ),
     "statusline": Command(
         LOOK, "running", (
             ("statusline --install", "the settings that put it into Claude Code and tmux"),

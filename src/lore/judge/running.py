@@ -37,7 +37,7 @@ class RunningSums:
         self._sums = Sums()
         self._lifetimes: dict[str, Lifetime] = {}
         self._last: Verdict | None = None
-        self.last_break: LastBreak | None = None
+        self.breaks: dict[int, LastBreak] = {}  # by the number of the request in the log
 
     def take(self, verdict: Verdict, reader: Reader) -> LedgerRow:
         """Take the next verdict; return its row."""
@@ -46,7 +46,7 @@ class RunningSums:
         request = Request(row, "", "", "", subagent=turn.chain != MAIN, at=row.at)
         self._sums.add(request)
         if row.loss is not None:
-            self.last_break = self._break_of(request, reader)
+            self.breaks[self._sums.requests - 1] = self._break_of(request, reader)
         before = self._lifetimes.get(turn.chain, UNKNOWN)
         self._lifetimes[turn.chain] = lifetime_after(turn, before, self._rules)
         if turn.chain == MAIN or self._last is None or self._last.turn.chain != MAIN:
@@ -69,7 +69,7 @@ class RunningSums:
         running = Running(
             format, session, requests=total.requests, breaks=total.breaks, paid_again_tokens=total.paid_again_tokens,
             paid_again_dollars=total.paid_again, unexplained_tokens=total.unexplained_tokens,
-            last_break=self.last_break,
+            last_break=next(reversed(self.breaks.values()), None),
         )  # fmt: skip
         if self._last is None:
             return running

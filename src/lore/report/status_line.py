@@ -88,7 +88,7 @@ def _read(shown: Shown) -> _Part | None:
     if not size or read is None:
         return None
     share = read / size
-    return _Part(f"read {_percent(share)}", "green" if share >= 0.9 else "yellow" if share >= 0.5 else "red")
+    return _Part(f"read {percent(share)}", "green" if share >= 0.9 else "yellow" if share >= 0.5 else "red")
 
 
 def _size(shown: Shown) -> tuple[int | None, int | None]:
@@ -163,7 +163,7 @@ def short(tokens: int) -> str:
     return f"{tokens / 1000:.0f}k" if tokens < 999_500 else f"{tokens / 1e6:.1f}M"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     """Return a share, rounded so that neither all nor nothing is said of what is not."""
     number = round(share * 100)
     return f"{min(number, 99) if share < 1 else number} %" if number or share == 0 else "1 %"

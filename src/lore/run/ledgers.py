@@ -216,7 +216,7 @@ def _signature(file: Input) -> str:
     """Return a digest of a recording's files: names, sizes, times, and both ends of a file; empty: it has none."""
     digest = hashlib.sha256(f"{file.written}".encode())
     try:
-        if not (files := _files_of(file.path)):
+        if not (files := files_of_recording(file.path)):
             return ""  # a session in a store
         for path in files:
             status = os.stat(path)
@@ -231,7 +231,7 @@ def _signature(file: Input) -> str:
     return digest.hexdigest()
 
 
-def _files_of(path: str) -> list[str]:
+def files_of_recording(path: str) -> list[str]:
     """Return the files that a recording is read from, and those beside it that change how it is read."""
     if os.path.isdir(path):
         return sorted(entry.path for entry in os.scandir(path))

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import NamedTuple
 
 from lore.errors import LoreError
@@ -20,7 +21,7 @@ from lore.judge.base import Place
 from lore.judge.running import RunningSums
 from lore.model.jsonslice import is_json
 from lore.model.ledger import LedgerRow
-from lore.model.running import Running
+from lore.model.running import LastBreak, Running
 from lore.recording import corpus, recent
 from lore.recording.agents import Surroundings
 from lore.recording.base import Problems, collected_seldom, load_plugins
@@ -33,29 +34,36 @@ from lore.run.verdicts import Dated, verdicts
 
 
 class RunningLog(NamedTuple):
-    """A log that was judged: what it came to, its rows, how many bytes of it were read."""
+    """A log that was judged: what it came to, how many bytes of it were read, its rows, and what broke at which."""
 
     running: Running
-    rows: tuple[LedgerRow, ...]
-    size: int
+    size: int = 0
+    rows: tuple[LedgerRow, ...] = ()
+    breaks: Mapping[int, LastBreak] = MappingProxyType({})
 
 
 def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
     """Judge a log as it stands; raises LoreError where it cannot be read or is no recording.
 
-    One that is empty yet has come to nothing.
+    One without a whole line yet has come to nothing.
     """
     load_plugins()
     with collected_seldom():
         opened = corpus.open_head(path)
-        if not opened.head.strip():
-            return RunningLog(Running(""), (), 0)
+        if _is_beginning(opened.head):
+            return RunningLog(Running(""))
         read = _WholeLines(opened.data)
         recording = options.open(path, Problems(), opened=opened._replace(data=iter(read)))
         sums = RunningSums(dated.rules, worded)
         steps = verdicts(recording, dated.judge(quick=True), Place(recording.shown, reader="user"))
         rows = tuple([sums.take(verdict, "user") for verdict, _ in steps if verdict is not None])
-        return RunningLog(sums.result(recording.reader.name, recording.state.id or ""), rows, read.size)
+        running = sums.result(recording.reader.name, recording.state.id or "")
+        return RunningLog(running, read.size, rows, sums.breaks)
+
+
+def _is_beginning(head: bytes) -> bool:
+    """Tell whether nothing came yet but a part of a first line."""
+    return not head.strip() or (b"\n" not in head and head.startswith(b"{") and not is_json(head))
 
 
 class _WholeLines:
@@ -127,7 +135,7 @@ def keep(folder: str, path: str, options: Options, dated: Dated) -> Known:
     """Judge a log, and keep what it came to; one that cannot be judged has come to nothing."""
     began, before = time.time(), _size(path)
     try:
-        running, _, size = judge_running(path, options, dated)
+        running, size, *_ = judge_running(path, options, dated)
     except LoreError as error:
         options.log(error.message)
         running, size = Running(""), before

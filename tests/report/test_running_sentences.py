@@ -1,0 +1,75 @@
+"""What the screen of a running session says: true, short, and obeyed by no terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.model.ledger import LedgerRow
+from lore.model.running import LastBreak, Running
+from lore.report.running_sentences import (
+    advice,
+    break_line,
+    expiry_line,
+    figures_line,
+    session_line,
+    turn_cells,
+)
+
+NOW = 1_000_000.0
+BREAK = LastBreak("LORE114", "waste", 9, NOW - 60, 4500, 0.09, 'hook "Edit" adds text', "a hook adds text", "drop it")
+RUNNING = Running(
+    "claude-code", model="claude-opus-5", turn=9, used_at=NOW - 48, prompt_tokens=182_000, read_tokens=181_990,
+    stood=181_000, lifetime=300.0, billed=True, requests=9, breaks=1, paid_again_tokens=4500, paid_again_dollars=0.09,
+    unexplained_tokens=12, last_break=BREAK,
+)  # fmt: skip
+
+
+def test_figures_never_round_to_all():
+    assert figures_line(RUNNING) == (
+        "prompt 182,000 tokens   read 99.9 %   paid again 4,500 tokens ($0.09) + 12 unexplained"
+    )
+    assert figures_line(Running("")) == "no bill yet"
+
+
+@pytest.mark.parametrize(
+    ("change", "expiry", "do"),
+    [
+        ({}, "cache   expires in 4:12 (of 5 minutes, as billed)", "do      drop it"),
+        ({"used_at": NOW - 200}, "cache   expires in 1:40 (of 5 minutes, as billed)",
+         "do      go on within 1:40, or the next request writes 181,000 tokens again"),
+        ({"used_at": NOW - 400}, "cache   expired 1 min ago (of 5 minutes, as billed)",
+         "do      the next request writes 181,000 tokens again: start a new session where the old one is not needed"),
+        ({"lifetime": 3600.0, "billed": False}, "cache   expires in 59:12 (of an hour, by a dated rule)",
+         "do      drop it"),
+        ({"lifetime": None}, "cache   lifetime unknown: no bill and no dated rule says how long this provider keeps it",
+         "do      drop it"),
+        ({"turn": 10}, "cache   expires in 4:12 (of 5 minutes, as billed)",
+         "do      nothing: the last request read what stood in the cache"),
+        ({"requests": 0}, "", ""),
+    ],
+)  # fmt: skip
+def test_time_and_advice_follow_the_clock(change, expiry, do):
+    running = RUNNING._replace(**change)
+    assert (expiry_line(running, NOW), advice(running, NOW)) == (expiry, do)
+
+
+def test_the_last_break_is_named_unless_names_are_hidden():
+    said = break_line(RUNNING, NOW, redact=False)
+    assert said == 'break   turn 9, 1 min ago: hook "Edit" adds text; 4,500 tokens ($0.09)  [lore explain LORE114]'
+    assert "Edit" not in break_line(RUNNING, NOW, redact=True)
+    assert break_line(RUNNING._replace(last_break=None), NOW, redact=False) == "break   none so far"
+
+
+def test_what_a_recording_names_is_obeyed_by_no_terminal():
+    row = LedgerRow(
+        chain="\x1b[2Jevil", number=3, line=1, at=1e300, model=None, client="", gateway="", response_id="",
+        prompt_tokens=900, uncached_tokens=1, read_tokens=899, write_tokens=0, output_tokens=1, billed=True, spent=None,
+        loss=None, appended=None, compacted=False,
+    )  # fmt: skip
+    cells = turn_cells(row, BREAK._replace(says="x\x07"), redact=False)
+    assert all(cell.isprintable() for cell in cells)
+    assert cells[2:5] == ("900", "899", "99 %")
+    hidden = turn_cells(row, BREAK, redact=True)
+    assert hidden[0] == "3"
+    assert hidden[-1] == "a hook adds text"
+    assert session_line(RUNNING._replace(model="\x1b[31m"), "p\n", "").isprintable()
