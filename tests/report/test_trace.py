@@ -147,6 +147,19 @@ def test_lanes_are_chains_and_a_subagents_file_stands_with_its_session():
     assert len({drawn["pid"] for drawn in slices}) == 2
 
 
+def test_lanes_of_one_name_are_told_apart_since_counters_of_one_name_are_one():
+    trace, _ = made(*(lane(row(1, 10.0), f"{folder}/agent-x.jsonl", "a.jsonl") for folder in "bcd"))
+    counters = [event["name"] for event in trace["traceEvents"] if event["ph"] == "C"]
+    assert list(dict.fromkeys(counters)) == [
+        "agent-x.jsonl main: tokens", "agent-x.jsonl main (2): tokens", "agent-x.jsonl main (3): tokens"
+    ]  # fmt: skip
+
+
+def test_a_long_name_is_not_repeated_with_every_request():
+    rows = [row(number, float(number), chain="c" * 1_000_000, model="m" * 1_000_000) for number in range(1, 50)]
+    assert len(render(trace_of(map(lane, rows)))) < 100_000
+
+
 def test_a_cache_break_is_named_by_its_cause_and_a_compaction_is_marked():
     loss = Loss("LORE128", "waste", 5_000, ("an hour",))
     trace, slices = made(row(1, 10.0), row(2, 20.0, loss=loss, compacted=True))

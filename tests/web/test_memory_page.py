@@ -74,9 +74,9 @@ class Browser:
     """A client that knows the address, and sends what a browser sends with a form."""
 
     def __init__(self, url="sqlite:s.db"):
-        self.site = site_of(PORT, policy())
+        self.site, self.told = site_of(PORT, policy()), []
         self.pages = MemoryPage(lambda: closing(open_there(url)), b"k" * 32, url)
-        app = application(self.pages, getting, posting, self.site)
+        app = application(self.pages, getting, posting, self.site, self.told.append)
         self.client = TestClient(app, base_url=ORIGIN, follow_redirects=False)
 
     def get(self, path="", headers=None, **query):
@@ -444,6 +444,7 @@ def test_what_nobody_foresaw_quotes_nothing(page, monkeypatch):
     page.client = TestClient(page.client.app, base_url=ORIGIN, raise_server_exceptions=False)
     answer = page.get()
     assert (answer.status_code, answer.text) == (500, "a bug in lore: RuntimeError\n")
+    assert page.told == ["error: a bug in lore: RuntimeError (LORE_DEBUG=1 shows where)"]
     assert answer.headers["cache-control"] == "no-store"
 
 
@@ -455,7 +456,7 @@ def test_a_port_that_is_taken_is_said():
 def test_without_the_extra_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "starlette.applications", None)
     with pytest.raises(LoreError) as caught:
-        application(MemoryPage(lambda: closing(open_there("")), b"", ""), getting, posting, site_of(1, ""))
+        application(MemoryPage(lambda: closing(open_there("")), b"", ""), getting, posting, site_of(1, ""), print)
     assert caught.value.hint == "pip install 'lore-cache[web]'"
 
 

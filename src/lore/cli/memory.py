@@ -260,7 +260,7 @@ def page(
         pages = MemoryPage(lambda: opened(store), secrets.token_bytes(32), memories.url)
     with listening(port) as listener:
         site = site_of(listener.getsockname()[1], policy())
-        made = application(pages, getting, posting, site)
+        made = application(pages, getting, posting, site, tell)
         print(site.url, flush=True)
         tell("Open it in a browser of this computer. Ctrl-C ends it.")
         serve(made, listener)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from lore.report.plain import visible
 from lore.report.redacted import digest, redacted_chain, redacted_model
 
 SECOND = 1_000_000  # microseconds
+LONGEST = 200  # characters of a name
 LATEST = 253_402_300_800.0  # seconds: the year 10000, behind which no calendar writes a time
 _COLOURS = {"waste": "terrible", "unattributable": "bad"}
 _TOKENS = (("read", "read_tokens"), ("written", "write_tokens"), ("uncached", "uncached_tokens"))
@@ -65,7 +67,12 @@ class Words(NamedTuple):
     name: Callable[[str], str]
 
 
-_PLAIN = Words(visible, visible, visible)
+def _shown(text: str) -> str:
+    """Return a name as it is shown; its beginning, for it stands with every request."""
+    return visible(text[: 20 * LONGEST])[:LONGEST]
+
+
+_PLAIN = Words(_shown, _shown, _shown)
 
 
 def _hashed_chain(chain: str) -> str:
@@ -145,8 +152,8 @@ def _time(microseconds: int) -> str:
 
 
 def _session(name: str, lanes: list[Lane], begin: int, ids: Iterator[int], words: Words) -> Iterator[TraceEvent]:
-    process = 0
-    for lane in lanes:
+    process, names = 0, dict[str, int]()
+    for lane in map(partial(_apart, names), lanes):
         thread = next(ids)
         if not process:
             process = thread
@@ -159,6 +166,16 @@ def _session(name: str, lanes: list[Lane], begin: int, ids: Iterator[int], words
         last, ends = lane.slices[-1], dict.fromkeys((kind for drawn in lane.slices for kind in _billed(drawn.row)), 0)
         if ends:  # a counter stands until its next value: it would go on behind its lane
             yield _counter(lane.name, last.begin + last.length - begin, process, thread, ends)
+
+
+def _apart(used: dict[str, int], lane: Lane) -> Lane:
+    """Give a lane a name that no other one of its process has: counters of one name would be one."""
+    name = lane.name
+    while name in used:
+        used[lane.name] += 1
+        name = f"{lane.name} ({used[lane.name]})"
+    used[name] = 1
+    return lane._replace(name=name)
 
 
 def _billed(row: LedgerRow) -> dict[str, int]:

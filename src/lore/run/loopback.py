@@ -13,8 +13,10 @@ Headers (W3C); RFC 9110, 7.4 (421); read on 2026-11-23.
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
 import socket
+import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import parse_qs
@@ -154,10 +156,12 @@ async def _refuse(send: Send, status: int, text: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def application(pages: Pages, reading: Iterable[str], writing: Iterable[str], site: Site) -> Application:
+def application(
+    pages: Pages, reading: Iterable[str], writing: Iterable[str], site: Site, tell: Callable[[str], None]
+) -> Application:  # fmt: skip
     """Return the application that answers `reading` pages to GET and `writing` ones to POST; needs the extra `web`.
 
-    What fails unforeseen is a 500 that quotes nothing.
+    What fails unforeseen is a 500 that quotes nothing, and a line that `tell` hears; LORE_DEBUG=1 adds where.
     """
     try:
         from starlette.applications import Starlette  # noqa: PLC0415 - an optional extra
@@ -181,7 +185,11 @@ def application(pages: Pages, reading: Iterable[str], writing: Iterable[str], si
         return response(await run_in_threadpool(pages.answer, name, query, form))
 
     async def failed(_: Request, error: Exception) -> Response:
-        return Response(f"a bug in lore: {type(error).__name__}\n", 500, media_type="text/plain")
+        text = f"a bug in lore: {type(error).__name__}"
+        tell(f"error: {text} (LORE_DEBUG=1 shows where)")
+        if os.environ.get("LORE_DEBUG") == "1":
+            traceback.print_tb(error.__traceback__)
+        return Response(f"{text}\n", 500, media_type="text/plain")
 
     routes = [Route(f"/{name}", endpoint, methods=["GET"]) for name in reading if name not in writing]
     routes += [Route(f"/{name}", endpoint, methods=["GET", "POST"]) for name in writing]
