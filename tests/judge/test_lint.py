@@ -272,6 +272,27 @@ def test_a_cache_can_be_named_and_a_model_that_nobody_serves_is_unknown():
     assert (outlook.first, outlook.lifetime) == (None, None)  # it has no list price, and keeps what it has room for
 
 
+@pytest.mark.parametrize(("tokens", "codes"), [(1020, ["LORE306 expected"]), (1030, [])])
+def test_near_the_minimum_tokens_of_openai_are_counted(tokens, codes):
+    made = openai(instructions=LONG[:4000])  # about 1,100 tokens
+    assert found(made) == []
+    assert not Linter(RULES).outlook(made).sure
+    counts: list[bytes] = []
+
+    def count(data: bytes) -> int:
+        counts.append(data)
+        return tokens if len(data) > 1000 else 0
+
+    linter = Linter(RULES, count=count)
+    assert [f"{one.broken.code} {one.broken.kind}" for one in linter.defects(made)] == codes
+    outlook = linter.outlook(made)
+    assert (outlook.sure, bool(outlook.cached)) == (True, not codes)
+    asked = len(counts)
+    linter.defects(openai(instructions=LONG * 3))
+    linter.defects(claude())
+    assert len(counts) == asked  # far from a minimum, and for models of others, nothing is counted
+
+
 def test_a_request_that_continues_another_one_is_not_measured():
     made = openai()
     made.source = replace(made.prompt, partial=True)

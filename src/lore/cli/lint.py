@@ -67,6 +67,7 @@ def run(
     from lore.report.registry import REPORTS
     from lore.run.check import keep_apart, targets, write_reports
     from lore.run.lint import lint
+    from lore.tokens.o200k import Counter
 
     loaded = found_settings(config)
     reports = targets(report or (), as_json=as_json)
@@ -74,7 +75,9 @@ def run(
         loaded, explicit=config is not None, select=select or (), ignore=ignore or (), baseline=None, update=False,
         redact=redact, reader=reader_named(reader),
     )  # fmt: skip
-    options = Options(format=format, dialect=dialect, rules=loaded.settings.assemble, log=log(verbose))
+    options = Options(
+        format=format, dialect=dialect, rules=loaded.settings.assemble, counter=Counter(), log=log(verbose)
+    )
     keep_apart(reports, needed(loaded, None))
     with progress(wanted=not verbose, colour=color) as shown:
         outcome = lint(bodies, options, context, cache=cache, model=model, pass_over=pass_over, progress=shown)

@@ -19,6 +19,7 @@ from lore.cache.bills import kind_of, positions
 from lore.cache.prices import MILLION, Price
 from lore.cache.registry import cache_named
 from lore.cache.rules import Rules, minimum_tokens
+from lore.cache.views import Count
 from lore.judge.base import price_of
 from lore.judge.outlook import NEAR, Outlook, Sized, outlook_of, path_at, sized_of
 from lore.judge.request_laws import (
@@ -45,6 +46,7 @@ from lore.prefix.tools import name_of
 from lore.prefix.varying import varying
 
 FEWEST_TEXT = 256  # tokens behind an image: for less nothing is gained
+DOUBT = 2.0  # an estimate is off by less than this factor
 _HEADS = 64  # heads that are remembered
 _BY_SESSION = ("date", "directory")  # what is usually frozen for a session, and costs one write where it is
 
@@ -79,17 +81,22 @@ def is_refused(finding: Finding) -> bool:
 
 
 class Linter:
-    """Judge requests, one by one. `cache` overrides who serves them; `labels` are those of the settings."""
+    """Judge requests, one by one. `cache` overrides who serves them; `labels` are those of the settings.
 
-    def __init__(self, rules: Rules, labels: tuple[str, ...] = (), cache: str | None = None) -> None:
-        self._rules, self._labels, self._cache = rules, labels, cache
+    `count` counts tokens as OpenAI's models do: it is asked where an estimate is too near to their minimum to tell.
+    """
+
+    def __init__(
+        self, rules: Rules, labels: tuple[str, ...] = (), cache: str | None = None, count: Count | None = None
+    ) -> None:  # fmt: skip
+        self._rules, self._labels, self._cache, self._count = rules, labels, cache, count
         self._heads: dict[tuple[tuple[Segment, ...], tuple[int, ...]], list[Broken]] = {}
         if cache is not None:
             cache_named(cache)  # an unknown one is said before anything is read
 
     def defects(self, turn: Turn) -> list[Defect]:
         """Return what is wrong with a request by itself: what was billed for it is not looked at."""
-        sized = sized_of(turn, self._cache)
+        sized = self._sized(turn)
         price = None if self._cache else price_of(self._rules, turn, size=sized.upto[-1] if sized.upto else 0)
         found = [*request_laws(turn, lambda: self._rules), *self._of_head(turn), *self._of_place(sized)]
         return [
@@ -99,7 +106,14 @@ class Linter:
 
     def outlook(self, turn: Turn) -> Outlook:
         """Return what a request would come to if it were sent, and sent again."""
-        return outlook_of(sized_of(turn, self._cache), self._rules)
+        return outlook_of(self._sized(turn), self._rules)
+
+    def _sized(self, turn: Turn) -> Sized:
+        sized = sized_of(turn, self._cache)
+        least = minimum_tokens(self._rules, turn) if self._count and sized.where.provider == "openai" else None
+        if least is not None and sized.upto and least / DOUBT < sized.upto[-1] < least * DOUBT:
+            return sized_of(turn, self._cache, self._count)
+        return sized
 
     # what stands in the head, and where
 
@@ -138,7 +152,11 @@ class Linter:
 
     def _short(self, sized: Sized) -> Broken | None:
         """Find that what stands up to the last breakpoint, or all of the prompt, is shorter than the model caches."""
-        found = None if self._cache else below_minimum(sized.turn, lambda: self._rules)
+        turn, least = sized.turn, minimum_tokens(self._rules, sized.turn)
+        found = None if self._cache else below_minimum(turn, lambda: self._rules)
+        if sized.count is not None and least is not None and not self._cache:
+            short = sized.upto[sized.last] < least
+            found = BelowMinimum(0, least, turn.model, counted=False) if short else None
         if found is None or not sized.upto:
             return None
         marked = sized.marked and bool(sized.prompt.breakpoints)

@@ -18,7 +18,7 @@ from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
 from lore.cache.rules import Rules, Served, cache_of, seconds, served_by
 from lore.cache.tree import Ruler, Tree
-from lore.cache.views import View, Views, lifetime_of
+from lore.cache.views import Count, View, Views, lifetime_of
 from lore.judge.base import price_of
 from lore.model.events import Billed
 from lore.model.turn import Prompt, Turn
@@ -67,6 +67,7 @@ class Sized(NamedTuple):
     where: Served
     cache: str
     marked: bool  # the cache keeps entries at breakpoints
+    count: Count | None = None  # what counted its tokens; None: they are estimated from bytes
 
     @property
     def prompt(self) -> Prompt:
@@ -101,17 +102,20 @@ def path_at(prompt: Prompt, at: int) -> str:
     return "" if segment is None else segment.path
 
 
-def sized_of(turn: Turn, cache: str | None = None) -> Sized:
-    """Measure a request; `cache` overrides who serves it. Of rendered text nobody knows who does."""
+def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -> Sized:
+    """Measure a request; `cache` overrides who serves it. Of rendered text nobody knows who does.
+
+    `count` counts tokens, by the tokenizer of the model.
+    """
     where = served_by(turn) if cache is None else Served(cache_named(cache).provider, "")
     name = cache or ("" if turn.prompt.fidelity == "rendered" else cache_of(turn, where))
-    request = Views(_VIEW).of(turn)
+    request = Views(_VIEW, count).of(turn)
     ruler = Ruler()
     ruler.lay(request.chain, Tree().path(request), request.pieces, turn.model)
     upto = [ruler.position(place) for place in range(len(request.pieces))]
     if name == "qwen-implicit" and (turn.prompt.breakpoints or turn.prompt.auto_breakpoint):
         name = "qwen"
-    return Sized(turn, upto, where, name, takes_breakpoints(name))
+    return Sized(turn, upto, where, name, takes_breakpoints(name), count)
 
 
 def outlook_of(sized: Sized, rules: Rules) -> Outlook:
@@ -125,7 +129,7 @@ def outlook_of(sized: Sized, rules: Rules) -> Outlook:
     if at is None and rules.as_of is not None:
         at = seconds(rules.as_of)
     blank = replace(turn, usage=None, verdict=None, response_id=None, sent=at, answered=None, call=answered)
-    predictor = Predictor(rules, sized.cache)
+    predictor = Predictor(rules, sized.cache, count=sized.count)
     predictor.begin()
     first = predictor.turn(blank).prediction
     again = replace(blank, number=turn.number + 1, sent=None if at is None else at + SECOND)
@@ -135,7 +139,9 @@ def outlook_of(sized: Sized, rules: Rules) -> Outlook:
     rule = "minimum_implicit" if sized.cache == "qwen-implicit" else "minimum_tokens"
     least = rules.number(rule, where.provider, turn.model, where.platform, at)
     price = price_of(rules, turn, size=tokens) if where == served_by(turn) else None
-    near = least is not None and bool(sized.upto) and sized.upto[sized.last] < float(least) * NEAR
+    near = (
+        sized.count is None and least is not None and bool(sized.upto) and sized.upto[sized.last] < float(least) * NEAR
+    )
     return unknown._replace(
         cached=second.read, until=_until(sized, second.read), minimum=None if least is None else int(least),
         lifetime=_lifetime(sized, rules), sure=not near and not has_unseen(prompt), confidence=second.confidence,

@@ -78,7 +78,8 @@ class Lint:
         self._options, self._context, self._model = options, context, model
         rules = context.dated.rules()
         self._as_of = rules.as_of
-        self._linter = Linter(rules, context.dated.labels, cache)
+        count = None if options.counter is None else options.counter.count
+        self._linter = Linter(rules, context.dated.labels, cache, count)
         self.summary = LintSummary()
         self.incomplete = False
         self._rows: list[LintRequest] = []
