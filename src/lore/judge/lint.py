@@ -154,7 +154,7 @@ class Linter:
         """Find that what stands up to the last breakpoint, or all of the prompt, is shorter than the model caches."""
         turn, least = sized.turn, minimum_tokens(self._rules, sized.turn)
         found = None if self._cache else below_minimum(turn, lambda: self._rules)
-        if sized.count is not None and least is not None and not self._cache:
+        if sized.counter is not None and least is not None and not self._cache:
             short = sized.upto[sized.last] < least
             found = BelowMinimum(0, least, turn.model, counted=False) if short else None
         if found is None or not sized.upto:

@@ -67,7 +67,7 @@ class Sized(NamedTuple):
     where: Served
     cache: str
     marked: bool  # the cache keeps entries at breakpoints
-    count: Count | None = None  # what counted its tokens; None: they are estimated from bytes
+    counter: Count | None = None  # what counted its tokens; None: they are estimated from bytes
 
     @property
     def prompt(self) -> Prompt:
@@ -129,7 +129,7 @@ def outlook_of(sized: Sized, rules: Rules) -> Outlook:
     if at is None and rules.as_of is not None:
         at = seconds(rules.as_of)
     blank = replace(turn, usage=None, verdict=None, response_id=None, sent=at, answered=None, call=answered)
-    predictor = Predictor(rules, sized.cache, count=sized.count)
+    predictor = Predictor(rules, sized.cache, count=sized.counter)
     predictor.begin()
     first = predictor.turn(blank).prediction
     again = replace(blank, number=turn.number + 1, sent=None if at is None else at + SECOND)
@@ -139,9 +139,8 @@ def outlook_of(sized: Sized, rules: Rules) -> Outlook:
     rule = "minimum_implicit" if sized.cache == "qwen-implicit" else "minimum_tokens"
     least = rules.number(rule, where.provider, turn.model, where.platform, at)
     price = price_of(rules, turn, size=tokens) if where == served_by(turn) else None
-    near = (
-        sized.count is None and least is not None and bool(sized.upto) and sized.upto[sized.last] < float(least) * NEAR
-    )
+    size = sized.upto[sized.last] if sized.upto else 0
+    near = sized.counter is None and least is not None and size < float(least) * NEAR
     return unknown._replace(
         cached=second.read, until=_until(sized, second.read), minimum=None if least is None else int(least),
         lifetime=_lifetime(sized, rules), sure=not near and not has_unseen(prompt), confidence=second.confidence,

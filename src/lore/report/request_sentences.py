@@ -49,8 +49,8 @@ def _order(fact: e.LifetimesOutOfOrder) -> str:
 def _apart(fact: e.BreakpointsApart) -> str:
     if fact.step:
         return (
-            f"the latest step appended {fact.positions:,} positions and set no breakpoint among them; {fact.allowed} are "
-            "looked back"
+            f"the latest step appended {fact.positions:,} positions and set no breakpoint among them; "
+            f"{fact.allowed} are looked back"
         )
     return f"{fact.positions:,} positions stand between the last two breakpoints; {fact.allowed} are looked back"
 
