@@ -173,6 +173,8 @@ def outputs():
         lore("simulate", "r.jsonl", "--redact", "--json"),
         lore("compact", "r.jsonl", "--dry-run", "--redact", "--json"),
         lore("report", "r.jsonl", "--redact", "--no-cache"),
+        lore("lint", "r.jsonl", "--redact", "-v"),
+        lore("lint", "r.jsonl", "--redact", "--json"),
     ]
     assert all(one.code != 70 for one in runs), runs
     files = [path for path in Path().iterdir() if path.name.startswith(("out.", "b.json"))]
