@@ -122,7 +122,12 @@ def _answer(request: LintRequest) -> tuple[str, str]:
         hint = "" if request.model else ": give its name with --model"
         return "bold yellow", f"not known: nobody lore knows serves this model{hint} ({size})"
     if request.cached_tokens is None:
-        return "bold yellow", f"not known: the recording does not hold all of the request ({size})"
+        why = "the recording does not hold all of the request"
+        if request.cache == "gemini-explicit":
+            why = "what the cached content holds is not in the body"
+        elif not request.tokens:
+            why = "the request holds nothing"
+        return "bold yellow", f"not known: {why} ({size})"
     if not request.cached_tokens:
         least = request.minimum_tokens
         why = "" if least is None else f"; {request.model or request.cache} caches from {least:,} on"
