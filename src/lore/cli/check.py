@@ -33,6 +33,7 @@ from lore.cli.common import (
     writing,
 )
 from lore.cli.inputs import Last, Since, chosen_inputs
+from lore.cli.pages import Open, page_among, read_twice, write_pages
 
 if TYPE_CHECKING:
     from lore.config import Loaded
@@ -71,7 +72,8 @@ Reports: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--report",
-        help="KIND or KIND=FILE, also several: terminal, json, jsonl, markdown, junit, sarif, github.",
+        help="KIND or KIND=FILE, also several: terminal, json, jsonl, markdown, junit, sarif, github; html=FILE.html"
+        " (one page) or html=FOLDER (an index, and a page for each session).",
     ),
 ]
 Jobs: TypeAlias = Annotated[
@@ -98,6 +100,7 @@ def run(
     baseline: Baseline = None,
     update_baseline: UpdateBaseline = False,
     report: Reports = None,
+    open_page: Open = False,
     redact: Redact = False,
     reader: For = None,
     jobs: Jobs = None,
@@ -124,6 +127,7 @@ def run(
     from lore.errors import LoreError
     from lore.judge.policy import Budgets
     from lore.recording.corpus import is_stream
+    from lore.recording.inputs import inputs
     from lore.recording.opening import Options
     from lore.run.check import check, cores, keep_apart, targets
 
@@ -148,8 +152,10 @@ def run(
         refuse(jobs=jobs, baseline=baseline, since=since, last=last, pass_over=pass_over, reports=reports)
         is_json = any(report.kind == "json" for report in reports)
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
+    page = page_among(reports, opens=open_page, needed=needed(loaded, baseline))
     keep_apart(reports, needed(loaded, baseline))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
+    drawn = [] if page is None else read_twice(inputs(which.paths))
     with (
         progress(wanted=not verbose, colour=color) as report_progress,
         interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
@@ -159,7 +165,16 @@ def run(
             progress=report_progress, wanted=which.wanted, looked=which.looked,
             pass_over=pass_over or bool(which.looked), interrupted=interrupted,
         )  # fmt: skip
-    return _answer(outcome, context, reports, which.paths, color=color, verbose=verbose)
+    code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose)
+    if page is not None and not outcome.result.interrupted:
+        from lore.report.html.intros import of_check
+        from lore.run.html_report import Site
+        from lore.run.pages import PageRequest
+
+        files = [file for file in drawn if which.wanted is None or which.wanted(file)]
+        request = PageRequest(options, dated=context.dated, redact=redact, reader=context.reader)
+        write_pages(page, Site(of_check(outcome.result), files, request), verbose=verbose, colour=color)
+    return code
 
 
 def _answer(

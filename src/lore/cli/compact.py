@@ -18,18 +18,23 @@ from lore.cli.common import (
     Redact,
     Verbose,
     answer,
+    dated_rules,
     found_settings,
     log,
     quiet_pipe,
     tell,
     unquoted,
 )  # fmt: skip
+from lore.cli.pages import Open, Page, page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
     from lore.cache.rules import Rules
+    from lore.cli.pages import PageTarget
     from lore.compaction.settings import Compaction, MemorySettings
     from lore.config import Loaded
+    from lore.model.results_simulate import DryRun
     from lore.recording.opening import Options
+    from lore.run.pages import PageRequest
 
 INCOMPLETE = 3
 _SUMMARIZER = "Who sums up: extractive, command, openai; default: what the policy says."
@@ -66,6 +71,8 @@ def run(
         str | None, typer.Option("--output", "-o", help="Write the log with the events to this file; append nothing.")
     ] = None,
     force: Force = False,
+    report: Page = None,
+    open_page: Open = False,
     redact: Redact = False,
     as_json: AsJson = False,
     format: Format = None,
@@ -98,9 +105,13 @@ def run(
         raise LoreError("--dry-run writes nothing and asks every trigger", hint="leave the other options out")
     if redact and not dry_run:
         raise LoreError("--redact is about what --dry-run says", hint="add --dry-run, or leave --redact out")
+    page = page_target(report, opens=open_page, name="compact", taken=as_json)
+    if page is not None and not dry_run:
+        raise LoreError("a page shows what --dry-run says", hint="add --dry-run, or leave --report and --open out")
     if dry_run:
         from lore.report.compacted import write_dry_run
         from lore.run import compaction
+        from lore.run.pages import PageRequest
 
         with unquoted(redact=redact):
             result = compaction.dry_run(session, options, wanted, rules)
@@ -108,7 +119,11 @@ def run(
             from lore.report.redacted_results import redacted_dry_run
 
             result = redacted_dry_run(result)
-        answer(result, partial(write_dry_run, verbose=verbose), as_json=as_json, color=color)
+        if page is None or page.path:
+            answer(result, partial(write_dry_run, verbose=verbose), as_json=as_json, color=color)
+        if page is not None:
+            _write_page(page, session, result, PageRequest(options, dated=dated_rules(settings), redact=redact),
+                        verbose=verbose, colour=color)  # fmt: skip
         return 0
     if watch:
         if output is not None or trigger != "manual" or as_json:
@@ -118,6 +133,17 @@ def run(
         session, options, wanted, rules, trigger, output, memory=settings.settings.memory,
         force=force, as_json=as_json, color=color, verbose=verbose,
     )  # fmt: skip
+
+
+def _write_page(
+    page: PageTarget, session: str, result: DryRun, request: PageRequest, *, verbose: bool, colour: bool | None
+) -> None:
+    from lore.recording.inputs import inputs
+    from lore.report.html.intros import of_dry_run, trials_of
+    from lore.run.html_report import Site
+
+    site = Site(of_dry_run(result), read_twice(inputs([session])), request, trials=trials_of(result))
+    write_pages(page, site, verbose=verbose, colour=colour)
 
 
 def _policy(name: str | None, settings: Loaded, summarizer: str | None) -> Compaction | None:

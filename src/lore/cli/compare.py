@@ -21,6 +21,7 @@ from lore.cli.common import (
     surroundings,
 )
 from lore.cli.overview import NoCache
+from lore.cli.pages import Open, Page, page_target, write_pages
 
 _SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."
 
@@ -33,6 +34,8 @@ def run(
         list[str] | None, typer.Option("--in", help="Where recordings lie; default: where agents keep them.")
     ] = None,
     no_cache: NoCache = False,
+    report: Page = None,
+    open_page: Open = False,
     as_json: AsJson = False,
     config: Config = None,
     color: Colour = None,
@@ -52,11 +55,19 @@ def run(
     from lore.run.compare import CompareRequest, compare, side_of
     from lore.run.ledgers import Ledgers, folder_of
 
+    page = page_target(report, opens=open_page, name="compare", taken=as_json)
     loaded, now, here = found_settings(config), time.time(), surroundings()
     request = CompareRequest(side_of(left, now), side_of(right, now), tuple(paths or ()), cores())
     options = Options(rules=loaded.settings.assemble, log=log(verbose))
     ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=now)
     with progress(wanted=not verbose, colour=color, what="reading") as shown:
         result = compare(here, request, ledgers, shown)
-    answer(result, write_comparison, as_json=as_json, color=color)
+    if page is None or page.path:
+        answer(result, write_comparison, as_json=as_json, color=color)
+    if page is not None:
+        from lore.report.html.intros import of_comparison
+        from lore.run.html_report import Site
+        from lore.run.pages import PageRequest
+
+        write_pages(page, Site(of_comparison(result), [], PageRequest(options)), verbose=verbose, colour=color)
     return 0

@@ -13,6 +13,7 @@ from lore.cli.common import (
     AsJson,
     Colour,
     Config,
+    Redact,
     Verbose,
     dated_rules,
     found_settings,
@@ -22,6 +23,7 @@ from lore.cli.common import (
     quiet_pipe,
     surroundings,
 )
+from lore.cli.pages import Open, Page, page_target, write_pages
 
 Since: TypeAlias = Annotated[
     str | None, typer.Option("--since", help="What was sent since then: 30m, 2h, 1d, 1w, or a date; default: 7d.")
@@ -54,6 +56,9 @@ def run(
     by: By = None,
     compare: Compare = False,
     no_cache: NoCache = False,
+    report: Page = None,
+    open_page: Open = False,
+    redact: Redact = False,
     as_json: AsJson = False,
     config: Config = None,
     color: Colour = None,
@@ -66,13 +71,10 @@ def run(
     read is kept in your cache folder, in numbers and names alone. Nothing leaves this machine.
     """
     if context.invoked_subcommand is not None:
-        given = [name for name, value in context.params.items() if value not in (None, False)]
-        if given:
-            option = next((f"--{name.replace('_', '-')}" for name in given), "")
-            raise typer.BadParameter(
-                f"{option.replace('as-json', 'json')} stands behind the command: "
-                f"lore {context.invoked_subcommand} {option.replace('as-json', 'json')}"
-            )
+        given = {name for name, value in context.params.items() if value not in (None, False, [], ())}
+        option = next((each.opts[0] for each in context.command.params if each.name in given), None)
+        if option is not None:
+            raise typer.BadParameter(f"{option} stands behind the command: lore {context.invoked_subcommand} {option}")
         return 0
     if version:
         from lore import __version__
@@ -83,12 +85,14 @@ def run(
     from lore.recording import recent
     from lore.recording.agents import agent_named
     from lore.recording.opening import Options
+    from lore.report.redacted_results import redacted_overview
     from lore.run.check import cores
     from lore.run.ledgers import Ledgers, folder_of
-    from lore.run.overview import WEEK, OverviewRequest, overview
+    from lore.run.overview import WEEK, OverviewRequest, summed
 
     if by is not None and by not in GROUPS:
         raise LoreError(f"--by {by}: no such grouping", hint=did_you_mean(by, GROUPS, "groupings"))
+    page = page_target(report, opens=open_page, name="overview", taken=as_json)
     loaded, now, here = found_settings(config), time.time(), surroundings()
     request = OverviewRequest(
         since=now - WEEK if since is None else recent.since(since, now), until=now,
@@ -98,13 +102,25 @@ def run(
     options, folder = Options(rules=loaded.settings.assemble, log=log(verbose)), "" if no_cache else folder_of(here)
     ledgers = Ledgers(options, folder, dated=dated_rules(loaded), now=now)
     with progress(wanted=not verbose, colour=color, what="reading") as shown:
-        found = overview(here, request, ledgers, shown)
+        found = summed(here, request, ledgers, shown)
+    result = redacted_overview(found.result) if redact else found.result
     if as_json:
         from lore.report.json_report import render
 
-        sys.stdout.write(render(found) + "\n")
-    else:
+        sys.stdout.write(render(result) + "\n")
+    elif page is None or page.path:
         from lore.report.overview import write_overview
 
-        write_overview(found, out(color))
+        write_overview(result, out(color))
+    if page is not None:
+        from lore.report.html.intros import of_overview
+        from lore.run.html_report import WHOLE, Site, is_folder
+        from lore.run.pages import PageRequest
+
+        sums = {session.name: session for session in found.sessions}
+        whole = None if is_folder(page.path) else frozenset(list(sums)[:WHOLE])
+        how = PageRequest(options, dated=dated_rules(loaded), redact=redact)
+        write_pages(
+            page, Site(of_overview(result, found.days), found.files, how, sums, whole), verbose=verbose, colour=color
+        )
     return 0

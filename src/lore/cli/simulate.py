@@ -29,11 +29,15 @@ from lore.cli.common import (
     unquoted,
 )
 from lore.cli.inputs import Last, Since, chosen_inputs
+from lore.cli.pages import Open, Page, PageTarget, page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lore.model.results_simulate import RulesResult, Simulated
+    from lore.recording.inputs import Input
+    from lore.recording.opening import Options
+    from lore.run.simulate import SimulateRequest
 
 
 @quiet_pipe
@@ -68,6 +72,8 @@ def run(
         typer.Option("--by", help="reliability: what was read of pure appends, by model, hour, gateway."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that lost something.")] = False,
+    report: Page = None,
+    open_page: Open = False,
     redact: Redact = False,
     as_json: AsJson = False,
     format: Format = None,
@@ -97,6 +103,7 @@ def run(
     if model is not None or provider is not None:
         raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
     from lore.recording.corpus import is_stream
+    from lore.recording.inputs import inputs
     from lore.recording.opening import Options
     from lore.report.sentences import interrupted_line
     from lore.run.simulate import SimulateRequest, simulate
@@ -109,7 +116,11 @@ def run(
         dated = dated._replace(path=rules_file)
     caches = tuple(cache or settings.settings.simulate.caches)
     who = reader_named(reader) or settings.settings.check.reader
+    page = page_target(report, opens=open_page, name="simulate", taken=csv or as_json or markdown)
+    if page is not None and len(caches) > 1:
+        raise LoreError("a page shows one cache", hint="give --cache once")
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
+    drawn = [] if page is None else read_twice(inputs(which.paths))
     request = SimulateRequest(
         which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact, which.wanted
     )  # fmt: skip
@@ -137,6 +148,8 @@ def run(
             from lore.report.markdown import simulated_lines
 
             sys.stdout.writelines(f"{text}\n" for text in simulated_lines(result))
+        elif page is not None and not page.path:
+            pass
         elif by is not None:
             from lore.report.simulation import write_reliability
 
@@ -147,7 +160,23 @@ def run(
             write(result, out(color), every=every, verbose=verbose)
         if result.interrupted and (as_json or csv or markdown or by is not None):
             tell(interrupted_line(result.interrupted))
+        if page is not None and not result.interrupted:
+            _write_page(page, result, request, drawn, options, verbose=verbose, colour=color)
     return INTERRUPTED if stopped else 0
+
+
+def _write_page(
+    page: PageTarget, result: Simulated, request: SimulateRequest, files: list[Input], options: Options, *,
+    verbose: bool, colour: bool | None,
+) -> None:  # fmt: skip
+    from lore.report.html.intros import of_simulation
+    from lore.run.html_report import Site
+    from lore.run.pages import PageRequest
+
+    cache = request.caches[0] if request.caches else None
+    how = PageRequest(options, cache, request.dated, request.redact, request.reader)
+    chosen = [file for file in files if request.wanted is None or request.wanted(file)]
+    write_pages(page, Site(of_simulation(result), chosen, how), verbose=verbose, colour=colour)
 
 
 def _results(results: Iterator[Simulated], *, redact: bool) -> Iterator[Simulated]:

@@ -32,7 +32,7 @@ def write_dry_run(result: DryRun, out: Console, *, verbose: bool = False) -> Non
         pays = "-" if cost.pays_after is None else counted(cost.pays_after, "turn")
         row = (
             f"{fired.turn:>6}  {_time(fired.at):<16}  {fired.trigger:<8} {fired.pruned:>6,} {fired.kept:>5,} "
-            f"{prompt:>20}  {_WARMTH[cost.warm]:<5} {_signed(cost.next_warm):>11} {_signed(cost.next_cold):>10} "
+            f"{prompt:>20}  {_WARMTH[cost.warm]:<5} {signed(cost.next_warm):>11} {signed(cost.next_cold):>10} "
             f"{pays:>11} "
         )
         style = "" if not cost.saved else "green" if cost.saved > 0 else "red"
@@ -40,7 +40,7 @@ def write_dry_run(result: DryRun, out: Console, *, verbose: bool = False) -> Non
     totals = result.totals
     if totals is not None and totals.fired:
         for name, side in (("as recorded", totals.without), ("with the policy", totals.compacted)):
-            out.print(line((f"{name:<16}", "bold"), _side(side)))
+            out.print(line((f"{name:<16}", "bold"), side_in_words(side)))
     _end(result.answer, result.notes, result.problems, out, verbose=verbose)
 
 
@@ -83,13 +83,15 @@ def _time(at: float | None) -> str:
         return "unknown"
 
 
-def _signed(amount: float | None) -> str:
+def signed(amount: float | None) -> str:
+    """Return an amount with its sign."""
     if amount is None:
         return "unknown"
     return money_of(amount) if amount < 0 else f"+{money_of(amount)}"
 
 
-def _side(side: CompactedSide) -> str:
+def side_in_words(side: CompactedSide) -> str:
+    """Say what prompts came to with or without compaction: tokens, the longest, the cost."""
     bill = side.billed
     counts = (("read", bill.read_tokens), ("written", bill.write_tokens), ("uncached", bill.uncached_tokens))
     tokens = ", ".join(f"{count:,} {name}" for name, count in counts if count is not None)

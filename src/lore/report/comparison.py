@@ -34,7 +34,7 @@ _WIDTHS = (20, 23, 23)
 def write_comparison(result: Comparison, out: Console) -> None:
     """Write both sides, then what differs, what does not, and what the counts are too small for."""
     for label, side in (("A", result.left), ("B", result.right)):
-        out.print(line((f"{label}  {side.name}", "bold"), f"  {_about(side)}"))
+        out.print(line((f"{label}  {side.name}", "bold"), f"  {about_side(side)}"))
     out.print()
     out.print(line((_cells("", "A", "B", "B against A"), "bold")))
     for name, key in (("sessions", "sessions"), ("requests", "requests"), ("compactions", "compactions")):
@@ -60,7 +60,8 @@ def write_comparison(result: Comparison, out: Console) -> None:
         out.print(line((f"not read: {listed(result.failed, 2)}", "yellow")))
 
 
-def _about(side: ComparedSide) -> str:
+def about_side(side: ComparedSide) -> str:
+    """Say when the requests of a side were sent, by which clients, to which models."""
     days = [day_of(at) for at in (side.first, side.last) if at is not None]
     parts = [" to ".join(dict.fromkeys(days)), listed(side.clients, 2), listed(side.models, 2)]
     return " · ".join(filter(None, parts))
@@ -72,11 +73,16 @@ def _cells(*cells: str) -> str:
 
 
 def _measure(measure: Measure) -> Text:
-    difference = _difference(measure)
-    outcome = _OUTCOMES[measure.outcome]
+    *cells, difference = measure_in_words(measure)
     style = "bold" if measure.outcome in ("higher", "lower") else "dim"
+    return line(_cells(*cells, ""), "  ", (difference, style))
+
+
+def measure_in_words(measure: Measure) -> tuple[str, str, str, str]:
+    """Return what is measured, both values, and what to make of the difference."""
     shown = [_value(side, measure.unit) for side in (measure.left, measure.right)]
-    return line(_cells(_MEASURES[measure.name], *shown, ""), "  ", (f"{outcome}{difference}", style))
+    left, right = shown
+    return _MEASURES[measure.name], left, right, f"{_OUTCOMES[measure.outcome]}{_difference(measure)}"
 
 
 def _value(side: MeasureSide, unit: str) -> str:
@@ -111,14 +117,21 @@ def _signed(value: float, unit: str) -> str:
     return f"{'-' if value < 0 else '+'}{money_of(abs(value))}"
 
 
-def _cause(cause: ComparedCause) -> Text:
+def cause_in_cells(cause: ComparedCause) -> tuple[str, str, str, str]:
+    """Return what happened, how often on each side and what it cost, and what to make of the difference."""
     sides = [
         f"{side.events:.0f} of {side.trials:,}, {money_of(dollars)}" if side.events else f"0 of {side.trials:,}"
         for side, dollars in ((cause.left, cause.left_dollars), (cause.right, cause.right_dollars))
     ]
+    left, right = sides
+    return cause.says, left, right, _OUTCOMES[cause.outcome]
+
+
+def _cause(cause: ComparedCause) -> Text:
+    says, *sides, outcome = cause_in_cells(cause)
     style = "bold" if cause.outcome in ("higher", "lower") else "dim"
     left, right = (f"{text:<{width}}" for text, width in zip(sides, _WIDTHS[1:], strict=True))
-    return line(f"  {left}  {right}  {cause.says}", (f"  {_OUTCOMES[cause.outcome]}", style))
+    return line(f"  {left}  {right}  {says}", (f"  {outcome}", style))
 
 
 def conclusions(result: Comparison) -> list[str]:

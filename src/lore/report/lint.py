@@ -108,14 +108,14 @@ class LintTerminal:
 def _request(request: LintRequest, out: Console, *, alone: bool) -> None:
     place = request.path if request.line is None else f"{request.path}:{request.line}"
     turn = "" if alone else f"  turn {request.turn} of {request.chain}"
-    style, answer = _answer(request)
+    style, answer = answer_in_words(request)
     out.print(line((f"{place}{turn}", "bold"), f"  {request.dialect}, {request.model or 'no model named'}"))
     out.print(line("    ", (answer, style)))
     for sentence in _details(request):
         out.print(line(f"    {sentence}"))
 
 
-def _answer(request: LintRequest) -> tuple[str, str]:
+def answer_in_words(request: LintRequest) -> tuple[str, str]:
     """Return a style, and whether a cache would keep the request."""
     size = f"about {request.tokens:,} tokens"
     if request.cache is None:

@@ -93,7 +93,7 @@ def _write_change(now: Spending, before: Spending, out: Console) -> None:
     if now.dollars is not None and before.dollars:
         parts.append(f"cost {now.dollars / before.dollars - 1:+.0%}")
         parts.append(f"a request {now.dollars / now.requests / (before.dollars / before.requests) - 1:+.0%}")
-    parts.append(f"read {_share_read(before)} of the prompts, now {_share_read(now)}")
+    parts.append(f"read {share_read(before)} of the prompts, now {share_read(now)}")
     _row(out, "before that", ", ".join(parts))
 
 
@@ -109,7 +109,7 @@ def _write_parts(total: Spending, out: Console) -> None:
         ]
         _row(out, "where it went", "   ".join(shown), "lore --by session")
     elif total.requests > total.unbilled:
-        _row(out, "where it went", f"{_share_read(total)} of the prompts were read from a cache")
+        _row(out, "where it went", f"{share_read(total)} of the prompts were read from a cache")
     missing = [(total.unbilled, "without a bill"), (total.unpriced, "without a known price")]
     if any(count for count, _ in missing):
         words = ", ".join(f"{counted(count, 'request')} {what}" for count, what in missing if count)
@@ -182,7 +182,7 @@ def write_groups(groups: list[Spending], by: GroupBy, out: Console) -> None:
     shown = groups if by == "day" else groups[:_GROUPS]
     for group in shown:
         cells = (
-            cost_of(group), f"{group.requests:,}", _share_read(group), _lost(group.paid_again, group.paid_again_tokens),
+            cost_of(group), f"{group.requests:,}", share_read(group), _lost(group.paid_again, group.paid_again_tokens),
             _lost(group.unexplained, group.unexplained_tokens),
         )  # fmt: skip
         out.print(line(_cells(cells, group.name)))
@@ -199,7 +199,8 @@ def _lost(dollars: float | None, tokens: int) -> str:
     return "-" if not tokens else money_of(dollars) if dollars is not None else tokens_of(tokens)
 
 
-def _share_read(spending: Spending) -> str:
+def share_read(spending: Spending) -> str:
+    """Return the share of all prompts that was read from a cache; a dash where no bill says it."""
     tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
     return f"{spending.read_tokens / tokens:.0%}" if tokens else "-"
 

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
+from lore.model.codes import Code
 from lore.model.results_found import FoundSession, FoundSessions
+from lore.model.results_overview import Overview, SpendingCause
 from lore.model.results_simulate import DryRun, GroupResult, ReliabilityResult, Simulated, SimulatedTurn
 from lore.model.running import Running
 from lore.report.redacted import (
@@ -22,6 +24,7 @@ from lore.report.redacted import (
     redacted_verdict,
     short_hash,
 )
+from lore.report.spending_sentences import cause_in_words
 
 _OF_TOOLS = "no price is known for the provider's tools"
 
@@ -30,13 +33,14 @@ def redacted_simulated(result: Simulated) -> Simulated:
     """Return a play of a cache without content."""
     models = {turn.model for turn in result.turns if turn.model is not None}
     return replace(
-        result, turns=list(map(_turn, result.turns)), groups=list(map(_group, result.groups)),
+        result, turns=list(map(redacted_turn, result.turns)), groups=list(map(_group, result.groups)),
         reliability=list(map(_reliability, result.reliability)), notes=list(_notes(result.notes, models)),
         problems=list(map(redacted_problem, result.problems)),
     )  # fmt: skip
 
 
-def _turn(turn: SimulatedTurn) -> SimulatedTurn:
+def redacted_turn(turn: SimulatedTurn) -> SimulatedTurn:
+    """Return a turn without content; its causes were made without."""
     return replace(
         turn, chain=redacted_chain(turn.chain) or turn.chain, model=_model(turn.model),
         verdict=None if turn.verdict is None else redacted_verdict(turn.verdict),
@@ -65,6 +69,30 @@ def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
         for model, hidden in odd:
             shown = shown.replace(model, hidden)
         yield shown
+
+
+def redacted_cause(cause: SpendingCause) -> SpendingCause:
+    """Return what a cause cost, before it is worded, without what it names but models."""
+    name = redacted_model if cause.code == Code.MODEL_CHANGED else digest
+    return replace(cause, names=list(map(name, cause.names)))
+
+
+def redacted_overview(result: Overview) -> Overview:
+    """Return what was spent without names that logs give: of projects, of what a cause names."""
+    causes, unexplained, before = (
+        [cause_in_words(redacted_cause(cause)) for cause in found]
+        for found in (result.causes, result.unexplained, result.before_causes)
+    )
+    groups = [
+        replace(group, name=_NAMES[result.by](group.name)) if result.by in _NAMES else group for group in result.groups
+    ]
+    biggest = result.biggest
+    if biggest is not None and biggest.project is not None:
+        biggest = replace(biggest, project=digest(biggest.project))
+    return replace(
+        result, causes=causes, unexplained=unexplained, before_causes=before, groups=groups, biggest=biggest,
+        failed=list(map(digest, result.failed)),
+    )  # fmt: skip
 
 
 def redacted_dry_run(result: DryRun) -> DryRun:

@@ -7,6 +7,7 @@ from typing import Protocol
 from rich.console import Console
 
 from lore.report.github import GitHub
+from lore.report.html.report import Html
 from lore.report.json_report import Json, JsonLines
 from lore.report.junit import Junit
 from lore.report.markdown import Markdown
@@ -34,4 +35,5 @@ REPORTS: dict[str, Report] = {
     "junit": Junit(),
     "sarif": Sarif(),
     "github": GitHub(),
+    "html": Html(),
 }

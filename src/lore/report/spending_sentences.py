@@ -72,11 +72,17 @@ def cause_in_words(cause: SpendingCause) -> SpendingCause:
     names = ", ".join(f'"{name}"' for name in cause.names)
     if cause.lifetime is not None:
         names = span_of(cause.lifetime)
-    plain = cause.name.replace("-", " ") if words is None else words.plain
+    plain = plain_of(cause.code, cause.name)
     named = (words.named if words is not None else "") or plain + ": {}"
     says = named.replace("{}", names) if names else plain
     advice = words.advice if words is not None and words.advice else cause.fix.rstrip(".")
     return replace(cause, says=says, fix=advice, command=f"lore explain {cause.code}")
+
+
+def plain_of(code: str, name: str) -> str:
+    """Return what a cause of this code is in a few words; where there are none, its name's."""
+    words = WORDS.get(code)
+    return name.replace("-", " ") if words is None else words.plain
 
 
 def span_of(seconds: float) -> str:

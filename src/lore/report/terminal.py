@@ -68,7 +68,7 @@ def write_finding(finding: Finding, out: Console) -> None:
 
 def _finding(finding: Finding, out: Console) -> None:
     mark, style = _MARKS[finding.severity]
-    out.print(line((f"{mark} {finding.code} {finding.name}", style), "  ", (_place(finding), "bold")))
+    out.print(line((f"{mark} {finding.code} {finding.name}", style), "  ", (place_in_words(finding), "bold")))
     out.print(line(f"    {finding.message}"))
     if finding.lost_tokens:
         size = f", {finding.lost_bytes:,} bytes" if finding.lost_bytes else ""
@@ -84,7 +84,8 @@ def who_can_act(finding: Finding) -> str:
     return "" if finding.actor == "nobody" else f"can act: {finding.actor}"
 
 
-def _place(finding: Finding) -> str:
+def place_in_words(finding: Finding) -> str:
+    """Say where a finding is: file, line, turn, chain, path in the prompt."""
     place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
     if finding.turn is None and finding.times > 1:
         place += f"  {counted(finding.times, 'turn')}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ from lore.model.results_overview import GroupBy, Overview, Spending, SpendingCau
 from lore.model.state import UTILITY
 from lore.recording import corpus
 from lore.recording.agents import AGENTS, Agent, Surroundings
-from lore.recording.inputs import inputs
+from lore.recording.inputs import Input, inputs
 from lore.recording.recent import session_of, written
 from lore.report.spending_sentences import cause_in_words, day_of
 from lore.run.compaction import dry_run
@@ -80,10 +80,24 @@ def gathered(here: Surroundings, paths: Sequence[str], agent: Agent | None) -> G
     return found
 
 
+class Summed(NamedTuple):
+    """An overview, with the sums of each day and session behind it, and the files that were summed."""
+
+    result: Overview
+    days: list[Spending]
+    sessions: list[Spending]
+    files: list[Input]
+
+
 def overview(
     here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progress: Progress | None = None
 ) -> Overview:
     """Sum what recordings cost."""
+    return summed(here, request, ledgers, progress).result
+
+
+def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progress: Progress | None = None) -> Summed:
+    """Sum what recordings cost, in all, by day and by session."""
     found = gathered(here, request.paths, request.agent)
     failed = found.failed
     wanted = [log for log in found.logs if request.begin is None or (log.written or request.until) >= request.begin]
@@ -102,7 +116,7 @@ def overview(
                 now.add(each)
             elif request.compared and request.begin is not None and each.at >= request.begin:
                 before.add(each)
-    return Overview(
+    result = Overview(
         since=request.since, until=request.until, total=now.total.result("all"), agents=now.by_agent(),
         causes=now.causes(unsure=False), unexplained=now.causes(unsure=True),
         biggest=_tried(now.biggest(), ledgers, here.home), by=request.by,
@@ -110,6 +124,7 @@ def overview(
         before_causes=before.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=found.unread, looked=found.looked, notes=[],
     )  # fmt: skip
+    return Summed(result, now.by("day"), now.by("session"), [log.file for log in wanted])
 
 
 def requests_of(ledger: Ledger, path: str, agent: Agent | None, copies: Copies) -> Iterator[Request]:
@@ -148,7 +163,7 @@ class _Period:
     def __init__(self, by: GroupBy | None) -> None:
         self.total = Sums()
         self._by: GroupBy | None = by
-        self._agents, self._sessions, self._groups = (defaultdict[str, Sums](Sums) for _ in range(3))
+        self._agents, self._sessions, self._days, self._groups = (defaultdict[str, Sums](Sums) for _ in range(4))
         self._first: dict[str, Request] = {}
         self._causes = CauseSums()
 
@@ -156,6 +171,7 @@ class _Period:
         self.total.add(request)
         self._agents[request.agent].add(request)
         self._sessions[request.session].add(request)
+        self._days[day_of(request.at)].add(request)
         self._first.setdefault(request.session, request)
         self._causes.add(request)
         if self._by is not None:
@@ -163,6 +179,10 @@ class _Period:
 
     def by_agent(self) -> list[Spending]:
         return _ordered(self._agents)
+
+    def by(self, name: Literal["day", "session"]) -> list[Spending]:
+        """Return the sums of each day, in time, or of each session, those that cost most first."""
+        return _ordered(self._days, in_time=True) if name == "day" else _ordered(self._sessions)
 
     def groups(self) -> list[Spending]:
         return _ordered(self._groups, in_time=self._by == "day")

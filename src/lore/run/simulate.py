@@ -239,7 +239,7 @@ _RANDOM = 1 / 3  # of requests that only append: a cache that falls more often i
 class PlayedTurn(NamedTuple):
     """One turn of the answer: the row by which it is compared with its bill, what was paid at each price.
 
-    `paid` is the turn as what-ifs play it again; `byte` where in its file it stands.
+    `paid` is the turn as what-ifs play it again; `byte` where in its file it stands, `verdict` what was judged of it.
     """
 
     result: SimulatedTurn
@@ -247,6 +247,7 @@ class PlayedTurn(NamedTuple):
     parts: dict[str, Decimal]
     paid: Paid
     byte: int | None
+    verdict: Verdict
 
 
 class Simulation:
@@ -313,7 +314,7 @@ class Simulation:
             self._turns[turn.chain, turn.number] = result
             parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
             paid = Paid(again, price, place.reader, _contradicted(turn, predicted))
-            yield PlayedTurn(result, _row(turn, predicted, left), parts, paid, turn.byte)
+            yield PlayedTurn(result, _row(turn, predicted, left), parts, paid, turn.byte, verdict)
         self._turns.clear()
 
     def _late(self, finding: Finding) -> None:

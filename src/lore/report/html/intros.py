@@ -1,0 +1,231 @@
+"""The beginning of a page: what a command answered, as blocks.
+
+In: results, redacted already where that was asked for. Out: an `Intro` each. The sentences are those that a terminal
+shows, made where those are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lore.model.results import Checked, Finding
+from lore.model.results_lint import LintResult
+from lore.model.results_overview import Comparison, Overview, Spending
+from lore.model.results_simulate import CompactedSide, DryRun, Fired, Saving, Simulated
+from lore.report.compacted import side_in_words, signed
+from lore.report.comparison import about_side, cause_in_cells, conclusions, measure_in_words
+from lore.report.evidence_sentences import money_of
+from lore.report.grouped import once_a_file
+from lore.report.html.blocks import Block, Cell, Strip, Table, count, strip, when
+from lore.report.html.session import MONEY, causes_block, lead_of, money_block
+from lore.report.lint import answer_in_words
+from lore.report.overview import cost_of, share_read, span_in_words
+from lore.report.plain import counted
+from lore.report.simulation import agreement_lines
+from lore.report.terminal import Reported, place_in_words, shown, sums_lines, unseen_lines, worst_first
+
+FINDINGS = 200  # that a page lists, the worst first
+
+
+class Intro(NamedTuple):
+    """A page's title, heading and first sentence, and blocks before its sessions."""
+
+    title: str
+    heading: str
+    lead: str
+    blocks: tuple[Block, ...] = ()
+
+
+def of_report(result: Reported, *, verbose: bool = False) -> Intro:
+    """Introduce what `lore check` or `lore lint` found."""
+    return of_check(result, verbose=verbose) if isinstance(result, Checked) else _of_lint(result, verbose=verbose)
+
+
+def _of_lint(result: LintResult, *, verbose: bool) -> Intro:
+    found = worst_first(shown(result.findings, verbose=verbose))
+    rows: list[tuple[Cell, ...]] = [
+        (request.path, count(request.turn), request.dialect, request.model or "", answer_in_words(request)[1])
+        for request in result.requests[:FINDINGS]
+    ]
+    heads = ("request", "turn", "dialect", "model", "what a cache would keep")
+    block = Block(f"Requests ({len(result.requests):,})", table=Table(heads, rows, frozenset((1,)), sortable=True))
+    lead = f"{counted(len(found), 'finding')} in {counted(len(result.requests), 'request')}."
+    return Intro("lore lint", "lore lint", lead, (block, _findings(found)))
+
+
+def of_check(result: Checked, *, verbose: bool = False) -> Intro:
+    """Introduce the recordings that `lore check` judged; `verbose` lists notes, too."""
+    found = worst_first(shown(result.findings, verbose=verbose))
+    found = found if verbose else once_a_file(found)
+    first, second, *rest = sums_lines(result.summary)
+    lines = (first, *rest, *unseen_lines(result))
+    return Intro("lore check", "lore check", second, (Block(lines=lines), _top(result), _findings(found)))
+
+
+def _top(result: Checked) -> Block:
+    if not result.top:
+        return Block()
+    rows: list[tuple[Cell, ...]] = [
+        ("–" if cause.lost_dollars is None else money_of(cause.lost_dollars), count(cause.lost_tokens),
+         count(cause.breaks), f"{cause.code} {cause.name}", cause.kind, cause.fix)
+        for cause in result.top
+    ]  # fmt: skip
+    heads = ("cost", "tokens", "breaks", "cause", "kind", "what to do")
+    return Block("The costliest causes", table=Table(heads, rows, frozenset((0, 1, 2))))
+
+
+def _findings(found: Sequence[Finding]) -> Block:
+    if not found:
+        return Block("Findings", ("None that is worse than a note.",))
+    rows: list[tuple[Cell, ...]] = [
+        (finding.severity, f"{finding.code} {finding.name}", count(finding.lost_tokens), place_in_words(finding),
+         finding.message, finding.fix)
+        for finding in found[:FINDINGS]
+    ]  # fmt: skip
+    heads = ("severity", "code", "tokens", "where", "what was found", "what to do")
+    more = (f"{counted(len(found) - FINDINGS, 'finding')} more: --report json has them all",)
+    lines = more if len(found) > FINDINGS else ()
+    table = Table(heads, rows, frozenset((2,)), sortable=True)
+    return Block(f"Findings ({len(found):,})", lines, table=table, folded=True)
+
+
+def of_simulation(result: Simulated) -> Intro:
+    """Introduce what a cache would have done, beside what was billed."""
+    totals = result.totals
+    cache = f"lore simulate, cache: {result.cache or 'as served'}"
+    again = f", {money_of(totals.cost.waste)} more than reading them" if totals.cost.waste else ""
+    lead = f"{totals.waste_tokens:,} tokens were paid again without need{again}."
+    if totals.unexplained_tokens:
+        lead += f" {totals.unexplained_tokens:,} tokens were paid again, and no cause is sure."
+    rows: list[tuple[Cell, ...]] = [
+        (name, count(side.read_tokens), count(side.write_tokens), count(side.uncached_tokens), money_of(cost))
+        for name, side, cost in (
+            ("predicted", totals.predicted, totals.cost.predicted), ("billed", totals.billed, totals.cost.billed))
+    ]  # fmt: skip
+    table = Table(("", "read", "written", "uncached", "cost"), rows, frozenset((1, 2, 3, 4)))
+    lines = (f"{counted(totals.turns, 'turn')}, rules as of {result.rules.as_of or 'unknown'}",)
+    lines += tuple(agreement_lines(result.agreement))
+    blocks = (
+        Block("Predicted and billed", lines, table=table),
+        _savings(result.what_if),
+        Block(lines=tuple(result.notes)),
+    )
+    return Intro("lore simulate", cache, lead, blocks)
+
+
+def _savings(changes: Sequence[Saving]) -> Block:
+    rows: list[tuple[Cell, ...]] = [
+        ("–" if change.saved is None else money_of(change.saved), count(change.tokens), count(change.turns),
+         change.change, change.fix)
+        for change in changes
+        if change.saves
+    ]  # fmt: skip
+    if not rows:
+        return Block()
+    heads = ("saved", "tokens", "turns", "change", "what to do")
+    return Block("What would have saved most", table=Table(heads, rows, frozenset((0, 1, 2))))
+
+
+def of_overview(result: Overview, days: Sequence[Spending]) -> Intro:
+    """Introduce what agents spent on this machine."""
+    total = result.total
+    heading = f"What agents spent, {span_in_words(result.since, result.until)}"
+    agents: list[tuple[Cell, ...]] = [_spending_row(agent) for agent in result.agents]
+    blocks = [money_block(total), causes_block(result.causes, result.unexplained), _by_day(days)]
+    if len(agents) > 1:
+        blocks.append(Block("By agent", table=Table(("agent", *_SPENDING), agents, _FIGURES)))
+    if result.by is not None and result.by not in ("session", "agent", "day"):
+        rows: list[tuple[Cell, ...]] = [_spending_row(group) for group in result.groups]
+        blocks.append(Block(f"By {result.by}", table=Table((result.by, *_SPENDING), rows, _FIGURES, sortable=True)))
+    lines = [f"not read: {each}" for each in result.failed[:5]]
+    lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
+    return Intro("lore", heading, lead_of(total), (*blocks, Block(lines=(*lines, *result.notes))))
+
+
+_SPENDING = ("cost", "requests", "read", "paid again", "unexplained")
+_FIGURES = frozenset((1, 2, 3, 4, 5))
+
+
+def _spending_row(group: Spending) -> tuple[Cell, ...]:
+    again = "–" if group.paid_again is None else money_of(group.paid_again)
+    unsure = "–" if group.unexplained is None else money_of(group.unexplained)
+    return group.name, cost_of(group), count(group.requests), share_read(group), again, unsure
+
+
+def _by_day(days: Sequence[Spending]) -> Block:
+    """Show a bar a day on one scale, and the same as a table."""
+    most = max((day.dollars or 0.0 for day in days), default=0.0)
+    if not most or len(days) < 2:  # noqa: PLR2004 - one day is the whole
+        return Block()
+    strips = [
+        strip(day.name, [(style, getattr(day, name) or 0.0, words) for name, style, words in MONEY], most, cost_of(day))
+        for day in days
+    ]
+    table = Table(("day", *_SPENDING), [_spending_row(day) for day in days], _FIGURES, sortable=True)
+    return Block("By day", strips=tuple(strips), table=table, folded_table=True, compact=True)
+
+
+def of_dry_run(result: DryRun) -> Intro:
+    """Introduce what a policy of compaction would have done to a session."""
+    heads = ("turn", "when", "trigger", "pruned", "kept", "before", "after", "next turn, warm", "cold", "saved")
+    fired = Table(heads, [_fired(each) for each in result.triggers], frozenset((0, 3, 4, 5, 6, 7, 8, 9)))
+    blocks = [Block("Where it would have compacted", table=fired)] if result.triggers else []
+    totals = result.totals
+    if totals is not None and totals.fired:
+        sides = (("as recorded", totals.without), ("with the policy", totals.compacted))
+        most = float(max(side.prompt_tokens for _, side in sides))
+        strips = tuple([_side(name, side, most) for name, side in sides])
+        blocks.append(Block("Prompts in all, and what they cost", strips=strips))
+    blocks.append(Block(lines=tuple(result.notes)))
+    return Intro("lore compact --dry-run", "Compacting this session", result.answer, tuple(blocks))
+
+
+def _side(name: str, side: CompactedSide, most: float) -> Strip:
+    bill = side.billed
+    parts = (("read", bill.read_tokens), ("written", bill.write_tokens), ("uncached", bill.uncached_tokens))
+    shown = [(style, float(size), f"{style}: {size:,} tokens") for style, size in parts if size]
+    whole = [*shown] or [("uncached", float(side.prompt_tokens), f"{side.prompt_tokens:,} tokens")]
+    return strip(name, whole, max(most, sum(size for _, size, _ in whole)), side_in_words(side))
+
+
+def _fired(each: Fired) -> tuple[Cell, ...]:
+    cost = each.cost
+    saved = "–" if cost.turns is None else money_of(cost.saved)
+    return (
+        count(each.turn), when(each.at), each.trigger, count(each.pruned), count(each.kept), count(each.before_tokens),
+        count(each.after_tokens), signed(cost.next_warm), signed(cost.next_cold), saved,
+    )  # fmt: skip
+
+
+def of_comparison(result: Comparison) -> Intro:
+    """Introduce two sides, what differs between them, and what does not surely."""
+    sides = (("A", result.left), ("B", result.right))
+    most = max((side.spending.dollars or 0.0 for _, side in sides), default=0.0)
+    strips = tuple([
+        strip(f"{label}: {side.name}", [(style, getattr(side.spending, name) or 0.0, words) for name, style, words in
+                                        MONEY], most, f"{cost_of(side.spending)}. {about_side(side)}")
+        for label, side in sides
+    ])  # fmt: skip
+    keys = ("sessions", "requests", "compactions")
+    counts = [(name, *(count(getattr(side.spending, name)) for _, side in sides), "") for name in keys]
+    measures = [*counts, *map(measure_in_words, result.measures)]
+    blocks = [
+        Block("Both sides", strips=strips),
+        Block("Measures", table=Table(("", "A", "B", "B against A"), list[tuple[Cell, ...]](measures))),
+    ]
+    if result.causes:
+        rows = list[tuple[Cell, ...]](map(cause_in_cells, result.causes))
+        table = Table(("what happened", "A", "B", "B against A"), rows)
+        blocks.append(Block("Cache breaks by cause, of the billed requests", table=table))
+    lines = (*result.notes, *(f"not read: {each}" for each in result.failed[:5]))
+    heading, lead = f"{result.left.name} and {result.right.name}", "; ".join(conclusions(result))
+    return Intro("lore compare", heading, lead, (*blocks, Block(lines=lines)))
+
+
+def trials_of(result: DryRun) -> tuple[tuple[int, str], ...]:
+    """Return the turns behind which a policy would have compacted, with what it would have done there."""
+    return tuple([
+        (each.turn, f"{each.trigger} would compact {each.before_tokens:,} tokens to {each.after_tokens:,}")
+        for each in result.triggers
+    ])  # fmt: skip

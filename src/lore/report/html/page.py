@@ -1,0 +1,98 @@
+"""Markup: values to one self-contained page.
+
+In: blocks and sessions. Out: HTML. Rules: every text passes `visible` (no control characters, no direction marks, no
+credentials) and is escaped; the one style and the one script of a page are allowed by their digests, nothing else is,
+and no request may leave (`default-src 'none'`).
+
+Source: Content Security Policy Level 3 (W3C), digests of inline content; `meta` delivery (2026).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from string import ascii_letters
+from typing import NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+import lore
+from lore.report.html.blocks import Block
+from lore.report.html.session import SessionView
+from lore.report.plain import visible
+
+_LONG = "data-turns="  # of a series that can be zoomed into
+GENERATOR = f"lore {lore.__version__}"
+_SPACE = re.compile(r"\n\s*")
+_COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
+
+
+class Assets(NamedTuple):
+    """The style and the scripts as they stand in a page, and the policy that allows them and nothing else."""
+
+    style: Markup
+    scripts: tuple[Markup, ...]
+    policy: str
+
+
+@cache
+def assets(*, sorts: bool, zooms: bool) -> Assets:
+    """Return what a page holds that sorts tables, or zooms into long series, without what only authors need."""
+    folder = resources.files("lore.report.html").joinpath("templates")
+    style = _shortened(_SPACE.sub("", folder.joinpath("style.css").read_text("utf-8")))
+    names = ["open.js", *(["sort.js"] if sorts else []), *(["zoom.js"] if zooms else [])]
+    scripts = [_SPACE.sub("\n", _COMMENT.sub("", folder.joinpath(name).read_text("utf-8"))).strip() for name in names]
+    policy = "; ".join((
+        "default-src 'none'", f"style-src {_digest(style)}", f"script-src {' '.join(map(_digest, scripts))}",
+        "base-uri 'none'", "form-action 'none'",
+    ))  # fmt: skip
+    return Assets(Markup(style), tuple(map(Markup, scripts)), policy)  # noqa: S704 - files of this package
+
+
+def _shortened(style: str) -> str:
+    """Return a style whose variables have names of one letter: it stands in every page of a folder."""
+    names = dict(zip(dict.fromkeys(re.findall(r"--[a-z]+", style)), ascii_letters, strict=False))
+    return re.sub(r"--[a-z]+", lambda found: f"--{names[found[0]]}", style)
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("lore.report.html"), autoescape=True, undefined=StrictUndefined, finalize=_finalized,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+
+
+def _finalized(value: object) -> object:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def session_body(view: SessionView, *, folded: str = "", trials: bool = False) -> Markup:
+    """Return the markup of a session; it is `folded` under this name where a page has several."""
+    return _rendered("session.html", view=view, folded=folded, trials=trials)
+
+
+def page(
+    title: str, *, heading: str = "", lead: str = "", blocks: Sequence[Block] = (), bodies: Sequence[Markup] = (),
+    back: str = "",
+) -> str:  # fmt: skip
+    """Return a whole page; `back` is the address of the page that leads here."""
+    sorts = any(block.table is not None and block.table.sortable for block in blocks)
+    made = assets(sorts=sorts, zooms=any(_LONG in body for body in bodies))
+    return str(_rendered(
+        "page.html", title=title, heading=heading, lead=lead, blocks=blocks, bodies=bodies, back=back,
+        generator=GENERATOR, style=made.style, scripts=made.scripts, policy=made.policy,
+    ))  # fmt: skip
+
+
+def _rendered(name: str, **values: object) -> Markup:
+    return Markup(_environment().get_template(name).render(**values))  # noqa: S704 - escaped by the environment

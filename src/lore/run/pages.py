@@ -1,0 +1,235 @@
+"""Sessions as pages show them: a recording's verdicts, turn by turn, with what stood before and after each break.
+
+In: inputs, how they are read. Out: a `PageSession` each. Rules: a session is read once, with the files of its
+subagents; its turns are judged, predicted and priced as `lore simulate` does, its sums are those of a ledger; nothing
+is attributed here. Each session is predicted alone: what another one left in a cache is not known. Of a prompt's parts
+and of its bytes only what a page shows is looked at. Cost O(bytes of the recording), and O(segments of the prompt) for
+each of its first `LOOKED_INTO` breaks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from lore.cache.bills import BYTES_PER_TOKEN, total
+from lore.cache.predictor import NO_CHANGE, Predictor
+from lore.errors import LoreError
+from lore.formats.catalogue import lacks_of
+from lore.judge.base import Verdict
+from lore.judge.ledger import LedgerRows
+from lore.judge.losses import Pair
+from lore.judge.spending import CauseSums, Request, Sums
+from lore.model.codes import Code, Problem, Reader
+from lore.model.events import MAIN
+from lore.model.page import PageChain, PageSession, PageSide, PageTurn, PartName, PromptPart
+from lore.model.results import BilledResult
+from lore.model.results_overview import SpendingCause
+from lore.model.state import UTILITY
+from lore.model.turn import Turn
+from lore.prefix.overlap import excerpt, place_of
+from lore.recording import corpus
+from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom
+from lore.recording.inputs import Input
+from lore.recording.opening import Options
+from lore.recording.projects import project_of
+from lore.recording.recent import session_of
+from lore.report.redacted import (
+    REDACTED,
+    digest,
+    redacted_chain,
+    redacted_error,
+    redacted_model,
+    redacted_path,
+    redacted_problem,
+)
+from lore.report.redacted_results import redacted_cause, redacted_turn
+from lore.report.sentences import columns_result
+from lore.report.spending_sentences import cause_in_words
+from lore.run.simulate import PlayedTurn, Simulation
+from lore.run.verdicts import PACKAGED, Dated, reader_of
+from lore.tokens.o200k import Counter
+
+LOOKED_INTO = 300  # breaks of a session, whose prompts are looked into
+PAUSE = 300.0  # seconds: the shortest time that a provider says it keeps a prompt for (Anthropic, 2026)
+BEFORE, AFTER = 120, 400  # bytes that are shown around a difference
+
+
+class PageRequest(NamedTuple):
+    """How sessions are read: `cache` (None: whoever served a turn), `dated` the rules; with `redact` no content.
+
+    `reader` is whom fixes speak to (None: as the format says).
+    """
+
+    options: Options
+    cache: str | None = None
+    dated: Dated = PACKAGED
+    redact: bool = False
+    reader: Reader | None = None
+
+
+def sessions_of(files: Iterable[Input]) -> list[Input]:
+    """Return the inputs that are read for a page of their own: files of subagents are read with their session."""
+    every = list(files)
+    known = {os.path.abspath(file.path) for file in every}
+    owned = dict[str, set[str]]()
+    kept: list[Input] = []
+    for file in every:
+        session = None if file.stream or file.error is not None else session_of(file.path)
+        place = "" if session is None else os.path.abspath(session)
+        if place in known and place not in owned:
+            owned[place] = {os.path.abspath(path) for path in corpus.companions(place)}
+        if os.path.abspath(file.path) not in owned.get(place, ()):
+            kept.append(file)
+    return kept
+
+
+def page_of(file: Input, request: PageRequest) -> PageSession | None:
+    """Return what a page shows of a session; None where the file is no recording."""
+    shown, made = corpus.show(file.path), None
+    try:
+        if file.error is not None:
+            raise file.error
+        project = None if file.stream else project_of(corpus.open_head(file.path).head, file.path)
+        problems = Problems()
+        recording = request.options.open(file.path, problems, subagents=not file.stream)
+        made = _Page(shown, project, recording, request)
+        with collected_seldom():
+            made.read()
+        return made.result(problems.kept)
+    except UnrecognisedError:
+        return None
+    except LoreError as error:
+        message = (redacted_error(error) if request.redact else error).message
+        empty = PageSession(shown, "", None, [], Sums().result(shown), [], [], message=message)
+        return empty if made is None else replace(made.result(()), message=message)
+
+
+class _Page:
+    """What a page shows of one recording, as it is read."""
+
+    def __init__(self, shown: str, project: str | None, recording: Recording, request: PageRequest) -> None:
+        self._shown, self._project, self._recording, self._request = shown, project, recording, request
+        self._chains: dict[str, list[PageTurn]] = {}
+        self._sums, self._causes = Sums(), CauseSums()
+        self._latest: dict[str, Turn] = {}
+        self._looked = 0
+        self._missing: dict[str, int] = {}  # tokens of a chain's first bill that the log does not hold
+        self._lacks = ""
+
+    def read(self) -> None:
+        """Read every turn. Raises LoreError where the recording cannot be read on."""
+        request, rules = self._request, self._request.dated.rules()
+        counter = request.options.counter or Counter()
+        predictor, rows = Predictor(rules, request.cache, NO_CHANGE, counter.count), LedgerRows(rules)
+        simulation = Simulation(predictor, dated=request.dated, reader=request.reader, redact=request.redact)
+        for played in simulation.recording(self._recording):
+            turn = played.verdict.turn
+            if turn.basis is not None and not self._lacks:
+                self._lacks = lacks_of(self._recording.state.format)
+            beside = turn.chain != MAIN and not turn.chain.startswith(UTILITY) and self._recording.events
+            row = Request(rows.row(played.verdict), self._shown, "", self._project or "", beside, turn.at)
+            self._sums.add(row)
+            self._causes.add(row)
+            if turn.chain not in self._chains:
+                self._missing[turn.chain] = _missing(turn)
+            self._chains.setdefault(turn.chain, []).append(self._turn(played))
+            self._latest[turn.chain] = turn
+        for chain, turn in self._latest.items():
+            last = self._chains[chain][-1]
+            if not last.parts:
+                self._chains[chain][-1] = replace(last, parts=_parts(turn, None, self._missing[chain]))
+
+    def _turn(self, played: PlayedTurn) -> PageTurn:
+        turn, pair = played.verdict.turn, played.verdict.pair
+        before = self._latest.get(turn.chain)
+        pause = None if before is None or before.at is None or turn.at is None else turn.at - before.at
+        shown = redacted_turn(played.result) if self._request.redact else played.result
+        made = PageTurn(
+            shown, pause=pause if pause is not None and pause >= PAUSE else None,
+            compacted=any(change.cause == Code.COMPACTION for change in turn.changes),
+            model_before=self._model(before.model) if before is not None and before.model != turn.model else None,
+        )  # fmt: skip
+        if pair is None or not pair.is_break or self._looked >= LOOKED_INTO:
+            return made
+        self._looked += 1
+        return self._with_break(made, played.verdict, pair)
+
+    def _with_break(self, made: PageTurn, verdict: Verdict, pair: Pair) -> PageTurn:
+        """Add what stood before and after, and what the prompt is made of."""
+        redact, left, right = self._request.redact, pair.left, verdict.turn
+        texts, path, shared = ["", ""], "", 0
+        where = None if pair.overlap.covered else place_of(left.prompt, right.prompt, pair.overlap.common)
+        if where is not None:
+            path = redacted_path(where.path) if redact else where.path
+            found = [
+                excerpt(side.prompt.at(pair.overlap.common), pair.overlap.inside, BEFORE, AFTER)
+                for side in (left, right)
+            ]
+            texts = list(map(digest, found)) if redact else found
+            shared = 0 if redact else len(os.path.commonprefix(texts))
+        sides = [self._side(turn, text) for turn, text in zip((left, right), texts, strict=True)]
+        return replace(
+            made, before=sides[0], after=sides[1], path=path, shared=shared,
+            columns=columns_result(pair.columns, REDACTED if redact else None),
+            parts=_parts(right, pair, self._missing[right.chain]),
+        )  # fmt: skip
+
+    def _side(self, turn: Turn, text: str) -> PageSide:
+        billed = None if turn.usage is None else BilledResult.of(turn.usage)
+        chain = redacted_chain(turn.chain) if self._request.redact else turn.chain
+        return PageSide(turn.number, chain or "", turn.at, self._model(turn.model), billed, text)
+
+    def _model(self, name: str | None) -> str | None:
+        return redacted_model(name) if name is not None and self._request.redact else name
+
+    def result(self, problems: Iterable[Problem]) -> PageSession:
+        """Return what was read so far."""
+        redact = self._request.redact
+        chains = [
+            PageChain((redacted_chain(name) if redact else name) or "", self._is_subagent(name), turns)
+            for name, turns in sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)
+        ]
+        project = digest(self._project) if redact and self._project else self._project
+        return PageSession(
+            self._shown, self._recording.reader.name, project, chains, self._sums.result(self._shown),
+            list(self._worded(unsure=False)), list(self._worded(unsure=True)), self._lacks,
+            list(map(redacted_problem, problems)) if redact else list(problems),
+        )  # fmt: skip
+
+    def _is_subagent(self, chain: str) -> bool:
+        return chain != MAIN and not chain.startswith(UTILITY) and self._recording.events
+
+    def _worded(self, *, unsure: bool) -> Iterator[SpendingCause]:
+        for cause in self._causes.results(reader_of(self._recording, self._request.reader), unsure=unsure):
+            yield cause_in_words(redacted_cause(cause) if self._request.redact else cause)
+
+
+def _missing(turn: Turn) -> int:
+    """Estimate the tokens of a chain's first bill that its log does not hold: those beyond what it does; 0 unknown."""
+    billed = None if turn.usage is None else total(turn.usage.met)
+    if not billed or not turn.is_rebuilt:
+        return 0
+    return max(0, billed - round(sum(len(segment.data) for segment in turn.prompt) / BYTES_PER_TOKEN))
+
+
+def _parts(turn: Turn, pair: Pair | None, missing: int) -> tuple[PromptPart, ...]:
+    """Return what a prompt is made of, in tokens; where a bill says how large it is, the parts add up to that.
+
+    `missing` tokens are not in the log: they stand at the beginning, as system prompt and tools do. Bytes of images
+    say nothing of their tokens, so a part that holds one is estimated too large.
+    """
+    prompt = turn.prompt
+    common = len(prompt) if pair is None or pair.overlap.covered else pair.overlap.common
+    sizes: dict[PartName, int] = dict.fromkeys(("tools", "system", "kept", "messages"), 0)
+    for place, segment in enumerate(prompt):
+        kept = segment.section == "messages" and pair is not None and not pair.overlap.covered and place < common
+        sizes["kept" if kept else segment.section] += len(segment.data)
+    billed = None if turn.usage is None else total(turn.usage.met)
+    known, missing = sum(sizes.values()), min(missing, billed or 0)
+    scale = (billed - missing) / known if billed and known else 1 / BYTES_PER_TOKEN
+    parts = [PromptPart(name, round(size * scale)) for name, size in sizes.items() if size]
+    return (PromptPart("unrecorded", missing), *parts) if missing else tuple(parts)

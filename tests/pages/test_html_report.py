@@ -1,0 +1,271 @@
+"""`--report html=PATH`: what is written where, what is in it, and what of a recording never is."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore
+from lore.report.html.page import assets
+from pages.sessions import HOSTILE, bodies, growing, session
+
+FALLEN = growing(12, falls=(6,))
+
+
+class Read(HTMLParser):
+    """The tags of a page, its links and its text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.links, self.ids, self.attributes, self.text = [], [], [], set(), ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        given = dict(attrs)
+        self.attributes |= set(given)
+        self.links += [given[name] for name in ("href", "src", "action") if name in given]
+        self.ids += [given["id"]] if "id" in given else []
+
+    def handle_data(self, data):
+        if self.tags[-1:] not in (["script"], ["style"]):
+            self.text += data
+
+
+def page(path="page.html"):
+    return Path(path).read_text("utf-8")
+
+
+def written(*args, path="page.html", code=(0, 1)):
+    ran = lore(*args, "--report", f"html={path}")
+    assert ran.code in code, ran.err
+    return ran
+
+
+def test_one_page_holds_the_session_and_nothing_that_is_asked_for():
+    session("a.jsonl", FALLEN)
+    ran = written("check", "a.jsonl")
+    assert "page.html: 0.0" in ran.err
+    assert "1 cache break" in ran.out
+    found = Read(page())
+    assert all(re.fullmatch(r"#[rb][\w-]+", link) and link[1:] in found.ids for link in found.links)
+    assert not found.attributes & {"style", "onload", "onclick"}
+    assert not set(found.tags) & {"img", "link", "iframe", "object", "form", "base", "image", "use", "foreignobject"}
+    assert "$" in found.text
+    assert "turn 7" in found.text
+
+
+def test_the_page_tells_of_a_break_what_the_json_does():
+    session("a.jsonl", FALLEN)
+    turns = lore("simulate", "a.jsonl", "--json").json["turns"]
+    fell = next(turn for turn in turns if turn["causes"] and turn["causes"][0]["is_break"])
+    written("simulate", "a.jsonl")
+    text = Read(page()).text
+    cause = fell["causes"][0]
+    for shown in (cause["code"], cause["message"], f"{fell['lost_tokens']:,} tokens", "who can act", "bytes", "bill",
+                  "provider", "none recorded", "made of", "billed: 0 read, 17,000 written, 10 uncached"):  # fmt: skip
+        assert shown in text, shown
+
+
+def test_every_turn_stands_in_a_table_with_its_bill_and_its_prediction():
+    session("a.jsonl", FALLEN)
+    written("check", "a.jsonl")
+    rows = re.findall(r"<tr[^>]*>((?:<td>[^<]*){8})", page().partition('<tbody class="f">')[2])
+    assert len(rows) == len(FALLEN)
+    cells = [row.strip().split("<td>")[1:] for row in rows]
+    assert [int(row[2].replace(",", "")) for row in cells] == [read for _, read, _, _ in FALLEN]
+    assert [int(row[3].replace(",", "")) for row in cells] == [write for _, _, write, _ in FALLEN]
+    assert cells[1][6] in ("=", "11,000")
+
+
+def test_what_bytes_differ_stands_before_and_after_side_by_side():
+    bodies("b.jsonl", "You help. It is Monday, 2026-01-01.", "You help. It is Monday, 2026-01-02.")
+    written("check", "b.jsonl")
+    assert re.search(r"<pre>.{0,90}2026-01-0<mark>1.*?</pre>.*?<pre>.{0,90}2026-01-0<mark>2", page(), re.DOTALL)
+    assert "they part at system[0].text" in page()
+
+
+def test_a_folder_has_an_index_and_a_page_for_each_session():
+    for name in ("a", "b", "c"):
+        session(f"logs/{name}.jsonl", FALLEN if name == "b" else growing(3))
+    written("check", "logs", path="out")
+    index = Read(page("out/index.html"))
+    links = [link for link in index.links if link.startswith("sessions/")]
+    assert len(links) == 3
+    assert sorted(Path("out/sessions").iterdir()) == sorted(Path("out", link) for link in links)
+    first = page(f"out/{links[0]}")  # the session that lost most
+    assert "<h1>b.jsonl</h1>" in first
+    assert '<a href="../index.html">' in first
+    again = {path: path.read_bytes() for path in Path("out").rglob("*.html")}
+    written("check", "logs", path="out/")
+    assert {path: path.read_bytes() for path in Path("out").rglob("*.html")} == again
+
+
+def test_a_subagents_file_is_a_lane_of_its_session():
+    session("logs/s.jsonl", growing(3))
+    session("logs/s/subagents/agent-x.jsonl", growing(2), agent="x")
+    written("check", "logs", path="out")
+    assert len(list(Path("out/sessions").iterdir())) == 1
+    made = next(Path("out/sessions").iterdir()).read_text()
+    assert made.count("<figcaption>") == 2
+
+
+def test_one_page_of_many_sessions_holds_those_that_lost_most_and_lists_all(monkeypatch):
+    monkeypatch.setattr("lore.run.html_report.WHOLE", 2)
+    for number in range(5):
+        session(f"logs/{number}.jsonl", growing(5 + number, falls=(4,)))
+    written("check", "logs")
+    found = Read(page())
+    assert found.tags.count("article") == 2
+    assert all(f"{number}.jsonl" in found.text for number in range(5))
+    assert "3 sessions stand in the list alone" in found.text
+    assert len(found.ids) == len(set(found.ids))
+    assert {link[1:] for link in found.links} <= set(found.ids)
+
+
+def test_bare_lore_and_compact_write_pages_too():
+    session("home/.claude/projects/-w/a.jsonl", growing(30, falls=(9,)))
+    ran = written("--since", "2020-01-01")
+    assert "~/.claude" in ran.out
+    assert "What agents spent" in page()
+    assert "a.jsonl" in page()
+    written("compact", "home/.claude/projects/-w/a.jsonl", "--dry-run", "--window", "20000", path="c.html")
+    assert "Compacting this session" in page("c.html")
+    assert 'class="plot"' in page("c.html")
+    written("--since", "2020-01-01", path="over")
+    assert page("over/index.html").count('href="sessions/') == 1
+
+
+def test_two_sides_have_a_page():
+    session("a.jsonl", growing(30))
+    session("b.jsonl", growing(30, falls=range(5, 25, 2)))
+    written("compare", "a.jsonl", "b.jsonl")
+    text = Read(page()).text
+    assert all(shown in text for shown in ("B against A", "read from a cache", "cache breaks", "a.jsonl", "30"))
+
+
+def test_a_page_on_standard_output_is_all_that_is_said():
+    session("a.jsonl", FALLEN)
+    for command in (("check",), ("simulate",)):
+        ran = lore(*command, "a.jsonl", "--report", "html")
+        assert ran.out.startswith("<!doctype html>"), command
+        assert ran.out.rstrip().endswith("</html>")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("check", "a.jsonl", "--report", "html=a.jsonl"), "is a file"),
+        (("check", "a.jsonl", "--report", "html=b.html"), "is a recording"),
+        (("check", "a.jsonl", "--report", "html=none/x.html"), "there is no folder"),
+        (("check", "a.jsonl", "--report", "html=own"), "is not lore's"),
+        (("check", "a.jsonl", "--report", "html="), "names no file"),
+        (("check", "a.jsonl", "--report", "html", "--report", "terminal"), "cannot share"),
+        (("simulate", "a.jsonl", "--report", "html", "--json"), "cannot share"),
+        (("simulate", "a.jsonl", "--report", "junit"), "writes html alone"),
+        (("compact", "a.jsonl", "--report", "html=x.html"), "add --dry-run"),
+        (("check", "a.jsonl", "--follow", "--report", "html=x.html"), "--follow"),
+        (("--report", "html=x.html", "check", "a.jsonl"), "--report stands behind the command"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_and_nothing_is_replaced(args, says):
+    session("a.jsonl", growing(3))
+    session("b.html", growing(3))
+    Path("own").mkdir()
+    Path("own/index.html").write_text("mine")
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    ran = lore(*args)
+    assert ran.code == 2
+    assert says in ran.err
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("command", ["check", "simulate"])
+def test_what_can_be_read_once_only_has_no_page(command):
+    ran = lore(command, "-", "--report", "html=x.html", stdin=Path(session("a.jsonl", growing(3))).read_bytes())
+    assert ran.code == 2
+    assert "once" in ran.err
+    assert not Path("x.html").exists()
+
+
+def test_open_keeps_the_page_in_the_cache_folder_for_its_owner_and_opens_it(monkeypatch):
+    session("a.jsonl", growing(3))
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
+    assert lore("check", "a.jsonl", "--open").code == 0
+    place = Path("home/.cache/lore/pages/check.html").absolute()
+    assert opened == [place.as_uri()]
+    assert place.parent.stat().st_mode & 0o077 == 0
+    monkeypatch.setattr("webbrowser.open", lambda url: False)
+    ran = lore("check", "a.jsonl", "--report", "html=x.html", "--open")
+    assert "no browser could be opened" in ran.err
+
+
+def test_no_text_of_a_recording_is_markup_and_no_control_character_stands_in_a_page():
+    session("a.jsonl", FALLEN, words=HOSTILE, project=f"/w/{HOSTILE}", model="m<b>")
+    bodies("b.jsonl", f"{HOSTILE} 1", f"{HOSTILE} 2")
+    for name in ("a.jsonl", "b.jsonl"):
+        written("check", name, code=(0, 1, 3))
+        made = page()
+        found = Read(made)
+        assert not set(found.tags) & {"img", "link", "iframe", "b<"}
+        assert found.tags.count("script") == len(re.findall("sha256-[^ ;]*", made.partition("script-src ")[2][:400]))
+        assert not any("javascript" in link for link in found.links)
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]", made)
+        assert "{{7*7}}" in found.text or name == "a.jsonl"
+    assert "<U+202E>" in Read(page()).text
+
+
+def test_a_text_of_a_megabyte_makes_no_large_page():
+    bodies("b.jsonl", "x" * 1_000_000 + "a", "x" * 1_000_000 + "b")
+    written("check", "b.jsonl")
+    assert len(page()) < 40_000
+
+
+def test_no_credential_stands_in_a_page():
+    secret = "sk-ant-" + "a1B2" * 10
+    bodies("b.jsonl", f"key {secret} 1", f"key {secret} 2")
+    written("check", "b.jsonl")
+    assert secret[8:] not in page()
+    assert "sk-a***" in page()
+
+
+@pytest.mark.parametrize("command", ["check", "simulate"])
+def test_redact_leaves_no_word_of_a_recording(command):
+    canary = "canarybird"
+    session("a.jsonl", FALLEN, words=canary, project=f"/w/{canary}", agent=canary)
+    bodies("b.jsonl", f"{canary} 1", f"{canary} 2")
+    for name in ("a.jsonl", "b.jsonl"):
+        written(command, name, "--redact")
+        assert canary not in page()
+        written(command, name, "--redact", path=f"{name}-pages")
+        assert not any(canary in path.read_text() for path in Path(f"{name}-pages").rglob("*.html"))
+        assert "sha256 " in page() or "#" in page()
+
+
+def test_redact_holds_for_bare_lore_too():
+    session("home/.claude/projects/-w/a.jsonl", FALLEN, project="/w/canarybird")
+    ran = written("--since", "2020-01-01", "--redact", "--by", "project")
+    assert "canarybird" not in ran.out + page()
+    assert "canarybird" in lore("--since", "2020-01-01", "--by", "project").out
+
+
+def test_a_damaged_recording_has_a_page_that_says_so():
+    session("logs/a.jsonl", growing(3))
+    Path("logs/b.jsonl").write_bytes(Path("logs/a.jsonl").read_bytes()[:-40] + b"\n{broken\n")
+    written("check", "logs", path="out", code=(1, 3))
+    assert page("out/index.html").count('href="sessions/') == 2
+
+
+def test_the_policy_of_a_page_allows_its_own_style_and_scripts_alone():
+    made = assets(sorts=True, zooms=True)
+    directives = dict(each.split(" ", 1) for each in made.policy.split("; "))
+    assert directives["default-src"] == "'none'"
+    assert directives["script-src"].count("sha256-") == len(made.scripts) == 3
+    assert "unsafe" not in made.policy
+    assert json.dumps(made.policy).isascii()

@@ -1,0 +1,41 @@
+"""How large pages are: bytes are counted, so that a page of a year's logs still opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore
+from pages.sessions import growing, session
+
+FIXED = 16_000  # bytes of a page without turns: its style, its scripts, its headings
+TURN, BREAK = 80, 2_600  # bytes of a turn in its table, of a break with both sides and its prompt
+DRAWING = 9_000  # of a chain, however long
+BAR = 20 / 700  # of the bytes of logs
+
+
+def size(turns, falls=()):
+    session("a.jsonl", growing(turns, falls=falls))
+    assert lore("check", "a.jsonl", "--report", "html=out").code in (0, 1)
+    return sum(path.stat().st_size for path in Path("out/sessions").iterdir())
+
+
+def test_a_page_grows_with_its_turns_and_breaks_by_little():
+    small, long = size(20), size(520)
+    assert small < FIXED + 20 * TURN
+    assert long < FIXED + DRAWING + 520 * TURN
+    assert size(520, falls=range(100, 120)) - long < 20 * BREAK
+
+
+def test_breaks_beyond_those_that_are_told_cost_a_row_alone(monkeypatch):
+    monkeypatch.setattr("lore.report.html.session.SHOWN", 10)
+    assert size(200, falls=range(20, 120)) < FIXED + DRAWING + 200 * TURN * 2 + 10 * BREAK + 100 * 250
+
+
+@pytest.mark.corpus
+def test_pages_of_real_logs_stay_below_the_bar(corpus):
+    logs = corpus / "claude-code"
+    assert lore("check", str(logs), "--report", "html=out").code in (0, 1, 3)
+    made = sum(path.stat().st_size for path in Path("out").rglob("*.html"))
+    assert made < BAR * sum(path.stat().st_size for path in logs.rglob("*.jsonl"))
