@@ -86,8 +86,9 @@ def test_the_parts_are_chosen():
     "stdin",
     [b"", b"hello", b"[]", b"null", b"[" * 99_999, b'{"transcript_path": 7}', b'{"cwd": "nowhere\\u0000"}', b"\xff",
      b'{"transcript_path": "nowhere.jsonl", "model": "x", "cost": [], "context_window": {"current_usage": 5}}',
+     b'{"transcript_path": "\\ud800/x", "context_window": {"current_usage": {"input_tokens": 1' + b"0" * 400 + b"}}}",
      b'{"transcript_path": "/dev/null", "prompt_cache": {"expires_at": 1e999}, "cost": {"total_cost_usd": NaN}}'],
-    ids=range(10),
+    ids=range(11),
 )  # fmt: skip
 def test_what_says_nothing_is_a_short_text(stdin):
     for _ in range(2):

@@ -203,3 +203,12 @@ def test_old_states_are_forgotten(log):
     assert os.listdir(FOLDER)
     files.forget_old(FOLDER, Path(files.state_of(FOLDER, str(log))).stat().st_mtime + 61 * 86_400)
     assert os.listdir(FOLDER) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_is_waited_for_by_nobody(log):
+    kept(log)
+    log.unlink()
+    os.mkfifo(log)
+    assert not files.look(FOLDER, str(log)).current
+    assert kept(log).running.requests == 0

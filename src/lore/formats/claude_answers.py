@@ -14,6 +14,7 @@ from typing import Any, cast
 from lore.model.running import Answer
 
 FORMAT = "claude-code"
+MOST_TOKENS = 20_000_000  # as `cache/bills.py` has it: no prompt is longer
 _COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _LIFETIMES = ("ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens")
 _ASSISTANT = b'"assistant"'
@@ -52,7 +53,9 @@ def _answer(record: dict[str, Any]) -> Answer | None:
     if not isinstance(response, str) or not isinstance(model, str) or model == "<synthetic>" or at is None:
         return None
     uncached, read, write = (usage.get(name) for name in _COUNTS)
-    if type(uncached) is not int or type(read) is not int or type(write) is not int or min(uncached, read, write) < 0:
+    if type(uncached) is not int or type(read) is not int or type(write) is not int:
+        return None
+    if not 0 <= min(uncached, read, write) <= max(uncached, read, write) <= MOST_TOKENS:
         return None
     if not _is_single(usage.get("iterations")) or any(_table(usage.get("server_tool_use")).values()):
         return None
@@ -80,6 +83,6 @@ def _seconds(time: object) -> float | None:
 
     try:
         parsed = datetime.fromisoformat(time) if isinstance(time, str) else None
-    except ValueError:
+        return None if parsed is None or parsed.tzinfo is None else parsed.timestamp()
+    except (ValueError, OverflowError):
         return None
-    return None if parsed is None or parsed.tzinfo is None else parsed.timestamp()

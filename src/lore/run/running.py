@@ -26,6 +26,7 @@ from lore.recording import corpus, recent
 from lore.recording.agents import Surroundings
 from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.opening import Options
+from lore.recording.tailing import check_followable
 from lore.report.running_sentences import worded
 from lore.report.status_line import Client
 from lore.run.status_file import Known, Newest, ends_of, forget_old, keep_newest, release, save
@@ -135,14 +136,17 @@ def keep(folder: str, path: str, options: Options, dated: Dated) -> Known:
     """Judge a log, and keep what it came to; one that cannot be judged has come to nothing."""
     began, before = time.time(), _size(path)
     try:
+        check_followable(path)
         running, size, *_ = judge_running(path, options, dated)
     except LoreError as error:
         options.log(error.message)
         running, size = Running(""), before
     size = min(size, before) if running.format == FORMAT else before
     head = tail = 0
-    with suppress(OSError, ValueError), open(path, "rb", buffering=0) as file:
-        head, tail = ends_of(file, size)
+    with suppress(OSError, ValueError):
+        if os.path.isfile(path):
+            with open(path, "rb", buffering=0) as file:
+                head, tail = ends_of(file, size)
     known = Known(running, size, head, tail, began, time.time() - began)
     save(folder, path, known)
     return known

@@ -104,9 +104,9 @@ def look(folder: str, path: str) -> Look:
     if known is None:
         return Look(None, current=False)
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for
+            return Look(known, current=False)
         with open(path, "rb", buffering=0) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return Look(known, current=False)
             size = file.seek(0, os.SEEK_END)
             if size < known.size or ends_of(file, known.size) != (known.head, known.tail):
                 return Look(None, current=False)

@@ -16,6 +16,7 @@ import math
 import os
 from typing import Any, NamedTuple, cast
 
+from lore.formats.claude_answers import MOST_TOKENS
 from lore.report.status_line import DEFAULT, Client, Shown, status_line
 from lore.run.status_file import Known, claim, look, newest_of
 
@@ -105,7 +106,7 @@ def _text(value: object) -> str:
 
 
 def _count(value: object) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def _number(value: object) -> float | None:
