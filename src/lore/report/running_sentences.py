@@ -43,7 +43,7 @@ SOON = 120.0  # seconds before the end of a cache in which something can be done
 def session_line(running: Running, path: str, note: str) -> str:
     """Say which session it is, and what is wrong or new."""
     requests = f"{running.requests:,} request{'' if running.requests == 1 else 's'}"
-    parts = [path, running.model or "", requests if running.requests else "no request yet", note]
+    parts = [note, running.model or "", requests if running.requests else "no request yet", path]
     return visible("  ·  ".join(filter(None, parts)))
 
 
