@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,12 +35,27 @@ def test_slices_are_the_requests_that_simulate_counts(desk):
 def test_a_file_is_written_whole_and_not_over_another(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
     ran = lore(*TRACE, "logs", "-o", "trace.json")
-    size = Path("trace.json").stat().st_size
-    assert (ran.code, ran.out, ran.err) == (0, "", f"wrote trace.json: {size:,} bytes\n")
+    wrote = f"wrote trace.json, {Path('trace.json').stat().st_size:,} bytes"
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == f"{wrote}: open it at https://ui.perfetto.dev or chrome://tracing\n"
     valid_trace(json.loads(Path("trace.json").read_bytes()))
     assert lore(*TRACE, "logs", "-o", "trace.json").err.startswith("error: trace.json exists")
     assert lore(*TRACE, "logs", "-o", "trace.json", "--force").code == 0
     assert lore(*TRACE, "logs", "-o", "logs/a.jsonl", "--force").err.startswith("error: logs/a.jsonl is what is being")
+
+
+def test_a_terminal_is_not_filled_with_it(desk):
+    claude("a", FALLEN, path="logs/{}.jsonl")
+    reading, writing = os.openpty()
+    with open(writing, "wb", buffering=0) as terminal:
+        command = [sys.executable, "-m", "lore", *TRACE, "logs"]
+        ran = subprocess.run(command, stdout=terminal, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(reading)
+    assert ran.returncode == 2
+    assert ran.stderr == (
+        "error: a trace is for another program, not for a terminal\nhint: name a file: -o trace.json\n"
+    )
+    assert valid_trace(lore(*TRACE, "logs", "-o", "-").json)
 
 
 def test_where_no_times_are_recorded_it_says_so(desk):

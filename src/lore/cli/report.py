@@ -1,7 +1,6 @@
 """`lore report`: what recordings hold, in a form that another program shows.
 
-A form is a row of `FORMS`: a name, and the function that writes it. It is given what was chosen, and returns the bytes
-to write and an exit code.
+A form is a row of `FORMS`: a name, the function that makes it of what was chosen, and what to do with the file.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from lore.run.ledgers import Ledgers, Progress
 
 
-class Form(NamedTuple):
+class Material(NamedTuple):
     """What a form is made of: the recordings that were chosen, their ledgers, who hears how far it is."""
 
     files: list[Input]
@@ -47,13 +46,32 @@ class Form(NamedTuple):
     progress: Progress | None
 
 
-def _trace(form: Form) -> tuple[bytes, int]:
+class Written(NamedTuple):
+    """A form's bytes, and the exit code."""
+
+    data: bytes
+    code: int
+
+
+class Form(NamedTuple):
+    """How a form is made, and what to do with its file."""
+
+    make: Callable[[Material], Written]
+    then: str
+
+
+def _trace(chosen: Material) -> Written:
     from lore.report.json_report import render
     from lore.run.check import cores
     from lore.run.tracing import traced
 
     found = traced(
-        form.files, form.ledgers, looked=form.which.looked, redact=form.redact, progress=form.progress, jobs=cores()
+        chosen.files,
+        chosen.ledgers,
+        looked=chosen.which.looked,
+        redact=chosen.redact,
+        progress=chosen.progress,
+        jobs=cores(),
     )
     for text in found.failed:
         tell(f"not in the trace: {text}")
@@ -63,10 +81,10 @@ def _trace(form: Form) -> tuple[bytes, int]:
         tell(f"note: {found.copied:,} requests that other files hold as well stand in the trace once")
     if "note" in found.trace.otherData:
         tell(f"note: {found.trace.otherData['note']}")
-    return render(found.trace).encode() + b"\n", 3 if found.failed else 0
+    return Written(render(found.trace).encode() + b"\n", 3 if found.failed else 0)
 
 
-FORMS: dict[str, Callable[[Form], tuple[bytes, int]]] = {"trace": _trace}
+FORMS: dict[str, Form] = {"trace": Form(_trace, "open it at https://ui.perfetto.dev or chrome://tracing")}
 
 
 @quiet_pipe
@@ -105,6 +123,8 @@ def run(
 
     if format not in FORMS:
         raise LoreError(f"--format {format}: no such form", hint=did_you_mean(format, FORMS, "forms"))
+    if output is None and sys.stdout.isatty():
+        raise LoreError(f"a {format} is for another program, not for a terminal", hint=f"name a file: -o {format}.json")
     loaded = found_settings(config)
     which = chosen_inputs(paths or [], last=last, since=since)
     files = [file._replace(optional=bool(which.looked)) for file in inputs(which.paths)]
@@ -113,12 +133,12 @@ def run(
     folder = "" if no_cache else folder_of(surroundings())
     ledgers = Ledgers(options, folder, dated=dated_rules(loaded), now=time.time())
     with unquoted(redact=redact), progress(wanted=not verbose, colour=color, what="reading") as shown:
-        data, code = FORMS[format](Form(files, which, ledgers, redact, shown))
+        data, code = FORMS[format].make(Material(files, which, ledgers, redact, shown))
     if output in (None, "-"):
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
         return code
     with written(output, force=force, inputs=[file.path for file in files]) as file:
         file.write(data)
-    tell(f"wrote {output}: {len(data):,} bytes")
+    tell(f"wrote {output}, {len(data):,} bytes: {FORMS[format].then}")
     return code
