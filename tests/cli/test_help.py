@@ -147,7 +147,7 @@ def test_a_module_is_imported_when_its_command_runs():
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout
     loaded = set(eval(shown.splitlines()[-1]))
-    expected = {f"lore.cli.{name}" for name in ("main", "overview", "tree", "commands", "common", "explain")}
+    expected = {f"lore.cli.{name}" for name in ("main", "overview", "pages", "tree", "commands", "common", "explain")}
     assert loaded == expected
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -66,6 +67,22 @@ class Picture(NamedTuple):
 
 
 PICTURES = (Picture("overview", ()),)
+REPORT = "report"  # drawn of the page that `lore check --report html` writes
+SESSION = ".claude/projects/-home-dev-shop/checkout.jsonl"
+SHEET = """\
+<svg viewBox="0 0 1000 330" xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{lead}">
+<style>
+{style}
+.sheet {{ fill: var(--a); stroke: var(--d) }} text {{ fill: var(--b); font: 15px system-ui, sans-serif }}
+.lead {{ font-size: 19px }} .key {{ font-size: 13px }}
+</style>
+<rect class="sheet" x=".5" y=".5" width="999" height="329" rx="8"/>
+<text class="lead" x="24" y="40">{lead}</text>
+<text x="24" y="72">{caption}</text>
+<svg class="plot" x="24" y="84" width="952" height="180">{plot}</svg>
+{key}
+</svg>
+"""
 
 
 class _Terminal(io.StringIO):
@@ -92,8 +109,37 @@ def svg(picture: Picture) -> str:
     return "\n".join(line.rstrip() for line in drawn.splitlines() if line.strip()) + "\n"
 
 
+def report() -> str:
+    """Draw the time line of a session's page, as the page has it: its headline, its lane, its key, its colours."""
+    with _machine() as home:
+        page = home / "report.html"
+        with mock.patch.object(sys, "stdout", io.StringIO()), mock.patch.object(sys, "stderr", io.StringIO()):
+            main(["check", str(home / SESSION), "--report", f"html={page}"])
+        text = page.read_text("utf-8")
+    plot = _part(text, r'<svg class="plot"[^>]*>(.*?)</svg>\s*(?=<details|<div|</figure)')
+    names = re.findall(r'<span class="([\w ]+)">([^<]+)</span>', _part(text, r'<p class="key">(.*?)</p>'))
+    shown = [(kind, words) for kind, words in names if f'class="{kind}"' in plot]
+    key, x = [], 24
+    for kind, words in shown:
+        key.append(f'<rect class="{kind}" x="{x}" y="291" width="11" height="11"/>')
+        key.append(f'<text class="key" x="{x + 17}" y="301">{words}</text>')
+        x += 42 + 7 * len(words)
+    return SHEET.format(
+        style=_part(text, r"<style>(.*?)</style>"), lead=_part(text, r'<p class="lead">([^<]*\$[^<]*)</p>'),
+        caption=re.sub(r"<[^>]+>", "", _part(text, r"<figcaption>(.*?)</figcaption>")), key="\n".join(key),
+        plot=re.sub(r'<a href="[^"]*"', "<a", plot),
+    )  # fmt: skip
+
+
+def _part(page: str, pattern: str) -> str:
+    found = re.search(pattern, page, re.DOTALL)
+    if found is None:
+        raise SystemExit(f"the page has no {pattern}")
+    return found[1].strip()
+
+
 @contextmanager
-def _machine() -> Iterator[None]:
+def _machine() -> Iterator[Path]:
     """A home folder and a clock that are the same everywhere."""
     kept = {"PATH": os.environ["PATH"], "COLUMNS": str(COLUMNS), "LINES": "50", "TERM": "xterm-256color", "TZ": "UTC"}
     before = Path.cwd()
@@ -105,13 +151,13 @@ def _machine() -> Iterator[None]:
                 mock.patch.dict(os.environ, {**kept, "HOME": folder}, clear=True),
                 mock.patch("time.time", return_value=NOW.timestamp()),
             ):
-                yield
+                yield Path(folder)
         finally:
             os.chdir(before)
 
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
-    for each in PICTURES:
-        FOLDER.joinpath(f"{each.name}.svg").write_text(svg(each), "utf-8")
-        print(f"{each.name}.svg: {FOLDER.joinpath(f'{each.name}.svg').stat().st_size:,} bytes")
+    for name, drawn in {**{picture.name: svg(picture) for picture in PICTURES}, REPORT: report()}.items():
+        FOLDER.joinpath(f"{name}.svg").write_text(drawn, "utf-8")
+        print(f"{name}.svg: {len(drawn.encode()):,} bytes")

@@ -7,14 +7,14 @@ import xml.etree.ElementTree as ET
 import pytest
 from rich.text import Text
 
-from pictures.make import FOLDER, PICTURES, ROOT, printed
+from pictures.make import FOLDER, PICTURES, REPORT, ROOT, printed, report
 
 README = (ROOT / "README.md").read_text("utf-8")
 
 
 def test_every_picture_is_shown_with_words_for_who_cannot_see_it():
     names = {path.name for path in FOLDER.iterdir()}
-    assert {f"{picture.name}.svg" for picture in PICTURES} <= names
+    assert names == {f"{picture.name}.svg" for picture in PICTURES} | {f"{REPORT}.svg"}
     for name in names:
         assert f"](.github/pictures/{name})" in README
         assert f"![](.github/pictures/{name})" not in README
@@ -26,6 +26,15 @@ def test_a_picture_shows_what_is_printed(picture):
     drawn = ET.parse(FOLDER / f"{picture.name}.svg")
     shown = "".join(drawn.getroot().find(f".//{{*}}g[@class='{picture.name}-matrix']").itertext())
     assert "".join(shown.split()) == "".join(Text.from_ansi(printed(picture)).plain.split())
+
+
+def test_the_picture_of_the_page_shows_what_the_page_says():
+    """Where it does not: `make pictures`."""
+    drawn, now = ET.parse(FOLDER / f"{REPORT}.svg").getroot(), ET.fromstring(report())
+    assert ["".join(text.itertext()) for text in drawn.iter("{*}text")] == [
+        "".join(text.itertext()) for text in now.iter("{*}text")
+    ]
+    assert [path.get("d") for path in drawn.iter("{*}path")] == [path.get("d") for path in now.iter("{*}path")]
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
