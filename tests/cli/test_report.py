@@ -91,7 +91,8 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_there(desk):
         (("absent.jsonl",), "error: cannot read absent.jsonl"),
         (("text.txt",), "error: text.txt is no recording"),
         (("empty",), "error: there are no recordings"),
-        (("--format", "pdf"), "error: --format pdf: no such form"),
+        (("--format", "pdf"), "error: --format pdf: no such form\nhint: forms: trace\n"),
+        (("--format", "html"), "error: --format html: no such form\nhint: lore simulate PATH --report html=page.html"),
     ],
 )
 def test_what_cannot_be_done_is_said(desk, args, message):

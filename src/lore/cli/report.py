@@ -86,6 +86,13 @@ def _trace(chosen: Material) -> Written:
 
 FORMS: dict[str, Form] = {"trace": Form(_trace, "open it at https://ui.perfetto.dev or chrome://tracing")}
 
+# What other commands write.
+ELSEWHERE = {
+    "html": "lore simulate PATH --report html=page.html writes a page for a browser",
+    "json": "lore simulate PATH --json writes every turn",
+    "csv": "lore simulate PATH --csv writes a line a turn",
+}
+
 
 @quiet_pipe
 def run(
@@ -122,7 +129,8 @@ def run(
     from lore.run.ledgers import Ledgers, folder_of
 
     if format not in FORMS:
-        raise LoreError(f"--format {format}: no such form", hint=did_you_mean(format, FORMS, "forms"))
+        hint = ELSEWHERE.get(format) or did_you_mean(format, FORMS, "forms")
+        raise LoreError(f"--format {format}: no such form", hint=hint)
     if output is None and sys.stdout.isatty():
         raise LoreError(f"a {format} is for another program, not for a terminal", hint=f"name a file: -o {format}.json")
     loaded = found_settings(config)
