@@ -10,11 +10,15 @@ import os
 import shlex
 import sys
 import time
-from typing import Annotated
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lore.cli.common import Config, Redact, dated_rules, found_settings, quiet_pipe, surroundings
+
+if TYPE_CHECKING:
+    from lore.model.running import Running
 
 
 @quiet_pipe
@@ -48,9 +52,10 @@ def run(
     """
     from lore.cli import statusline_quick as quickly
     from lore.errors import LoreError
-    from lore.recording import corpus, recent
+    from lore.recording import recent
     from lore.recording.opening import Options
-    from lore.report.status_line import DEFAULT, PARTS
+    from lore.report.console import wants_colour
+    from lore.report.status_line import DEFAULT, PARTS, Shown, status_line
     from lore.run import running
 
     if install:
@@ -67,29 +72,26 @@ def run(
     given = b"" if path else quickly.standard_input()
     client, name = running.session_named(path, given, here)
     if as_json:
-        from lore.model.results_running import running_session
-        from lore.report.json_report import render
-        from lore.report.redacted_results import redacted_running
-
         if name is None:
             raise recent.nothing(recent.whereabouts(here, wide=False).looked)
-        judged = running.judge_running(name, options, dated).running
-        shown = running_session(redacted_running(judged) if redact else judged, corpus.show(name))
-        sys.stdout.write(render(shown) + "\n")
+        sys.stdout.write(_json(running.judge_running(name, options, dated).running, name, redact=redact) + "\n")
         return 0
-    from lore.report.console import wants_colour
-    from lore.report.status_line import Shown, status_line
-
     known = None
-    if name is not None:
-        try:
-            known = running.judge_running(name, options, dated).running
-        except LoreError as error:
-            options.log(error.message)
+    with suppress(LoreError):  # a status line shows no errors
+        known = None if name is None else running.judge_running(name, options, dated).running
     colour = wants_colour(color, os.environ, terminal=bool(given.strip()) or sys.stdout.isatty())
     shown = Shown(known, client, time.time(), redact=redact)
     sys.stdout.write(status_line(shown, chosen, width=width, colour=colour) + "\n")
     return 0
+
+
+def _json(judged: Running, name: str, *, redact: bool) -> str:
+    from lore.model.results_running import running_session
+    from lore.recording import corpus
+    from lore.report.json_report import render
+    from lore.report.redacted_results import redacted_running
+
+    return render(running_session(redacted_running(judged) if redact else judged, corpus.show(name)))
 
 
 def _settings() -> str:
