@@ -126,7 +126,7 @@ def _resume(
 def _follow_text(session: str, options: Options, color: bool | None) -> int:
     from lore.model.codes import Problem
     from lore.recording.corpus import is_database
-    from lore.report.timeline import write_note, write_problem, write_row
+    from lore.report.timeline import write_note, write_problems, write_row
     from lore.run.following import Note, follow_timeline
     from lore.run.following_database import follow_database_timeline
 
@@ -137,7 +137,7 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
             case None:
                 sys.stdout.flush()
             case Problem():
-                write_problem(shown, console)
+                write_problems([shown], console)
             case Note():
                 write_note(shown.text, console)
             case _:

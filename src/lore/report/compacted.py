@@ -13,7 +13,7 @@ from lore.report.console import line
 from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted
 from lore.report.sentences import prices_of
-from lore.report.timeline import write_problem
+from lore.report.timeline import write_problems
 
 _WARMTH = {True: "warm", False: "cold", None: "?"}
 _HEAD = (
@@ -109,5 +109,5 @@ def _end(answer: str, notes: Iterable[str], problems: Sequence[Problem], out: Co
         out.print(line((f"note: {note}", "dim")))
     if problems and not verbose:
         out.print(line(f"{counted(len(problems), 'problem')} in the recording, shown with -v"))
-    for problem in problems if verbose else ():
-        write_problem(problem, out)
+    if verbose:
+        write_problems(problems, out)

@@ -15,7 +15,7 @@ from lore.model.results_store import (
 )
 from lore.report.console import line
 from lore.report.plain import counted
-from lore.report.timeline import write_problem
+from lore.report.timeline import write_problems
 
 _STYLES = {"created": "green", "extended": "cyan", "conflict": "red", "failed": "red"}
 _DONE = {"delete": "deleted", "move": "moved", "bind": "bound"}
@@ -81,8 +81,7 @@ def write_imported(result: StoreImported, out: Console) -> None:
         (result.skipped, "file", "passed over: no recordings"),
     )
     out.print(line(sums, *(f", {counted(number, what)} {done}" for number, what, done in rest if number)))
-    for problem in result.problems:
-        write_problem(problem, out)
+    write_problems(result.problems, out)
 
 
 def _came(session: ImportedSession) -> str:

@@ -7,7 +7,7 @@ is marked with `+`, at its place.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from rich.console import Console
@@ -29,7 +29,7 @@ from lore.model.items import (
     UserMessage,
     is_absent,
 )  # fmt: skip
-from lore.model.jsonslice import table
+from lore.model.jsonslice import array, parts, table
 from lore.model.mask import mask
 from lore.model.results_store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
 from lore.model.turn import seconds
@@ -66,8 +66,7 @@ def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "
         )
         bill = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for count, name in counts)
         out.print(line(f"billed: {bill} tokens (recorded)"))
-    for problem in result.problems:
-        write_problem(problem, out)
+    write_problems(result.problems, out)
 
 
 def rows(result: FoldResult, items: list[Item]) -> Iterator[Row]:
@@ -138,9 +137,15 @@ def write_injected(injected: InjectedResult, out: Console) -> None:
     out.print(line((f"{f'+ {what}':<10}", "bold green"), f" (turn {injected.before_turn}{derived}) {said}"))
 
 
-def write_problem(problem: Problem, out: Console) -> None:
-    """Write a problem as one line."""
-    out.print(line((f"{problem.code} {problem.file}:{problem.line} {problem.message}", "yellow")))
+def write_problems(problems: Iterable[Problem], out: Console) -> None:
+    """Write a line for each problem; what a file has many times is said where it is met first, with its count."""
+    found: dict[tuple[str, str | None, str], list[Problem]] = {}
+    for problem in problems:
+        found.setdefault((problem.code, problem.file, problem.message), []).append(problem)
+    for (code, file, message), alike in found.items():
+        often = f" ({len(alike):,} times)" if len(alike) > 1 else ""
+        place = file if alike[0].line is None else f"{file}:{alike[0].line}"
+        out.print(line((f"{code} {place} {message}{often}", "yellow")))
 
 
 def write_note(text: str, out: Console) -> None:
@@ -207,7 +212,31 @@ def _block(block: Block) -> str:
         case ImageBlock(media_type=media, data=data):
             return f"[image {media}, {len(bytes(data)):,} bytes]"
         case RawBlock(json=raw):
-            return f"[{short(bytes(raw).decode('utf-8', 'replace'), 60)}]"
+            return _sealed(bytes(raw)) or f"[{short(bytes(raw).decode('utf-8', 'replace'), 60)}]"
+
+
+# Blocks that nobody but the provider reads, and where their kinds keep what can be read of them.
+_SEALED = {
+    "reasoning": "reasoning",
+    "redacted_thinking": "reasoning",
+    "compaction": "summary",
+    "compaction_summary": "summary",
+    "context_compaction": "summary",
+}
+
+
+def _sealed(raw: bytes) -> str:
+    """Say what a block is whose text the provider encrypted, and its own summary; empty for any other."""
+    own = table(raw) or {}
+    what = _SEALED.get(text_of(own.get("type", b"null")))
+    if what is None:
+        return ""
+    told = [parts(part).get("text", b"") for key in ("summary", "content") for part in array(own.get(key, b""))]
+    words = [text_of(text) for text in told if text[:1] == b'"']
+    if any(words):
+        return f"[{what}: {short(' '.join(words), 60)}]"
+    sealed = any(own.get(key, b"")[:1] == b'"' for key in ("encrypted_content", "data"))
+    return f"[encrypted {what}]" if sealed else f"[{what}]"
 
 
 def short(text: str, size: int = SHOWN) -> str:
@@ -233,5 +262,4 @@ def write_knowledge(result: KnowledgeResult, out: Console) -> None:
         )
     number = len(result.knowledge)
     out.print(line(f"session {result.session}: {number:,} {'entry' if number == 1 else 'entries'} known"))
-    for problem in result.problems:
-        write_problem(problem, out)
+    write_problems(result.problems, out)

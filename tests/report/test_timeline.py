@@ -1,0 +1,34 @@
+"""What `lore fold` shows of blocks that nobody but the provider reads."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from lore.model.items import AssistantMessage, RawBlock
+from lore.report.terminal import console
+from lore.report.timeline import write_item
+
+
+@pytest.mark.parametrize(
+    ("block", "shown"),
+    [
+        ({"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}, "[encrypted reasoning]"),
+        ({"type": "reasoning", "summary": [{"type": "summary_text", "text": "Look first."}], "encrypted_content": "g"},
+         "[reasoning: Look first.]"),
+        ({"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]}, "[reasoning: hm]"),
+        ({"type": "reasoning", "summary": []}, "[reasoning]"),
+        ({"type": "reasoning", "summary": 7, "content": [7, {"text": 7}]}, "[reasoning]"),
+        ({"type": "redacted_thinking", "data": "EmwK"}, "[encrypted reasoning]"),
+        ({"type": "compaction", "encrypted_content": "gAAAA"}, "[encrypted summary]"),
+        ({"type": "web_search_call", "id": "x"}, '[{"type": "web_search_call", "id": "x"}]'),
+    ],
+)  # fmt: skip
+def test_a_sealed_block_is_named_and_its_summary_shown(block: dict[str, Any], shown: str, capsys):
+    blocks = (RawBlock(Raw(json.dumps(block).encode()), "openai-responses"),)
+    write_item(AssistantMessage("a", blocks=blocks), console(sys.stdout, colour=False, terminal=False))
+    assert shown in capsys.readouterr().out
