@@ -448,6 +448,17 @@ def test_a_count_that_cannot_be_is_said():
         assert ran.json["turns"][0]["billed"]["read_tokens"] is None
 
 
+def test_what_could_not_be_read_of_a_folder_is_exit_code_3_as_of_check():
+    put("logs/a.jsonl", session())
+    for folder in ("logs", "."):
+        assert [lore(command, folder).code for command in ("check", "simulate")] == [0, 0]
+    put("logs/b.jsonl.zst", b"\x28\xb5\x2f\xfdno frame")
+    for folder in ("logs", "."):
+        assert [lore(command, folder).code for command in ("check", "simulate")] == [3, 3]
+        assert lore("simulate", folder, "--json").json["problems"][0]["code"] == "LORE215"
+    assert [lore(command, "logs/b.jsonl.zst").code for command in ("check", "simulate")] == [2, 2]
+
+
 def test_a_session_that_lore_assembled_is_simulated():
     put("session.jsonl", session())
     assert lore("simulate", "session.jsonl", "--json").code == 0

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from lore.model.items import AssistantMessage, RawBlock
-from lore.report.terminal import console
+from lore.report.console import console
 from lore.report.timeline import write_item
 
 

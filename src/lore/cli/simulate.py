@@ -88,6 +88,8 @@ def run(
     A row for each turn that lost something (--all: every turn): its time in UTC, the tokens that were predicted to be
     read, those billed, why they differ. Each prediction is made before the turn's own bill is looked at; every drop of
     what was read has a cause.
+
+    Exit code 2 where a name cannot be read, 3 where not all of the recordings could be.
     """
     from lore.errors import LoreError
     from lore.run.rules import chosen, listed
@@ -102,6 +104,7 @@ def run(
         return _rules(listed(table, provider=provider, model=model), as_json=as_json, color=color)
     if model is not None or provider is not None:
         raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
+    from lore.judge.totals import is_unjudged
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
@@ -162,7 +165,9 @@ def run(
             tell(interrupted_line(result.interrupted))
         if page is not None and not result.interrupted:
             _write_page(page, result, request, drawn, options, verbose=verbose, colour=color)
-    return INTERRUPTED if stopped else 0
+    if stopped:
+        return INTERRUPTED
+    return 3 if any(is_unjudged(problem) for result in results for problem in result.problems) else 0
 
 
 def _write_page(

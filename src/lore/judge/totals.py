@@ -48,6 +48,11 @@ UNREAD = (
 _STAND_IN = re.compile(r"line-\d+$")  # what a reader calls a record without a name: another file has it, too
 
 
+def is_unjudged(problem: Problem) -> bool:
+    """Tell whether a problem says that requests, or a whole file of them, could not be judged: exit code 3."""
+    return problem.code in UNJUDGED or (problem.code == Code.UNREADABLE_FILE and problem.line is None)
+
+
 class Judged(NamedTuple):
     """A turn, or what a file's problems gave: `paired` where it was compared with the one before it."""
 
@@ -207,7 +212,7 @@ class FileTotals:
         result.boundaries = [boundary for boundary in boundaries if not _STAND_IN.match(boundary[0])]
         result.summary.files += 1
         result.summary.compactions += len(boundaries)
-        result.incomplete = any(code in UNJUDGED for code, _ in counts)
+        result.incomplete = any(map(is_unjudged, problems))
         result.whole = not any(code in UNREAD for code, _ in counts)
         return self.damage(problems, counts)
 
