@@ -210,6 +210,31 @@ def test_captures_of_one_session_or_one_name_are_stored_apart_and_found_again():
         ]  # fmt: skip
 
 
+@pytest.mark.parametrize("names", [("a.json", "b.jsonl"), ("z.json", "b.jsonl")])
+def test_a_capture_never_takes_the_id_of_a_sessions_own_log(names):
+    capture, log = (f"logs/{name}" for name in names)
+    own = "11111111-2222-3333-4444-555555555555"
+    put(capture, dumps({**body("a"), "metadata": {"user_id": f"user_1_account__session_{own}"}}))
+    put(log, session().replace(b'"s-1"', f'"{own}"'.encode()))
+    for state in ("created", "unchanged"):
+        found = states(answered("import", "logs", url="sqlite:s.db"))
+        expected = {log: own, capture: names[0][0]}
+        assert [(name, was) for name, was, _ in found] == [(expected[path], state) for path in sorted(expected)]
+
+
+def test_what_a_capture_lacks_many_times_is_said_once_with_its_number():
+    call = {"request": {"method": "POST", "url": "https://api.anthropic.com/v1/messages", "headers": []}}
+    whole = {**call["request"], "postData": {"mimeType": "application/json", "text": dumps(body("a")).decode()}}
+    entries = [*([call] * 12), {"request": whole}]
+    put("log.har", dumps({"log": {"version": "1.2", "entries": entries}}))
+    told = store("import", "log.har", url="sqlite:s.db").out.replace("\n", " ")
+    assert told.count("LORE223") == 1
+    assert "(12 times)" in told
+    assert [problem["code"] for problem in answered("import", "log.har", url="sqlite:t.db")["problems"]] == [
+        "LORE223"
+    ] * 12
+
+
 def captured(turns, *, answer="answer {}", question="question {}"):
     """Lines of a capture in JSON Lines: each request holds what was said before, each response is recorded."""
     lines, messages = [], []

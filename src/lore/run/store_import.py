@@ -3,7 +3,8 @@
 In: files, folders, patterns, standard input, stored sessions. Out: what came of each. Rules: lore's own logs are
 stored to the byte, what a store of logs noted for itself left out; other sessions are converted first, their
 subagents' files with them; of recorded requests the session that they make is stored, one a file, under its file's
-name where another file of the same import has that of the session already. What fails or conflicts is said, and the
+name where another file of the same import has that of the session already: session logs come before all requests, so
+that a session's own log keeps its id. What fails or conflicts is said, and the
 others go on; where it is all that was asked for, it is the error.
 """
 
@@ -28,7 +29,7 @@ from lore.recording.base import Problems, UnrecognisedError, collected_seldom
 from lore.recording.converting import converted
 from lore.recording.events import EventRecording
 from lore.recording.inputs import Input, inputs
-from lore.recording.opening import Options
+from lore.recording.opening import Options, kind_of
 from lore.recording.requests import RequestRecording
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.lines import headed, named, own_lines, read_header, renamed
@@ -52,7 +53,6 @@ class _RequestsError(LoreError):
 
 @dataclass(slots=True)
 class _Imported:
-    sessions: list[ImportedSession] = field(default_factory=list[ImportedSession])
     requests: int = 0
     skipped: int = 0
     joined: int = 0
@@ -75,18 +75,21 @@ def import_sessions(
     if request.session_id is not None and len(files) != 1:
         raise LoreError(f"--id names one session, and there are {len(files)} inputs", hint="name one session")
     total, done = sum(file.size for file in files), 0
+    rows: dict[int, ImportedSession] = {}
     with collected_seldom():
-        for file in files:
+        for place in _sessions_first(files, options):
             show = partial(_show, progress, done, total)
             importer = _Importer(store, request, options, clock, show, sums.taken)
-            _import(importer, file, sums, alone=len(files) == 1)
-            done += file.size
-    if not sums.sessions:
+            row = _import(importer, files[place], sums, alone=len(files) == 1)
+            rows |= {} if row is None else {place: row}
+            done += files[place].size
+    sessions = [rows[place] for place in sorted(rows)]
+    if not sessions:
         raise LoreError(
             f"no sessions in {corpus.show(request.paths[0])}", hint="`lore store import` reads session logs"
         )
     return StoreImported(
-        store=store.url, sessions=sums.sessions, requests=sums.requests, skipped=sums.skipped, joined=sums.joined,
+        store=store.url, sessions=sessions, requests=sums.requests, skipped=sums.skipped, joined=sums.joined,
         problems=sums.problems,
     )  # fmt: skip
 
@@ -96,8 +99,25 @@ def _show(progress: ImportProgress | None, done: int, total: int, read: int) -> 
         progress(min(done + read, total), total)
 
 
-def _import(importer: _Importer, file: Input, sums: _Imported, *, alone: bool) -> None:
-    """Import one input, and put down what came of it."""
+def _sessions_first(files: list[Input], options: Options) -> list[int]:
+    """Return the places of files in the order in which they are imported: those of requests behind all others."""
+    places = list(range(len(files)))
+    return sorted(places, key=lambda place: _holds_requests(files[place], options)) if len(files) > 1 else places
+
+
+def _holds_requests(file: Input, options: Options) -> bool:
+    """Tell whether a file holds requests; one that cannot be looked at is met again when it is imported."""
+    if file.error is not None or file.stream or corpus.is_stored(file.path):
+        return False
+    try:
+        kind = kind_of(corpus.open_head(file.path).head, options.format)
+    except LoreError:
+        return False
+    return kind is not None and kind.yields == "exchanges"
+
+
+def _import(importer: _Importer, file: Input, sums: _Imported, *, alone: bool) -> ImportedSession | None:
+    """Import one input, and return what came of it; None where it is no session."""
     path = corpus.show(file.path)
     try:
         synced = importer.take(file)
@@ -109,7 +129,7 @@ def _import(importer: _Importer, file: Input, sums: _Imported, *, alone: bool) -
         if not file.named and isinstance(error, UnrecognisedError | _RequestsError):
             sums.requests += isinstance(error, _RequestsError)
             sums.skipped += isinstance(error, UnrecognisedError)
-            return
+            return None
         if isinstance(error, StoreError) and not (importer.reading or isinstance(error, ConflictError | DamagedError)):
             if error.message == sums.refusal:
                 raise  # the same again: it is the store
@@ -126,7 +146,7 @@ def _import(importer: _Importer, file: Input, sums: _Imported, *, alone: bool) -
         )
     finally:
         sums.problems += importer.problems.kept
-    sums.sessions.append(row)
+    return row
 
 
 @dataclass(slots=True)
