@@ -43,7 +43,10 @@ def run(
     left: Annotated[
         str, typer.Argument(help="A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`.")
     ],
-    right: Annotated[str | None, typer.Argument(help="The later turn; without it, every pair of LEFT.")] = None,
+    right: Annotated[
+        str | None,
+        typer.Argument(help="The later turn; without it every pair of LEFT, or a turn PATH#N with the one before."),
+    ] = None,
     fail_under: Annotated[
         float | None, typer.Option("--fail-under", help="Exit 1 where a pair reuses less than this share (0 to 1).")
     ] = None,
@@ -65,8 +68,9 @@ def run(
 ) -> int:
     """Compare two turns: what is reused, and why not all.
 
-    With one name, every successive pair of a session is compared. Beside it stands what the provider's cache would
-    read of the later turn; with --no-tokens only where --cache names one.
+    With one name, every successive pair of a session is compared, or the turn that is named with the one before it.
+    Beside it stands what the provider's cache would read of the later turn; with --no-tokens only where --cache names
+    one.
     """
     from lore.errors import LoreError
     from lore.recording.opening import Options

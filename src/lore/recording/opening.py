@@ -158,6 +158,16 @@ class Picked(NamedTuple):
     changes: dict[int, tuple[Change, ...]]
 
 
+_CHAINS_NAMED = 8
+
+
+def _chains(numbers: dict[str, int]) -> tuple[str, ...]:
+    """Name the turns that a recording has, a line a chain; `numbers` is the highest of each."""
+    named = [f"#{chain}:1 to {number}" for chain, number in list(numbers.items())[:_CHAINS_NAMED]]
+    rest = len(numbers) - len(named)
+    return (*named, f"and {rest:,} more chains") if rest else tuple(named)
+
+
 def pick(recording: Recording, name: corpus.Name) -> Picked:
     """Return the turn that `PATH`, `PATH#N` or `PATH#CHAIN:N` stands for; without a number the main chain's last.
 
@@ -166,9 +176,11 @@ def pick(recording: Recording, name: corpus.Name) -> Picked:
     chosen: Turn | None = None
     first_chain: str | None = None
     highest = 0
+    numbers: dict[str, int] = {}  # of each chain the highest
     changes: dict[int, tuple[Change, ...]] = {}
     for turn in recording.turns():
         first_chain = first_chain or turn.chain
+        numbers[turn.chain] = max(numbers.get(turn.chain, 0), turn.number)
         wanted = name.chain or MAIN
         if name.chain is None and turn.chain != MAIN and turn.chain == first_chain:
             wanted = turn.chain if chosen is None or chosen.chain == turn.chain else MAIN
@@ -183,6 +195,8 @@ def pick(recording: Recording, name: corpus.Name) -> Picked:
             chosen = turn
     if chosen is None and (name.turn is not None or name.chain is not None):
         where = f" in chain {name.chain!r}" if name.chain else ""
-        has = f"it has turns 1 to {highest}" if highest else "it has no turn there"
-        raise LoreError(f"{recording.shown} has no turn {name.turn}{where}", hint=has, where=Where(recording.shown))
+        has = f"it has turns 1 to {highest}" if highest else "it has these" if numbers else "it has no turn"
+        choices = () if highest else _chains(numbers)  # names of chains may be content
+        message = f"{recording.shown} has no turn {name.turn}{where}"
+        raise LoreError(message, hint=has, where=Where(recording.shown), choices=choices)
     return Picked(chosen, changes)

@@ -8,11 +8,13 @@ from rich.text import Text
 from lore.model.codes import Code
 from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.model.vector import common_prefix
-from lore.report.console import line
+from lore.report.console import hang, line
+from lore.report.evidence_sentences import money_of
 from lore.report.plain import file_line, no_prompt_line, visible
 from lore.report.sentences import lost_of
 
 BAR = 40
+_LABEL = 12  # columns
 _SPELLING = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED)
 _KINDS = {"waste": "bold red", "unattributable": "bold yellow", "expected": "cyan"}
 
@@ -21,17 +23,19 @@ def write(diff: Diff, out: Console) -> None:
     """Write one comparison."""
     described = _described(diff.right)
     out.print(line((diff.left.name, "bold"), " → ", (diff.right.name, "bold"), (described and f"  {described}", "dim")))
-    _loss(diff, out)
+    fell = _loss(diff, out)
+    if fell:
+        _causes(diff, out)
     if diff.prompt is not None:
         respelled = any(cause.code in _SPELLING for cause in diff.causes)
         _lengths(diff.prompt, diff.reuse_ratio, diff.relation, out, respelled=respelled)
     if diff.divergence is not None:
         _divergence(diff.divergence, out)
-    for cause in diff.causes:
-        _cause(cause, out)
+    if not fell:
+        _causes(diff, out)
     _witnesses(diff, out)
     for cache in diff.caches:
-        out.print(line(f"  cache     {_foreseen(cache)}"))
+        hang(out, line(f"  cache     {_foreseen(cache)}"), _LABEL)
     if diff.file is not None:
         file = diff.file
         out.print(line(file_line(file.left_bytes, file.right_bytes, file.common_prefix_bytes)))
@@ -43,18 +47,26 @@ def write(diff: Diff, out: Console) -> None:
         out.print(line((f"  {problem.code}  {place}  {problem.message}", "yellow")))
 
 
-def _loss(diff: Diff, out: Console) -> None:
-    """Say first what was lost by the bill, where the bytes alone would look well."""
+def _loss(diff: Diff, out: Console) -> bool:
+    """Say first what was lost by the bill; tell whether that is the news, since the bytes go on."""
     lost = max((cause.lost_tokens or 0 for cause in diff.causes if cause.is_break), default=0)
     read = None if diff.billed is None else diff.billed.read_tokens
     if not lost or read is None:
-        return
+        return False
+    paid = max((cause.lost_dollars or 0.0 for cause in diff.causes if cause.is_break), default=0.0)
     full = int(BAR * read / (read + lost))
     text = Text("  bill      ")
     text.append("█" * full, "green")
     text.append("░" * (BAR - full), "red")
-    text.append(f"  {lost:,} tokens that could have been read were not, {read:,} were", "bold")
-    out.print(text)
+    money = f", {money_of(paid)} more than reading them" if paid else ""
+    text.append(f"  {lost:,} tokens that could have been read were not{money}; {read:,} were", "bold")
+    hang(out, text, _LABEL)
+    return diff.relation in ("identical", "extension")
+
+
+def _causes(diff: Diff, out: Console) -> None:
+    for cause in diff.causes:
+        _cause(cause, out)
 
 
 def _described(side: Side) -> str:
@@ -111,14 +123,14 @@ def _witnesses(diff: Diff, out: Console) -> None:
             out.print(line("  billed    not recorded: judged from request bytes only"))
         return
     if three is not None:
-        out.print(line(f"  bytes     {three.bytes}"))
+        hang(out, line(f"  bytes     {three.bytes}"), _LABEL)
     if billed is not None:
         counts = (("written", billed.write_tokens), ("uncached", billed.uncached_tokens))
         known = [_count(count, name) for name, count in counts if count is not None]  # many providers bill no writes
         read = _count(billed.read_tokens, "read") if three is None else three.billed
         recorded = " (recorded)" if known or billed.read_tokens is not None else ""
-        out.print(line(f"  billed    {', '.join([read, *known])}{recorded}"))
-    out.print(line(f"  verdict   {_verdict(diff) if three is None else three.verdict}"))
+        hang(out, line(f"  billed    {', '.join([read, *known])}{recorded}"), _LABEL)
+    hang(out, line(f"  verdict   {_verdict(diff) if three is None else three.verdict}"), _LABEL)
     if three is not None and three.dispute:
         out.print(line("  disagree  ", (three.dispute, "bold yellow")))
 
@@ -142,7 +154,8 @@ def _count(count: int | None, name: str) -> str:
 
 def _cause(cause: CauseResult, out: Console) -> None:
     style = _KINDS[cause.kind]
-    out.print(line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {cause.message}"))
+    text = line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {cause.message}")
+    hang(out, text, _LABEL)
     if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
         size = f"{cause.lost_bytes:,} bytes, " if cause.lost_bytes else ""
         out.print(line(f"            lost {size}{lost_of(cause)}"))

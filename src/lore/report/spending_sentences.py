@@ -25,6 +25,8 @@ class Words(NamedTuple):
 
 
 _ON_PURPOSE = "nothing: it was done on purpose"
+_NOTHING = "nothing: it is as it should be"
+_REPORT = "report it to the agent's author"
 _BODIES = "record the request bodies of one session"
 WORDS: dict[str, Words] = {
     Code.DATE_IN_PREFIX: Words(
@@ -39,7 +41,7 @@ WORDS: dict[str, Words] = {
     Code.MODEL_CHANGED: Words("the model changed", "change models at the start of a session"),
     Code.TOOL_RESULT_REWRITTEN: Words(
         "tool results were cleared or rewritten",
-        "compact once instead of clearing results often",
+        "make tools print less",
         "tool results were cleared or rewritten",
     ),
     Code.COMPACTION: Words("compactions", "nothing: they made later requests smaller", "compactions"),
@@ -57,12 +59,127 @@ WORDS: dict[str, Words] = {
     Code.CLIENT_UPDATED: Words("the client was updated", "update between sessions"),
     Code.HOOK_TEXT_MOVED: Words("a hook adds text", "drop additionalContext from the hook", "hook {} adds text"),
     Code.CLIENT_CAUSE_UNKNOWN: Words("the client changed something that its log does not show", _BODIES),
-    Code.INTERRUPTED: Words("an answer was interrupted", "no setting changes it"),
-    Code.ERROR_BETWEEN: Words("an error came before", "no setting changes it"),
-    Code.CLIENT_RESTARTED: Words("the client was restarted", "resume rarely, and before the cache expires"),
+    Code.INTERRUPTED: Words("an answer was interrupted", "let a step end before you write"),
+    Code.ERROR_BETWEEN: Words("the provider answered with an error before", "nothing: the request was sent again"),
+    Code.CLIENT_RESTARTED: Words("the client was restarted", "go on in the running client"),
     Code.ROUTED_ELSEWHERE: Words("a router changed the provider", "pin one provider"),
-    Code.COLD_COMPACTION: Words("compactions in a cold cache", "compact before a break, not after it"),
-    Code.BILLED_READ_FELL: Words("the provider read less, and the log does not say why", _BODIES),
+    Code.COLD_COMPACTION: Words(
+        "compactions that read nothing from the cache", "compact seldom, and report it to the agent's author"
+    ),
+    Code.BILLED_READ_FELL: Words(
+        "the provider read less, and nothing in the log says why", "compare sessions of the same time"
+    ),
+    Code.PREFIX_MOVED: Words("what was sent before was changed", "leave off hooks and plug-ins that rewrite history"),
+    Code.KEY_ORDER_CHANGED: Words("JSON keys changed their order", _REPORT),
+    Code.SERIALISATION_CHANGED: Words(
+        "the same content was written otherwise", "take out proxies that rewrite requests"
+    ),
+    Code.BILLING_HEADER_CHANGED: Words(
+        "the client's billing header changed", "set CLAUDE_CODE_ATTRIBUTION_HEADER=0 behind a gateway"
+    ),
+    Code.ID_IN_PREFIX: Words(
+        "an id in the prompt changed", "take ids and temporary paths out of your instructions", "an id changed in {}"
+    ),
+    Code.TOKEN_REMINDER_IN_PREFIX: Words(
+        "a count of tokens in the prompt changed", "switch off the reminder of tokens"
+    ),
+    Code.GIT_STATUS_IN_PREFIX: Words(
+        "the state of the repository changed in the prompt", "switch off the agent's snapshot of the repository"
+    ),
+    Code.REMINDER_MOVED: Words("reminders changed places", "switch off hooks and notices you do not need"),
+    Code.CONTENT_SHAPE_CHANGED: Words("the same message was written in another shape", _REPORT),
+    Code.LOOKBACK_EXCEEDED: Words(
+        "too much was added for the cache to be found", "let it do fewer tool calls at a time"
+    ),
+    Code.BREAKPOINTS_MISSING: Words("nothing was marked to be cached", "switch prompt caching on in agent or gateway"),
+    Code.THINKING_CHANGED: Words("thinking was changed or left out", "keep thinking on or off for a session"),
+    Code.IMAGE_CHANGED: Words("an image was changed or left out", "give images in a session of their own"),
+    Code.GENERATION_SETTINGS_CHANGED: Words(
+        "effort, thinking or speed was changed", "choose them before the first message", "settings were changed: {}"
+    ),
+    Code.TOOL_CHOICE_CHANGED: Words("the choice of tools was changed", _REPORT),
+    Code.REQUEST_FEATURES_CHANGED: Words(
+        "features of the request were switched", "switch beta features between sessions only"
+    ),
+    Code.RESUME_RERENDERED: Words(
+        "a resumed session was written anew", "go on in the running session, or begin another"
+    ),
+    Code.DEFERRED_TOOLS_LOADED: Words(
+        "tools were loaded later", "load the tools you need before the first message", "tools were loaded later: {}"
+    ),
+    Code.MEMORY_IN_PREFIX: Words("memory in the prompt changed", "edit memory files between sessions"),
+    Code.FIRST_MESSAGE_REWRITTEN: Words(
+        "the first message was rewritten", "leave off open files and workspace state in it"
+    ),
+    Code.PARALLEL_START: Words(
+        "requests were sent together before the cache was written", "start one agent first, then the others"
+    ),
+    Code.ENDPOINT_CHANGED: Words(
+        "requests went to another place", "pin one provider, region and key", "requests went elsewhere: {}"
+    ),
+    Code.CONTINUATION: Words(
+        "only a part of the prompt was recorded", "nothing: record sessions from their first request"
+    ),
+    Code.TAIL_WITHOUT_BREAKPOINT: Words(
+        "the last message was replaced where the cache ends", "switch off what rewrites the last message"
+    ),
+    Code.LIFETIME_LOST: Words(
+        "the cache lives shorter than was asked for", "let the gateway pass on ttl and beta headers"
+    ),
+    Code.OUTPUT_SCHEMA_CHANGED: Words("the schema of answers was changed", _REPORT),
+    Code.SESSION_CHANGED: Words(
+        "system prompt or tools were changed on purpose", "choose mode and tools before the first message"
+    ),
+    Code.CHANGE_AFTER_LAST_BREAKPOINT: Words("the end behind the cache changed", "nothing: it stands behind the cache"),
+    Code.LATE_TOOL_RESULT: Words(
+        "a tool's result came after the next message", "wait for tools to end before you write"
+    ),
+    Code.BREAKPOINTS_FAR_APART: Words("cache breakpoints stand too far apart", _REPORT),
+    Code.TEXT_AFTER_TOOL_RESULT: Words(
+        "text was put behind a tool's result", "switch off reminders that follow tool results"
+    ),
+    Code.ORPHAN_TOOL_PAIR: Words("a tool call lacks its result", "begin a new session"),
+    Code.VOLATILE_BEFORE_HISTORY: Words(
+        "clocks or ids stand before the history", "take clocks and ids out of your system prompt"
+    ),
+    Code.TOO_MANY_BREAKPOINTS: Words("too many cache breakpoints were set", "update the agent or the gateway"),
+    Code.BREAKPOINT_ON_VOLATILE: Words(
+        "a breakpoint stands on text that changes", "take clocks and ids out of your instructions"
+    ),
+    Code.CHAIN_RESTARTED: Words("a conversation of its own began", _NOTHING),
+    Code.OLDER_ENTRY_SERVED: Words("the newest entry was not readable yet", _NOTHING),
+    Code.IDLE_WITHIN_LIFETIME: Words(
+        "pauses within the cache's lifetime", "nothing for one; if common, ask the provider"
+    ),
+    Code.SKILL_LOADED: Words("a skill was loaded", "load skills in the first message", "skill {} was loaded"),
+    Code.SLASH_COMMAND: Words(
+        "a slash command was given", "give slash commands between pieces of work", "slash command {} was given"
+    ),
+    Code.PERMISSION_MODE_CHANGED: Words(
+        "the permission mode was changed", "choose the permission mode before the first message"
+    ),
+    Code.SERVER_INSTRUCTIONS_CHANGED: Words(
+        "instructions of MCP servers changed",
+        "connect MCP servers before the first message",
+        "instructions of MCP server {} changed",
+    ),
+    Code.ANSWER_WITHOUT_THINKING: Words("an answer came without thinking", "keep thinking on or off for a session"),
+    Code.BREAKPOINT_NOT_TAKEN: Words("a cache breakpoint had no effect", "update the agent and the gateway"),
+    Code.LIFETIMES_OUT_OF_ORDER: Words("cache lifetimes stand in the wrong order", "update the agent and the gateway"),
+    Code.VARYING_TEXT_IN_PREFIX: Words(
+        "text that varies stands in the prompt", "take dates, paths and ids out of your instructions"
+    ),
+    Code.TOOLS_UNSORTED: Words("tools are not sorted", "name MCP servers in one fixed order"),
+    Code.IMAGE_BEFORE_TEXT: Words("an image stands before the text", "give images behind the text"),
+    Code.CACHE_KEY_MISSING: Words("requests have no cache key", _REPORT),
+    Code.CACHE_SETTING: Words("a setting keeps prompts out of the cache", "change the setting in agent or gateway"),
+    Code.VERDICT_DISAGREES: Words("bill and provider contradict one another", "believe the bill; record on the wire"),
+    Code.BILL_CONTRADICTS_BODY: Words("the bill is not one of this request", "record behind the last gateway"),
+    Code.READ_SHORT_OF_PREDICTION: Words(
+        "less was read than the cache's rules say", "compare sessions of the same time"
+    ),
+    Code.WRITES_NEVER_READ: Words("cache writes were never read", "look whether gateway or key has a cache"),
+    Code.PROMPT_UNDER_MINIMUM: Words("prompts too short to be cached", "nothing: short prompts are not cached"),
 }
 
 

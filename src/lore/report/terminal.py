@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from rich.console import Console
 
+from lore.model.codes import UNEXPLAINED
 from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 from lore.model.results_lint import LintResult, LintSummary
 from lore.report.console import line
@@ -39,15 +40,20 @@ def command_of(result: Reported) -> str:
 
 
 class Terminal:
-    """The report for a terminal. Its last lines: turns, cache breaks, the costliest causes with their fix."""
+    """The report for a terminal. Its last lines: turns, cache breaks, the costliest causes and fixes, what to run next.
+
+    What nothing explains is argued for once: its grounds and its fix are alike in every file.
+    """
 
     mixes = True
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         assert isinstance(result, Checked)  # `lore lint` has one of its own
         found = shown(result.findings, verbose=verbose)
+        argued = set[str]()
         for finding in found:
-            _finding(finding, out)
+            _finding(finding, out, again=not verbose and finding.code in argued)
+            argued |= {finding.code} & {*UNEXPLAINED}
         if found:
             out.print()
         hidden = [] if verbose else [finding for finding in result.findings if finding.severity == "note"]
@@ -59,6 +65,22 @@ class Terminal:
         for sentence in unseen_lines(result):
             out.print(line(sentence))
         _top(top_shown(result.top, verbose=verbose), out)
+        for sentence in _next(result):
+            out.print(line(sentence))
+
+
+def _next(result: Checked) -> Iterator[str]:
+    """Say what to run next about what cost most: waste before what nothing explains."""
+    lost = [finding for finding in result.findings if finding.lost_tokens and finding.severity != "note"]
+    if not lost:
+        return
+    code = result.top[0].code if result.summary.waste_tokens and result.top else worst_first(lost)[0].code
+    commands = f"lore explain {code} (what it means, what to do)"
+    if result.summary.waste_tokens:
+        commands += "; lore simulate PATH --what-if (what each fix would save)"
+    elif code in UNEXPLAINED:
+        commands += "; lore simulate PATH --by reliability (when and where the cache was not read)"
+    yield f"next: {commands}"
 
 
 def write_finding(finding: Finding, out: Console) -> None:
@@ -66,13 +88,18 @@ def write_finding(finding: Finding, out: Console) -> None:
     _finding(finding, out)
 
 
-def _finding(finding: Finding, out: Console) -> None:
+def _finding(finding: Finding, out: Console, *, again: bool = False) -> None:
+    """Write a finding; where it was argued for (`again`) only where it is and what was lost."""
     mark, style = _MARKS[finding.severity]
     out.print(line((f"{mark} {finding.code} {finding.name}", style), "  ", (place_in_words(finding), "bold")))
-    out.print(line(f"    {finding.message}"))
+    if not again:
+        out.print(line(f"    {finding.message}"))
     if finding.lost_tokens:
         size = f", {finding.lost_bytes:,} bytes" if finding.lost_bytes else ""
         out.print(line(f"    lost {lost_of(finding)}{size}"))
+    if again:
+        out.print(line("    as above; each with its grounds: -v"))
+        return
     if acting := who_can_act(finding):
         out.print(line(f"    {acting}"))
     if finding.severity != "note":

@@ -94,7 +94,12 @@ class Comparison(NamedTuple):
 def compared(left: str, right: str | None, comparison: Comparison) -> Iterator[Diff]:
     """Compare two turns, or every pair of a session."""
     try:
-        diffs = diff_session(left, comparison) if right is None else iter((diff_files(left, right, comparison),))
+        if right is not None:
+            diffs = iter((diff_files(left, right, comparison),))
+        elif corpus.parse_name(left).turn is not None:
+            diffs = iter((diff_turn(left, comparison),))
+        else:
+            diffs = diff_session(left, comparison)
         for diff in diffs:
             yield redacted_diff(diff) if comparison.redact else diff
     except LoreError as error:
@@ -155,13 +160,28 @@ def _not_failed(turn: Turn) -> Turn:
     return msgspec.structs.replace(turn, call=Call()) if turn.failed else turn
 
 
-def _in_session(names: tuple[Name, Name], comparison: Comparison) -> Diff | None:
-    """Return the session's own comparison of two successive turns that are named by their numbers; None else."""
+def diff_turn(name: str, comparison: Comparison) -> Diff:
+    """Compare a named turn with the one that it goes on from; raises LoreError where there is none, or no such turn."""
+    parsed = corpus.parse_name(name)
+    diff = _in_session((None, parsed), comparison)
+    if diff is not None:
+        return diff
+    recording = comparison.options.open(parsed.path, Problems(), subagents=parsed.chain is not None)
+    pick(recording, parsed)  # raises LoreError where there is no such turn
+    hint = "it is the first of its conversation, or its request failed; name two turns, or the whole session"
+    raise LoreError(f"no turn stands before {name} to be compared with", hint=hint)
+
+
+def _in_session(names: tuple[Name | None, Name], comparison: Comparison) -> Diff | None:
+    """Return the session's own comparison of two successive turns that are named by their numbers; None else.
+
+    Without a left name it is the comparison with whatever turn stands before the right one.
+    """
     left, right = names
-    if left.turn is None or right.turn is None:
+    if (left is not None and left.turn is None) or right.turn is None:
         return None
     problems = Problems()
-    several = left.chain is not None or right.chain is not None
+    several = right.chain is not None or (left is not None and left.chain is not None)
     try:
         recording = comparison.options.open(right.path, problems, subagents=several)
     except LoreError:
@@ -184,11 +204,14 @@ def _in_session(names: tuple[Name, Name], comparison: Comparison) -> Diff | None
     unnamed = MAIN if main else first
     verdict, predicted = found.get(right.chain or unnamed) or (None, [])
     pair = None if verdict is None else verdict.pair
-    if pair is None or (pair.left.chain, pair.left.number) != (left.chain or unnamed, left.turn):
+    if pair is None:
         return None
+    if left is not None and (pair.left.chain, pair.left.number) != (left.chain or unnamed, left.turn):
+        return None
+    before = f"{recording.shown}#{pair.left.chain}:{pair.left.number}" if left is None else str(left)
     sides = [
-        _described(str(name), recording, turn, comparison.options)
-        for name, turn in zip(names, (pair.left, pair.right), strict=True)
+        _described(side, recording, turn, comparison.options)
+        for side, turn in ((before, pair.left), (str(right), pair.right))
     ]
     diff = comparison.figures(pair.left).describe(pair, place, *sides, problems=problems.kept, caches=predicted)
     right_turn = pair.right.chain, pair.right.number
@@ -230,8 +253,6 @@ def diff_session(name: str, comparison: Comparison) -> Iterator[Diff]:
     may have no end, at once and without it.
     """
     parsed = corpus.parse_name(name)
-    if parsed.turn is not None:
-        raise LoreError("one turn has nothing to be compared with", hint="name a second turn, or the whole session")
     problems = Problems()
     recording = comparison.options.open(parsed.path, problems, subagents=True)
     if comparison.options.completion is not None and not recording.events:

@@ -1,0 +1,36 @@
+"""What was paid again, in words: every code that can carry a loss has some, short enough for a line."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.model.codes import CODES, Code
+from lore.model.results_overview import SpendingCause
+from lore.report.spending_sentences import WORDS, cause_in_words
+
+LOSSES = [code for code in Code if code[:5] in ("LORE1", "LORE3")]  # prefixes and bills: only these are of turns
+
+
+def cause(code: Code, *names: str) -> SpendingCause:
+    about = CODES[code]
+    return SpendingCause(
+        code=code, name=about.name, kind=about.kind, actor=about.actor, names=list(names), lifetime=None, sessions=1,
+        turns=1, tokens=1, dollars=None, says="", fix=about.fix_user, command="",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("code", LOSSES)
+def test_every_code_that_can_carry_a_loss_has_words_of_its_own(code):
+    words = WORDS[code]
+    assert words.plain != CODES[code].name.replace("-", " ")
+    assert words.advice.startswith("lore ") or 0 < len(words.advice.split()) <= 9
+
+
+@pytest.mark.parametrize("code", [code for code in LOSSES if "{}" in (WORDS[code].named or "{}")])
+def test_names_stand_in_the_sentence(code):
+    assert '"x", "y"' in cause_in_words(cause(code, "x", "y")).says
+
+
+@pytest.mark.parametrize("code", LOSSES)
+def test_waste_has_something_to_do(code):
+    assert not (WORDS[code].advice.startswith("nothing") and CODES[code].kind == "waste")
