@@ -267,12 +267,13 @@ def test_github_gets_a_step_summary(monkeypatch):
 
 
 def test_the_last_lines_are_turns_waste_and_what_cost_most():
-    lines = lore("check", waste()).out.splitlines()[-5:]
+    lines = lore("check", waste()).out.splitlines()[-6:]
     assert lines[0].startswith("1 file, 1 chain, 3 turns")
     assert lines[1].startswith("2 cache breaks: 2 waste")
     assert lines[2] == "costliest causes:"
     assert lines[3].startswith("  1. LORE101 date-in-prefix: ")
     assert lines[4].startswith("     fix: Freeze the date")
+    assert lines[5].startswith("next: ")
 
 
 def test_the_costliest_causes_are_in_json_too():

@@ -36,9 +36,9 @@ def run(capsys, *words: str) -> Ended:
 
 
 def assert_refused(ended: Ended) -> None:
-    """Exit 2, nothing on standard output, one line with the error, perhaps a place and a hint."""
+    """Exit 2, nothing on standard output, one line with the error, perhaps a place, a hint, turns that there are."""
     lines = ended.err.splitlines()
     assert ended.code == 2, ended
     assert ended.out == ""
     assert lines[0].startswith("error: ")
-    assert all(line.startswith(("  --> ", "hint: ")) for line in lines[1:])
+    assert all(line.startswith(("  --> ", "hint: ", "  #")) for line in lines[1:])

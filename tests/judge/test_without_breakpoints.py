@@ -84,7 +84,7 @@ def test_a_cache_that_falls_again_and_again_is_told_once_a_file_and_each_turn_wi
     bills = [(30 * n, 20_000 + 1_000 * n, 9_600 if n % 2 else 20_000 + 1_000 * n - 1_100) for n in range(9)]
     path = str(log(tmp_path, bills))
     ran = lore("check", path)
-    assert ran.out.count("LORE130") == 1
+    assert ran.out.count("! LORE130") == 1
     assert "4 turns" in ran.out
     assert lore("check", path, "-v").out.count("! LORE130") == 4
     assert len(json.loads(lore("check", path, "--json").out)["findings"]) == 4
