@@ -114,13 +114,17 @@ def _fold(state: Session, reader: LoreLog, pieces: list[bytes], *, last: bool) -
 
 
 def leaks_nothing(path: Path) -> None:
-    """Judge the same log again: no more blocks are allocated than before."""
+    """Judge the same log again: no more blocks are allocated than before.
+
+    What leaks does so each time; what another thread of the process allocates meanwhile once failed a run.
+    """
     blocks: list[int] = []
     for _ in range(4):
         judge(path)
         gc.collect()
         blocks.append(sys.getallocatedblocks())
-    assert blocks[3] - blocks[1] < LEAK, f"blocks allocated after each of four runs: {blocks}"
+    grown = min(blocks[2] - blocks[1], blocks[3] - blocks[2])
+    assert grown < LEAK // 2, f"blocks allocated after each of four runs: {blocks}"
 
 
 def is_linear(small: Work, large: Work) -> None:
