@@ -15,7 +15,7 @@ from formats.codex import Rollout
 from lore.cli import main as module
 
 MODEL = "claude-opus-4-5"
-CLAUDE = "home/.claude/projects/-work-app/{}.jsonl"
+CLAUDE = "home/.claude/projects/-code-app/{}.jsonl"
 ALL = ("--since", "2020-01-01")
 
 
@@ -24,7 +24,7 @@ def at(day, minute=0):
 
 
 def claude(
-    name="a", bills=(), day=1, path=CLAUDE, first=0, project="/work/app", model="claude-opus-4-5", words="", **more
+    name="a", bills=(), day=1, path=CLAUDE, first=0, project="/code/app", model="claude-opus-4-5", words="", **more
 ):
     """A session of which each request comes a minute after the last; `bills` are (uncached, read, written, output)."""
     made = []
@@ -55,7 +55,7 @@ def found(*options):
 
 def test_all_is_summed_and_the_parts_add_up():
     claude("a", FALLEN)
-    claude("b", STEADY, day=2, project="/work/other")
+    claude("b", STEADY, day=2, project="/code/other")
     answer = found()
     total = answer["total"]
     assert (total["sessions"], total["requests"], total["unbilled"], total["unpriced"]) == (2, 7, 0, 0)
@@ -86,7 +86,7 @@ def test_the_second_look_reads_nothing_anew_and_says_the_same():
         ("day", ["2026-01-01", "2026-01-02"]),
         ("agent", ["Claude Code", "Codex CLI"]),
         ("model", ["claude-opus-4-5", "gpt-5.4"]),
-        ("project", ["/work/app", "/w"]),
+        ("project", ["/code/app", "/w"]),
     ],
 )
 def test_groups_add_up_to_all(by, names):
@@ -110,7 +110,7 @@ def test_groups_add_up_to_all(by, names):
 
 def test_a_session_is_summed_with_its_subagents_and_copies_count_once():
     claude("a", STEADY)
-    claude("agent-1", STEADY[:1], path="home/.claude/projects/-work-app/a/subagents/{}.jsonl", sessionId="a")
+    claude("agent-1", STEADY[:1], path="home/.claude/projects/-code-app/a/subagents/{}.jsonl", sessionId="a")
     original = Path(CLAUDE.format("a")).read_bytes()
     fork = Path(CLAUDE.format("fork"))
     fork.write_bytes(original)
@@ -124,9 +124,9 @@ def test_a_session_is_summed_with_its_subagents_and_copies_count_once():
 
 def test_only_what_was_asked_for_is_summed():
     claude("a", STEADY, day=1)
-    claude("b", STEADY, day=20, project="/work/other", path="home/.claude/projects/-work-other/{}.jsonl")
+    claude("b", STEADY, day=20, project="/code/other", path="home/.claude/projects/-code-other/{}.jsonl")
     assert found("--project", "other")["total"]["requests"] == 3
-    assert found("--project", "work/app")["total"]["requests"] == 3
+    assert found("--project", "code/app")["total"]["requests"] == 3
     assert found("--project", "ther")["total"]["requests"] == 0
     assert found("--agent", "codex")["total"]["requests"] == 0
     assert lore("--json", "--since", "2026-01-10").json["total"]["requests"] == 3
@@ -152,7 +152,7 @@ def test_every_line_of_the_screen_ends_in_something_to_do():
     text = "\n".join(lines)
     for label in ("where it went", "made of", "unexplained", "biggest session"):
         assert label in text
-    assert "→ lore simulate ~/.claude/projects/-work-app/a.jsonl" in text
+    assert "→ lore simulate ~/.claude/projects/-code-app/a.jsonl" in text
     assert max(map(len, lines)) <= 100
 
 

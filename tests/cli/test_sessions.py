@@ -28,7 +28,7 @@ def aged(name, seconds):
 
 def claude(name, session="s", read=100, **more):
     lines = [asked("u1", "hello"), answered("a1", f"msg_{session}", text("yes"), "u1", usage=counts(5, read, 50, 2))]
-    return put(name, *[{**line, "sessionId": session, "cwd": "/work/app", **more} for line in lines])
+    return put(name, *[{**line, "sessionId": session, "cwd": "/code/app", **more} for line in lines])
 
 
 def codex(name, requests=2):
@@ -38,7 +38,7 @@ def codex(name, requests=2):
     return put(name, *made.lines)
 
 
-CLAUDE, CODEX = "home/.claude/projects/-work-app/a.jsonl", "home/.codex/sessions/2026/01/01/rollout-1.jsonl"
+CLAUDE, CODEX = "home/.claude/projects/-code-app/a.jsonl", "home/.codex/sessions/2026/01/01/rollout-1.jsonl"
 
 
 def rows(*args):
@@ -51,7 +51,7 @@ def test_each_session_is_a_row_with_what_it_read_the_newest_first():
     found = rows()
     assert [(row["agent"], row["project"], row["requests"], row["read_tokens"]) for row in found] == [
         ("codex", "/w", 2, 4_864),
-        ("claude-code", "/work/app", 1, 100),
+        ("claude-code", "/code/app", 1, 100),
     ]
     assert [os.path.relpath(row["path"]) for row in found] == [CODEX, CLAUDE]
     assert all(row["counted"] and row["message"] is None for row in found)
@@ -95,9 +95,9 @@ def test_without_bills_nothing_is_known_of_what_was_paid_again_or_unexplained():
 def test_subagents_belong_to_their_session():
     """Its own age is that of the newest of its files; requests of all of them are counted."""
     aged(claude(CLAUDE, "a"), DAY)
-    below = "home/.claude/projects/-work-app/a/subagents/agent-1.jsonl"
+    below = "home/.claude/projects/-code-app/a/subagents/agent-1.jsonl"
     aged(claude(below, "a", isSidechain=True, agentId="1"), 60)
-    beside = "home/.claude/projects/-work-app/agent-2.jsonl"
+    beside = "home/.claude/projects/-code-app/agent-2.jsonl"
     aged(claude(beside, "a", isSidechain=True, agentId="2"), 2 * DAY)
     aged(codex(CODEX), 3_600)
     found = rows()
@@ -107,7 +107,7 @@ def test_subagents_belong_to_their_session():
 
 
 def test_a_subagent_whose_session_is_gone_is_a_row():
-    claude("home/.claude/projects/-work-app/agent-2.jsonl", "gone")
+    claude("home/.claude/projects/-code-app/agent-2.jsonl", "gone")
     assert [os.path.basename(row["path"]) for row in rows()] == ["agent-2.jsonl"]
 
 
@@ -202,10 +202,10 @@ def test_nothing_is_written_where_agents_keep_their_logs():
 
 
 def test_the_folder_of_gemini_s_chats_is_read_from_the_file_beside_them():
-    put("home/.gemini/tmp/slug/.project_root", b"/work/app\n")
+    put("home/.gemini/tmp/slug/.project_root", b"/code/app\n")
     header = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z", "lastUpdated": "x"}
     put("home/.gemini/tmp/slug/chats/session-1.jsonl", {**header, "kind": "main"})
-    assert [(row["agent"], row["project"]) for row in rows()] == [("gemini", "/work/app")]
+    assert [(row["agent"], row["project"]) for row in rows()] == [("gemini", "/code/app")]
 
 
 TASKS = "home/.config/Code/User/globalStorage/{}/tasks/1"
@@ -219,12 +219,12 @@ def test_the_folders_of_tasks_and_of_kimi_code_are_read_from_the_files_beside_th
         put(f"{task}/ui_messages.json", cline.simple().shown)
         put(f"{task}/api_conversation_history.json", cline.simple().sent)
     put(KIMI, kimi.plain().data())
-    put(f"{roo}/history_item.json", {"id": "1", "workspace": "/work/roo"})
-    listed = [{"id": "0", "cwdOnTaskInitialization": "/no"}, {"id": "1", "cwdOnTaskInitialization": "/work/cline"}]
+    put(f"{roo}/history_item.json", {"id": "1", "workspace": "/code/roo"})
+    listed = [{"id": "0", "cwdOnTaskInitialization": "/no"}, {"id": "1", "cwdOnTaskInitialization": "/code/cline"}]
     history = put(f"{own}/../../state/taskHistory.json", listed)
-    put(INDEX, {"sessionId": "other", "workDir": "/no"}, {"sessionId": "session_a", "workDir": "/work/kimi"})
+    put(INDEX, {"sessionId": "other", "workDir": "/no"}, {"sessionId": "session_a", "workDir": "/code/kimi"})
     found = {row["agent"]: row["project"] for row in rows()}
-    assert found == {"roo": "/work/roo", "cline": "/work/cline", "kimi-code": "/work/kimi"}
+    assert found == {"roo": "/code/roo", "cline": "/code/cline", "kimi-code": "/code/kimi"}
     for damaged in (b"[", b"[7,{}]", b"\x00", b'[{"id":"1","cwdOnTaskInitialization":5}]', b"[" * 99_999):
         for name in (f"{roo}/history_item.json", history, INDEX):
             put(name, damaged)
@@ -232,16 +232,16 @@ def test_the_folders_of_tasks_and_of_kimi_code_are_read_from_the_files_beside_th
 
 
 def test_sessions_that_are_folders_are_listed_with_their_subagents_and_their_project():
-    home = "home/.kimi/sessions/7d3bc8c3c79adb12ac244d58560d89da/s-1"
+    home = "home/.kimi/sessions/893adb7f1ae87ab2931fa12476da025c/s-1"
     for folder in (home, f"{home}/subagents/a1"):
         for name, data in kimi_session.plain().files().items():
             put(f"{folder}/{name}", data)
-    put("home/.kimi/kimi.json", {"work_dirs": [{"path": "/work/other"}, {"path": "/work/app"}]})
+    put("home/.kimi/kimi.json", {"work_dirs": [{"path": "/code/other"}, {"path": "/code/app"}]})
     talk = openhands.plain()
     for name, data in talk.files().items():
         put(f"home/.openhands/conversations/c-1/{name}", data)
     found = {row["agent"]: (row["requests"], row["read_tokens"], row["project"]) for row in rows()}
-    assert found == {"kimi-cli": (4, 2 * 9_984, "/work/app"), "openhands": (2, 9_000, None)}
+    assert found == {"kimi-cli": (4, 2 * 9_984, "/code/app"), "openhands": (2, 9_000, None)}
     put("home/.kimi/kimi.json", b"[")
     assert {row["project"] for row in rows()} == {None}
 
