@@ -181,3 +181,13 @@ def test_a_date_is_a_time():
 def test_what_is_no_time_is_an_error(text):
     with pytest.raises(LoreError, match="--since"):
         since(text, NOW)
+
+
+def test_the_newest_recording_is_one():
+    """A JSON document that only begins as a body may was taken for the newest session, and nothing was judged."""
+    put("s.jsonl", session())
+    os.utime("s.jsonl", (1, 1))
+    put("schema.json", b'{"title": "x", "properties": {"messages": {"type": "array"}}}')
+    ran = lore("check", "--last", ".")
+    assert "the newest session is ./s.jsonl" in ran.err
+    assert "0 turns" not in ran.out

@@ -14,10 +14,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from lore.errors import LoreError
+from lore.formats.foreign import GENERIC
 from lore.recording import corpus, session_folders
 from lore.recording.agents import LogPlace, Surroundings, existing, files_of, places
+from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import Input, inputs
-from lore.recording.opening import kind_of
+from lore.recording.opening import Options, kind_of
 
 _BELOW_PI = re.compile(rf"(.+[/\\]{corpus.PI_STEM.pattern})[/\\].+\.jsonl", re.DOTALL)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -118,12 +120,21 @@ def newest(paths: list[str], format: str | None) -> str:
         session = session if session in known else file.path
         times[session] = max(times.get(session, 0.0), written(file) or 0.0)
     for path in sorted(times, key=lambda time: (-times[time], time)):
-        if (os.path.exists(path) or corpus.is_in_database(path)) and kind_of(
-            corpus.open_head(path).head, format
-        ) is not None:
+        if (os.path.exists(path) or corpus.is_in_database(path)) and _is_recording(path, format):
             return path
     where = ", ".join(corpus.show(path) for path in paths)
     raise NoRecordingError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
+
+
+def _is_recording(path: str, format: str | None) -> bool:
+    """Tell whether a file is a recording; what only begins as many programs' files do is read up to its first turn."""
+    kind = kind_of(corpus.open_head(path).head, format)
+    if kind is None or format is not None or kind.name not in GENERIC:
+        return kind is not None
+    try:
+        return next(Options().open(path).turns(), None) is not None
+    except UnrecognisedError:
+        return False
 
 
 def session_of(path: str) -> str | None:
