@@ -187,7 +187,7 @@ def test_the_newest_recording_is_one():
     """A JSON document that only begins as a body may was taken for the newest session, and nothing was judged."""
     put("s.jsonl", session())
     os.utime("s.jsonl", (1, 1))
-    put("schema.json", b'{"title": "x", "properties": {"messages": {"type": "array"}}}')
+    put("schema.json", b'{\n  "title": "x",\n  "properties": {\n    "messages": {"type": "array"}\n  }\n}\n')
     ran = lore("check", "--last", ".")
     assert "the newest session is ./s.jsonl" in ran.err
     assert "0 turns" not in ran.out
