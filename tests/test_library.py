@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import lore
+from helpers.sdk_fakes import MODELS
 from lore import conversation, events, session
 from lore.errors import LoreError
 from lore.store import opening
 from lore.store import session as stored
-from sdk_fakes import MODELS
 
 MODULES = [events.items, events.kinds, events.plain, session, conversation, stored, opening]
 NAMES = {**vars(events), "lore": lore, "Session": lore.Session, "event": lore.event}

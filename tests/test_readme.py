@@ -16,11 +16,11 @@ import pytest
 from msgspec.structs import fields
 
 import lore
+from helpers.sdk_fakes import TOOLS, Client, blocks_of
 from lore import Session
 from lore.cli.main import main
 from lore.compaction.settings import Compaction
 from lore.config import policy
-from sdk_fakes import TOOLS, Client, blocks_of
 
 ROOT = Path(__file__).parent.parent
 GUIDE = ROOT / "src" / "lore" / "guide"

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from cache.talk import Talk
 from fuzz.samples import CORPUS
+from helpers.strategies import claude_logs
 from lore.cache.levels import Levels
 from lore.model.events import Billed, Verdict
 from lore.recording.opening import Options
 from lore.run.rules import packaged
-from strategies import claude_logs
 
 SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
 ODD = (None, Billed(), Billed(7, 1, 2, 3, 2, 0), Billed(-1, 2**60, 5))

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put
+from helpers.strategies.sessions import Agent
 from lore.prompt.base import Rules
-from strategies.sessions import Agent
 
 KNOWN = (Path(__file__).parents[2] / "fixtures/sessions/knowledge.jsonl").read_bytes()
 

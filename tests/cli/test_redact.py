@@ -19,7 +19,7 @@ from formats import cline, codex, copilot, kimi, opencode, pi, qwen
 from formats import gemini as gemini_log
 from formats.claude import answered, asked, counts, result, text, use
 from formats.test_mini_swe_agent import RUN
-from matrix import some
+from helpers.matrix import some
 from model.making import call, header, record, said, user
 
 CANARY = "zEiSiG"  # in no name of a test, whose folder stands in outputs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
+from helpers.strategies.compacting import Compacted
 from lore.compaction.activity import (
     IMAGE_TOKENS,
     TimelineSizes,
@@ -18,7 +19,6 @@ from lore.compaction.activity import (
 )
 from lore.model.canonical import encode
 from lore.prompt.layout import begins_as_tick, is_real
-from strategies.compacting import Compacted
 
 
 def agent_of(*texts):

@@ -7,13 +7,13 @@ import os
 import pytest
 
 from compaction.programs import program
+from helpers.strategies.talks import talk, user
 from lore.compaction import commands
 from lore.compaction.base import GivenUpError, SummaryError, SummaryRequest
 from lore.compaction.commands import Command, is_nested
 from lore.compaction.settings import Compaction
 from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
-from strategies.talks import talk, user
 
 ENVIRON = {"PATH": os.defpath, "KEY": "given on"}
 REQUEST = SummaryRequest(talk(4), opening=talk(4)[2:], previous="before", tokens=99)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from helpers.strategies.compacting import Compacted
 from lore.compaction.base import Cut
 from lore.compaction.cuts import cut, kept, opening, pruned
-from strategies.compacting import Compacted
 
 
 def names(entries):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compaction.remembering import ANN, memory
+from helpers.storing import opened
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import SummaryAnswer, SummaryError, Window
 from lore.compaction.executor import Dependencies, judged, prepare, scale_of
@@ -15,7 +16,6 @@ from lore.compaction.settings import Compaction
 from lore.compaction.tracker import Tracker
 from lore.model.events import MAIN
 from model.making import ANSWER, Fold, append, event, said, started, user
-from storing import opened
 
 
 class Noting:

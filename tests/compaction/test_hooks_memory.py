@@ -10,6 +10,7 @@ import pytest
 
 from compaction.remembering import ANN, SAID, Model, memory, topics
 from compaction.test_hooks import CADENCE, GAP, NOW, Failing, stamp
+from helpers.storing import opened
 from lore.compaction import hooks as hooks_page
 from lore.compaction.base import SummaryError
 from lore.compaction.executor import Dependencies
@@ -25,7 +26,6 @@ from lore.config import policy
 from lore.session import event
 from lore.store.session import StoredSession
 from model.making import ANSWER, call, said, user
-from storing import opened
 
 pytestmark = pytest.mark.usefixtures("state")
 

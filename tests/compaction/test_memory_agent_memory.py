@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compaction.remembering import ANN, AT, SAID, Model, entries, memory, topics
+from helpers.storing import opened
 from lore.compaction.base import SummaryError
 from lore.compaction.locks import trylock
 from lore.compaction.memory.agent_memory import BUSY, QUIET, ConsolidationResult, is_idle, remembering_of
@@ -14,7 +15,6 @@ from lore.compaction.memory.records import GENERAL, Remembered
 from lore.compaction.settings import MemorySettings
 from lore.store.base import StoreError
 from model.making import started
-from storing import opened
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from compaction.remembering import ANN, AT, contents
+from helpers.storing import URLS, embedded, opened
 from lore.compaction.memory.buckets import (
     FEW,
     AuditRecord,
@@ -25,7 +26,6 @@ from lore.compaction.memory.records import Extracted, Forgotten, Known, Remember
 from lore.model.events import SessionStarted, encode
 from lore.store.base import SessionDelta, StoreError
 from lore.store.deltas import save_delta
-from storing import URLS, embedded, opened
 
 two = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 

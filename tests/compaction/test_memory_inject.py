@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from compaction.remembering import AT, SAID, entries, memory
+from helpers.storing import opened
 from lore.compaction.memory.agent_memory import topics_events
 from lore.compaction.memory.buckets import wipe
 from lore.compaction.memory.records import Topic
 from lore.session import Session, event
 from model.making import append, said, user
-from storing import opened
 
 STYLE = Topic(topic="style", summary="how to write", content="tabs")
 TEAM = Topic(topic="team", summary="", content="Ann and Bob")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from compaction.remembering import ANN, AT, SAID, Model, entries, memory
+from helpers.storing import opened
 from lore.compaction.base import SummaryError
 from lore.compaction.memory.agent_memory import LEARNT, LEFT, UNSPOKEN
 from lore.compaction.memory.buckets import FEW, change, read, wipe
@@ -22,7 +23,6 @@ from lore.compaction.memory.records import MOST_MARKS, Horizon, Learnt, Remember
 from lore.session import event
 from lore.store.session import StoredSession
 from model.making import Fold, append, call, said, started, user
-from storing import opened
 
 TESTS = Path(__file__).parents[1]
 
@@ -300,7 +300,7 @@ def test_a_process_that_is_killed_while_its_model_answers_has_marked_what_it_lea
 import os, signal, sys
 from pathlib import Path
 from compaction.remembering import SAID, entries, memory
-from storing import opened
+from helpers.storing import opened
 
 def kill(prompt, data, tokens):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.strategies.compacting import Compacted
 from lore.compaction.activity import messages, tokens_of
 from lore.compaction.cuts import RESULT_KEPT, pruned, shortened, stages
-from strategies.compacting import Compacted
 
 
 def call(output):

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.strategies.talks import call, said, talk, user
 from lore.compaction.base import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import FEWEST, TRIES, summarized
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import transcript, transcript_request
 from lore.compaction.untrusted import TRUNCATED
-from strategies.talks import call, said, talk, user
 
 WINDOW = Compaction(summarizer_window=4_000, summary_tokens=200)
 

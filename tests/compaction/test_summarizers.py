@@ -9,12 +9,12 @@ import time
 import pytest
 
 from compaction.server import answer, completion, serving
+from helpers.strategies.talks import talk
 from lore.compaction.base import GivenUpError, SummaryError, SummaryRequest
 from lore.compaction.passes import summarized
 from lore.compaction.settings import Compaction
 from lore.compaction.summarizers import MOST_BYTES, PAUSES, OpenAISummarizer, shown, summarizer_of
 from lore.errors import LoreError
-from strategies.talks import talk
 
 KEY = "the-secret-of-the-test"
 ENVIRON = {"KEY": KEY, "HTTP_PROXY": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1"}

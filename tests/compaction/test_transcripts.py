@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.strategies.talks import call, divider, raw, said, talk, user
 from lore.compaction.base import SummaryRequest
 from lore.compaction.transcripts import clipped, instructions, piece_of, transcript, transcript_request
 from lore.model.items import ImageBlock, OpaqueItem, RawBlock, TextBlock, ThinkingBlock, UserMessage
 from lore.model.state import Entry
-from strategies.talks import call, divider, raw, said, talk, user
 
 
 def text(*entries, **more):
@@ -108,7 +108,7 @@ def test_clipping_keeps_both_ends():
 
 
 def test_a_piece_of_every_real_message_can_be_encoded(recording):
-    from strategies.recorded import entries_of  # noqa: PLC0415
+    from helpers.strategies.recorded import entries_of  # noqa: PLC0415
 
     for entry in entries_of(recording):
         piece_of(entry.item).encode()

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from helpers.strategies import shapes
+from helpers.strategies.sessions import WAYS, Agent
 from lore.model.turn import Memo
 from lore.prompt.base import Rules
 from lore.prompt.dialects import dialect_named
-from strategies import shapes
-from strategies.sessions import WAYS, Agent
 
 
 def system_entries(turn):

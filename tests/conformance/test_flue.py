@@ -8,13 +8,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from helpers.storing import embedded, opened
 from lore.session import Session, event
 from lore.store.base import StoreError
 from lore.store.deltas import save_delta
 from lore.store.session import StoredSession
 from lore.testing.stores.scenarios import Hiding, add, begun, events, header, line, message
 from store.harness import HEADER, Faulty, say
-from storing import embedded, opened
 
 pytestmark = embedded
 

@@ -10,6 +10,7 @@ import contextlib
 import msgspec
 import pytest
 
+from helpers.storing import STAMPS, embedded, opened
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.model import checkpoint
@@ -21,7 +22,6 @@ from lore.store.session import StoredSession
 from lore.testing.stores.deltas import at_once
 from lore.testing.stores.scenarios import add, begun, events, header, message
 from store.harness import HEADER, items, say
-from storing import STAMPS, embedded, opened
 
 pytestmark = embedded
 

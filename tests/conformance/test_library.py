@@ -14,8 +14,8 @@ import json
 import pytest
 
 import lore
+from helpers.sdk_fakes import MODELS, TOOLS, Client, blocks_of
 from lore.cli.main import main
-from sdk_fakes import MODELS, TOOLS, Client, blocks_of
 
 SYSTEM = "You read files. " * 300
 dialects = pytest.mark.parametrize("dialect", list(MODELS))

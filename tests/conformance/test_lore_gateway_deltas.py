@@ -11,10 +11,10 @@ import itertools
 
 import pytest
 
+from helpers.strategies import shapes
+from helpers.strategies.sessions import Agent
 from lore.model.inserts import normalised, signature
 from lore.prompt.base import Rules
-from strategies import shapes
-from strategies.sessions import Agent
 
 TOKEN = hashlib.sha256(b"s-1").hexdigest()[:8]
 

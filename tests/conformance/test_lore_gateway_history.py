@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.strategies import shapes
+from helpers.strategies.sessions import WAYS, Agent
 from lore.prompt.base import POLICIES, Rules
 from lore.prompt.planning import MOST_DELTAS
-from strategies import shapes
-from strategies.sessions import WAYS, Agent
 
 SHAPES = [(dialect, Rules(tail=policy)) for dialect in shapes.NAMES for policy in POLICIES]
 shaped = pytest.mark.parametrize("shape", SHAPES, ids=[f"{name} {rules.tail}" for name, rules in SHAPES])

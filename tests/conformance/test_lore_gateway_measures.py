@@ -13,14 +13,14 @@ import json
 
 import pytest
 
+from helpers.strategies import shapes
+from helpers.strategies.sessions import Agent
 from lore.model.state import Change
 from lore.model.turn import Memo
 from lore.prefix.causes import causes
 from lore.prefix.overlap import divergence, overlap
 from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import DIALECTS
-from strategies import shapes
-from strategies.sessions import Agent
 
 TURNS = 16
 

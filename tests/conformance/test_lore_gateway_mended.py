@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.strategies import shapes
+from helpers.strategies.sessions import Agent
 from lore import Session, event
 from lore.errors import LoreError
 from lore.fold.inserts import unsaved
 from lore.model.events import CacheReset
 from lore.model.state import Chain
 from lore.prompt.base import Rules
-from strategies import shapes
-from strategies.sessions import Agent
 
 
 def _begun(**more):

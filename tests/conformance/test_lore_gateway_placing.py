@@ -10,13 +10,13 @@ import json
 import pytest
 from msgspec import Raw
 
+from helpers.strategies import shapes
+from helpers.strategies.sessions import Agent
 from lore.model.events import PromptDelta
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.state import Entry
 from lore.model.vector import Vector
 from lore.prompt.planning import safe
-from strategies import shapes
-from strategies.sessions import Agent
 
 
 def entries(shape: str) -> Vector[Entry]:

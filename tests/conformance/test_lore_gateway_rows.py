@@ -14,11 +14,11 @@ import pytest
 from msgspec import Raw
 
 from cli.running import Ran, lore, put
+from helpers.strategies.sessions import Agent
 from lore.model.events import PromptDelta
 from lore.model.inserts import insert_texts
 from lore.prompt.base import Rules
 from model.making import dumps, header, log, record, said, user
-from strategies.sessions import Agent
 
 pytestmark = pytest.mark.usefixtures("desk")
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from cli.compacting import compact, dry, talk
 from cli.running import lore, process, put
 from compaction.remembering import ANN, AT, SAID, Model, entries, memory, topics
+from helpers.waiting import Script
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import SourceText, SummaryAnswer, SummaryError
 from lore.compaction.executor import Dependencies, execute, judged
@@ -38,7 +39,6 @@ from lore.session import event
 from lore.store.session import StoredSession
 from lore.store.sqlite import Memory
 from model.making import Fold, append, call, header, log, record, said, started, user
-from waiting import Script
 
 KEY = b"a key of the store"
 NOON = 1_772_366_400.0  # 2026-03-01T12:00:00Z

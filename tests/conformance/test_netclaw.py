@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.strategies import shapes
+from helpers.strategies.sessions import TOOL, Agent
 from lore.model.turn import Memo
 from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import DIALECTS, TEXT
-from strategies import shapes
-from strategies.sessions import TOOL, Agent
 
 SHAPES = [(dialect, Rules(tail=policy)) for dialect in shapes.NAMES for policy in POLICIES]
 shaped = pytest.mark.parametrize("shape", SHAPES, ids=[f"{name} {rules.tail}" for name, rules in SHAPES])

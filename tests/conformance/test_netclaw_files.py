@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cli.running import lore, put
-from strategies import netclaw
-from strategies.netclaw import Place
+from helpers.strategies import netclaw
+from helpers.strategies.netclaw import Place
 
 PLACES: tuple[Place, ...] = ("leading", "merged", "user", "system", "prepended", "nudge", "nudge behind")
 WASTEFUL: tuple[Place, ...] = ("leading", "merged", "prepended")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.strategies.compacting import Compacted
 from lore import event
 from lore.compaction.activity import has_real_activity, messages, needs_extraction, tokens_of, tool_calls
 from lore.compaction.base import Cut, Firing, Window
@@ -17,7 +18,6 @@ from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, due, needs_continuou
 from lore.compaction.settings import Compaction, ContextSource, Sessions
 from lore.compaction.tracker import Tracker
 from lore.model.items import ToolCall, UserMessage
-from strategies.compacting import Compacted
 
 NOON = 1772366400.0  # 2026-03-01T12:00:00Z
 DAY = 86_400

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from compaction.remembering import ANN, AT, SAID, Model, contents, entries, memory, topics
+from helpers.storing import opened
 from lore.compaction.base import SummaryAnswer, SummaryError
 from lore.compaction.memory.buckets import audit_log, last_failure, read, wipe
 from lore.compaction.memory.identities import DEFAULT_USER, Bucket, bucket, refusal
@@ -16,7 +17,6 @@ from lore.compaction.memory.views import audited
 from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from model.making import dumps, header, user
-from storing import opened
 
 
 @pytest.fixture(params=["memory", "jsonl", "sqlite"])

@@ -9,6 +9,7 @@ import json
 
 import pytest
 
+from helpers.strategies import events_of, write
 from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
 from lore.model import checkpoint
@@ -16,7 +17,6 @@ from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMes
 from lore.model.state import Session
 from lore.prompt.assemble import Assembler
 from lore.prompt.dialects import DIALECTS
-from strategies import events_of, write
 
 STARTED = {"kind": "session_started", "session_id": "s", "model": "claude-x"}
 

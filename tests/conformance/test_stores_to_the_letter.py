@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore
+from helpers.storing import URLS
 from lore.formats.lines import Line
 from lore.store import registry
 from lore.store.appending import SessionAppender
@@ -27,7 +28,6 @@ from lore.store.registry import open_store
 from lore.store.session import StoredSession
 from lore.testing.stores.scenarios import add, begun, header, line, message
 from store.harness import HEADER, items, say
-from storing import URLS
 
 TURNS = {"a": "2026-02-01T10:00:00Z", "b": "2026-03-01T10:00:00Z"}
 FILES = sorted(set(URLS) - {"memory"})

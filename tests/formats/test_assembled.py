@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 from bench import generate
+from helpers.strategies import lore_logs
 from hostile.wrong import WRONG
 from lore.formats.lore_log import AssembledLog
 from lore.formats.registry import recognise
@@ -22,7 +23,6 @@ from lore.recording.opening import Options
 from lore.run.assembling import Deltas
 from lore.testing import ReaderContract, everything
 from model.making import dumps
-from strategies import lore_logs
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 LOGS = sorted([*FIXTURES.glob("sessions/*.jsonl"), *FIXTURES.glob("claude-code/*.jsonl")])

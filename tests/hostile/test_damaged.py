@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from helpers.strategies import write
 from hostile.making import BODY, GOOD, HEADER, JUDGING, READING, USER
-from strategies import write
 
 DAMAGED = {
     "truncated in a string": GOOD + b'{"kind":"append","item":{"type":"user_message","uuid":"u2","te',

@@ -14,9 +14,9 @@ import threading
 
 import pytest
 
+from helpers.matrix import crossed
 from hostile.child import MEGABYTE, TIMEOUT
 from hostile.making import GOOD
-from matrix import crossed
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="interrupts are POSIX signals here")
 

@@ -11,12 +11,12 @@ import os
 import pytest
 
 from formats.claude import asked, joined
+from helpers.matrix import crossed
 from hostile import child
 from hostile.child import MEGABYTE
 from hostile.formats import FORMATS, NO_SESSIONS, recording
 from hostile.making import GOOD, assert_refused
 from lore.formats.lines import LONGEST
-from matrix import crossed
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="peaks of memory are measured on POSIX")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.strategies import write
 from hostile.wrong import WRONG
 from lore.model.turn import Memo
 from lore.prompt.dialects import DIALECTS
-from strategies import write
 
 REQUEST = {"model": "claude-x", "max_tokens": 9, "system": "s", "tools": [{"name": "n", "input_schema": {}}],
            "messages": [{"role": "user", "content": "hi"}], "cache_control": None, "temperature": 1}  # fmt: skip

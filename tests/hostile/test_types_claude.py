@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.strategies import write
 from hostile.making import JUDGING
 from hostile.wrong import WRONG
-from strategies import write
 
 CLAUDE = {"type": "user", "uuid": "x", "parentUuid": None, "isSidechain": False, "agentId": "a", "sessionId": "s",
           "timestamp": "2026-01-01T00:00:00Z", "subtype": "compact_boundary", "isMeta": False,

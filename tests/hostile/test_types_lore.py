@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.strategies import write
 from hostile.making import JUDGING
 from hostile.wrong import WRONG
-from strategies import write
 
 ITEMS = {
     "user_message": {"uuid": "x", "text": "t", "source": "user"},

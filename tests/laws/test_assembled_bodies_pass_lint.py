@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.strategies import bodies, places_for_breakpoints, with_breakpoints
+from helpers.strategies.sessions import Agent, scripts
 from lore.judge.lint import Linter
 from lore.model.turn import Memo, Turn
 from lore.prompt.base import Rules
 from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.run.verdicts import PACKAGED
-from strategies import bodies, places_for_breakpoints, with_breakpoints
-from strategies.sessions import Agent, scripts
 
 MODELS = {"anthropic": "claude-opus-5", "bedrock": "anthropic.claude-opus-5-v1:0", "openai-chat": "gpt-5.6",
           "openai-responses": "gpt-5.6", "gemini": "gemini-2.5-pro"}  # fmt: skip

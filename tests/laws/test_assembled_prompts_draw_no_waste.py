@@ -12,6 +12,7 @@ import pytest
 
 from cli.running import lore
 from conftest import ROOT
+from helpers.matrix import crossed
 from lore.judge.policy import Budgets
 from lore.model.jsonslice import table
 from lore.prompt.base import POLICIES
@@ -20,7 +21,6 @@ from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.assembling import AssembledAll
 from lore.run.check import check
-from matrix import crossed
 
 SESSIONS = sorted((ROOT / "fixtures" / "sessions").glob("*.jsonl"))
 # The user of this session gave it another tool when it had begun: the log says so, bodies show it as what it costs.

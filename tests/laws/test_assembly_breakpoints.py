@@ -8,9 +8,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.strategies import shapes
+from helpers.strategies.sessions import Agent, scripts, setups
 from lore.prompt.base import Rules
-from strategies import shapes
-from strategies.sessions import Agent, scripts, setups
 
 models = st.sampled_from(["claude-opus-5", "claude-sonnet-4-5", "amazon.nova-pro-v1:0", "gpt-5.6", "gpt-5"])
 WITH_BREAKPOINTS = [("anthropic", "claude-opus-5"), ("bedrock", "anthropic.claude-opus-5-v1:0"),

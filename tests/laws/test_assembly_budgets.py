@@ -9,13 +9,13 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.strategies import AWKWARD
+from helpers.strategies.sessions import Agent
 from lore.model.shortened import cut, shown_ids
 from lore.model.state import Fact
 from lore.prompt.base import Rules
 from lore.prompt.knowledge import HEADING, News, delta_text, estimate
 from lore.tokens.o200k import encoding
-from strategies import AWKWARD
-from strategies.sessions import Agent
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466"
 PROSE = {

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from helpers.strategies import shapes
+from helpers.strategies.sessions import Agent, in_every_shape, is_delta, scripts, setups
 from lore import Session
 from lore.model.inserts import signature
-from strategies import shapes
-from strategies.sessions import Agent, in_every_shape, is_delta, scripts, setups
 
 
 def _pairs(agent):

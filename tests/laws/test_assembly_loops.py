@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.strategies.sessions import WAYS, Agent, is_derived
 from lore import Session
 from lore.model import events as e
 from lore.model.codes import Code
@@ -16,7 +17,6 @@ from lore.model.inserts import signature
 from lore.prompt.base import BEHIND, IN_LOOPS, POLICIES, Rules, expresses
 from lore.prompt.dialects import dialect_named, dialect_names
 from lore.prompt.planning import Planner
-from strategies.sessions import WAYS, Agent, is_derived
 
 _news = st.one_of(
     st.tuples(st.just("know"), st.sampled_from(["abcdef1", "abcdef2", "qrstuv"]), st.sampled_from(["one", "two"])),

@@ -7,11 +7,11 @@ from itertools import takewhile
 
 from hypothesis import given
 
+from helpers.strategies import shapes
+from helpers.strategies.sessions import Agent, in_every_shape, scripts, setups
 from lore.model.items import ToolCall
 from lore.prompt.base import BEHIND
 from lore.prompt.dialects import TEXT
-from strategies import shapes
-from strategies.sessions import Agent, in_every_shape, scripts, setups
 
 TAIL = "context of this turn"
 ADDED = ("context_injection: ", TAIL)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.strategies import any_events, lore_logs
+from helpers.strategies.sessions import Agent, scripts, setups
 from lore import Session
 from lore.model import events as e
-from strategies import any_events, lore_logs
-from strategies.sessions import Agent, scripts, setups
 
 
 @given(scripts(), setups)

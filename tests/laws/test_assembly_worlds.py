@@ -13,12 +13,12 @@ import sys
 
 import pytest
 
+from helpers.matrix import some
+from helpers.strategies.sessions import Agent, is_derived
 from laws.test_law_09_deterministic import WORLDS
 from lore.model import events as e
 from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import dialect_names
-from matrix import some
-from strategies.sessions import Agent, is_derived
 
 SCRIPT = [
     ("know", "add", "abcdef1", "one \u00fc"), ("know", "add", "abcdef2", "two"),

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from helpers.strategies.compacting import OUTSIDE, Compacted, plots
+from helpers.strategies.sessions import scripts, setups
 from lore.compaction.activity import TimelineSizes, is_message, tokens_of
 from lore.compaction.cuts import cut, kept, opening, pruned, stages
 from lore.compaction.executor import compacted
@@ -22,8 +24,6 @@ from lore.model.vector import Vector
 from lore.prompt.base import Rules
 from lore.prompt.layout import is_real
 from lore.recording.opening import Options
-from strategies.compacting import OUTSIDE, Compacted, plots
-from strategies.sessions import scripts, setups
 
 ADDED = ("context_injection", "context of this turn")
 BUSY = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from helpers.strategies import AWKWARD, Style, bodies, body_files, events_of, lore_logs, read_all, styles, texts, write
 from lore.fold.step import step
 from lore.formats.bodies import Bodies
 from lore.formats.registry import recognise
@@ -14,7 +15,6 @@ from lore.model.state import Session
 from lore.model.turn import Exchange, Memo
 from lore.prompt.assemble import Assembler
 from lore.prompt.dialects import DIALECTS, dialect_of
-from strategies import AWKWARD, Style, bodies, body_files, events_of, lore_logs, read_all, styles, texts, write
 
 
 def _pieces(segment):

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 
+from helpers.strategies import body_files, claude_logs, conversations, lore_logs, read_all, write
 from lore.cli.main import main
 from lore.formats.bodies import Bodies
 from lore.formats.claude_code import ClaudeCode
@@ -16,7 +17,6 @@ from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.events import Append, OpaqueEvent
 from lore.model.turn import Exchange
-from strategies import body_files, claude_logs, conversations, lore_logs, read_all, write
 
 SILENT = METADATA | {"system"}  # known lines that say nothing to the model
 

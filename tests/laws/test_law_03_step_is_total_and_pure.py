@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from msgspec import Raw, structs
 
+from helpers.strategies import any_events, events_of, lore_logs
 from lore.fold.step import step
 from lore.formats.registry import recognise
 from lore.model import checkpoint
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.state import Session
-from strategies import any_events, events_of, lore_logs
 
 
 def _folded(events) -> Session:

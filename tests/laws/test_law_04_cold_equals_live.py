@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.strategies import any_events, body_files, claude_logs, lore_logs, read_all
 from lore.fold.step import step
 from lore.formats.bodies import Bodies
 from lore.formats.claude_code import ClaudeCode
@@ -15,7 +16,6 @@ from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.state import Session
 from lore.model.turn import Exchange
-from strategies import any_events, body_files, claude_logs, lore_logs, read_all
 
 cuts = st.lists(st.floats(0, 1), min_size=1, max_size=6)
 

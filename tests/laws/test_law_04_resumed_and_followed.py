@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.running import lore
+from helpers.strategies import claude_logs, lore_logs
+from helpers.waiting import Script, add
 from lore.errors import LoreError
 from lore.fold.step import step
 from lore.formats.claude_code import ClaudeCode
@@ -27,8 +29,6 @@ from lore.recording.opening import Options
 from lore.run.checkpoints import fold_resumed
 from lore.run.folding import fold
 from lore.run.following import cursor_of, epoch_of, follow_events
-from strategies import claude_logs, lore_logs
-from waiting import Script, add
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 LOGS = [FIXTURES / "sessions/compaction_keeps_some.jsonl", FIXTURES / "claude-code/compaction.jsonl"]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw, structs
 
+from helpers.strategies import any_events, events_of, lore_logs
 from lore.fold.step import Folding, step
 from lore.formats.registry import recognise
 from lore.model import checkpoint
@@ -24,7 +25,6 @@ from lore.prompt.assemble import Assembler
 from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.planning import Planner
-from strategies import any_events, events_of, lore_logs
 
 RULES = Rules(tail="user")
 shapes = st.tuples(

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from helpers.strategies import NUMBERS, PLAIN, Style, bodies, styles, values, write
 from lore.cli.main import main
 from lore.model.canonical import canonical
 from lore.model.turn import Memo
 from lore.prefix.causes import causes
 from lore.prefix.overlap import overlap, relation
 from lore.prompt.dialects import dialect_of
-from strategies import NUMBERS, PLAIN, Style, bodies, styles, values, write
 
 SERIALISATION = {"LORE105", "LORE106", "LORE112"}
 
@@ -129,10 +129,10 @@ def test_the_pool_of_numbers_is_written_in_more_than_one_way():
 
 
 def test_a_recorded_body_respelled_differs_on_the_wire_only(recording):
+    from helpers.strategies import read_all  # noqa: PLC0415
     from lore.formats.bodies import Bodies  # noqa: PLC0415
     from lore.formats.registry import recognise  # noqa: PLC0415
     from lore.model.turn import Exchange  # noqa: PLC0415
-    from strategies import read_all  # noqa: PLC0415
 
     data = recording.read_bytes()
     if recognise(data[: 1 << 18]) is not Bodies:

@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.cli.main import main
-from lore.formats.bodies import Bodies
-from lore.formats.registry import recognise
-from lore.model.turn import Exchange, Memo
-from lore.prefix.causes import causes
-from lore.prefix.chains import Chains
-from lore.prefix.overlap import overlap, relation
-from lore.prompt.dialects import dialect_of
-from lore.prompt.dialects.messages import strip_breakpoints
-from strategies import (
+from helpers.strategies import (
     CACHE_CONTROL,
     WITH_BREAKPOINTS,
     bodies,
@@ -28,6 +19,15 @@ from strategies import (
     with_breakpoints,
     write,
 )
+from lore.cli.main import main
+from lore.formats.bodies import Bodies
+from lore.formats.registry import recognise
+from lore.model.turn import Exchange, Memo
+from lore.prefix.causes import causes
+from lore.prefix.chains import Chains
+from lore.prefix.overlap import overlap, relation
+from lore.prompt.dialects import dialect_of
+from lore.prompt.dialects.messages import strip_breakpoints
 
 
 def _parsed(raw: bytes):

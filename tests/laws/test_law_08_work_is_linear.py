@@ -7,6 +7,7 @@ from collections import Counter as Tally
 
 import pytest
 
+from helpers.strategies import write
 from lore.cli.main import main
 from lore.formats import bodies, claude_code, claude_records, lore_log
 from lore.formats.lines import split_joined
@@ -19,7 +20,6 @@ from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, messages,
 from lore.recording.opening import Options
 from lore.run.diff import Comparison, diff_session
 from lore.tokens import o200k
-from strategies import write
 
 SIZES = (40, 80)
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from matrix import some
-from strategies import write
+from helpers.matrix import some
+from helpers.strategies import write
 
 WORLDS = {
     "seed 3, far west, bare ASCII": {

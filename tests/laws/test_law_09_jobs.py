@@ -10,7 +10,7 @@ import pytest
 from cli.pooled import pooled
 from cli.running import put, session
 from formats.claude import answered, asked, counts, text
-from matrix import some
+from helpers.matrix import some
 from model.making import body, record
 
 JOBS = ("1", "3")

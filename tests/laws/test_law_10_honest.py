@@ -7,12 +7,12 @@ import json
 import pytest
 from hypothesis import given
 
+from helpers.strategies import any_events, write
 from lore.cli.main import main
 from lore.fold.step import step
 from lore.formats.bills import billed_of
 from lore.model import events as e
 from lore.model.state import Session
-from strategies import any_events, write
 
 COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 FIDELITIES = {"wire", "parsed", "structural", "reconstructed", "rendered"}

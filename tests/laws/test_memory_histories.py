@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compaction.remembering import AT, Model, contents, entries, memory, topics
+from helpers.storing import opened
 from lore.compaction.memory.buckets import audit_log, read, wipe
 from lore.compaction.memory.identities import bucket
 from lore.compaction.memory.records import KINDS, SECTIONS, Structure, id_of
 from lore.compaction.memory.views import deleted
-from storing import opened
 
 WHOSE = (("ann", "main"), ("ann", "helper"), ("../ann", "main"))
 _texts = st.lists(st.sampled_from(["one", "two", "three", "zürich"]), max_size=3, unique=True)

@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.storing import WITHOUT, opened
+from helpers.strategies import any_events
 from lore.model import checkpoint
 from lore.model.canonical import canonical
 from lore.model.events import Remove, SessionStarted, encode
@@ -25,8 +27,6 @@ from lore.store.lines import NOTHING, follow
 from lore.store.session import StoredSession
 from lore.testing.stores.scenarios import add, message
 from store.harness import Faulty
-from storing import WITHOUT, opened
-from strategies import any_events
 
 HEADER = SessionStarted(session_id="s", project_id="p")
 _DONE = ("save", "fail", "lose the answer", "save in full", "another writer", "restart", "checkpoint", "note")

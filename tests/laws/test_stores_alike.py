@@ -15,11 +15,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from helpers.storing import WITHOUT, opened
 from lore.store.base import Checkpoint, Head, SessionDelta, Store, StoreError
 from lore.store.deltas import save_delta
 from lore.store.lines import NOTHING
 from lore.testing.stores.scenarios import header, line, message
-from storing import WITHOUT, opened
 
 _names = st.sampled_from(["a", "A", "é", "e\u0301", "../x"])
 _projects = st.sampled_from(["p", "q", "%"])

@@ -17,12 +17,12 @@ from faults.catalogue import FAULTS, alone
 from faults.expected import happened
 from faults.serving import Injected, written
 from faults.sessions import Session
+from helpers.matrix import some
+from helpers.strategies import claude_logs
 from lore.formats.registry import READERS
-from matrix import some
 from oracle.drawn import drawn_capture, drawn_session
 from oracle.recordings import read
 from oracle.verdicts import Answers, differences
-from strategies import claude_logs
 
 EACH = 50  # drawn sessions of a case
 FILES = sorted(file for name in ("claude-code", "capture", "vcr") for file in CORPUS.glob(f"{name}/*"))

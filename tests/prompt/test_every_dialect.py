@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from helpers.strategies import bodies, styles, texts, values, write
 from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
 from lore.model.turn import Memo, Prompt
 from lore.model.vector import Vector
@@ -17,7 +18,6 @@ from lore.prompt.assemble import Assembler
 from lore.prompt.base import Place, Rules, Unit
 from lore.prompt.dialects import DIALECTS, dialect_of
 from model.making import Fold, append, assembled, dumps, parsed, started, user
-from strategies import bodies, styles, texts, values, write
 
 MERGING = ("gemini", "bedrock")
 TOOL = {"name": "ls", "description": "list", "input_schema": {"type": "object", "x": 1.0}}

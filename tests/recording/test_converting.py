@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from formats.claude import answered, asked, joined, line, result, text, use
+from helpers.strategies import any_events, claude_logs, lore_logs, read_all
 from lore.cache.predictor import Predictor
 from lore.errors import LoreError
 from lore.formats.base import Read
@@ -25,7 +26,6 @@ from lore.run import simulate
 from lore.run.rules import packaged
 from model.making import call, dumps, header, log, record, said, user
 from run.equal import assert_same, converted, seen
-from strategies import any_events, claude_logs, lore_logs, read_all
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 SESSIONS = sorted([*(FIXTURES / "sessions").glob("*.jsonl"), *(FIXTURES / "claude-code").rglob("*.jsonl")])

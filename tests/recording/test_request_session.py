@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.strategies.bodies import DIALECTS as NAMES
+from helpers.strategies.bodies import conversations, places_for_breakpoints, with_breakpoints
+from helpers.strategies.spelling import Style, write
 from lore.errors import LoreError
 from lore.model import events as e
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
@@ -22,9 +25,6 @@ from lore.recording.request_session import MARKS, WRITTEN_OUT, RequestSession, s
 from lore.recording.requests import RequestRecording
 from lore.run.folding import fold
 from model.making import dumps
-from strategies.bodies import DIALECTS as NAMES
-from strategies.bodies import conversations, places_for_breakpoints, with_breakpoints
-from strategies.spelling import Style, write
 
 USER = {"role": "user", "content": "hello"}
 TOOL = {"name": "ls", "input_schema": {"type": "object"}}

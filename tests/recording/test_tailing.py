@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from helpers.waiting import Script, add, put, rotate
 from lore.recording.tailing import FileChange, FileTail
-from waiting import Script, add, put, rotate
 
 
 def tail(path, *actions):

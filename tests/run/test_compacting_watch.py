@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from compaction.programs import program
+from helpers.waiting import Script
 from lore.compaction.locks import trylock
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Hands, Watch
@@ -20,7 +21,6 @@ from lore.store.registry import open_store
 from lore.store.session import StoredSession
 from lore.store.sqlite import Memory
 from model.making import said, user
-from waiting import Script
 
 pytestmark = pytest.mark.usefixtures("state")
 

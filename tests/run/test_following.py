@@ -9,6 +9,7 @@ import pytest
 
 from cli.running import compacted, session
 from formats import opencode
+from helpers.waiting import Script, add, put, rotate
 from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
@@ -19,7 +20,6 @@ from lore.report.json_report import render
 from lore.run.folding import fold
 from lore.run.following import LogCursor, Note, cursor_of, epoch_of, follow_events, follow_timeline
 from model.making import call, dumps, record, said, user
-from waiting import Script, add, put, rotate
 
 LOG = session()
 

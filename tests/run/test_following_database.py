@@ -13,6 +13,7 @@ import pytest
 from msgspec import UNSET
 
 from formats.opencode import Export
+from helpers.waiting import Script
 from lore.errors import LoreError
 from lore.model.items import ToolCall
 from lore.model.results_store import InjectedResult, TurnResult
@@ -22,7 +23,6 @@ from lore.run.folding import fold
 from lore.run.following import LogCursor, Note, cursor_of
 from lore.run.following_database import follow_database_events, follow_database_timeline
 from recording.test_opencode_store import fill, written
-from waiting import Script
 
 NAME = "ses_1"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compaction.remembering import SAID
+from helpers.waiting import Script
 from lore.compaction.locks import trylock
 from lore.compaction.memory.buckets import audit_log, read
 from lore.compaction.memory.identities import bucket
@@ -18,7 +19,6 @@ from lore.session import event
 from lore.store.session import StoredSession
 from model.making import ANSWER, said, user
 from run.test_compacting_watch import BEGUN, CADENCE, Counting
-from waiting import Script
 
 pytestmark = pytest.mark.usefixtures("state")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from compaction.remembering import SAID
+from helpers.storing import opened
 from lore.compaction.base import SourceText, SummaryAnswer
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
@@ -20,7 +21,6 @@ from lore.compaction.memory.buckets import audit_log, read
 from lore.compaction.memory.identities import bucket
 from lore.compaction.store_watch import StoppedError, Stopping, interruptible
 from run.test_idle_memory_watch import begun, exchange
-from storing import opened
 
 POLICY = """[compaction]
 continuous_interval = {interval}

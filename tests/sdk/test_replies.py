@@ -10,10 +10,10 @@ from unittest.mock import MagicMock
 import pytest
 
 import lore
+from helpers.sdk_fakes import ANSWERS, MODELS, TOOLS, blocks_of, plain
 from lore.errors import LoreError
 from lore.model.items import RawBlock, TextBlock, ThinkingBlock, ToolCall
 from lore.sdk.replies import reply_of
-from sdk_fakes import ANSWERS, MODELS, TOOLS, blocks_of, plain
 
 dialects = pytest.mark.parametrize("dialect", list(MODELS))
 CALLS = [("file", {"path": "a.py"}), ("page", {"n": 1.5})]

@@ -13,11 +13,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 import lore
+from helpers.sdk_fakes import ANSWERS, MODELS, STEPS, TOOLS
 from lore.model.lenient import camel
 from lore.model.turn import Memo
 from lore.prompt.dialects import DIALECTS
 from lore.sdk.objects import plain
-from sdk_fakes import ANSWERS, MODELS, STEPS, TOOLS
 
 
 def camels(value):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from helpers.storing import WITHOUT, opened
 from lore.store import registry
 from lore.testing import StoreContract
 from store.harness import HarnessScenarios
-from storing import WITHOUT, opened
 
 
 class TestMemory(StoreContract, HarnessScenarios):

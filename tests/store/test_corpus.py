@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from helpers.storing import URLS, opened
 from lore.model import checkpoint
 from lore.model.canonical import encode
 from lore.recording.base import Problems
@@ -16,7 +17,6 @@ from lore.store.base import SessionDelta, Store
 from lore.store.deltas import save_delta
 from lore.store.lines import read_header
 from lore.store.registry import open_store
-from storing import URLS, opened
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from helpers.strategies.events import any_events
 from lore.model.events import encode
 from lore.store.base import ConflictError, Head, SessionDelta
 from lore.store.sqlite import Memory
 from store.logs import Logs, header, said
-from strategies.events import any_events
 
 _texts = st.lists(st.sampled_from("abc"), max_size=3)
 _metadata = st.sampled_from([b"{}", b'{"n":1}', b'{"n":"%b"}' % (b"x" * 1500)])

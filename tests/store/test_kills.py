@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from matrix import some
+from helpers.matrix import some
 from store.killing import Tally, kills
 
 COUNTS = some([5, 25])

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.strategies import any_events
 from lore.store.base import DeltaRow
 from lore.store.lines import Row, put_together, rows_of
 from lore.testing.stores.notes import ONE, prompt_delta
 from lore.testing.stores.scenarios import message
-from strategies import any_events
 
 TWO = b'[{"role":"user","text":"two"}]'
 

@@ -120,7 +120,9 @@ class Attacker(http.server.BaseHTTPRequestHandler):
     def do_GET(self):  # noqa: N802
         page = f"""<iframe src="{self.target}"></iframe>
             <form method="post" action="{self.target}wipe"><input name="user" value="ann"><button>Win</button></form>
-            <script>fetch("{self.target}").then(() => document.title = "read", () => document.title = "refused")</script>"""
+            <script>
+                fetch("{self.target}").then(() => document.title = "read", () => document.title = "refused")
+            </script>"""
         self.send_response(200)
         self.send_header("content-type", "text/html")
         self.end_headers()

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from strategies.logs import _oddly
-from strategies.spelling import Spelled, numbers, styles, texts, values, write
+from helpers.strategies.logs import _oddly
+from helpers.strategies.spelling import Spelled, numbers, styles, texts, values, write
 
 # request bodies
 

@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from helpers.strategies.spelling import Spelled, blocks, camel, clean_texts, numbers, styles, texts, values, write
 from lore.formats.base import Read, Reader
 from lore.formats.lore_log import LoreLog
 from lore.model import events as e
 from lore.model.codes import Problem
-from strategies.spelling import Spelled, blocks, camel, clean_texts, numbers, styles, texts, values, write
 
 CHAINS = ("main", "main", "main", "agent-1", "utility-2")
 FACTS = ("abcde", "abcdef1", "abcdef2", "abcdefgh", "zzzzz9", "q")

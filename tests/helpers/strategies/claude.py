@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from strategies.logs import _oddly
-from strategies.spelling import styles, texts, values, write
+from helpers.strategies.logs import _oddly
+from helpers.strategies.spelling import styles, texts, values, write
 
 # Claude Code
 

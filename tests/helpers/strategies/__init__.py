@@ -10,7 +10,7 @@ that ids meet each other and what fails shrinks to a log that a person can read:
 - `bodies`, `conversations`, `body_files`    request bodies of every dialect, alone, growing, in files
 """
 
-from strategies.bodies import (
+from helpers.strategies.bodies import (
     CACHE_CONTROL,
     WITH_BREAKPOINTS,
     bodies,
@@ -20,10 +20,10 @@ from strategies.bodies import (
     said_in,
     with_breakpoints,
 )
-from strategies.claude import claude_logs
-from strategies.events import any_events
-from strategies.logs import events_of, lore_logs, read_all
-from strategies.spelling import AWKWARD, NUMBERS, PLAIN, Style, styles, texts, values, write
+from helpers.strategies.claude import claude_logs
+from helpers.strategies.events import any_events
+from helpers.strategies.logs import events_of, lore_logs, read_all
+from helpers.strategies.spelling import AWKWARD, NUMBERS, PLAIN, Style, styles, texts, values, write
 
 __all__ = [
     "AWKWARD",

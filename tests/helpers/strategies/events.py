@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from helpers.strategies.logs import FACTS
+from helpers.strategies.spelling import clean_texts, texts, write
 from lore.model import events as e
 from lore.model import items as i
-from strategies.logs import FACTS
-from strategies.spelling import clean_texts, texts, write
 
 # events in any order
 
