@@ -69,7 +69,7 @@ def test_what_a_row_says_is_what_check_says():
 def test_a_person_reads_two_lines_a_session():
     aged(codex(CODEX), 2 * 3_600 + 60)
     lines = lore("sessions").out.splitlines()
-    assert lines[0].split() == ["age", "agent", "requests", "read", "paid", "again", "unexplained", "project"]
+    assert lines[0].split() == ["age", "agent", "requests", "read", "wasted", "unexplained", "project"]
     assert lines[1].split() == ["2h", "codex", "2", "4,864", "0", "0", "/w"]
     assert lines[2].strip() == os.path.abspath(CODEX)
     assert lines[3].startswith("1 of 1 session, ")

@@ -8,40 +8,47 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from lore.model.codes import Problem
-from lore.model.results_simulate import Compacted, CompactedSide, CompactionCost, DryRun
+from lore.model.results_simulate import Compacted, CompactedSide, CompactionCost, DryRun, Fired
 from lore.report.console import line
 from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted
 from lore.report.sentences import prices_of
+from lore.report.table import Cell, Column, Table
 from lore.report.timeline import write_problems
 
 _WARMTH = {True: "warm", False: "cold", None: "?"}
-_HEAD = (
-    f"{'turn':>6}  {'when (UTC)':<16}  {'trigger':<8} {'pruned':>6} {'kept':>5} {'prompt':>20}  {'cache':<5} "
-    f"{'next: warm':>11} {'cold':>10} {'pays after':>11} {'saved':>9}"
-)
+_COLUMNS = (
+    Column("turn", right=True), Column("when (UTC)"), Column("trigger", drop=3), Column("pruned", right=True, drop=6),
+    Column("kept", right=True, drop=7), Column("prompt", right=True), Column("cache", drop=4),
+    Column("next: warm", right=True, drop=2), Column("cold", right=True, drop=1),
+    Column("pays after", right=True, drop=5), Column("saved", right=True),
+)  # fmt: skip
 
 
 def write_dry_run(result: DryRun, out: Console, *, verbose: bool = False) -> None:
     """Write where a policy would have fired, and what that would have changed."""
-    if result.triggers:
-        out.print(line((_HEAD, "bold")))
-    for fired in result.triggers:
-        cost = fired.cost
-        prompt = f"{fired.before_tokens:,} -> {fired.after_tokens:,}"
-        pays = "-" if cost.pays_after is None else counted(cost.pays_after, "turn")
-        row = (
-            f"{fired.turn:>6}  {_time(fired.at):<16}  {fired.trigger:<8} {fired.pruned:>6,} {fired.kept:>5,} "
-            f"{prompt:>20}  {_WARMTH[cost.warm]:<5} {signed(cost.next_warm):>11} {signed(cost.next_cold):>10} "
-            f"{pays:>11} "
-        )
-        style = "" if not cost.saved else "green" if cost.saved > 0 else "red"
-        out.print(line(row, (f"{'-' if cost.turns is None else money_of(cost.saved):>9}", style)))
+    rows = [_row(fired) for fired in result.triggers]
+    table = Table(_COLUMNS, rows, out, flows=False)
+    if rows:
+        table.write_head()
+    for row in rows:
+        table.write(row)
     totals = result.totals
     if totals is not None and totals.fired:
         for name, side in (("as recorded", totals.without), ("with the policy", totals.compacted)):
             out.print(line((f"{name:<16}", "bold"), side_in_words(side)))
     _end(result.answer, result.notes, result.problems, out, verbose=verbose)
+
+
+def _row(fired: Fired) -> tuple[Cell, ...]:
+    cost = fired.cost
+    pays = "-" if cost.pays_after is None else counted(cost.pays_after, "turn")
+    style = "" if not cost.saved else "green" if cost.saved > 0 else "red"
+    return (
+        str(fired.turn), _time(fired.at), fired.trigger, f"{fired.pruned:,}", f"{fired.kept:,}",
+        f"{fired.before_tokens:,} -> {fired.after_tokens:,}", _WARMTH[cost.warm], signed(cost.next_warm),
+        signed(cost.next_cold), pays, ("-" if cost.turns is None else money_of(cost.saved), style),
+    )  # fmt: skip
 
 
 def write(result: Compacted, out: Console, *, verbose: bool = False) -> None:

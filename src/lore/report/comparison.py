@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.console import Console
-from rich.text import Text
 
 from lore.model.results_overview import ComparedCause, ComparedSide, Comparison, Interval, Measure, MeasureSide, Outcome
 from lore.report.console import line
 from lore.report.evidence_sentences import listed, money_of
 from lore.report.overview import tokens_of
 from lore.report.spending_sentences import day_of
+from lore.report.table import Cell, Column, Table
 
 _CAUSES = 8  # shown
 _NAMED = 3  # of them in sentences
@@ -28,7 +30,6 @@ _OUTCOMES: dict[Outcome, str] = {
     "higher": "higher", "lower": "lower", "no-difference": "no difference beyond chance", "too-few": "too few to say",
     "unknown": "-",
 }  # fmt: skip
-_WIDTHS = (20, 23, 23)
 
 
 def write_comparison(result: Comparison, out: Console) -> None:
@@ -36,19 +37,18 @@ def write_comparison(result: Comparison, out: Console) -> None:
     for label, side in (("A", result.left), ("B", result.right)):
         out.print(line((f"{label}  {side.name}", "bold"), f"  {about_side(side)}"))
     out.print()
-    out.print(line((_cells("", "A", "B", "B against A"), "bold")))
-    for name, key in (("sessions", "sessions"), ("requests", "requests"), ("compactions", "compactions")):
-        left, right = getattr(result.left.spending, key), getattr(result.right.spending, key)
-        out.print(line(_cells(name, f"{left:,}", f"{right:,}", "")))
-    paid = [money_of(side.spending.dollars) for side in (result.left, result.right)]
-    out.print(line(_cells("cost", *paid, "")))
-    for measure in result.measures:
-        out.print(_measure(measure))
-    if result.causes:
+    rows = [*_counts(result), *(_measure(measure) for measure in result.measures)]
+    table = Table([Column(head) for head in ("", "A", "B", "B against A")], rows, out)
+    table.write_head()
+    for row in rows:
+        table.write(row)
+    causes = [_cause(cause) for cause in result.causes[:_CAUSES]]
+    if causes:
         out.print()
         out.print(line(("cache breaks by cause, of the billed requests", "bold")))
-    for cause in result.causes[:_CAUSES]:
-        out.print(_cause(cause))
+    table = Table([Column(head) for head in ("A", "B", "")], causes, out)
+    for row in causes:
+        table.write(row)
     if len(result.causes) > _CAUSES:
         out.print(line((f"{len(result.causes) - _CAUSES} more causes: --json has them all", "dim")))
     out.print()
@@ -67,15 +67,20 @@ def about_side(side: ComparedSide) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _cells(*cells: str) -> str:
-    *first, last = cells
-    return ("  ".join(f"{cell:<{width}}" for cell, width in zip(first, _WIDTHS, strict=True)) + f"  {last}").rstrip()
+def _counts(result: Comparison) -> Iterator[tuple[Cell, ...]]:
+    for name in ("sessions", "requests", "compactions"):
+        left, right = getattr(result.left.spending, name), getattr(result.right.spending, name)
+        yield name, f"{left:,}", f"{right:,}", ""
+    yield "cost", money_of(result.left.spending.dollars), money_of(result.right.spending.dollars), ""
 
 
-def _measure(measure: Measure) -> Text:
+def _measure(measure: Measure) -> tuple[Cell, ...]:
     *cells, difference = measure_in_words(measure)
-    style = "bold" if measure.outcome in ("higher", "lower") else "dim"
-    return line(_cells(*cells, ""), "  ", (difference, style))
+    return *cells, (difference, _style(measure.outcome))
+
+
+def _style(outcome: Outcome) -> str:
+    return "bold" if outcome in ("higher", "lower") else "dim"
 
 
 def measure_in_words(measure: Measure) -> tuple[str, str, str, str]:
@@ -127,11 +132,9 @@ def cause_in_cells(cause: ComparedCause) -> tuple[str, str, str, str]:
     return cause.says, left, right, _OUTCOMES[cause.outcome]
 
 
-def _cause(cause: ComparedCause) -> Text:
-    says, *sides, outcome = cause_in_cells(cause)
-    style = "bold" if cause.outcome in ("higher", "lower") else "dim"
-    left, right = (f"{text:<{width}}" for text, width in zip(sides, _WIDTHS[1:], strict=True))
-    return line(f"  {left}  {right}  {says}", (f"  {outcome}", style))
+def _cause(cause: ComparedCause) -> tuple[Cell, ...]:
+    says, left, right, outcome = cause_in_cells(cause)
+    return f"  {left}", right, (f"{says}: {outcome}", _style(cause.outcome))
 
 
 def conclusions(result: Comparison) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -12,11 +10,16 @@ from lore.report.console import hang, line, whole
 from lore.report.evidence_sentences import listed, money_of
 from lore.report.plain import counted
 from lore.report.spending_sentences import day_of
+from lore.report.table import Column, Table
 
 _LABEL = 17  # columns
 _ARROW = "  → "
 _CAUSES = 4  # shown
 _GROUPS = 30  # shown
+_COLUMNS = (
+    Column("cost", right=True), Column("requests", right=True, drop=3), Column("read", right=True, drop=2),
+    Column("paid again", right=True), Column("unexplained", right=True, drop=1),
+)  # fmt: skip
 _CENT = 0.005  # dollars: less is not worth a line
 _PARTS = (
     ("reading", "reading context"), ("context", "writing new context"), ("output", "output"), ("tools", "tools"),
@@ -177,22 +180,18 @@ def _name(path: str | None) -> str:
 
 def write_groups(groups: list[Spending], by: GroupBy, out: Console) -> None:
     """Write a line a group: what it cost, how much of its prompts was read, what was paid again."""
-    heads = ("cost", "requests", "read", "paid again", "unexplained")
-    out.print(line((_cells(heads, by), "bold")))
     shown = groups if by == "day" else groups[:_GROUPS]
-    for group in shown:
-        cells = (
-            cost_of(group), f"{group.requests:,}", share_read(group), _lost(group.paid_again, group.paid_again_tokens),
-            _lost(group.unexplained, group.unexplained_tokens),
-        )  # fmt: skip
-        out.print(line(_cells(cells, group.name)))
+    rows = [
+        (cost_of(group), f"{group.requests:,}", share_read(group), _lost(group.paid_again, group.paid_again_tokens),
+         _lost(group.unexplained, group.unexplained_tokens), group.name)
+        for group in shown
+    ]  # fmt: skip
+    table = Table((*_COLUMNS, Column(by)), rows, out)
+    table.write_head()
+    for row in rows:
+        table.write(row)
     if len(groups) > len(shown):
         out.print(line((f"{len(groups) - len(shown):,} more: --json has them all", "dim")))
-
-
-def _cells(cells: Iterable[str], name: str) -> str:
-    widths = (12, 9, 6, 11, 11)
-    return "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)) + f"  {name}"
 
 
 def _lost(dollars: float | None, tokens: int) -> str:

@@ -24,13 +24,13 @@ from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted
 from lore.report.sentences import interrupted_line, prices_of
 from lore.report.simulated_turns import count_of, write_chart, write_turns
+from lore.report.table import Column, Table
 
 _TOP = 3  # of each kind of group, and of the changes, where not all are asked for
 _DAYS = 31  # shown, the last ones
 _FEW = 20  # appends of which a share says little
 _RULED_OUT = 5  # reasons that most unexplained turns rule out
 _HEADER = ("provider", "model", "rule", "value", "unit", "from", "", "source")
-_VALUE = _HEADER.index("value")
 
 
 def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool = False) -> None:
@@ -201,13 +201,11 @@ def _costs(change: Saving) -> str:
 def write_rules(result: RulesResult, out: Console) -> None:
     """Write the rows, each source once by its number, and the day on which they were checked."""
     sources = {text: number for number, text in enumerate(dict.fromkeys(row.source for row in result.rules), 1)}
-    rows = [_HEADER, *(_rule(row, sources[row.source]) for row in result.rules)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    styles = ["bold", *("cyan" if row.own else "" for row in result.rules)]
-    for row, style in zip(rows, styles, strict=True):
-        columns = enumerate(zip(row, widths, strict=True))
-        cells = [cell.rjust(width) if column == _VALUE else cell.ljust(width) for column, (cell, width) in columns]
-        out.print(line(("  ".join(cells).rstrip(), style)))
+    rows = [_rule(row, sources[row.source]) for row in result.rules]
+    table = Table([Column(head, right=head == "value") for head in _HEADER], rows, out)
+    table.write_head()
+    for rule, row in zip(result.rules, rows, strict=True):
+        table.write(row, "cyan" if rule.own else "")
     for text, number in sources.items():
         out.print(line(f"[{number}] {text}"))
     _habits(result.habits, out)
@@ -224,10 +222,9 @@ def _habits(habits: Sequence[HabitResult], out: Console) -> None:
         return
     out.print(line(("how often a read fell by over 1,000 tokens where a log shows a sign:", "bold")))
     rows = [_habit(habit) for habit in habits]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    table = Table([Column("")] * len(rows[0]), rows, out)
     for habit, row in zip(habits, rows, strict=True):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        out.print(line(("  ".join(cells).rstrip(), "cyan" if habit.own else "")))
+        table.write(row, "cyan" if habit.own else "")
 
 
 def _habit(habit: HabitResult) -> tuple[str, ...]:

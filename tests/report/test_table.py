@@ -1,0 +1,90 @@
+"""Tables that fit the terminal: columns go, rows stand on several lines, words stay whole; in a pipe all stands."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from lore.report.console import console
+from lore.report.table import Column, Table
+
+MONEY = (
+    Column("cost", right=True), Column("requests", right=True, drop=2), Column("read", right=True, drop=1),
+    Column("paid again", right=True), Column("model"),
+)  # fmt: skip
+PATH = "/a/folder/of/one/project/with/a/long/name/session.jsonl"
+
+
+def written(columns, rows, *, width=60, terminal=True, flows=True):
+    stream = io.StringIO()
+    table = Table(columns, rows, console(stream, colour=False, terminal=terminal, width=width), flows=flows)
+    table.write_head()
+    for row in rows:
+        table.write(row)
+    return stream.getvalue().splitlines()
+
+
+def row(name):
+    return ("$71.07", "1,211", "98%", "$2.13", name)
+
+
+def test_a_pipe_gets_every_column_on_one_line():
+    lines = written(MONEY, [row(PATH), row("short")], terminal=False)
+    assert len(lines) == 3
+    assert lines[1].split() == [*row(PATH)]
+    assert lines[0].index("model") == lines[1].index(PATH)
+
+
+def test_columns_that_may_go_are_left_out_the_highest_first():
+    heads = [written(MONEY, [row("claude-opus-5")], width=width)[0].split() for width in (60, 46, 38)]
+    assert heads[0] == ["cost", "requests", "read", "paid", "again", "model"]
+    assert heads[1] == ["cost", "read", "paid", "again", "model"]
+    assert heads[2] == ["cost", "paid", "again", "model"]
+
+
+def test_a_word_that_no_room_is_for_stands_below_its_row_and_no_column_goes_for_it():
+    lines = written(MONEY, [row(PATH)], width=50)
+    assert lines[0].split() == ["cost", "requests", "read", "paid", "again"]
+    assert lines[2].split() == [*row("x")[:-1]]
+    assert lines[3] == f"    {PATH}"
+
+
+def test_a_sentence_is_wrapped_in_its_place():
+    lines = written(MONEY[-2:], [("$1", "the provider did not read what stood there " * 2)], width=40)
+    assert lines[1].startswith("        $1  the provider")
+    assert all(text.startswith(" " * 12) for text in lines[2:])
+    assert all(len(text) <= 40 for text in lines)
+
+
+def test_what_no_line_is_long_enough_for_goes_on_below_at_the_same_columns():
+    columns = [Column(name) for name in ("measure", "A", "B", "verdict")]
+    rows = [("appends that were read", "91.8% (919 of 1,001)", "93.1% (1,208 of 1,298)", "no difference")] * 2
+    lines = written(columns, rows, width=60)
+    assert lines[:2] == ["measure", "    A                     B"]
+    assert lines[3] == "appends that were read"
+    assert lines[4] == "    91.8% (919 of 1,001)  93.1% (1,208 of 1,298)"
+    assert lines[5] == "    no difference"
+
+
+cells = st.text(alphabet="ab 漢", max_size=12).map(lambda text: " ".join(text.split()))
+
+
+@given(st.lists(st.tuples(cells, cells, cells, cells), min_size=1, max_size=4), st.integers(20, 80), st.booleans())
+def test_lines_fit_and_no_cell_is_lost(rows, width, flows):
+    columns = [Column("a"), Column("b", right=True), Column("c"), Column("d")]
+    lines = written(columns, rows, width=max(width, 32), flows=flows)
+    assert all(cell_len(text) <= max(width, 32) for text in lines)
+    text = " ".join(" ".join(lines).split())
+    for cell in (cell for cells in rows for cell in (cells if not flows else cells[:-1])):
+        assert cell in text
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_text_of_recordings_is_never_obeyed(terminal):
+    shown = "".join(written(MONEY, [row("\x1b[2Jmodel [red]x[/red]")], terminal=terminal))
+    assert "\x1b" not in shown
+    assert "[red]" in shown
