@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, configuration, settings
 
+from chromium import browser  # noqa: F401 - a fixture
+
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = Path(os.environ.get("LORE_CORPUS") or ROOT.parent / "shared" / "corpus")
 READABLE = ("claude-code/*.jsonl", "capture/openhands*.jsonl")  # what lore has a reader for

@@ -1,10 +1,8 @@
-"""Pages are written in an empty folder, by a user who has nothing at home; a browser is started once."""
+"""Pages are written in an empty folder, by a user who has nothing at home."""
 
 from __future__ import annotations
 
 import pytest
-
-from pages.browser import Browser, chromium
 
 
 @pytest.fixture(autouse=True)
@@ -15,12 +13,3 @@ def empty_folder(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return tmp_path
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    """Yield a real browser; skips where there is none."""
-    if chromium() is None:
-        pytest.skip("no Chromium is installed")
-    with Browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found

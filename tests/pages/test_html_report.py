@@ -101,9 +101,24 @@ def test_a_folder_has_an_index_and_a_page_for_each_session():
     first = page(f"out/{links[0]}")  # the session that lost most
     assert "<h1>b.jsonl</h1>" in first
     assert '<a href="../index.html">' in first
-    again = {path: path.read_bytes() for path in Path("out").rglob("*.html")}
+    assert {link for link in index.links if not link.startswith(("sessions/", "#"))} == {"lore.css"}
+    assert "../lore.css" in Read(first).links
+    assert "<style" not in first
+    again = {path: path.read_bytes() for path in Path("out").rglob("*.*")}
+    assert Path("out/lore.css") in again
     written("check", "logs", path="out/")
-    assert {path: path.read_bytes() for path in Path("out").rglob("*.html")} == again
+    assert {path: path.read_bytes() for path in Path("out").rglob("*.*")} == again
+
+
+def test_a_folder_of_a_command_without_sessions_is_an_index_alone():
+    bodies("b.jsonl", "You help. " * 400)
+    written("lint", "b.jsonl", path="out")
+    assert sorted(path.name for path in Path("out").rglob("*")) == ["index.html", "lore.css"]
+    text = Read(page("out/index.html")).text
+    assert text.index("Findings") < text.index("Requests (1)")
+    written("lint", "b.jsonl")
+    assert "<style" in page()
+    assert "what a cache would keep" in page()
 
 
 def test_a_subagents_file_is_a_lane_of_its_session():
@@ -164,6 +179,8 @@ def test_a_page_on_standard_output_is_all_that_is_said():
         (("check", "a.jsonl", "--report", "html=b.html"), "is a recording"),
         (("check", "a.jsonl", "--report", "html=none/x.html"), "there is no folder"),
         (("check", "a.jsonl", "--report", "html=own"), "is not lore's"),
+        (("lint", "b.html", "--report", "html=own"), "is not lore's"),
+        (("check", "a.jsonl", "--report", "html=styled"), "is not lore's"),
         (("check", "a.jsonl", "--report", "html="), "names no file"),
         (("check", "a.jsonl", "--report", "html", "--report", "terminal"), "cannot share"),
         (("simulate", "a.jsonl", "--report", "html", "--json"), "cannot share"),
@@ -178,6 +195,8 @@ def test_what_cannot_be_written_is_refused_and_nothing_is_replaced(args, says):
     session("b.html", growing(3))
     Path("own").mkdir()
     Path("own/index.html").write_text("mine")
+    Path("styled").mkdir()
+    Path("styled/lore.css").write_text("p { color: red }")
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     ran = lore(*args)
     assert ran.code == 2
@@ -269,3 +288,6 @@ def test_the_policy_of_a_page_allows_its_own_style_and_scripts_alone():
     assert directives["script-src"].count("sha256-") == len(made.scripts) == 3
     assert "unsafe" not in made.policy
     assert json.dumps(made.policy).isascii()
+    beside = assets(sorts=True, zooms=True, loads=True)
+    assert beside.style == ""
+    assert beside.policy == made.policy.replace(directives["style-src"], "'self'")

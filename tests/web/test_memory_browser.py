@@ -14,22 +14,11 @@ from subprocess import PIPE
 
 import pytest
 
+from chromium import opened
 from web.test_memory_page import known, remembered  # noqa: F401 - a fixture
 
-CHROMIUM = Path("/usr/bin/chromium")
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not CHROMIUM.exists():
-        pytest.skip("there is no Chromium")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +41,10 @@ def served(remembered):  # noqa: F811
 @pytest.fixture
 def tab(browser, served):
     """A new page; nothing is said on its console, and nothing is asked of another host."""
-    context = browser.new_context(viewport={"width": 900, "height": 700})
-    page, said, asked = context.new_page(), [], []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    yield page
-    context.close()
-    assert said == []
-    assert all(url.startswith((served, "data:")) for url in asked), asked
+    with opened(browser, width=900) as found:
+        yield found.page
+    assert found.console == []
+    assert all(url.startswith((served, "data:", "about:")) for url in found.requests), found.requests
 
 
 def test_the_command_prints_an_address_that_answers(served):
@@ -137,16 +121,14 @@ def test_a_page_of_another_origin_can_neither_read_nor_frame_nor_wipe(browser, s
     Attacker.target = served
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Attacker) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        context = browser.new_context()
-        page = context.new_page()
-        page.goto(f"http://localhost:{server.server_port}/")
-        page.wait_for_function("document.title != ''")
-        assert page.title() == "refused"
-        assert all("What is remembered" not in frame.content() for frame in page.frames)
-        with page.expect_navigation() as posted:
-            page.get_by_role("button").click()
-        assert (posted.value.request.method, posted.value.status) == ("POST", 403)
-        context.close()
+        with opened(browser, f"http://localhost:{server.server_port}/") as found:
+            page = found.page
+            page.wait_for_function("document.title != ''")
+            assert page.title() == "refused"
+            assert all("What is remembered" not in frame.content() for frame in page.frames)
+            with page.expect_navigation() as posted:
+                page.get_by_role("button").click()
+            assert (posted.value.request.method, posted.value.status) == ("POST", 403)
         server.shutdown()
     assert known()
 

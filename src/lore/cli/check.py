@@ -152,7 +152,7 @@ def run(
         refuse(jobs=jobs, baseline=baseline, since=since, last=last, pass_over=pass_over, reports=reports)
         is_json = any(report.kind == "json" for report in reports)
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
-    page = page_among(reports, opens=open_page, needed=needed(loaded, baseline))
+    page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
     keep_apart(reports, needed(loaded, baseline))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
     drawn = [] if page is None else read_twice(inputs(which.paths))
@@ -173,7 +173,9 @@ def run(
 
         files = [file for file in drawn if which.wanted is None or which.wanted(file)]
         request = PageRequest(options, dated=context.dated, redact=redact, reader=context.reader)
-        write_pages(page, Site(of_check(outcome.result), files, request), verbose=verbose, colour=color)
+        write_pages(
+            page, Site(of_check(outcome.result, verbose=verbose), files, request), verbose=verbose, colour=color
+        )
     return code
 
 

@@ -25,6 +25,7 @@ from lore.cli.common import (
     reader_named,
     writing,
 )
+from lore.cli.pages import Open, page_among, write_pages
 
 Bodies: TypeAlias = Annotated[
     list[str],
@@ -46,6 +47,7 @@ def run(
     select: Select = None,
     ignore: Ignore = None,
     report: Reports = None,
+    open_page: Open = False,
     redact: Redact = False,
     reader: For = None,
     pass_over: PassOver = False,
@@ -78,12 +80,20 @@ def run(
     options = Options(
         format=format, dialect=dialect, rules=loaded.settings.assemble, counter=Counter(), log=log(verbose)
     )
+    page = page_among(reports, opens=open_page, needed=needed(loaded, None), name="lint")
     keep_apart(reports, needed(loaded, None))
     with progress(wanted=not verbose, colour=color) as shown:
         outcome = lint(bodies, options, context, cache=cache, model=model, pass_over=pass_over, progress=shown)
     with writing():
         kinds = {**REPORTS, "terminal": LintTerminal()}
         write_reports(outcome.result, reports, bodies, out(color), os.environ, verbose=verbose, kinds=kinds)
+    if page is not None:
+        from lore.report.html.intros import of_report
+        from lore.run.html_report import Site
+        from lore.run.pages import PageRequest
+
+        intro = of_report(outcome.result, verbose=verbose)
+        write_pages(page, Site(intro, [], PageRequest(options)), verbose=verbose, colour=color)
     if outcome.failed:
         return 1
     return 3 if outcome.incomplete else 0

@@ -56,8 +56,10 @@ def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, taken:
     return _target(path, opens=opens, name=name, taken=taken)
 
 
-def page_among(reports: list[Target], *, opens: bool, needed: Mapping[str, str]) -> PageTarget | None:
-    """Take the page out of the reports of `lore check`; `needed` are files that no report replaces."""
+def page_among(
+    reports: list[Target], *, opens: bool, needed: Mapping[str, str], name: str
+) -> PageTarget | None:  # fmt: skip
+    """Take the page out of a command's reports; `needed` are files that no report replaces."""
     from lore.run.check import keep_apart
 
     pages = [target for target in reports if target.kind == HTML]
@@ -65,7 +67,7 @@ def page_among(reports: list[Target], *, opens: bool, needed: Mapping[str, str])
         reports.remove(target)
         keep_apart([target._replace(path=target.path.rstrip("/\\"))], needed)
     path = pages[0].path if pages else None
-    return _target(path, opens=opens, name="check", taken=bool(reports) and not all(each.path for each in reports))
+    return _target(path, opens=opens, name=name, taken=bool(reports) and not all(each.path for each in reports))
 
 
 def _target(path: str | None, *, opens: bool, name: str, taken: bool) -> PageTarget | None:

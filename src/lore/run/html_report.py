@@ -2,9 +2,9 @@
 
 In: what a command answered (an `Intro`), the sessions that it is about. Out: files. Rules: a name that ends in .html or
 .htm, a stream or standard output is one page, any other a folder: `index.html`, and a page for each session below
-`sessions/`, named by a digest, written as they are made. One page holds the sessions that lost most, whole, up to
-`WHOLE` of them and `MOST` bytes; the others are rows. Pages of a former run are replaced, and nothing else is: no
-recording, and no folder's index that lore did not write. Sessions are read several at a time.
+`sessions/`, named by a digest, written as they are made; they share a style, `lore.css`. One page holds the sessions
+that lost most, whole, up to `WHOLE` of them and `MOST` bytes; the others are rows. Pages of a former run are replaced,
+and nothing else is: no recording, and no file that lore did not write. Sessions are read several at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lore.recording.writing import spare_recordings, written
 from lore.report.html.blocks import Block
 from lore.report.html.intros import Intro
 from lore.report.html.listing import Listed, Weight, list_block, row_of
-from lore.report.html.page import page, session_body
+from lore.report.html.page import STYLE, page, session_body, style_sheet
 from lore.report.html.session import view_of
 from lore.report.plain import counted
 from lore.run.pages import PageRequest, page_of, sessions_of
@@ -41,6 +41,7 @@ WHOLE = 20  # sessions in one page
 MOST = 8 * 1024 * 1024  # bytes of them
 SMALL = 8 * 1024 * 1024  # bytes of recordings: starting processes would cost more than it saves
 _ENDINGS = (".html", ".htm")
+_GENERATOR, _STYLE_BEGIN = b'<meta name="generator" content="lore ', "/* the style of lore's pages */\n"
 _BELOW = "sessions"
 Progress = Callable[[int, int], None]
 Trials = Sequence[tuple[int, str]]
@@ -88,15 +89,17 @@ def refuse(path: str) -> None:
         return
     if os.path.lexists(path) and not os.path.isdir(path):
         raise LoreError(f"{shown} is a file", hint="name a page FILE.html, or a folder that is none yet")
-    index = os.path.join(path, "index.html")
-    if os.path.lexists(index) and not _is_own(index):
-        raise LoreError(f"{corpus.show(index)} is not lore's", hint="name another folder")
+    for name, mark in (("index.html", _GENERATOR), (STYLE, _STYLE_BEGIN.encode())):
+        found = os.path.join(path, name)
+        if os.path.lexists(found) and not _holds(found, mark):
+            raise LoreError(f"{corpus.show(found)} is not lore's", hint="name another folder")
 
 
-def _is_own(path: str) -> bool:
+def _holds(path: str, mark: bytes) -> bool:
+    """Tell whether a mark stands at the beginning of a file."""
     try:
         with open(path, "rb") as file:
-            return b'<meta name="generator" content="lore ' in file.read(4096)
+            return mark in file.read(4096)
     except OSError:
         return False
 
@@ -116,22 +119,22 @@ def write_site(path: str, site: Site, *, jobs: int = 1, progress: Progress | Non
 
 
 def _write_folder(path: str, site: Site, sessions: Generator[_Made], recordings: Sequence[str]) -> int:
-    for folder in (path, os.path.join(path, _BELOW)):
+    for folder in (path, *([os.path.join(path, _BELOW)] if site.files else [])):
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
             message = f"cannot make the folder {corpus.show(folder)}: {(error.strerror or str(error)).lower()}"
             raise LoreError(message, hint="name another folder") from None
     rows: list[Listed] = []
-    done = 0
+    done = _write(os.path.join(path, STYLE), _STYLE_BEGIN + style_sheet(), recordings)
     with closing(sessions):
         for made in sessions:
             done += _write(os.path.join(path, made.row.href), made.text, recordings)
             rows.append(made.row)
     intro = site.intro
-    text = page(
-        intro.title, heading=intro.heading, lead=intro.lead, blocks=[*intro.blocks, list_block(_summed(rows, site))]
-    )
+    listed = _summed(rows, site)
+    blocks = [*intro.blocks, *([list_block(listed)] if listed else [])]
+    text = page(intro.title, heading=intro.heading, lead=intro.lead, blocks=blocks, style=STYLE)
     return done + _write(os.path.join(path, "index.html"), text, recordings)
 
 
@@ -199,7 +202,9 @@ def _session(file: Input, *, request: PageRequest, folder: bool, alone: bool, tr
     row = row_of(session)
     if folder:
         view = view_of(session, trials)
-        text = page(view.name, bodies=[session_body(view, trials=bool(trials))], back="../index.html")
+        text = page(
+            view.name, bodies=[session_body(view, trials=bool(trials))], back="../index.html", style=f"../{STYLE}"
+        )
         return _Made(row._replace(href=f"{_BELOW}/{name}.html"), text)
     view = view_of(session, trials, key="" if alone else f"{name[:8]}-")
     text = str(session_body(view, folded="" if alone else f"s{name[:8]}", trials=bool(trials)))

@@ -51,7 +51,7 @@ def _of_lint(result: LintResult, *, verbose: bool) -> Intro:
     heads = ("request", "turn", "dialect", "model", "what a cache would keep")
     block = Block(f"Requests ({len(result.requests):,})", table=Table(heads, rows, frozenset((1,)), sortable=True))
     lead = f"{counted(len(found), 'finding')} in {counted(len(result.requests), 'request')}."
-    return Intro("lore lint", "lore lint", lead, (block, _findings(found)))
+    return Intro("lore lint", "lore lint", lead, (_findings(found, folded=False), block))
 
 
 def of_check(result: Checked, *, verbose: bool = False) -> Intro:
@@ -75,7 +75,7 @@ def _top(result: Checked) -> Block:
     return Block("The costliest causes", table=Table(heads, rows, frozenset((0, 1, 2))))
 
 
-def _findings(found: Sequence[Finding]) -> Block:
+def _findings(found: Sequence[Finding], *, folded: bool = True) -> Block:
     if not found:
         return Block("Findings", ("None that is worse than a note.",))
     rows: list[tuple[Cell, ...]] = [
@@ -87,7 +87,7 @@ def _findings(found: Sequence[Finding]) -> Block:
     more = (f"{counted(len(found) - FINDINGS, 'finding')} more: --report json has them all",)
     lines = more if len(found) > FINDINGS else ()
     table = Table(heads, rows, frozenset((2,)), sortable=True)
-    return Block(f"Findings ({len(found):,})", lines, table=table, folded=True)
+    return Block(f"Findings ({len(found):,})", lines, table=table, folded=folded)
 
 
 def of_simulation(result: Simulated) -> Intro:

@@ -1,10 +1,11 @@
-"""Markup: values to one self-contained page.
+"""Markup: values to a page, which holds all that it shows, or all but the style that the pages of a folder share.
 
 In: blocks and sessions. Out: HTML. Rules: every text passes `visible` (no control characters, no direction marks, no
-credentials) and is escaped; the one style and the one script of a page are allowed by their digests, nothing else is,
-and no request may leave (`default-src 'none'`).
+credentials) and is escaped; the style and the scripts of a page are allowed by their digests, the style of a folder by
+its origin, nothing else is, and no request may leave (`default-src 'none'`).
 
-Source: Content Security Policy Level 3 (W3C), digests of inline content; `meta` delivery (2026).
+Source: Content Security Policy Level 3 (W3C), digests of inline content; `meta` delivery (2026). Where a page is
+opened as a file, `'self'` is any file: so take it Chromium 156 and Firefox 153 (tried in November 2026).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from lore.report.html.blocks import Block
 from lore.report.html.session import SessionView
 from lore.report.plain import visible
 
+STYLE = "lore.css"  # the name of the style that the pages of a folder share
 _LONG = "data-turns="  # of a series that can be zoomed into
 GENERATOR = f"lore {lore.__version__}"
 _SPACE = re.compile(r"\n\s*")
@@ -33,7 +35,10 @@ _COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
 
 
 class Assets(NamedTuple):
-    """The style and the scripts as they stand in a page, and the policy that allows them and nothing else."""
+    """The style and the scripts as they stand in a page, and the policy that allows them and nothing else.
+
+    `style` is empty where the page loads it.
+    """
 
     style: Markup
     scripts: tuple[Markup, ...]
@@ -41,17 +46,30 @@ class Assets(NamedTuple):
 
 
 @cache
-def assets(*, sorts: bool, zooms: bool) -> Assets:
-    """Return what a page holds that sorts tables, or zooms into long series, without what only authors need."""
-    folder = resources.files("lore.report.html").joinpath("templates")
-    style = _shortened(_SPACE.sub("", folder.joinpath("style.css").read_text("utf-8")))
+def assets(*, sorts: bool, zooms: bool, loads: bool = False) -> Assets:
+    """Return what a page holds that sorts tables, or zooms into long series, without what only authors need.
+
+    `loads`: its style stands in a file beside it.
+    """
     names = ["open.js", *(["sort.js"] if sorts else []), *(["zoom.js"] if zooms else [])]
-    scripts = [_SPACE.sub("\n", _COMMENT.sub("", folder.joinpath(name).read_text("utf-8"))).strip() for name in names]
+    scripts = [_SPACE.sub("\n", _COMMENT.sub("", _template(name))).strip() for name in names]
+    style = "" if loads else style_sheet()
+    allowed = _digest(style) if style else "'self'"
     policy = "; ".join((
-        "default-src 'none'", f"style-src {_digest(style)}", f"script-src {' '.join(map(_digest, scripts))}",
+        "default-src 'none'", f"style-src {allowed}", f"script-src {' '.join(map(_digest, scripts))}",
         "base-uri 'none'", "form-action 'none'",
     ))  # fmt: skip
     return Assets(Markup(style), tuple(map(Markup, scripts)), policy)  # noqa: S704 - files of this package
+
+
+@cache
+def style_sheet() -> str:
+    """Return the style of every page, for a page or for a file beside pages."""
+    return _shortened(_SPACE.sub("", _template("style.css")))
+
+
+def _template(name: str) -> str:
+    return resources.files("lore.report.html").joinpath("templates", name).read_text("utf-8")
 
 
 def _shortened(style: str) -> str:
@@ -83,14 +101,14 @@ def session_body(view: SessionView, *, folded: str = "", trials: bool = False) -
 
 def page(
     title: str, *, heading: str = "", lead: str = "", blocks: Sequence[Block] = (), bodies: Sequence[Markup] = (),
-    back: str = "",
+    back: str = "", style: str = "",
 ) -> str:  # fmt: skip
-    """Return a whole page; `back` is the address of the page that leads here."""
+    """Return a whole page; `back` is the address of the page that leads here, `style` that of a style sheet to load."""
     sorts = any(block.table is not None and block.table.sortable for block in blocks)
-    made = assets(sorts=sorts, zooms=any(_LONG in body for body in bodies))
+    made = assets(sorts=sorts, zooms=any(_LONG in body for body in bodies), loads=bool(style))
     return str(_rendered(
         "page.html", title=title, heading=heading, lead=lead, blocks=blocks, bodies=bodies, back=back,
-        generator=GENERATOR, style=made.style, scripts=made.scripts, policy=made.policy,
+        generator=GENERATOR, style=made.style, sheet=style, scripts=made.scripts, policy=made.policy,
     ))  # fmt: skip
 
 
