@@ -68,3 +68,9 @@ def test_a_model_has_one_spelling_however_an_api_spells_it(spelled, name):
 )
 def test_the_maker_is_the_provider_and_the_cloud_the_platform(endpoint, model, dialect, found):
     assert served(endpoint, model, dialect) == found
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp", "lmcache"])
+@pytest.mark.parametrize("endpoint", ["/v1/chat/completions", "gpu.example.com/v1/messages", "api.openai.com/v1/x"])
+def test_an_engine_that_says_that_it_answered_serves_whatever_the_model_is_called(engine, endpoint):
+    assert served(endpoint, "gpt-4o", "openai-chat", engine) == (engine, "")

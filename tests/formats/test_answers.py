@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lore.formats.answers import NOTHING, answer_of
+from lore.formats.answers import NOTHING, answer_of, answer_of_stream
 from lore.model.events import Billed, Verdict
 from model.making import dumps
 
@@ -72,3 +72,46 @@ def test_the_providers_verdict_is_kept(reason, verdict):
 )
 def test_what_says_nothing_is_no_answer(raw):
     assert answer_of(raw) == NOTHING
+
+
+TIMED = {"prompt_tokens": 237, "completion_tokens": 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "uncached", "read"),
+    [
+        ({"usage": TIMED, "timings": {"cache_n": 236, "prompt_n": 1, "predicted_n": 1}}, 1, 236),
+        ({"usage": TIMED, "timings": {"prompt_n": 1}}, 1, 236),  # before September 2025
+        ({"usage": TIMED, "timings": {"cache_n": 0, "prompt_n": 237}}, 237, 0),
+        ({"tokens_evaluated": 10, "tokens_cached": 11, "timings": {"prompt_n": 4}}, 4, 6),
+        ({"tokens_evaluated": 10, "tokens_cached": 7}, 3, 7),
+        ({"usage": {**TIMED, "prompt_tokens_details": {"cached_tokens": 5}}, "timings": {"cache_n": 9}}, 232, 5),
+    ],
+)
+def test_llama_cpp_counts_what_it_read_beside_the_usage(answer, uncached, read):
+    bill = answer_of(dumps(answer)).usage
+
+    assert bill is not None
+    assert (bill.uncached_tokens, bill.read_tokens) == (uncached, read)
+
+
+def test_a_stream_of_llama_cpp_says_it_in_its_last_event():
+    last = {"choices": [], "usage": TIMED, "timings": {"cache_n": 200, "prompt_n": 37, "predicted_n": 1}}
+    answer = answer_of_stream(b'data: {"id":"c","choices":[]}\n\ndata: ' + dumps(last) + b"\n\ndata: [DONE]\n")
+
+    assert answer.usage == Billed(uncached_tokens=37, read_tokens=200, output_tokens=1)
+    assert answer.provider == "llama.cpp"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"tokens_evaluated": 10, "tokens_cached": 70},  # it counts what was generated, too
+        {"timings": {"cache_n": -1, "prompt_n": 3}},
+        {"timings": {"cache_n": 10**12}},
+        {"timings": [1], "tokens_evaluated": "10"},
+        {"timings": {"prompt_n": 8}, "tokens_evaluated": 5},
+    ],
+)
+def test_timings_that_cannot_be_are_no_bill(answer):
+    assert answer_of(dumps(answer)).usage is None

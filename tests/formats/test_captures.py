@@ -191,3 +191,10 @@ def test_real_captures_are_read_with_their_bills(corpus):
         assert exchanges or kept
         billed = [one for one in exchanges if one.usage is not None or one.call.purpose == "count_tokens"]
         assert len(billed) == len(exchanges) or "openai-codex" in file.name, file
+
+
+def test_a_proxy_may_name_the_engine_that_answered():
+    call = {**pair(), "served_by": "vllm"}
+    found = [read.value for read in everything(Proxy(), dumps(call)) if isinstance(read.value, Exchange)]
+
+    assert [exchange.call.answered_by for exchange in found] == ["vllm"]

@@ -23,9 +23,9 @@ from lore.cache.registry import Option, cache_named, make
 from lore.cache.rules import Rules, Served, cache_of, is_transcript, normal, served_by
 from lore.cache.views import PLAIN, VIEWS, Count, Views, automatic
 from lore.model.events import Billed
+from lore.model.providers import ENGINES
 from lore.model.turn import Section, Turn
 
-_ENGINES = frozenset(("vllm", "sglang", "llama.cpp", "lmcache"))
 _GOES_ON = ("goes-on", "hidden-request")  # why a level is where it is, if nothing fell
 
 
@@ -185,7 +185,7 @@ class Predictor:
             return Predicted(name, UNKNOWN)
         if self.model is not None:
             self.touched.take(changed=normal(turn.model) != normal(self.model))
-        key = (name, name if name in _ENGINES else where.provider, where.platform)
+        key = (name, name if name in ENGINES else where.provider, where.platform)
         if name in BY_LEVEL and is_transcript(turn):
             key = ("levels", where.provider, where.platform)
         turns = self._turns.get(key)

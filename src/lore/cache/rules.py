@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.habits import Habit, Habits
 from lore.cache.prices import KINDS, TOOLS, Price, rates
-from lore.model.providers import GATEWAYS, UNKNOWN, has_exact_breakpoints, named_provider, provider_of
+from lore.model.providers import ENGINES, GATEWAYS, UNKNOWN, has_exact_breakpoints, named_provider, provider_of
 from lore.model.turn import Turn
 
 Value: TypeAlias = Decimal | bool | str | None
@@ -248,7 +248,7 @@ def _within(hours: str, at: float) -> bool:
 PLATFORMS = frozenset(("azure", "bedrock", "openrouter", "vertex"))  # those of `provider_of` that make no models
 LONGEST = 200  # characters of a name: a longer one is no model's
 _CACHES = {"anthropic": "anthropic", "gemini": "gemini", "deepseek": "deepseek", "moonshot": "kimi", "xai": "xai",
-           "qwen": "qwen-implicit"}  # fmt: skip
+           "qwen": "qwen-implicit", **{engine: engine for engine in ENGINES}}  # fmt: skip
 
 
 class Served(NamedTuple):
@@ -263,7 +263,12 @@ ANTHROPIC = Served("anthropic", "")
 
 @lru_cache(_MANY)
 def served(endpoint: str, model: str | None, dialect: str, answered_by: str = "") -> Served:
-    """Name provider and platform of a request; behind a gateway, those of who answered, whatever the model's name."""
+    """Name provider and platform of a request; behind a gateway, those of who answered, whatever the model's name.
+
+    An engine that says that it answered is both, whatever it serves.
+    """
+    if answered_by in ENGINES:
+        return Served(answered_by, "")
     host = provider_of(endpoint, model, dialect)
     if answered_by and (host in GATEWAYS or not endpoint):
         return _behind(host, named_provider(answered_by), model)

@@ -5,23 +5,27 @@ missing, of another type or not JSON is unknown. Nothing is decoded but these sm
 events of a stream carry pieces of text and are passed over unseen: those that matter are found by a word that they
 hold, in a few searches over the bytes. A stream that was cut, or holds something else, gives what is known. What the
 model said in a stream is put together elsewhere (`outputs.py`), for who asks; usage is read by `bills.py`.
-Source: the providers' API references.
+
+llama.cpp's server counts in `timings`: `prompt_n` tokens were computed, `cache_n` read from its slot. Before September
+2025 it left `cache_n` out, and of its own `/completion` all of a prompt is `tokens_evaluated`; `tokens_cached` there
+also counts what was generated, and is taken only where nothing else says it and it can be.
+Sources: the providers' API references; llama.cpp's server (pull request 15827 of 2025-09-06 adds `cache_n`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.bills import billed_from, billed_of
-from lore.model.canonical import decode, text_of
+from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Billed, ContextEdit, Verdict
 from lore.model.jsonslice import array, first_element, parts, table
-from lore.model.providers import GATEWAYS, provider_by_id, provider_of
+from lore.model.providers import GATEWAYS, LLAMA_CPP, provider_by_id, provider_of
 from lore.model.turn import Call, Exchange, Output, Streamed, seconds_in, verdict_of
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
@@ -79,10 +83,10 @@ def call_answered(call: Call, answer: Answer, headers: Mapping[str, str] | None 
     deployment = headers.get("x-litellm-model-id", "")
     if not by and not deployment and answer.edits is None:
         return call
-    return replace(call, answered_by=by[:_LONGEST], deployment=deployment[:_LONGEST], edits=answer.edits)
+    return replace(call, answered_by=by[:LONGEST_NAME], deployment=deployment[:LONGEST_NAME], edits=answer.edits)
 
 
-_LONGEST = 200  # characters of a name
+LONGEST_NAME = 200  # characters of a name
 _CALL_ID = re.compile(rb'"(?:id|toolUseId)\\*"\s*:\s*\\*"(toolu(?:se)?_\w{0,8})')
 
 
@@ -103,21 +107,64 @@ def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
         members = table(edit) or {}
         kind, tokens = text_of(members.get("type", b'""')), members.get("cleared_input_tokens", b"")
         if kind:
-            found.append(ContextEdit(kind[:_LONGEST], int(tokens) if tokens.isdigit() and len(tokens) < 10 else None))
+            found.append(ContextEdit(kind[:LONGEST_NAME], _whole(tokens)))
     return tuple(found)
 
 
 def answer_in(members: dict[str, bytes]) -> Answer:
     """Read a response that is sliced already."""
     usage = next((members[key] for key in _USAGE if members.get(key, b"null") != b"null"), b"null")
+    timed = timed_usage(members, usage)
     created = seconds_in(members.get("created_at", members.get("created", b"null")))
     verdict = verdict_of(members.get("diagnostics", b"null"))
-    bill = billed_of(usage, members.get("service_tier", b""))
+    bill = billed_from(timed) if timed else billed_of(usage, members.get("service_tier", b""))
     provider = members.get("provider", b"")
+    by = text_of(provider) if provider[:1] == b'"' else _engine(members) or (LLAMA_CPP if timed else "")
     return Answer(
-        bill, id_in(members), verdict, output_in(members), created,
-        text_of(provider) if provider[:1] == b'"' else "", edits_in(members.get("context_management", b"")),
+        bill, id_in(members), verdict, output_in(members), created, by,
+        edits_in(members.get("context_management", b"")),
     )  # fmt: skip
+
+
+def timed_usage(members: dict[str, bytes], usage: bytes = b"") -> dict[str, Any]:
+    """Return a usage with what llama.cpp's server says beside it; empty where it does not, or the usage says it all.
+
+    Names are those of the Chat Completions API, whose `prompt_tokens` counts all of the prompt.
+    """
+    if "timings" not in members and "tokens_evaluated" not in members:
+        return {}
+    timings = {key: _whole(raw) for key, raw in (table(members.get("timings", b"")) or {}).items()}
+    given = _decoded(usage)
+    if given and ("prompt_tokens" not in given or given.get("prompt_tokens_details")):
+        return {}
+    total = _whole(members.get("tokens_evaluated", encode(given.get("prompt_tokens"))))
+    cached, computed = timings.get("cache_n"), timings.get("prompt_n")
+    if cached is None and computed is not None and total is not None and computed <= total:
+        cached = total - computed
+    if cached is None and computed is None and total is not None:
+        kept = _whole(members.get("tokens_cached", b""))
+        cached = kept if kept is not None and kept <= total else None
+    if cached is None:
+        return {}
+    total = cached + computed if computed is not None else total
+    counts = {"prompt_tokens": total, "cached_tokens": cached, "completion_tokens": timings.get("predicted_n")}
+    return {**given, **{key: count for key, count in counts.items() if count is not None}}
+
+
+def _engine(members: dict[str, bytes]) -> str:
+    return LLAMA_CPP if b'"cache_n"' in members.get("timings", b"") else ""
+
+
+def _decoded(usage: bytes) -> dict[str, Any]:
+    try:
+        value: Any = decode(usage) if usage[:1] == b"{" else {}
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", value)
+
+
+def _whole(raw: bytes) -> int | None:
+    return int(raw) if raw.isdigit() and len(raw) < 10 else None
 
 
 def id_in(members: dict[str, bytes]) -> str:
@@ -145,7 +192,7 @@ def _listed(message: bytes) -> bytes:
 _BEGINS = re.compile(rb"\s*(?:event|data|id|retry)?:")
 _DATA = b"data:"
 _LAST = 4  # of the events that seem to have usage so many are read: some say `"usage": null`, or quote the word
-_COUNTING = (b'"usage"', b'"usageMetadata"')
+_COUNTING = (b'"usage"', b'"usageMetadata"', b'"timings"')
 _WHOLE = (b"response.completed", b"response.incomplete", b"response.failed", b"response.done")
 _TELLING = (b"message_start", b"diagnostics", *_COUNTING, *_WHOLE)
 
@@ -175,6 +222,7 @@ def answer_of_events(events: Iterable[bytes]) -> Answer:
         for side in (members, inner):
             response_id = response_id or id_in(side)
             provider = provider or (text_of(side["provider"]) if side.get("provider", b"")[:1] == b'"' else "")
+            provider = provider or _engine(side)
             said = edits_in(side.get("context_management", b""))
             edits = said if said or edits is None else edits
             if side.get("service_tier", b"")[:1] == b'"':
@@ -201,6 +249,8 @@ def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[di
                 yield decode(raw)
             except (ValueError, RecursionError):
                 continue
+    if timed := timed_usage(members, members.get("usage", b"")):
+        yield timed
 
 
 def _telling(text: bytes) -> Iterator[bytes]:

@@ -2,7 +2,8 @@
 
 In: JSON Lines of such objects, or a document that lists them. Out: exchanges. Recorders agree on `request` and
 `response` and differ in the names of what is inside; each name here is one that a real recorder writes. What stands
-beside the two counts where they say nothing.
+beside the two counts where they say nothing. `served_by` beside them names the engine that
+answered, as `lore replay` writes it: the answers of most do not.
 
 To add a recorder: a row below, with where its list stands (`paths`) and words that its beginning must hold; what only
 it calls something goes into the tuples of names.
@@ -54,6 +55,7 @@ class _Members(Struct, frozen=True, gc=False):
     logged_at: Raw = Raw(b"")
     startedDateTime: Raw = Raw(b"")  # noqa: N815
     timings: Raw = Raw(b"")
+    served_by: Raw = Raw(b"")
 
 
 _MEMBERS = msgspec.json.Decoder(_Members)
@@ -108,6 +110,7 @@ def _read(call: _Call) -> Http:
         response=_content(response, _ANSWER),
         at=next((found for side, key in began if (found := seconds_in(side.get(key, b"null"))) is not None), None),
         answered=answered,
+        served_by=_text(("served_by",), beside),
     )  # fmt: skip
 
 

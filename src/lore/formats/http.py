@@ -23,6 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.answers import (
+    LONGEST_NAME,
     NOTHING,
     Answer,
     answer_of,
@@ -61,7 +62,10 @@ _OTHER = re.compile(r"/(?:cachedContents|embeddings|moderations|files|batches|au
 
 
 class Http(Struct, frozen=True):
-    """One call; `at` and `answered` as an exchange has them, headers None where none were recorded."""
+    """One call; `at` and `answered` as an exchange has them, headers None where none were recorded.
+
+    `served_by` is the engine that answered, where the recorder knows it.
+    """
 
     url: str = ""
     method: str = ""
@@ -72,6 +76,7 @@ class Http(Struct, frozen=True):
     response: Content = NO_CONTENT
     at: float | None = None
     answered: float | None = None
+    served_by: str = ""
 
 
 def exchanges_of(http: Http) -> list[Judged]:
@@ -100,6 +105,8 @@ def exchanges_of(http: Http) -> list[Judged]:
     began = http_seconds(http.response_headers.get("date", "")) or answer.created  # to the second
     call = call_of(http.headers, members, endpoint=endpoint, status=http.status)
     call = call_answered(call, answer, http.response_headers)
+    if http.served_by:
+        call = replace(call, answered_by=http.served_by[:LONGEST_NAME])
     exchange = Exchange(
         Sliced.of(body, members), http.request.fidelity, began if http.at is None else http.at, answer.usage,
         answer.verdict, began if http.at is None else http.answered, answer.response_id, answer.output, call,

@@ -65,6 +65,8 @@ _IDS: tuple[tuple[str, str], ...] = (
     ("toolu_", "anthropic"), ("msg_", "anthropic"), ("call_", "call"), ("chatcmpl-tool-", "engine"),
 )  # fmt: skip
 GATEWAYS = frozenset(("openrouter", UNKNOWN))  # whose host does not say who answers
+LLAMA_CPP = "llama.cpp"
+ENGINES = frozenset(("vllm", "sglang", LLAMA_CPP, "lmcache"))  # that serve anybody's models, at any host
 
 
 def named_provider(answered_by: str) -> str:
