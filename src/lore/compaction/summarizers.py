@@ -11,15 +11,10 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from ipaddress import ip_address
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import Any, NamedTuple, cast
-from urllib.parse import urlsplit
 
 from lore.compaction.base import (
     BYTES_PER_TOKEN,
@@ -33,6 +28,7 @@ from lore.compaction.base import (
     Window,
 )
 from lore.compaction.commands import NESTED, Command, ContextRequest, check_sources, is_nested, outside_context
+from lore.compaction.endpoints import Deadline, error_message, is_near, key_in, shown, url_of
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.locks import boundary_key, state_folder
@@ -64,30 +60,6 @@ class _LostError(Exception):
     """There was no answer."""
 
 
-class _Deadline(threading.Timer):
-    """Hangs up when a try has taken too long as a whole: httpx' time-outs begin anew with each piece of an answer."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds, self.hang_up)
-        self.daemon = True
-        self.is_over = False
-        self._socket: socket.socket | None = None
-
-    def note(self, name: str, info: Mapping[str, Any]) -> None:
-        """Take the socket of a connection as soon as there is one."""
-        if name.endswith(("connect_tcp.complete", "start_tls.complete")):
-            self._socket = info["return_value"].get_extra_info("socket")
-            if self.is_over:
-                self.hang_up()
-
-    def hang_up(self) -> None:
-        """End what is waited for."""
-        self.is_over = True
-        if self._socket is not None:
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
-
-
 class OpenAISummarizer:
     """A summariser that asks a model over HTTP. Safe between threads; each call has a connection of its own.
 
@@ -107,9 +79,9 @@ class OpenAISummarizer:
             hint = 'pip install "lore-cache[http]"'
             raise LoreError('summarizer = "openai" needs httpx, which is not installed', hint=hint) from None
         self._http, self._model, self._seconds, self._pause, self._tell = httpx, model, seconds, pause, tell
-        self._url, self._shown, self._key = _url(endpoint), shown(endpoint), _key(key_env, environ)
+        self._url, self._shown, self._key = _url(endpoint), shown(endpoint), key_in(environ, key_env, "key_env")
         self._limit = "max_tokens"
-        self._is_near = _is_near(self._url)
+        self._is_near = is_near(self._url)
         if self._key and self._url.startswith("http:") and not self._is_near:
             tell(f"the key and the session go to {self._shown} unencrypted: name an https endpoint")
 
@@ -127,7 +99,7 @@ class OpenAISummarizer:
         """Describe a failed response: status and message."""
         if 300 <= reply.status < 400:
             return f"{self._shown} redirects elsewhere ({reply.status})"
-        message = one_line(self._clean(harmless(_message(reply.body)))) if reply.status >= 400 else ""
+        message = one_line(self._clean(harmless(error_message(reply.body)))) if reply.status >= 400 else ""
         return f"{self._shown} answers {reply.status}" + (f": {message}" if message else "")
 
     def _reply(self, request: SummaryRequest, limit: str) -> _Reply:
@@ -153,7 +125,7 @@ class OpenAISummarizer:
         raise AssertionError("the last try returns or raises")
 
     def _once(self, body: bytes) -> _Reply:
-        http, deadline = self._http, _Deadline(self._seconds)
+        http, deadline = self._http, Deadline(self._seconds)
         late = GivenUpError(f"{self._shown}: no whole answer after {self._seconds:g} s")
         deadline.start()
         try:
@@ -172,7 +144,7 @@ class OpenAISummarizer:
             raise late
         return reply
 
-    def _exchange(self, body: bytes, deadline: _Deadline) -> _Reply:
+    def _exchange(self, body: bytes, deadline: Deadline) -> _Reply:
         """Ask once: past any proxy on this machine, and there over HTTP without certificates (25 ms to load)."""
         headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
         if self._key:
@@ -233,59 +205,10 @@ _HINTS = {
 }
 
 
-def shown(endpoint: str) -> str:
-    """Return an endpoint as it may be shown: without user, password, query."""
-    try:
-        parts = urlsplit(endpoint)
-        where = parts.netloc.rpartition("@")[2]
-    except ValueError:
-        return "the endpoint"
-    return one_line(f"{parts.scheme}://{where}{parts.path}") if where else "the endpoint"
-
-
 def _url(endpoint: str) -> str:
-    hint = "as in http://127.0.0.1:11434/v1"
-    try:
-        parts = urlsplit(endpoint)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        sound = False
-    else:
-        if sound and endpoint.isascii() and endpoint.isprintable() and " " not in endpoint:
-            path = parts.path.rstrip("/")
-            return parts._replace(path=path if path.endswith(_PATH) else path + _PATH, fragment="").geturl()
-    raise LoreError("endpoint is no http or https URL", hint=hint)
-
-
-def _is_near(url: str) -> bool:
-    """Tell whether an endpoint is on this machine: no proxy is asked then."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
-def _key(key_env: str, environ: Mapping[str, str]) -> str:
-    if not key_env:
-        return ""
-    key = environ.get(key_env, "").strip()
-    if not key:
-        raise LoreError(f"key_env names {one_line(key_env)}, which is not set", hint="set it, or leave key_env out")
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise LoreError(f"the value of {one_line(key_env)} is no key: it has characters that no header takes")
-    return key
-
-
-def _message(body: bytes) -> str:
-    """Return what an error's body says: its message, else all of it."""
-    try:
-        table = decode(body)
-    except (ValueError, RecursionError):
-        return body.decode("utf-8", "replace")
-    error = cast("dict[str, Any]", table).get("error", table) if isinstance(table, dict) else table
-    message = cast("dict[str, Any]", error).get("message", error) if isinstance(error, dict) else error
-    return message if isinstance(message, str) else body.decode("utf-8", "replace")
+    parts = url_of(endpoint, "endpoint", hint="as in http://127.0.0.1:11434/v1")
+    path = parts.path.rstrip("/")
+    return parts._replace(path=path if path.endswith(_PATH) else path + _PATH, fragment="").geturl()
 
 
 def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tell = silent) -> Summarizer:
