@@ -41,12 +41,16 @@ MONEY = (
 
 
 class Row(NamedTuple):
-    """A turn in the table of its chain; `style` is of the leading cause's kind, `key` is there where a mark leads."""
+    """A turn in the table of its chain; `style` is of the leading cause's kind, `key` is there where a mark leads.
+
+    `marks` are the kinds of marks that it has beside that of its cause, parted by spaces.
+    """
 
     key: str
     cells: tuple[str, ...]
     style: str
     what: tuple[Cell, ...]
+    marks: str
 
 
 class BreakView(NamedTuple):
@@ -243,14 +247,16 @@ def _row(turn: PageTurn, lane: str, place: int, day: str) -> Row:
         lost = f" {played.lost_tokens:,} tokens" if played.lost_tokens else ""
         text = f"{plain_of(cause.code, cause.name)}{lost}"
         what.append(text if turn.after is None else Link(text, f"#b{lane}-{place}"))
-    if turn.compacted:
-        what.append("compaction")
-    if turn.pause is not None:
-        what.append(f"pause {duration(turn.pause)}")
-    if turn.model_before is not None:
-        what.append(f"model {played.model}")
+    marks = {
+        "compaction": "compaction" if turn.compacted else "",
+        "pause": "" if turn.pause is None else f"pause {duration(turn.pause)}",
+        "model": "" if turn.model_before is None else f"model {played.model}",
+    }
+    what += filter(None, marks.values())
     key = f"r{lane}-{place}" if what else ""
-    return Row(key, cells, "" if cause is None else _style(cause), tuple(what))
+    return Row(
+        key, cells, "" if cause is None else _style(cause), tuple(what), " ".join(filter(marks.get, marks)),
+    )  # fmt: skip
 
 
 # the breaks

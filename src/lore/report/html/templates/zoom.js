@@ -12,8 +12,30 @@ document.querySelectorAll('[data-turns]').forEach(lane => {
     const counts = [cell(2), cell(3) || 0, cell(4) || 0];
     if (isNaN(counts[0])) counts[0] = cell(6) || 0;
     const foreseen = row.cells[6].textContent === '=' ? counts[0] : cell(6);
-    return {counts, all: counts[0] + counts[1] + counts[2], foreseen};
+    const kinds = [row.className, ...(row.dataset.marks || '').split(' ')];
+    return {counts, all: counts[0] + counts[1] + counts[2], foreseen, row, kinds};
   }));
+  // a mark of the whole stands for several turns: in a few of them each has its own, made like it
+  const drawn = [...plot.querySelectorAll('a')], kindOf = mark => mark.getAttribute('class');
+  let own = [];
+  const marks = () => {
+    own.forEach(mark => mark.remove());
+    own = [];
+    if (turns <= COLUMNS || to - from > COLUMNS) return drawn;
+    [...new Set(drawn.map(kindOf))].forEach(kind => read().slice(from, to).forEach(({row, kinds}, place) => {
+      if (!kinds.includes(kind)) return;
+      const mark = drawn.find(each => kindOf(each) === kind).cloneNode(true), link = row.querySelector('a');
+      const text = 'turn ' + row.cells[0].textContent + ': ' + row.cells[8].textContent;
+      mark.dataset.at = from + place;
+      mark.setAttribute('href', link && kind === row.className ? link.getAttribute('href') : '#' + row.id);
+      mark.setAttribute('aria-label', text);
+      mark.querySelector('title').textContent = text;
+      own.push(mark);
+    }));
+    plot.append(...own);
+    drawn.forEach(mark => { mark.style.display = 'none'; });
+    return [...own, ...drawn.filter(mark => kindOf(mark) === 'trial')];
+  };
   const draw = () => {
     if (to - from >= turns) {
       areas.innerHTML = whole;
@@ -31,7 +53,7 @@ document.querySelectorAll('[data-turns]').forEach(lane => {
         read: path(each => each.counts[0]), foreseen: path(each => each.foreseen || 0, true)};
       areas.querySelectorAll('path').forEach(each => each.setAttribute('d', paths[each.getAttribute('class')]));
     }
-    plot.querySelectorAll('a').forEach(mark => {
+    marks().forEach(mark => {
       const at = +mark.dataset.at;
       mark.style.display = at < from || at >= to ? 'none' : '';
       mark.querySelector('svg').setAttribute('x', (at + .5 - from) / (to - from) * 100 + '%');
