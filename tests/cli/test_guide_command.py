@@ -20,6 +20,12 @@ def laid_out(monkeypatch, capsys, columns, *words):
     return capsys.readouterr().out
 
 
+@pytest.fixture(autouse=True)
+def without_a_pager(monkeypatch):
+    monkeypatch.delenv("MANPAGER", raising=False)
+    monkeypatch.setenv("PAGER", "")
+
+
 def test_without_a_page_the_index_is_shown():
     assert lore("guide").out == page(None)
 
@@ -55,3 +61,33 @@ def test_plain_is_markdown_on_a_terminal_too(monkeypatch, capsys):
 
 def test_colour_follows_the_flag(monkeypatch, capsys):
     assert "\x1b[" in laid_out(monkeypatch, capsys, 80, "check", "--color")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell's words")
+@pytest.mark.parametrize(
+    ("pager", "lines", "words", "paged"),
+    [
+        ("cat > paged", 20, (), True),
+        ("cat > paged", 20, ("--plain",), True),
+        ("cat > paged", 20, ("--no-pager",), False),
+        ("cat > paged", 2_000, (), False),
+        ("cat", 20, (), False),
+        ("", 20, (), False),
+        ("no-such-pager", 20, (), False),
+    ],
+)
+def test_what_is_longer_than_the_terminal_goes_to_the_pager(
+    pager, lines, words, paged, monkeypatch, capsys, tmp_path
+):  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PAGER", pager)
+    monkeypatch.setenv("LINES", str(lines))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("LESS", "-FRX")  # which the command sets where it is not
+    monkeypatch.setattr(sys, "stdin", Terminal(sys.stdin))
+    shown = laid_out(monkeypatch, capsys, 80, "check", "--no-color", *words)
+    file = tmp_path / "paged"
+    assert file.exists() is paged
+    assert ("lore check" in shown) is not paged
+    if paged:
+        assert "lore check" in file.read_text("utf-8")

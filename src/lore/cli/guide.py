@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from typing import Annotated
 
@@ -22,19 +24,41 @@ def run(
         str | None, typer.Argument(help="A page, or a command; without one, the list of pages.", autocompletion=_topics)
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Markdown as it is written, also on a terminal.")] = False,
+    pager: Annotated[
+        bool, typer.Option("--pager/--no-pager", help="Show what is longer than the terminal in your pager ($PAGER).")
+    ] = True,
     color: Colour = None,
 ) -> int:
     """Read the manual: a page a subject.
 
-    On a terminal a page is laid out for its width; in a pipe it is Markdown.
+    On a terminal a page is laid out for its width, and shown in your pager where it is longer than the terminal (not
+    with --no-pager, nor where PAGER is empty or `cat`); in a pipe it is Markdown.
     """
     from lore.cli.commands import COMMANDS
     from lore.report.guide import page, write_page
 
     row = COMMANDS.get(topic or "")
     text = page(topic if row is None else row.page)
-    if plain or not sys.stdout.isatty():
-        sys.stdout.write(text)
+    terminal = sys.stdout.isatty()
+    if terminal and not plain:
+        console = out(color)
+        with console.capture() as laid_out:
+            write_page(text, console)
+        text = laid_out.get()
+    if pager and terminal and text.count("\n") >= shutil.get_terminal_size().lines:
+        _paged(text)
     else:
-        write_page(text, out(color))
+        sys.stdout.write(text)
     return 0
+
+
+def _paged(text: str) -> None:
+    """Show text in the user's pager, if there is one; `less` passes colours on, and leaves the text where it was."""
+    import pydoc
+
+    command = (os.environ.get("MANPAGER") or os.environ.get("PAGER", "less")).split()
+    if command in ([], ["cat"]) or shutil.which(command[0]) is None:
+        sys.stdout.write(text)
+        return
+    os.environ.setdefault("LESS", "-FRX")
+    pydoc.pager(text)
