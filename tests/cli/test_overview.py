@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from cli.storing import valid
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
 from lore.cli import main as module
+from lore.report.commands import Selection
 
 MODEL = "claude-opus-4-5"
 CLAUDE = "home/.claude/projects/-code-app/{}.jsonl"
@@ -153,7 +155,45 @@ def test_every_line_of_the_screen_ends_in_something_to_do():
     for label in ("where it went", "made of", "unexplained", "biggest session"):
         assert label in text
     assert "→ lore simulate ~/.claude/projects/-code-app/a.jsonl" in text
-    assert max(map(len, lines)) <= 100
+    assert max(len(text) for text in lines if "lore" not in text) <= 100
+
+
+@pytest.mark.parametrize("chosen", [(), ("--agent", "claude-code"), ("--project", "app x"), ("--by", "session")])
+def test_every_command_on_the_screen_works_as_it_is_typed(chosen):
+    claude("a", FALLEN, project="/code/app x")
+    claude("odd", STEADY, day=3, project="/code/app x", model="a-model-without-a-price")
+    put("home/.codex/sessions/2026/01/01/rollout-torn.jsonl", *Rollout().meta().lines, b"{torn\n{}\n")
+    typed = {
+        line.partition("→ ")[2].rpartition(": ")[2] for line in lore(*ALL, *chosen).out.splitlines() if "→" in line
+    }
+    commands = [shlex.split(text.replace("~", "home")) for text in typed if text.startswith("lore ")]
+    words = {word for command in commands for word in command}
+    assert {"--by", "simulate"} <= words
+    assert "check" in words or chosen
+    for command in commands:
+        ran = lore(*command[1:])
+        assert ran.code in (0, 1, 3), (command, ran.err)
+        assert ran.out, command
+
+
+def test_what_is_advised_chooses_as_it_was_chosen():
+    assert Selection().summing("--by day") == "lore --by day"
+    own = Selection("14d", "codex", "a b", ("~/.codex/sessions",))
+    assert own.summing("--by day") == "lore --since 14d --agent codex --project 'a b' --by day"
+    assert own.advice("how often: lore simulate --by reliability") == (
+        "how often: lore simulate ~/.codex/sessions --since 14d --by reliability"
+    )
+    assert own.advice("drop it") == "drop it"
+    assert own.before() == "lore compare 'agent:codex,project:a b,28d..14d' 'agent:codex,project:a b,14d..'"
+    assert Selection("2026-01-31").before() == ""
+
+
+def test_nothing_in_the_chosen_part_is_no_reason_to_look_further_back():
+    claude("a", STEADY)
+    shown = lore(*ALL, "--project", "elsewhere").out
+    assert "no requests of project elsewhere" in shown
+    assert f"lore --since {ALL[1]} --by project" in shown
+    assert "90d" not in shown
 
 
 def test_a_session_of_long_prompts_is_tried_with_compactions():
@@ -186,7 +226,7 @@ def test_what_cannot_be_read_is_said_and_stops_nothing():
     assert (ran.code, found()["total"]["requests"]) == (0, 3)
     put("home/.codex/sessions/2026/01/01/rollout-torn.jsonl", *Rollout().meta().lines, b"{torn\n{}\n")
     assert found()["problems"] > 0
-    assert "in what was read  → lore check" in lore(*ALL).out
+    assert "in what was read  → lore check --since 2020-01-01" in lore(*ALL).out
     assert "not read: Cursor" in ran.out
 
 

@@ -109,9 +109,13 @@ def run(
 
         sys.stdout.write(render(result) + "\n")
     elif page is None or page.path:
+        from lore.report.commands import Selection, in_shell
         from lore.report.overview import write_overview
 
-        write_overview(result, out(color))
+        own = agent is not None or recent.whereabouts(here, wide=False).paths  # a command without a path takes others
+        places = tuple(in_shell(place, here.home) for place in result.looked) if own else ()
+        chosen = Selection(since or "7d", agent or "", "" if redact else request.project, places)
+        write_overview(result, out(color), chosen)
     if page is not None:
         from lore.report.html.intros import of_overview
         from lore.run.html_report import WHOLE, Site, is_folder

@@ -5,7 +5,9 @@ from __future__ import annotations
 from rich.cells import cell_len
 from rich.console import Console
 
+from lore.judge.spending import UNSURE
 from lore.model.results_overview import GroupBy, Overview, Spending, SpendingCause
+from lore.report.commands import Selection, is_command
 from lore.report.console import hang, line, whole
 from lore.report.evidence_sentences import listed, money_of
 from lore.report.plain import counted
@@ -20,6 +22,7 @@ _COLUMNS = (
     Column("cost", right=True), Column("requests", right=True, drop=3), Column("read", right=True, drop=2),
     Column("paid again", right=True), Column("unexplained", right=True, drop=1),
 )  # fmt: skip
+_FURTHER_DAYS = 90
 _CENT = 0.005  # dollars: less is not worth a line
 _PARTS = (
     ("reading", "reading context"), ("context", "writing new context"), ("output", "output"), ("tools", "tools"),
@@ -27,26 +30,27 @@ _PARTS = (
 )  # fmt: skip
 
 
-def write_overview(result: Overview, out: Console) -> None:
+def write_overview(result: Overview, out: Console, chosen: Selection) -> None:
     """Write the overview; every line ends in something to do or to run next."""
     total, span = result.total, span_in_words(result.since, result.until)
     if not total.requests:
-        _write_nothing(result, span, out)
+        _write_nothing(result, span, out, chosen)
         return
     agents = ", ".join(f"{agent.name} {cost_of(agent)}" for agent in result.agents)
     what = f"{counted(total.sessions, 'session')}, {counted(total.requests, 'request')}"
     out.print(line((f"{span}: {what}, {cost_of(total)}", "bold"), f"  ({agents})" if len(result.agents) > 1 else ""))
     if result.before is not None:
-        _write_change(total, result.before, out)
-    _write_parts(total, out)
-    _write_size(total, out)
-    _write_causes("paid again", result.causes, total, out)
-    _write_causes("unexplained", result.unexplained, total, out)
+        _write_change(total, result.before, out, chosen)
+    _write_parts(total, out, chosen.summing("--by model" if result.by == "session" else "--by session"))
+    _write_missing(total, out, chosen)
+    _write_size(total, out, chosen.summing("--by agent" if result.by == "project" else "--by project"))
+    _write_causes("paid again", result.causes, total, out, chosen)
+    _write_causes("unexplained", result.unexplained, total, out, chosen)
     _write_biggest(result, out)
     if result.by is not None:
         out.print()
         write_groups(result.groups, result.by, out)
-    _write_rest(result, out)
+    _write_rest(result, out, chosen)
 
 
 def span_in_words(since: float | None, until: float | None) -> str:
@@ -77,17 +81,25 @@ def tokens_of(count: int | None) -> str:
     return str(count)
 
 
-def _write_nothing(result: Overview, span: str, out: Console) -> None:
+def _write_nothing(result: Overview, span: str, out: Console, chosen: Selection) -> None:
     if result.looked:
-        out.print(line((f"{span}: no requests", "bold")))
-        out.print(line("  → lore --since 90d looks further back; lore sessions lists what there is"))
+        what = "".join(f" of {name}" for name in (chosen.agent, chosen.project and f"project {chosen.project}") if name)
+        out.print(line((f"{span}: no requests{what}", "bold")))
+        days = None if result.since is None or result.until is None else (result.until - result.since) / 86_400
+        advice = ["what there is: lore sessions"]
+        if chosen.agent or chosen.project:
+            advice = ["what there is: " + chosen.elsewhere()]
+        elif days is not None and days < _FURTHER_DAYS:
+            advice.insert(0, f"further back: lore --since {_FURTHER_DAYS}d")
     else:
         out.print(line(("no recordings of agents that lore reads are on this machine", "bold")))
-        out.print(line("  → lore check PATH judges recordings anywhere; lore formats says what can be read"))
-    _write_rest(result, out)
+        advice = ["recordings anywhere: lore check PATH", "what can be read: lore formats"]
+    for text in advice:
+        out.print(line(f"{_ARROW}{text}"))
+    _write_rest(result, out, chosen)
 
 
-def _write_change(now: Spending, before: Spending, out: Console) -> None:
+def _write_change(now: Spending, before: Spending, out: Console, chosen: Selection) -> None:
     """Write how much more or less it is than in the time before."""
     if not before.requests:
         _row(out, "before that", "no requests in the same length of time before")
@@ -97,10 +109,11 @@ def _write_change(now: Spending, before: Spending, out: Console) -> None:
         parts.append(f"cost {now.dollars / before.dollars - 1:+.0%}")
         parts.append(f"a request {now.dollars / now.requests / (before.dollars / before.requests) - 1:+.0%}")
     parts.append(f"read {share_read(before)} of the prompts, now {share_read(now)}")
-    _row(out, "before that", ", ".join(parts))
+    advice = chosen.before()
+    _row(out, "before that", ", ".join(parts), advice and f"more than chance? {advice}")
 
 
-def _write_parts(total: Spending, out: Console) -> None:
+def _write_parts(total: Spending, out: Console, command: str) -> None:
     if total.dollars:
         shares = sorted(
             ((getattr(total, name) or 0.0, words) for name, words in _PARTS), key=lambda part: -part[0]
@@ -110,19 +123,25 @@ def _write_parts(total: Spending, out: Console) -> None:
             for dollars, words in shares
             if dollars >= _CENT
         ]
-        _row(out, "where it went", "   ".join(shown), "lore --by session")
+        _row(out, "where it went", "   ".join(shown), command)
     elif total.requests > total.unbilled:
         _row(out, "where it went", f"{share_read(total)} of the prompts were read from a cache")
-    missing = [(total.unbilled, "without a bill"), (total.unpriced, "without a known price")]
-    if any(count for count, _ in missing):
-        words = ", ".join(f"{counted(count, 'request')} {what}" for count, what in missing if count)
-        _row(out, "not in it", words, "lore formats says which logs hold bills")
+
+
+def _write_missing(total: Spending, out: Console, chosen: Selection) -> None:
+    missing = (
+        (total.unbilled, "without a bill", "which logs hold bills: lore formats"),
+        (total.unpriced, "without a known price", f"which models: {chosen.summing('--by model')}"),
+    )
+    there = [(f"{counted(count, 'request')} {what}", advice) for count, what, advice in missing if count]
+    for number, (words, advice) in enumerate(there):
+        _row(out, "" if number else "not in it", words, advice)
 
 
 _AGAIN = ("paid again", "unexplained")
 
 
-def _write_size(total: Spending, out: Console) -> None:
+def _write_size(total: Spending, out: Console, command: str) -> None:
     parts: list[str] = []
     if total.median_prompt_tokens is not None:
         size, most = tokens_of(total.median_prompt_tokens), tokens_of(total.largest_prompt_tokens)
@@ -133,10 +152,12 @@ def _write_size(total: Spending, out: Console) -> None:
     if total.compactions:
         parts.append(counted(total.compactions, "compaction"))
     if parts:
-        _row(out, "made of", "   ".join(parts))
+        _row(out, "made of", "   ".join(parts), command)
 
 
-def _write_causes(label: str, causes: list[SpendingCause], total: Spending, out: Console) -> None:
+def _write_causes(
+    label: str, causes: list[SpendingCause], total: Spending, out: Console, chosen: Selection
+) -> None:  # fmt: skip
     """Write the causes that cost most, and what the others come to."""
     worth = [cause for cause in causes if total.dollars is None or (cause.dollars or 0.0) >= _CENT]
     width = max((len(_amount(cause)) for cause in worth[:_CAUSES]), default=0)
@@ -145,14 +166,15 @@ def _write_causes(label: str, causes: list[SpendingCause], total: Spending, out:
             f"in {counted(cause.sessions, 'session')}" if cause.sessions > 1 else f"in {counted(cause.turns, 'turn')}"
         )
         text = f"{_amount(cause):>{width}}  {cause.says}, {where}"
-        _row(out, label if place == 0 else "", text, cause.fix, indent=width + 2)
+        _row(out, label if place == 0 else "", text, chosen.advice(cause.fix), indent=width + 2)
     rest = worth[_CAUSES:]
     if rest:
         money = [cause.dollars for cause in rest if cause.dollars is not None]
         amount = money_of(sum(money)) if money else f"{tokens_of(sum(cause.tokens for cause in rest))} tokens"
-        _row(out, "", f"{amount:>{width}}  {counted(len(rest), 'other cause')}", "lore check")
+        command = "lore check" if all(cause.kind == UNSURE for cause in rest) else "lore check -v"
+        _row(out, "", f"{amount:>{width}}  {counted(len(rest), 'other cause')}", chosen.advice(command))
     if not worth and label == "paid again" and total.requests > total.unbilled:
-        _row(out, label, "nothing worth a line", "keep it so: lore check in CI")
+        _row(out, label, "nothing worth a line", "keep it so in CI: lore guide ci")
 
 
 def _amount(cause: SpendingCause) -> str:
@@ -204,11 +226,11 @@ def share_read(spending: Spending) -> str:
     return f"{spending.read_tokens / tokens:.0%}" if tokens else "-"
 
 
-def _write_rest(result: Overview, out: Console) -> None:
+def _write_rest(result: Overview, out: Console, chosen: Selection) -> None:
     if result.failed:
         out.print(line((f"not read: {listed(result.failed, 2)}", "yellow")))
     if result.problems:
-        _row(out, "damaged", f"{counted(result.problems, 'problem')} in what was read", "lore check")
+        _row(out, "damaged", f"{counted(result.problems, 'problem')} in what was read", chosen.advice("lore check"))
     for logs in result.unread:
         out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))
     for note in result.notes:
@@ -224,7 +246,7 @@ def _row(out: Console, label: str, text: str, advice: str = "", *, indent: int =
     hang(out, row, _LABEL + indent, width=out.width)
     if advice:
         below = line((f"{'':<{_LABEL}}{_ARROW}{advice}", "cyan"))
-        if advice.startswith("lore "):  # a command is copied from one line
+        if is_command(advice):  # it is copied from one line
             whole(out, below)
         else:
             hang(out, below, _LABEL + len(_ARROW), width=out.width)

@@ -49,7 +49,7 @@ WORDS: dict[str, Words] = {
         "pauses longer than the cache lives", "/compact or a new session before a break", "pauses longer than {}"
     ),
     Code.SERVER_SIDE_MISS: Words(
-        "the provider did not read what stood there", "lore simulate --by reliability says how often"
+        "the provider did not read what stood there", "how often: lore simulate --by reliability"
     ),
     Code.REWIND: Words("history was taken back", _ON_PURPOSE),
     Code.CACHE_RESET: Words("the cache was given up", _ON_PURPOSE),

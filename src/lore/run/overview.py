@@ -8,7 +8,6 @@ counts once, in the file that was written first.
 
 from __future__ import annotations
 
-import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
@@ -27,6 +26,7 @@ from lore.recording import corpus
 from lore.recording.agents import AGENTS, Agent, Surroundings
 from lore.recording.inputs import Input, inputs
 from lore.recording.recent import session_of, written
+from lore.report.commands import in_shell
 from lore.report.spending_sentences import cause_in_words, day_of
 from lore.run.compaction import dry_run
 from lore.run.ledgers import Ledgers, Progress
@@ -207,7 +207,7 @@ def _tried(biggest: SpendingSession | None, ledgers: Ledgers, home: str) -> Spen
     """Add what compacting a session earlier would have saved, where that is a tenth of its cost; costs one reading."""
     if biggest is None:
         return None
-    path, shown = biggest.path, _in_shell(biggest.path, home)
+    path, shown = biggest.path, in_shell(biggest.path, home)
     for window in WINDOWS:
         if not biggest.dollars or (biggest.largest_prompt_tokens or 0) < window:
             continue
@@ -219,13 +219,6 @@ def _tried(biggest: SpendingSession | None, ledgers: Ledgers, home: str) -> Spen
             command = f"lore compact {shown} --dry-run --window {window}"
             return replace(biggest, command=command, saving=totals.saved, compactions=totals.fired)
     return replace(biggest, command=f"lore simulate {shown}")
-
-
-def _in_shell(path: str, home: str) -> str:
-    """Return a path as a shell takes it, short where it lies below the home folder."""
-    if home and path.startswith(home + "/"):
-        return "~/" + shlex.quote(path[len(home) + 1 :])
-    return shlex.quote(path)
 
 
 def _ordered(groups: dict[str, Sums], *, in_time: bool = False) -> list[Spending]:

@@ -1,0 +1,63 @@
+"""Commands to run next, as a shell takes them: of the recordings that a report is about, chosen as it chose them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import NamedTuple
+
+_AGO = re.compile(r"(\d+)([smhdw])")
+_OVER_FILES = re.compile(r"\blore (check|simulate)\b")
+_COMMAND = re.compile(r"(?:.*: )?lore [a-z-]")
+
+
+def in_shell(path: str, home: str) -> str:
+    """Return a path as a shell takes it, short where it lies below the home folder."""
+    if home and path.startswith(home + "/"):
+        return "~/" + shlex.quote(path[len(home) + 1 :])
+    return shlex.quote(path)
+
+
+def is_command(advice: str) -> bool:
+    """Tell whether an advice ends in a command, which is copied from one line."""
+    return _COMMAND.match(advice) is not None
+
+
+class Selection(NamedTuple):
+    """What of the recordings bare `lore` summed, as it was typed (empty: not).
+
+    `places` are where recordings lie, as a shell takes them, where another command would look elsewhere.
+    """
+
+    since: str = "7d"
+    agent: str = ""
+    project: str = ""
+    places: tuple[str, ...] = ()
+
+    def summing(self, option: str) -> str:
+        """Return bare `lore` of the same requests with another option."""
+        return " ".join(["lore", *self._options(), option])
+
+    def elsewhere(self) -> str:
+        """Return bare `lore` of all agents and projects, over the same time, by what the choice was among."""
+        return f"lore --since {shlex.quote(self.since)} --by {'project' if self.project else 'agent'}"
+
+    def advice(self, text: str) -> str:
+        """Return an advice whose commands take the same files; nothing chooses the files of a project."""
+        more = [*self.places, "--since", shlex.quote(self.since)]
+        return _OVER_FILES.sub(lambda command: " ".join([command[0], *more]), text)
+
+    def before(self) -> str:
+        """Return what compares this time with as much before it; empty where no length of time was given."""
+        length = _AGO.fullmatch(self.since)
+        if length is None:
+            return ""
+        terms = [f"{name}:{value}" for name, value in (("agent", self.agent), ("project", self.project)) if value]
+        twice = f"{2 * int(length[1])}{length[2]}"
+        sides = (",".join([*terms, f"{twice}..{self.since}"]), ",".join([*terms, f"{self.since}.."]))
+        return f"lore compare {' '.join(map(shlex.quote, sides))}"
+
+    def _options(self) -> list[str]:
+        given = (("--since", "" if self.since == "7d" else self.since), ("--agent", self.agent),
+                 ("--project", self.project))  # fmt: skip
+        return [f"{name} {shlex.quote(value)}" for name, value in given if value]
