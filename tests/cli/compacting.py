@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cli.running import lore
-from cli.storing import valid
+from helpers.schemas import valid
 from model.making import header, log, record, said, user
 
 USAGE = {"uncached_tokens": 10, "read_tokens": 4_000, "write_tokens": 500, "write_5m_tokens": 500, "output_tokens": 50}

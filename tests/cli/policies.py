@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import jsonschema
-
 from cli.running import lore, put
+from helpers.schemas import valid
 from model.making import assistant, body
 
 
@@ -29,7 +27,7 @@ def settings(text):
 
 def sums(*args):
     ran = lore("check", "--json", *args)
-    jsonschema.validate(ran.json, json.loads(lore("schema", "check").out))
+    valid(ran.json, "check")
     return ran.code, ran.json["summary"], [one["code"] for one in ran.json["findings"]]
 
 

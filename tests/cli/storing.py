@@ -6,12 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-import msgspec
 import pytest
 
 from cli.running import Ran, lore
-from lore.cli.schema import schemas
+from helpers.schemas import valid
 
 URLS = ("sqlite:s.db", "jsonl:s")
 each_store = pytest.mark.parametrize("url", URLS)
@@ -28,11 +26,6 @@ def answered(command: str, *args: str, url: str, schema: str = "", code: int = 0
     assert ran.code == code, ran.err
     valid(ran.json, schema or f"store-{command}")
     return ran.json
-
-
-def valid(answer: Any, name: str) -> None:
-    """Check an answer against its schema."""
-    jsonschema.validate(answer, msgspec.json.schema(schemas()[name]))
 
 
 def fed(data: bytes, *args: str) -> Ran:

@@ -6,11 +6,11 @@ import json
 import os
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from cli.running import compacted, lore, put, session
 from formats.claude import answered, asked, joined, text
+from helpers.schemas import valid
 from lore.model.events import CacheReset, encode
 from lore.run import assembling
 from model.making import body, dumps, header, log, record, user
@@ -33,10 +33,6 @@ def files(desk):
 def derived(monkeypatch):
     """Reading derives an event that the log does not hold."""
     monkeypatch.setattr(assembling, "unsaved", lambda _: (EVENT,))
-
-
-def valid(name, value):
-    jsonschema.validate(value, lore("schema", name).json)
 
 
 # every turn
@@ -69,12 +65,10 @@ def test_the_pipe_itself_reports_no_waste():
 
 @pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
 def test_every_line_is_as_its_schema_says(path):
-    schema = lore("schema", "assemble-all").json
-    whole = lore("schema", "assemble-full").json
     for line in lore("assemble", str(path), "--all").lines:
-        jsonschema.validate(line, schema)
+        valid(line, "assemble-all")
     for line in lore("assemble", str(path), "--all", "--full").lines:
-        jsonschema.validate(line, whole)
+        valid(line, "assemble-full")
 
 
 def test_a_line_says_what_stays_and_what_comes():
@@ -223,7 +217,7 @@ def test_a_table_shows_every_segment_and_no_content():
 
 def test_the_table_as_json_is_as_its_schema_says():
     ran = lore("assemble", "s.jsonl", "--explain", "--json", "--turn", "1").json
-    valid("assemble-explain", ran)
+    valid(ran, "assemble-explain")
     assert (ran["session"], ran["chain"], ran["turn"], ran["tail"]) == ("s.jsonl", "main", 1, "system")
     assert sum(one["bytes"] for one in ran["segments"] if one["stable"]) == ran["stable_bytes"]
     assert sum(one["bytes"] for one in ran["segments"] if not one["stable"]) == ran["tail_bytes"] > 0

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from cli.running import compacted, lore, put, session
+from helpers.schemas import valid
 from lore.cli.schema import schemas
 from lore.model.codes import CODES
 from model.making import assistant, body, dumps, header, log, record, user
@@ -19,11 +20,6 @@ WASTE = [body("one", assistant("two"), system=f"Today is 2026-01-0{n}.") for n i
 LONG = "a long request " * 2000  # a bill of 5,000 tokens needs that many bytes at least
 FOR_AUTHOR, FOR_USER = ["--for", "author"], ["--for", "user"]
 ONE_LONG, TWO_LONG = body(LONG, model="claude-x"), body(LONG, assistant("two"), "three", model="claude-x")
-
-
-def valid(name, value):
-    jsonschema.validate(value, json.loads(lore("schema", name).out))
-    return value
 
 
 # assemble
@@ -118,7 +114,7 @@ def test_assembled_content_is_verbatim_where_reports_mask():
 
 def test_two_bodies_are_compared():
     ran = lore("diff-prefix", put("a.json", ONE), put("b.json", TWO), "--json")
-    found = valid("diff-prefix", ran.json)
+    found = valid(ran.json, "diff-prefix")
     assert (ran.code, found["relation"], found["reuse_ratio"], found["divergence"]) == (0, "extension", 1.0, None)
     assert found["prompt"]["tokenizer"] == "o200k_base"
     assert found["prompt"]["left_tokens"] == found["prompt"]["common_prefix_tokens"] > 0
@@ -131,7 +127,7 @@ def test_two_bodies_are_compared():
 
 
 def test_a_difference_is_described():
-    found = valid("diff-prefix", lore("diff-prefix", put("a", WASTE[0]), put("b", WASTE[1]), "--json").json)
+    found = valid(lore("diff-prefix", put("a", WASTE[0]), put("b", WASTE[1]), "--json").json, "diff-prefix")
     assert [cause["code"] for cause in found["causes"]] == ["LORE101"]
     assert (found["divergence"]["path"], found["divergence"]["offset"]) == ("system", 19)
     assert found["causes"][0]["tokens"] == "estimated"  # as `check` says: no bill, so from bytes
@@ -143,9 +139,8 @@ def test_a_difference_is_described():
 
 
 def test_without_tokens_the_counts_are_null():
-    found = valid(
-        "diff-prefix", lore("diff-prefix", put("a", WASTE[0]), put("b", WASTE[1]), "--json", "--no-tokens").json
-    )
+    ran = lore("diff-prefix", put("a", WASTE[0]), put("b", WASTE[1]), "--json", "--no-tokens")
+    found = valid(ran.json, "diff-prefix")
     names = ("left_tokens", "right_tokens", "common_prefix_tokens", "tokenizer")
     assert [found["prompt"][name] for name in names] == [None] * 4
     assert found["causes"][0]["tokens"] == "estimated"
@@ -174,14 +169,14 @@ def test_any_two_files_are_compared_by_their_bytes():
     ran = lore(
         "diff-prefix", put("a.bin", b"\x00\x01same"), put("b.bin", b"\x00\x01some"), "--json", "--fail-under", "1"
     )
-    found = valid("diff-prefix", ran.json)
+    found = valid(ran.json, "diff-prefix")
     assert (ran.code, found["file"]["common_prefix_bytes"]) == (0, 3)
     assert [found[name] for name in ("prompt", "divergence", "billed", "relation", "reuse_ratio")] == [None] * 5
 
 
 def test_every_pair_of_a_session_is_a_line():
     ran = lore("diff-prefix", put("s.jsonl", compacted()), "--json")
-    found = [valid("diff-prefix", one) for one in ran.lines]
+    found = [valid(one, "diff-prefix") for one in ran.lines]
     assert [(one["chain"], one["turn"], one["relation"]) for one in found] == [
         ("main", 2, "extension"),
         ("main", 3, "diverged"),
@@ -230,7 +225,7 @@ def test_a_dialect_can_be_forced():
 def test_a_bill_and_a_verdict_travel_with_the_pair():
     line = {"request": ONE_LONG, "usage": {"input_tokens": 1, "cache_creation_input_tokens": 5000}}
     after = {"request": TWO_LONG, "usage": {"input_tokens": 5002, "cache_read_input_tokens": 0}}
-    found = valid("diff-prefix", lore("diff-prefix", put("r.jsonl", line, after), "--json", "--no-tokens").json)
+    found = valid(lore("diff-prefix", put("r.jsonl", line, after), "--json", "--no-tokens").json, "diff-prefix")
     assert found["billed"] == {"uncached_tokens": 5002, "read_tokens": 0, "write_tokens": None, "output_tokens": None}
     assert [(cause["code"], cause["lost_tokens"], cause["tokens"]) for cause in found["causes"]] == [
         ("LORE301", 5000, "recorded")
@@ -242,7 +237,7 @@ def test_a_bill_and_a_verdict_travel_with_the_pair():
 
 def test_a_clean_session_passes():
     ran = lore("check", put("s.jsonl", session()), "--json")
-    found = valid("check", ran.json)
+    found = valid(ran.json, "check")
     assert (ran.code, found["findings"], found["problems"]) == (0, [], [])
     assert {name: found["summary"][name] for name in ("files", "sessions", "chains", "turns", "pairs", "breaks")} == {
         "files": 1, "sessions": 1, "chains": 1, "turns": 2, "pairs": 1, "breaks": 0,
@@ -251,7 +246,7 @@ def test_a_clean_session_passes():
 
 def test_waste_exits_one():
     ran = lore("check", put("w.jsonl", *WASTE), "--json")
-    found = valid("check", ran.json)
+    found = valid(ran.json, "check")
     assert (ran.code, [one["code"] for one in found["findings"]]) == (1, ["LORE101"])
     assert (found["summary"]["waste"], found["findings"][0]["line"], found["findings"][0]["path"]) == (1, 2, "w.jsonl")
 
@@ -274,7 +269,7 @@ def test_expected_breaks_pass_and_are_shown_with_v():
 )
 def test_budgets_are_held(args, code):
     ran = lore("check", put("w.jsonl", *WASTE), *args, "--json")
-    assert code in [one["code"] for one in valid("check", ran.json)["findings"]]
+    assert code in [one["code"] for one in valid(ran.json, "check")["findings"]]
     assert ran.code == 1
 
 
@@ -303,7 +298,7 @@ def test_a_folder_is_walked_and_what_is_no_recording_is_counted():
     put("d/notes.txt", b"hello\n")
     put("d/.hidden.jsonl", *WASTE)
     ran = lore("check", "d", "--json")
-    summary = valid("check", ran.json)["summary"]
+    summary = valid(ran.json, "check")["summary"]
     assert (ran.code, summary["files"], summary["skipped"], summary["compactions"]) == (0, 2, 1, 1)
     assert {one["path"] for one in ran.json["findings"]} == {"d/sub/b.jsonl"}
 
@@ -333,7 +328,7 @@ def test_waste_wins_over_incomplete():
 
 def test_damage_is_a_finding_with_its_line():
     ran = lore("check", put("s.jsonl", session() + b"{nope}\n"), "--json")
-    found = valid("check", ran.json)
+    found = valid(ran.json, "check")
     assert [(one["code"], one["line"], one["severity"]) for one in found["findings"]] == [("LORE201", 8, "error")]
     assert (found["problems"][0]["file"], found["problems"][0]["byte"]) == ("s.jsonl", len(session()))
     assert ran.code == 1
@@ -364,7 +359,7 @@ def test_the_same_input_gives_the_same_bytes():
 
 
 def uuids(ran):
-    return [item["uuid"] for item in valid("fold", ran.json)["timeline"]]
+    return [item["uuid"] for item in valid(ran.json, "fold")["timeline"]]
 
 
 def test_a_session_is_folded():
@@ -414,7 +409,7 @@ def test_a_person_reads_a_line_an_item():
 
 def test_problems_of_a_fold_are_told():
     ran = lore("fold", put("s.jsonl", session(record("novelty"))), "--json")
-    assert [one["code"] for one in valid("fold", ran.json)["problems"]] == ["LORE203"]
+    assert [one["code"] for one in valid(ran.json, "fold")["problems"]] == ["LORE203"]
     assert "LORE203 s.jsonl:8" in lore("fold", "s.jsonl").out
 
 
@@ -500,7 +495,7 @@ def test_without_a_name_the_schemas_are_listed():
 
 def test_a_schema_refuses_what_is_no_result():
     with pytest.raises(jsonschema.ValidationError):
-        valid("check", {"summary": 3})
+        valid({"summary": 3}, "check")
 
 
 def test_results_state_their_schema_version():

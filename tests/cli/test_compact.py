@@ -14,8 +14,9 @@ import pytest
 
 from cli.compacting import POLICY, at, compact, dry, talk
 from cli.running import lore, process, put, session
-from cli.storing import URLS, valid
+from cli.storing import URLS
 from formats.claude import answered, asked, joined, text
+from helpers.schemas import valid
 from lore.recording.writing import appending
 from model.making import log, record, user
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cli.running import lore, put
-from cli.storing import valid
 from cli.test_overview import FALLEN, STEADY, claude
 from formats.codex import Rollout
+from helpers.schemas import valid
 
 
 def compared(*args):

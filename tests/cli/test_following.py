@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from cli.running import lore, put, session
+from helpers.schemas import valid
 from model.making import assistant, body, dumps, record, said, user
 
 LOG = session()
@@ -118,7 +118,6 @@ def add(name, data):
 
 
 def test_events_come_from_a_log_that_another_process_writes():
-    schema = json.loads(lore("schema", "follow").out)
     put("s.jsonl", LOG)
     with Running("fold", "s.jsonl", "--follow", "--json") as follower:
         first = json.loads(follower.line())
@@ -132,7 +131,7 @@ def test_events_come_from_a_log_that_another_process_writes():
         third = json.loads(follower.line())
         assert third["cursor"].partition(":")[0] != first["cursor"].partition(":")[0]
         for one in (first, second, third):
-            jsonschema.validate(one, schema)
+            valid(one, "follow")
         code, out, err = follower.interrupted()
     assert (code, out) == (130, "")
     assert "s.jsonl was replaced by another file; it is read from its beginning" in err
@@ -159,7 +158,7 @@ def test_findings_come_before_the_recording_ends_and_sums_when_interrupted(form)
     with Running("check", "r.jsonl", "--follow", "--no-color", *form) as follower:
         first = follower.line()
         if form:
-            jsonschema.validate(json.loads(first), json.loads(lore("schema", "finding").out))
+            valid(json.loads(first), "finding")
             assert json.loads(first)["code"] == "LORE101"
         else:
             assert first.startswith("✗ LORE101 date-in-prefix  r.jsonl:2  turn 2")
@@ -171,7 +170,7 @@ def test_findings_come_before_the_recording_ends_and_sums_when_interrupted(form)
     last = out.splitlines()
     if form:
         summary = json.loads(last[-1])
-        jsonschema.validate(summary, json.loads(lore("schema", "check").out))
+        valid(summary, "check")
         assert (summary["summary"]["turns"], summary["summary"]["breaks"]) == (3, 2)
     else:
         assert last[-5].startswith("1 file, 1 chain, 3 turns, 2 pairs compared")

@@ -6,11 +6,11 @@ import json
 import os
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from cli.running import lore, put, session
 from formats.claude import answered, asked, joined, text
+from helpers.schemas import valid
 from model.making import body, dumps, header, log, record
 
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
@@ -210,7 +210,7 @@ def test_a_torn_log_is_added_to_and_the_tear_is_reported():
 
 def test_what_was_written_is_answered_in_json_too():
     ran = knowledge("add", "s.jsonl", "abc", "--title", "t", "--json")
-    jsonschema.validate(ran.json, lore("schema", "knowledge-written").json)
+    valid(ran.json, "knowledge-written")
     assert ran.json == {"schema": 2, "op": "add", "ids": ["abc"], "written": 1}
     assert knowledge("remove", "s.jsonl", "abc", "--json").json["op"] == "remove"
 
@@ -232,7 +232,7 @@ def test_the_list_tells_what_a_prompt_holds_already():
         ),
     )
     ran = knowledge("list", "l.jsonl", "--json")
-    jsonschema.validate(ran.json, lore("schema", "knowledge").json)
+    valid(ran.json, "knowledge")
     states = {one["id"]: one["state"] for one in ran.json["knowledge"]}
     assert states == {"early1": "pinned", "later1": "delta", "waits1": "waiting"}
     assert ran.json["session"] == "s-9"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from cli.running import lore, put
 from cli.running import session as log
+from helpers.schemas import valid
 from model.making import dumps
 
 MARK = {"type": "ephemeral"}
@@ -37,7 +37,7 @@ CLOCK = body(words=LONG + "\nThe current time is 09:00:12.\nSession id: 0192-7fa
 
 def linted(*args, **kwargs):
     ran = lore("lint", *args, "--json", **kwargs)
-    jsonschema.validate(ran.json, json.loads(lore("schema", "lint").out))
+    valid(ran.json, "lint")
     return ran
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from cli.running import Ran, lore, put
-from cli.storing import appended, each_store, store, valid
+from cli.storing import appended, each_store, store
+from helpers.schemas import valid
 from lore.store.registry import open_store
 from model.making import dumps, header, log, record, said, user
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, process, put
-from cli.storing import valid
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
+from helpers.schemas import valid
 from lore.cli import main as module
 from lore.report.commands import Selection
 

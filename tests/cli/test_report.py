@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put
-from cli.storing import valid
 from cli.test_overview import FALLEN, claude
+from helpers.schemas import valid
 from report.test_trace import valid as valid_trace
 
 TRACE = ("report", "--format", "trace", "--no-cache")

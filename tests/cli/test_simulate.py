@@ -7,12 +7,12 @@ import io
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from cli.running import lore, put, session
 from formats.claude import answered, asked, joined, text
 from formats.codex import Rollout
+from helpers.schemas import valid
 
 CACHE_CONTROL = {"type": "ephemeral"}
 LONG = "word " * 4000  # far above every minimum
@@ -293,8 +293,7 @@ def test_what_no_bill_says_is_unknown_and_counted():
 
 def test_every_answer_is_what_its_schema_says():
     for args in ((), ("--cache", "vllm"), ("--what-if",), ("--what-if", "ttl=1h")):
-        answer = lore("simulate", stable(), *args, "--json").json
-        jsonschema.validate(answer, json.loads(lore("schema", "simulate").out))
+        valid(lore("simulate", stable(), *args, "--json").json, "simulate")
 
 
 def test_without_clocks_nothing_expires_and_nothing_is_sure():

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, process, put
-from cli.storing import valid
 from formats.claude import answered, asked, counts, text
+from helpers.schemas import valid
 from lore.cli import statusline_quick as module
 from lore.recording.agents import Surroundings
 from lore.recording.user_folders import cache_root

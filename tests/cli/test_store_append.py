@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from cli.storing import appended, each_store, exported, fed, store, valid
+from cli.storing import appended, each_store, exported, fed, store
+from helpers.schemas import valid
 from lore.run.store_sessions import append_lines
 from lore.store import appending
 from lore.store.appending import parse_line

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put, session
-from cli.storing import answered, each_store, exported, fed, store, valid
+from cli.storing import answered, each_store, exported, fed, store
 from formats.claude import answered as reply
 from formats.claude import asked, joined, text
+from helpers.schemas import valid
 from lore.cli import common as bar
 from lore.recording.opening import Options
 from lore.run.folding import fold

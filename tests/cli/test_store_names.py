@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from cli.running import compacted, lore, process, put, session
-from cli.storing import answered, appended, each_store, exported, valid
+from cli.storing import answered, appended, each_store, exported
+from helpers.schemas import valid
 from lore.errors import LoreError
 from lore.model.events import CacheReset
 from lore.recording.corpus import Name, parse_name

@@ -7,13 +7,12 @@ import json
 from xml.etree import ElementTree
 from xml.sax import expatreader, handler
 
-import jsonschema
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.cli.schema import schemas
+from helpers.schemas import valid
 from lore.judge.base import Place, finding
 from lore.model.codes import Problem
 from lore.model.evidence import Told
@@ -252,8 +251,8 @@ def test_markdown_of_many_findings_says_how_many_are_left_out():
 def test_json_lines_are_findings_and_then_the_sums():
     lines = [json.loads(line) for line in text("jsonl", checked(*MIXED)).splitlines()]
     for line in lines[:-1]:
-        jsonschema.validate(line, msgspec.json.schema(schemas()["finding"]))
-    jsonschema.validate(lines[-1], msgspec.json.schema(schemas()["check"]))
+        valid(line, "finding")
+    valid(lines[-1], "check")
     assert [one["code"] for one in lines[:-1]] == [one.code for one in MIXED]
     assert lines[-1]["findings"] == []
     assert lines[-1]["top"][0]["lost_tokens"] == 4410

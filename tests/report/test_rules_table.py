@@ -5,12 +5,9 @@ from __future__ import annotations
 import io
 import json
 
-import jsonschema
-import msgspec
-
+from helpers.schemas import valid
 from lore.cache.rule_file import parse
 from lore.cache.rules import Rules
-from lore.cli.schema import schemas
 from lore.report.console import console
 from lore.report.json_report import render
 from lore.report.simulation import write_rules
@@ -82,7 +79,7 @@ def test_nothing_to_show_is_a_header_and_a_count():
 def test_json_is_what_the_schema_says():
     spelled = render(listed(packaged()))
     answer = json.loads(spelled)
-    jsonschema.validate(answer, msgspec.json.schema(schemas()["simulate-rules"]))
+    valid(answer, "simulate-rules")
     assert answer["schema"] == 2
     prices = [one["value"] for one in answer["rules"] if one["rule"] == "price_read"]
     assert 0.025 in prices or 0.25 in prices
