@@ -17,7 +17,7 @@ import io
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import msgspec
@@ -299,9 +299,15 @@ class Target(NamedTuple):
     path: str = ""
 
 
+@cache
+def load_reports() -> None:
+    """Fill the registry of reports once a process; raises LoreError for a plug-in that cannot be loaded."""
+    register_plugins("lore.reports", REPORTS, call=True)
+
+
 def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
     """Read what --report and --json ask for; raises LoreError for what cannot be."""
-    register_plugins("lore.reports", REPORTS, call=True)
+    load_reports()
     found = [Target("json")] if as_json else []
     for text in reports:
         kind, equals, path = text.partition("=")
