@@ -12,8 +12,10 @@ import pytest
 
 import lore.cli
 from cli.running import lore as run
+from lore.cli import overview
 from lore.cli.commands import COMMANDS, EXAMPLES, SUBCOMMANDS
 from lore.cli.main import command, main
+from lore.cli.tree import tree
 
 BARE = {"overview"}  # what answers where no command is named
 TYPED = [*EXAMPLES, *(example for row in COMMANDS.values() for example in row.examples)]
@@ -171,3 +173,14 @@ def test_a_shell_completes_words(words, number, expected, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         main([])
     assert set(capsys.readouterr().out.split()) == expected
+
+
+def test_the_completion_of_zsh_answers_to_the_first_tab(monkeypatch, capsys):
+    """A file that zsh loads at a Tab is run then: it has to answer, and not only to define what does."""
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    monkeypatch.setattr("sys.argv", ["lore", "--show-completion", "zsh"])
+    with pytest.raises(SystemExit):
+        tree(overview.run).main(["--show-completion", "zsh"], "lore")
+    script = capsys.readouterr().out.strip()
+    assert script.startswith("#compdef lore")
+    assert script.endswith("""if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _lore_completion "$@"; fi""")

@@ -67,7 +67,7 @@ Output: TypeAlias = Annotated[
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")]
 
 Redact: TypeAlias = Annotated[
-    bool, typer.Option("--redact", help="Say hashes, lengths and paths only: nothing that a recording says.")
+    bool, typer.Option("--redact", help="Replace content with hashes and lengths; paths stay.")
 ]
 
 For: TypeAlias = Annotated[

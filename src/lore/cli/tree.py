@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from itertools import groupby
 from textwrap import wrap
@@ -80,7 +81,17 @@ def tree(callback: Any) -> Any:
         pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=_SETTINGS,
     )  # fmt: skip
     app.callback()(callback)
+    if not {"--install-completion", "--show-completion"}.isdisjoint(sys.argv):
+        _complete_at_once()
     return get_command(app)
+
+
+def _complete_at_once() -> None:
+    """Make zsh answer to the first Tab of a session: Typer's script (0.29) only loads itself then."""
+    with suppress(ImportError):
+        scripts = getattr(import_module("typer._completion_shared"), "_completion_scripts", {})
+        if "loadautofunc" not in scripts.get("zsh", "loadautofunc"):
+            scripts["zsh"] += '\nif [[ $zsh_eval_context[-1] == loadautofunc ]]; then %(complete_func)s "$@"; fi\n'
 
 
 def unknown(path: str, name: str, known: Iterable[str]) -> NoReturn:
