@@ -57,6 +57,45 @@ def test_two_pieces_that_begin_alike_hold_their_common_blocks_once():
     assert reads("vllm", [*alike, other, *alike], capacity=4) == [0, 32, 0, 32, 32]
 
 
+def test_a_block_that_is_computed_again_takes_a_place_of_its_own():
+    """Two full blocks, of which the last is computed again: a memory of three holds it twice, and nothing else."""
+    again = [request("ab"), request("ab")]
+    assert reads("vllm", [request("x"), *again, request("xy")], capacity=4) == [0, 0, 16, 16]
+    assert reads("vllm", [request("x"), *again, request("xy")], capacity=3) == [0, 0, 16, 0]
+
+
+def test_a_block_that_is_not_full_needs_a_place_while_its_request_is_served():
+    asked = [request("abc"), request([piece("x", 1)]), request("abcd")]
+    assert reads("vllm", asked, capacity=4) == [0, 0, 48]
+    assert reads("vllm", [*asked[:2], request("abc")], capacity=3) == [0, 0, 32]
+
+
+def test_what_is_used_is_not_thrown_away():
+    long = request("abc", at=0.0, ended=10.0, chain="long")
+    short = [request([piece(name, 20)], at=float(at), ended=at + 0.5) for at, name in enumerate("pqrstu", 1)]
+    assert reads("vllm", [long, *short, request("abcd", at=20.0)], capacity=5) == [0, *[0] * 6, 48]
+    before = long._replace(ended=0.5)
+    assert reads("vllm", [before, *short, request("abcd", at=20.0)], capacity=5) == [0] * 8
+
+
+def test_what_is_generated_is_held_as_it_comes():
+    asked = request("a", output=pieces("bcd"), at=0.0, ended=48.0)
+    then = [request("abcd", chain="other", at=at) for at in (15.0, 16.0, 31.0, 32.0)]
+    assert [reads("vllm", [asked, one])[1] for one in then] == [16, 32, 32, 48]
+    assert [reads("vllm", [asked, one], capacity=20)[1] for one in then] == [16, 32, 32, 48]
+
+
+def test_what_has_no_room_waits_for_what_ends_first():
+    first, second = (request(names, at=0.0, ended=ended, chain=names) for names, ended in (("ab", 9.0), ("cd", 5.0)))
+    third = request("efg", at=1.0, chain="third")
+    assert reads("vllm", [first, second, third, request("abx", at=20.0)], capacity=5) == [0, 0, 0, 32]
+
+
+def test_images_that_begin_alike_share_nothing():
+    images = [piece("i", 32, kind="image")._replace(data=b"data:image/png;base64,%d" % number) for number in range(2)]
+    assert reads("vllm", [request([piece("a"), image]) for image in (*images, images[0])]) == [0, 16, 32]
+
+
 def test_confidence_is_exact_where_every_piece_is_counted():
     assert predicted("vllm", [request("ab")])[0].confidence == "exact"
     assert predicted("vllm", [request([piece("a"), piece("b", None)])])[0].confidence == "rule"
@@ -75,22 +114,33 @@ def test_an_option_that_cannot_be_is_an_error():
 
 
 class Naive:
-    """The same cache, block by block: what a block is read from, and when it was used last, in one list."""
+    """The pool of vLLM, place by place: what each holds, the free ones in the order in which they are given away."""
 
     def __init__(self, block: int, capacity: int) -> None:
-        self.block, self.capacity = block, capacity
-        self.used: dict[tuple[str, ...], int] = {}
-        self.clock = 0
+        self.block = block
+        self.places: dict[int, tuple[str, ...] | None] = dict.fromkeys(range(capacity))
+        self.free = list(self.places)
+        self.made: list[int] = []  # the places that hold something, in the order in which they were filled
 
     def read(self, tokens: list[str]) -> int:
-        self.clock += 1
         blocks = [tuple(tokens[:end]) for end in range(self.block, len(tokens) + 1, self.block)]
-        held = next((number for number, one in enumerate(blocks) if one not in self.used), len(blocks))
-        for one in blocks:
-            self.used[one] = self.clock
-        while len(self.used) > self.capacity:
-            del self.used[min(self.used, key=lambda one: (self.used[one], -len(one)))]
-        return min(held * self.block, (len(tokens) - 1) // self.block * self.block)
+        used = []
+        for block in blocks[: (len(tokens) - 1) // self.block]:
+            place = next((place for place in self.made if self.places[place] == block), None)
+            if place is None:
+                break
+            used.append(place)
+        found = len(used)
+        self.free = [place for place in self.free if place not in used]
+        needed = min(-(-len(tokens) // self.block), len(self.places)) - found
+        fresh, self.free = self.free[:needed], self.free[needed:]
+        for place, block in zip(fresh, [*blocks[found:], None], strict=False):
+            self.places[place] = block
+            self.made = [other for other in self.made if other != place] + ([place] if block is not None else [])
+        used += fresh
+        empty = [place for place in used if self.places[place] is None]
+        self.free = [*empty, *self.free, *(place for place in reversed(used) if place not in empty)]
+        return found * self.block
 
 
 @given(
@@ -98,7 +148,7 @@ class Naive:
     st.integers(0, 20),
     st.integers(1, 4),
 )
-def test_every_read_is_that_of_a_cache_written_block_by_block(prompts, capacity, block):
+def test_every_read_is_that_of_a_pool_written_place_by_place(prompts, capacity, block):
     naive, wanted, asked = Naive(block, capacity), [], []
     for prompt in prompts:
         made = [piece(f"{name}{size}", size) for name, size in prompt]

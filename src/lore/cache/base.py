@@ -114,10 +114,11 @@ class Piece(NamedTuple):
 class Request(NamedTuple):
     """One request as a cache sees it.
 
-    The first `same` pieces are those of the chain's request before it. `at` and `answered` (when the response
-    began) are seconds since the epoch. `space` separates what is never shared (account, cache key, salt);
-    `salts` holds, by section, what enters the prefix at that section's beginning besides its text (parameters
-    that invalidate it). `breakpoints` ascend. `output` is what was generated, where that is known.
+    The first `same` pieces are those of the chain's request before it. `at`, `answered` (when the response
+    began) and `ended` (when it was whole) are seconds since the epoch. `space` separates what is never shared
+    (account, cache key, salt); `salts` holds, by section, what enters the prefix at that section's beginning
+    besides its text (parameters that invalidate it). `breakpoints` ascend. `output` is what was generated, where
+    that is known.
     `cached` names an object at the provider that holds what stands before the pieces (Gemini's `cachedContent`).
     `recorded` are the breakpoints that its bill is about, where `breakpoints` are otherwise than recorded.
     """
@@ -134,6 +135,7 @@ class Request(NamedTuple):
     output: Sequence[Piece] = ()
     cached: bytes = b""
     recorded: tuple[Breakpoint, ...] | None = None
+    ended: float | None = None
 
 
 # rule, model, time -> number; `habit:SIGN`: how likely that is, where it was counted

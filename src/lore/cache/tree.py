@@ -94,7 +94,16 @@ class Tree:
 
     def beyond(self, request: Request) -> list[int]:
         """Return the nodes of what is said behind the request that was walked last in its chain: its output."""
-        return [step.node for step in self._walk(request, self._trails[request.chain], request.output)]
+        return self.generated(request).nodes
+
+    def generated(self, request: Request) -> Path:
+        """Walk what is said behind the request that was walked last in its chain: its output, from its first piece."""
+        steps = list(self._walk(request, self._trails[request.chain], request.output))
+        nodes = [step.node for step in steps]
+        for place, step in enumerate(steps):
+            if step.alike is not None:
+                return Path(nodes, place, *step.alike)
+        return Path(nodes, len(nodes))
 
     def common(self, node: int, before: int, piece: Piece) -> int:
         """Count the leading bytes that a piece behind a node shares with that of another node in its place.
@@ -153,7 +162,12 @@ class Tree:
         return made
 
     def _alike(self, before: int, piece: Piece) -> tuple[int, int]:
-        """Return the length of the longest common beginning with a piece that stood in the same place, and its node."""
+        """Return the length of the longest common beginning with a piece that stood in the same place, and its node.
+
+        An image is one thing: bytes that two of them have in common are no tokens.
+        """
+        if piece.kind == "image":
+            return 0, 0
         others = (node for node in self._children.get(before, [])[-_COMPARED:] if node in self._bytes)
         return max(((common_prefix(piece.data, self._bytes[node][1]), node) for node in others), default=(0, 0))
 

@@ -59,6 +59,7 @@ VIEWS: dict[str, View] = {  # by cache; the others' is plain
     "openai": View(apart=_SPACES, salts=(("tools", ("response_format", "text")),)),
     "openai-breakpoint": View(apart=(*_SPACES, *_EFFORT), placement="latest"),
     "qwen": _EXPLICIT,
+    "vllm": View(apart=("cache_salt",)),
 }  # fmt: skip
 
 

@@ -1,0 +1,246 @@
+"""What an engine's memory holds of blocks: names of blocks, and which are held while requests begin, go on and end.
+
+In: nodes of paths with the tokens behind them. Out: how many leading blocks are held. Rules: a block is what stands up
+to its end, so equal prefixes have the same blocks; it belongs to the piece in which it ends; what two pieces have in
+common at their beginning is the same blocks. Without a `capacity` what was computed once is held. With one it is vLLM's
+pool, block by block, so that every read is the engine's:
+
+- a request needs a place for each of its blocks, the last one too where it is not full;
+- what it finds is used and cannot go; what it does not find it computes into free places, though another place may
+  hold the same by then: of copies the first that was made is found;
+- a free place is one that holds nothing, then the one that was given back longest ago;
+- a request gives its places back when it ends, the last block first; one that is not full holds nothing then.
+
+So what is held is closed towards the root. Cost without a capacity: O(log pieces) for a look-up and O(pieces that are
+not held) for the rest; with one O(blocks of the request, at most `capacity`).
+
+Source: vLLM 0.32, v1/core/block_pool.py and single_type_kv_cache_manager.py; compared in tests/oracle/engines.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count
+from typing import NamedTuple
+
+
+class Stretch:
+    """Blocks that follow one another: numbers from `first` on; the first `held` are held, where there is no pool."""
+
+    __slots__ = ("first", "held")
+
+    def __init__(self, first: int) -> None:
+        self.first, self.held = first, 0
+
+
+class Part(NamedTuple):
+    """The blocks of a stretch from the one at `begin` to before the one at `end`."""
+
+    stretch: Stretch
+    begin: int
+    end: int
+
+    @property
+    def blocks(self) -> range:
+        """The numbers of its blocks."""
+        return range(self.stretch.first + self.begin, self.stretch.first + self.end)
+
+
+class Named(NamedTuple):
+    """A node: the position of its end in tokens, its blocks, and the last part on the way to it."""
+
+    end: int
+    parts: tuple[Part, ...]
+    last: Part | None
+
+
+class Names:
+    """The blocks of `unit` tokens that end in each piece, by the node behind it; 0 is the root."""
+
+    def __init__(self, unit: int) -> None:
+        self.unit = unit
+        self._named: dict[int, Named] = {0: Named(0, (), None)}
+        self._next = 0
+
+    def __getitem__(self, node: int) -> Named:
+        return self._named[node]
+
+    def add(self, node: int, before: int, tokens: int, like: int = 0, common: int = 0) -> None:
+        """Name the blocks of a piece between two nodes, if they have no names; tokens below 0 count as none.
+
+        The first `common` tokens are those of the piece before the node `like`, in the same place.
+        """
+        if node in self._named:
+            return
+        begin = self._named[before].end
+        end = begin + max(0, tokens)
+        rest = end // self.unit - begin // self.unit
+        parts: list[Part] = []
+        shared = min(rest, (begin + common) // self.unit - begin // self.unit)
+        for part in self._named[like].parts if like in self._named else ():
+            size = min(part.end - part.begin, shared)
+            if size <= 0:
+                break
+            parts.append(part._replace(end=part.begin + size))
+            shared, rest = shared - size, rest - size
+        if rest:
+            parts.append(Part(Stretch(self._next), 0, rest))
+            self._next += rest
+        self._named[node] = Named(end, tuple(parts), parts[-1] if parts else self._named[before].last)
+
+
+class Served:
+    """A request that is served: the parts of its blocks, of which the first `done` are found or computed."""
+
+    __slots__ = ("_rest", "done", "places")
+
+    def __init__(self, parts: Iterable[Part], done: int) -> None:
+        self._rest = list(parts)[::-1]
+        self.done = done
+        self.places: list[int] = []  # that it uses of a pool
+
+    def take(self, until: int) -> Iterator[Part]:
+        """Go on to the block number `until`, and yield what lies between."""
+        while self.done < until and self._rest:
+            stretch, begin, end = self._rest.pop()
+            cut = min(end, begin + until - self.done)
+            if cut < end:
+                self._rest.append(Part(stretch, cut, end))
+            self.done += cut - begin
+            yield Part(stretch, begin, cut)
+
+
+class Found(NamedTuple):
+    """What of a path is held: the first `place` pieces whole, and so many `blocks` in all."""
+
+    place: int
+    blocks: int
+
+
+class Residence:
+    """A memory without end: what was computed once is held."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    def find(self, nodes: Sequence[int]) -> Found:
+        """Return what is held of the path of these nodes."""
+        place = bisect_left(range(len(nodes)), 1, key=lambda at: not self._is_whole(nodes[at]))
+        blocks = self.names[nodes[place - 1] if place else 0].end // self.names.unit
+        for stretch, begin, end in self.names[nodes[place]].parts if place < len(nodes) else ():
+            blocks += max(0, min(end, stretch.held) - begin)
+        return Found(place, blocks)
+
+    def begin(self, nodes: Sequence[int], found: Found, output: Sequence[int]) -> Served:
+        """Serve a request that reads what was found; `output` are the nodes behind it of what it will generate."""
+        before = self.names[nodes[found.place - 1] if found.place else 0]
+        rest = chain(nodes[found.place :], output)
+        return Served((part for node in rest for part in self.names[node].parts), before.end // self.names.unit)
+
+    def fits(self, served: Served, tokens: int) -> bool:
+        """Tell whether there is room for so many tokens of a request."""
+        return True
+
+    def steps(self, served: Served, since: int, until: int) -> Iterable[int]:
+        """Return the numbers of tokens, up to `until`, at which a request that has `since` needs or fills a block."""
+        return (until,)
+
+    def compute(self, served: Served, tokens: int) -> None:
+        """Hold the blocks that the first so many tokens of a request fill."""
+        for stretch, _, end in served.take(tokens // self.names.unit):
+            stretch.held = max(stretch.held, end)
+
+    def end(self, served: Served) -> None:
+        """Serve a request no longer."""
+
+    def _is_whole(self, node: int) -> bool:
+        last = self.names[node].last
+        return last is None or last.stretch.held >= last.end
+
+
+class Pool(Residence):
+    """A memory of `capacity` places for a block each."""
+
+    def __init__(self, names: Names, capacity: int) -> None:
+        super().__init__(names)
+        self.capacity = capacity
+        self._empty = capacity
+        self._places = count()  # a place has a new number with each block that it takes
+        self._idle: OrderedDict[int, int] = OrderedDict()  # the block in each place that nobody uses, oldest first
+        self._used: dict[int, int] = {}  # by place, how many use it
+        self._copies: dict[int, dict[int, None]] = {}  # by block, the places that hold it, oldest first
+        self._blocks: dict[int, int] = {}  # what stands in a place
+
+    def find(self, nodes: Sequence[int]) -> Found:
+        """Return what is held of the path of these nodes."""
+        blocks = 0
+        for place, node in enumerate(nodes):
+            for part in self.names[node].parts:
+                for block in part.blocks:
+                    if block not in self._copies:
+                        return Found(place, blocks)
+                    blocks += 1
+        return Found(len(nodes), blocks)
+
+    def begin(self, nodes: Sequence[int], found: Found, output: Sequence[int]) -> Served:
+        """Serve a request that reads what was found; `output` are the nodes behind it of what it will generate."""
+        served = super().begin(nodes, Found(0, 0), output)
+        for part in served.take(found.blocks):
+            for block in part.blocks:
+                place = next(iter(self._copies[block]))
+                self._idle.pop(place, None)
+                self._used[place] = self._used.get(place, 0) + 1
+                served.places.append(place)
+        return served
+
+    def fits(self, served: Served, tokens: int) -> bool:
+        """Tell whether there is room for so many tokens of a request."""
+        return self._needed(tokens) - len(served.places) <= self._empty + len(self._idle)
+
+    def steps(self, served: Served, since: int, until: int) -> Iterable[int]:
+        """Return the numbers of tokens, up to `until`, at which a request that has `since` needs or fills a block."""
+        unit, most = self.names.unit, min(until, self.capacity * self.names.unit)
+        edges = range(since // unit * unit, most + 1, unit)
+        return [tokens for edge in edges for tokens in sorted({edge, edge + 1}) if since < tokens <= most]
+
+    def compute(self, served: Served, tokens: int) -> None:
+        """Take places for the first so many tokens of a request, as far as there are, and fill them."""
+        while len(served.places) < self._needed(tokens) and (self._empty or self._idle):
+            served.places.append(self._take())
+        done = served.done
+        for part in served.take(min(tokens // self.names.unit, len(served.places))):
+            for block in part.blocks:
+                place = served.places[done]
+                self._blocks[place] = block
+                self._copies.setdefault(block, {})[place] = None
+                done += 1
+
+    def end(self, served: Served) -> None:
+        """Give a request's places back, the last one first."""
+        while served.places:
+            place = served.places.pop()
+            self._used[place] -= 1
+            if self._used[place]:
+                continue
+            del self._used[place]
+            if place in self._blocks:
+                self._idle[place] = self._blocks[place]
+            else:
+                self._empty += 1
+
+    def _needed(self, tokens: int) -> int:
+        return min(-(-tokens // self.names.unit), self.capacity)
+
+    def _take(self) -> int:
+        if self._empty:
+            self._empty -= 1
+        else:
+            old, block = self._idle.popitem(last=False)
+            del self._blocks[old], self._copies[block][old]
+            if not self._copies[block]:
+                del self._copies[block]
+        place = next(self._places)
+        self._used[place] = 1
+        return place
