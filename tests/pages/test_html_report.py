@@ -130,6 +130,18 @@ def test_a_subagents_file_is_a_lane_of_its_session():
     assert made.count("<figcaption>") == 2
 
 
+def test_the_page_of_a_session_says_what_the_size_of_its_context_cost_before_what_was_predicted():
+    session("long.jsonl", [(10, 8_000 * number, 8_000, 100) for number in range(40)], words=" and so on" * 3_000)
+    written("simulate", "long.jsonl")
+    text = Read(page()).text
+    assert re.search(r"Compacted before 200k, the session would have cost about \$[\d.]+ \(\d\d%\) less", text)
+    assert "lore compact long.jsonl --dry-run --window 200000" in text
+    assert text.index("Where the money went") < text.index("the size of its context") < text.index("Predicted and")
+    session("short.jsonl", growing(5))
+    written("simulate", "short.jsonl")
+    assert "the size of its context" not in Read(page()).text
+
+
 def test_one_page_of_many_sessions_holds_those_that_lost_most_and_lists_all(monkeypatch):
     monkeypatch.setattr("lore.run.html_report.WHOLE", 2)
     for number in range(5):

@@ -68,11 +68,19 @@ class PageChain(Struct, frozen=True):
     turns: list[PageTurn]
 
 
+class EarlierCompaction(Struct, frozen=True):
+    """What a trial of compacting at a `window` of tokens would have `saved`, in US dollars, by so many compactions."""
+
+    window: int
+    saved: float
+    compactions: int
+
+
 class PageSession(Struct, frozen=True):
     """A session with its subagents. `lacks` is what such logs do not hold of their prompts.
 
-    `causes` are those whose loss is waste or expected, `unexplained` the others, those that cost most first;
-    `message` says why it could not be read on.
+    `causes` are those whose loss is waste or expected, `unexplained` the others, those that cost most first; `earlier`
+    is there where compacting sooner was tried, and would have paid; `message` says why it could not be read on.
     """
 
     path: str
@@ -84,6 +92,7 @@ class PageSession(Struct, frozen=True):
     unexplained: list[SpendingCause]
     lacks: str = ""
     problems: list[Problem] = []
+    earlier: EarlierCompaction | None = None
     message: str | None = None
 
     @property

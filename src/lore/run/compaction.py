@@ -22,7 +22,7 @@ from lore.compaction.executor import execute, judged, scale_of, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.agent_memory import AgentMemory, remembering_of
 from lore.compaction.memory.extraction import asking
-from lore.compaction.settings import Compaction, MemorySettings
+from lore.compaction.settings import TRIED, Compaction, MemorySettings
 from lore.compaction.store_watch import Hands, IdleSettings, Watch
 from lore.compaction.summarizers import dependencies_of, refuse_nested, summarizer_of
 from lore.compaction.tracker import UNTIMED, Tracker
@@ -30,6 +30,7 @@ from lore.compaction.trial import UNCONFIGURED, Trial, ended_first
 from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, SessionStarted, encode
+from lore.model.page import EarlierCompaction
 from lore.model.results_simulate import Compacted, DryRun
 from lore.model.state import DividerPlace
 from lore.recording import corpus
@@ -207,6 +208,30 @@ def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rul
             recording.apply(read, event)
             trial.after(event)
         return trial.result(recording.shown, recording.problems.kept)
+
+
+WINDOWS = (200_000, 100_000)  # tokens of a prompt, at which compacting is tried
+WORTH = 0.1  # of a session's cost
+
+
+def earlier(
+    path: str, dollars: float | None, largest: int | None, options: Options, rules: Rules
+) -> EarlierCompaction | None:  # fmt: skip
+    """Return what compacting a session sooner would have saved, where that is a tenth of its cost in `dollars`.
+
+    The larger window that is worth it is taken, of those below the `largest` prompt, in tokens; None for recordings of
+    requests. Cost: a reading a window.
+    """
+    for window in WINDOWS:
+        if not dollars or (largest or 0) < window:
+            continue
+        try:
+            totals = dry_run(path, options, replace(TRIED, window=window), rules).totals
+        except LoreError:
+            return None
+        if totals is not None and totals.saved is not None and totals.saved >= dollars * WORTH:
+            return EarlierCompaction(window, totals.saved, totals.fired)
+    return None
 
 
 _NOTHING = IdleSettings()

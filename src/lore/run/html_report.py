@@ -20,6 +20,7 @@ from functools import partial
 from typing import NamedTuple
 
 from markupsafe import Markup
+from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.model.results_overview import Spending
@@ -34,6 +35,7 @@ from lore.report.html.listing import Listed, Weight, list_block, row_of
 from lore.report.html.page import STYLE, page, session_body, style_sheet
 from lore.report.html.session import view_of
 from lore.report.plain import counted
+from lore.run.compaction import earlier
 from lore.run.pages import PageRequest, page_of, sessions_of
 from lore.run.pool import Pool
 
@@ -134,7 +136,7 @@ def _write_folder(path: str, site: Site, sessions: Generator[_Made], recordings:
     intro = site.intro
     listed = _summed(rows, site)
     blocks = [*intro.blocks, *([list_block(listed)] if listed else [])]
-    text = page(intro.title, heading=intro.heading, lead=intro.lead, blocks=blocks, style=STYLE)
+    text = page(intro.title, heading=intro.heading, lead=intro.lead, blocks=blocks, closing=intro.closing, style=STYLE)
     return done + _write(os.path.join(path, "index.html"), text, recordings)
 
 
@@ -157,7 +159,9 @@ def _one_page(site: Site, sessions: Generator[_Made]) -> str:
         blocks.append(Block(lines=(f"{left}: --report html=FOLDER writes a page for each",)))
     intro = site.intro
     bodies = [Markup(made.text) for made in whole]  # noqa: S704 - made of templates
-    return page(intro.title, heading=intro.heading, lead=intro.lead, blocks=blocks, bodies=bodies)
+    return page(
+        intro.title, heading=intro.heading, lead=intro.lead, blocks=blocks, bodies=bodies, closing=intro.closing
+    )
 
 
 def _summed(rows: Sequence[Listed], site: Site) -> list[Listed]:
@@ -198,6 +202,10 @@ def _session(file: Input, *, request: PageRequest, folder: bool, alone: bool, tr
     session = page_of(file, request)
     if session is None:
         return None
+    if alone and not trials and session.message is None:
+        spending, options = session.spending, request.options
+        found = earlier(file.path, spending.dollars, spending.largest_prompt_tokens, options, request.dated.rules())
+        session = replace(session, earlier=found)
     name = hashlib.sha256(os.path.abspath(file.path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     row = row_of(session)
     if folder:

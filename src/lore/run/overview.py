@@ -14,8 +14,6 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from lore.compaction.settings import TRIED
-from lore.errors import LoreError
 from lore.judge.spending import CauseSums, Copies, Request, Sums
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger
@@ -28,12 +26,10 @@ from lore.recording.inputs import Input, inputs
 from lore.recording.recent import session_of, written
 from lore.report.commands import in_shell
 from lore.report.spending_sentences import cause_in_words, day_of
-from lore.run.compaction import dry_run
+from lore.run.compaction import earlier
 from lore.run.ledgers import Ledgers, Progress
 from lore.run.sessions import AgentLog, agent_logs
 
-WINDOWS = (200_000, 100_000)  # tokens of a prompt, at which compacting is tried
-WORTH = 0.1  # of a session's cost
 WEEK = 7 * 86_400.0
 
 
@@ -204,21 +200,15 @@ class _Period:
 
 
 def _tried(biggest: SpendingSession | None, ledgers: Ledgers, home: str) -> SpendingSession | None:
-    """Add what compacting a session earlier would have saved, where that is a tenth of its cost; costs one reading."""
+    """Add what compacting a session earlier would have saved, where that is much; costs one reading."""
     if biggest is None:
         return None
-    path, shown = biggest.path, in_shell(biggest.path, home)
-    for window in WINDOWS:
-        if not biggest.dollars or (biggest.largest_prompt_tokens or 0) < window:
-            continue
-        try:
-            totals = dry_run(path, ledgers.options, replace(TRIED, window=window), ledgers.rules).totals
-        except LoreError:
-            break
-        if totals is not None and totals.saved is not None and totals.saved >= biggest.dollars * WORTH:
-            command = f"lore compact {shown} --dry-run --window {window}"
-            return replace(biggest, command=command, saving=totals.saved, compactions=totals.fired)
-    return replace(biggest, command=f"lore simulate {shown}")
+    shown = in_shell(biggest.path, home)
+    found = earlier(biggest.path, biggest.dollars, biggest.largest_prompt_tokens, ledgers.options, ledgers.rules)
+    if found is None:
+        return replace(biggest, command=f"lore simulate {shown}")
+    command = f"lore compact {shown} --dry-run --window {found.window}"
+    return replace(biggest, command=command, saving=found.saved, compactions=found.compactions)
 
 
 def _ordered(groups: dict[str, Sums], *, in_time: bool = False) -> list[Spending]:

@@ -29,12 +29,13 @@ FINDINGS = 200  # that a page lists, the worst first
 
 
 class Intro(NamedTuple):
-    """A page's title, heading and first sentence, and blocks before its sessions."""
+    """A page's title, heading and first sentence; blocks before its sessions, and `closing` ones behind them."""
 
     title: str
     heading: str
     lead: str
     blocks: tuple[Block, ...] = ()
+    closing: tuple[Block, ...] = ()
 
 
 def of_report(result: Reported, *, verbose: bool = False) -> Intro:
@@ -106,12 +107,8 @@ def of_simulation(result: Simulated) -> Intro:
     table = Table(("", "read", "written", "uncached", "cost"), rows, frozenset((1, 2, 3, 4)))
     lines = (f"{counted(totals.turns, 'turn')}, rules as of {result.rules.as_of or 'unknown'}",)
     lines += tuple(agreement_lines(result.agreement))
-    blocks = (
-        Block("Predicted and billed", lines, table=table),
-        _savings(result.what_if),
-        Block(lines=tuple(result.notes)),
-    )
-    return Intro("lore simulate", cache, lead, blocks)
+    closing = (Block("Predicted and billed", lines, table=table), Block(lines=tuple(result.notes)))
+    return Intro("lore simulate", cache, lead, (_savings(result.what_if),), closing)
 
 
 def _savings(changes: Sequence[Saving]) -> Block:

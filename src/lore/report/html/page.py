@@ -101,13 +101,17 @@ def session_body(view: SessionView, *, folded: str = "", trials: bool = False) -
 
 def page(
     title: str, *, heading: str = "", lead: str = "", blocks: Sequence[Block] = (), bodies: Sequence[Markup] = (),
-    back: str = "", style: str = "",
+    closing: Sequence[Block] = (), back: str = "", style: str = "",
 ) -> str:  # fmt: skip
-    """Return a whole page; `back` is the address of the page that leads here, `style` that of a style sheet to load."""
+    """Return a whole page; `closing` stands behind the bodies.
+
+    `back` is the address of the page that leads here, `style` that of a style sheet to load.
+    """
     sorts = any(block.table is not None and block.table.sortable for block in blocks)
     made = assets(sorts=sorts, zooms=any(_LONG in body for body in bodies), loads=bool(style))
     return str(_rendered(
-        "page.html", title=title, heading=heading, lead=lead, blocks=blocks, bodies=bodies, back=back,
+        "page.html", title=title, heading=heading, lead=lead, blocks=blocks, bodies=bodies,
+        closing=closing, back=back,
         generator=GENERATOR, style=made.style, sheet=style, scripts=made.scripts, policy=made.policy,
     ))  # fmt: skip
 

@@ -7,6 +7,7 @@ figures and names alone; what a cause says in words is made in `report.sentences
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -85,6 +86,7 @@ class SessionView(NamedTuple):
     lead: str
     money: Block
     causes: Block
+    context: Block
     lanes: list[LaneView]
     breaks: list[BreakView]
     left_out: str
@@ -106,7 +108,7 @@ def view_of(session: PageSession, trials: Sequence[tuple[int, str]] = (), *, key
     several = len(session.chains) > 1
     return SessionView(
         name_of(session.path), " · ".join(_about(session)), lead_of(session.spending), money_block(session.spending),
-        causes_block(session.causes, session.unexplained),
+        causes_block(session.causes, session.unexplained), context_block(session),
         [_lane(session, number, trials if number == 0 else (), key) for number in range(len(session.chains))],
         [_break(turn, f"b{key}{lane}-{place}", several=several) for lane, place, turn in breaks[:SHOWN]],
         f"{counted(len(breaks) - SHOWN, 'break')} that lost less stand in the tables alone"
@@ -192,6 +194,19 @@ def causes_block(causes: Sequence[SpendingCause], unexplained: Sequence[Spending
     ]  # fmt: skip
     heads = ("cost", "tokens", "turns", "what happened", "what to do", "code")
     return Block("What was paid again, and why", table=Table(heads, rows, frozenset((0, 1, 2))))
+
+
+def context_block(session: PageSession) -> Block:
+    """Show what compacting sooner would have saved, and a command that says where; nothing where it would not pay."""
+    found, spending = session.earlier, session.spending
+    if found is None:
+        return Block()
+    saved = _of(found.saved, spending.dollars, 0)
+    window, times = tokens_of(found.window), counted(found.compactions, "compaction")
+    command = f"lore compact {shlex.quote(session.path)} --dry-run --window {found.window}"
+    grown = f"Prompts grew to {tokens_of(spending.largest_prompt_tokens)} tokens; each request reads all that stands."
+    tried = f"Compacted before {window}, the session would have cost about {saved} less, with {times}."
+    return Block("What the size of its context cost", lines=(grown, f"{tried} Where: {command}"))
 
 
 def _notes(session: PageSession) -> Iterator[str]:
