@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from lore.model.codes import CODES, Code
+from lore.model.codes import CODES, Code, fix_of
 from lore.model.results_overview import SpendingCause
 from lore.report.spending_sentences import WORDS, cause_in_words
 
@@ -34,3 +35,13 @@ def test_names_stand_in_the_sentence(code):
 @pytest.mark.parametrize("code", LOSSES)
 def test_waste_has_something_to_do(code):
     assert not (WORDS[code].advice.startswith("nothing") and CODES[code].kind == "waste")
+
+
+def test_a_prompt_that_shrank_for_no_known_reason_is_not_blamed_on_the_results_of_tools():
+    shrank = cause_in_words(replace(cause(Code.TOOL_RESULT_REWRITTEN), kind="unattributable"))
+    assert "shorter" in shrank.says
+    assert "request bodies" in shrank.fix
+    assert "print less" in cause_in_words(cause(Code.TOOL_RESULT_REWRITTEN)).fix
+    unsure = fix_of(Code.TOOL_RESULT_REWRITTEN, "user", "unattributable")
+    assert unsure == fix_of(Code.CLIENT_CAUSE_UNKNOWN, "user")
+    assert fix_of(Code.TOOL_RESULT_REWRITTEN, "user", "waste") == CODES[Code.TOOL_RESULT_REWRITTEN].fix_user

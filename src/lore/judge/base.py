@@ -165,7 +165,7 @@ def finding(
     known = CODES[code]
     kind = kind or known.kind
     made = Finding(
-        code, known.name, kind, SEVERITY[kind], place.path, "", fix_of(code, place.reader), evidence=evidence,
+        code, known.name, kind, SEVERITY[kind], place.path, "", fix_of(code, place.reader, kind), evidence=evidence,
         actor=actor_of(code, kind, place.reader), **fields,  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
     digest = fingerprint(code, place.key or place.path, made.chain, made.json_path)

@@ -203,7 +203,7 @@ def _without(base: Run, without: _Match, text: str) -> Saving:
         if costs[0] is not None and costs[1] is not None:
             saved, priced = saved + costs[0] - costs[1], True
     fixes = {
-        fix_of(cause.code, turn.reader)
+        fix_of(cause.code, turn.reader, cause.kind)
         for turn in base.turns
         for cause in turn.played.breaks
         if without(cause) and cause.code in CODES

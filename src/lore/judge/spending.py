@@ -147,7 +147,7 @@ def _cause(requests: list[Request], reader: Reader) -> SpendingCause:
         code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, reader),
         names=list(first.names), lifetime=first.lifetime, sessions=len({request.session for request in requests}),
         turns=len(requests), tokens=sum(loss.tokens for loss in losses), dollars=_sum(paid) if paid else None,
-        says="", fix=fix_of(first.code, reader), command="",
+        says="", fix=fix_of(first.code, reader, first.kind), command="",
     )  # fmt: skip
 
 

@@ -429,9 +429,14 @@ def actor_of(code: str, kind: CauseKind, reader: Reader = "author") -> Actor:
     return "user" if avoids else known.actor
 
 
-def fix_of(code: str, reader: Reader) -> str:
-    """Return what a reader can do; the author's sentence where the code has none for users."""
-    known = CODES[code]
+def fix_of(code: str, reader: Reader, kind: CauseKind | None = None) -> str:
+    """Return what a reader can do; the author's sentence where the code has none for users.
+
+    A prompt that shrank without anybody saying by what (`kind` unattributable) is mended by no advice about tool
+    results: request bodies show what it was.
+    """
+    unsure = kind == "unattributable" and code == Code.TOOL_RESULT_REWRITTEN
+    known = CODES[Code.CLIENT_CAUSE_UNKNOWN if unsure else code]
     return (known.fix_user if reader == "user" else "") or known.fix
 
 

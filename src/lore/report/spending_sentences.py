@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from lore.judge.spending import UNSURE
 from lore.model.codes import Code
 from lore.model.results_overview import SpendingCause
 
@@ -182,14 +183,17 @@ WORDS: dict[str, Words] = {
     Code.PROMPT_UNDER_MINIMUM: Words("prompts too short to be cached", "nothing: short prompts are not cached"),
 }
 
+# a prompt that shrank, of which nothing says whether it was a result
+SHRANK = Words("the prompt became shorter, and nothing says by what", _BODIES)
+
 
 def cause_in_words(cause: SpendingCause) -> SpendingCause:
     """Return a cause with its words, its advice and the command that shows where it was."""
-    words = WORDS.get(cause.code)
+    words = SHRANK if cause.kind == UNSURE and cause.code == Code.TOOL_RESULT_REWRITTEN else WORDS.get(cause.code)
     names = ", ".join(f'"{name}"' for name in cause.names)
     if cause.lifetime is not None:
         names = span_of(cause.lifetime)
-    plain = plain_of(cause.code, cause.name)
+    plain = cause.name.replace("-", " ") if words is None else words.plain
     named = (words.named if words is not None else "") or plain + ": {}"
     says = named.replace("{}", names) if names else plain
     advice = words.advice if words is not None and words.advice else cause.fix.rstrip(".")
