@@ -255,7 +255,7 @@ def test_expected_breaks_pass_and_are_shown_with_v():
     put("s.jsonl", compacted())
     plain, verbose = lore("check", "s.jsonl"), lore("check", "s.jsonl", "-v")
     assert (plain.code, "LORE125" in plain.out, "LORE125" in verbose.out) == (0, False, True)
-    assert "1 cache break: 0 waste, 0 unattributable, 1 expected" in plain.out
+    assert "1 cache break: 0 waste, 0 unexplained, 1 expected" in plain.out
     assert "s.jsonl" in verbose.err
 
 

@@ -378,7 +378,7 @@ def test_a_cell_is_no_formula():
 def test_a_person_is_told_each_turn_the_sums_and_the_agreement():
     ran = lore("simulate", stable())
     assert ran.out.startswith("cache: anthropic, rules as of 20")
-    assert "agreement over 2 turns: 100.0% exact" in ran.out
+    assert "predictions beside bills, 2 turns: 100.0% exact" in ran.out
     assert "paid again without need: 0 tokens" in ran.out
     assert "tokens read, turn by turn" in ran.out
 

@@ -62,10 +62,10 @@ def test_a_sentence_is_wrapped_in_its_place():
 
 def test_what_no_line_is_long_enough_for_goes_on_below_at_the_same_columns():
     columns = [Column(name) for name in ("measure", "A", "B", "verdict")]
-    rows = [("appends that were read", "91.8% (919 of 1,001)", "93.1% (1,208 of 1,298)", "no difference")] * 2
+    rows = [("read all that stood there", "91.8% (919 of 1,001)", "93.1% (1,208 of 1,298)", "no difference")] * 2
     lines = written(columns, rows, width=60)
     assert lines[:2] == ["measure", "    A                     B"]
-    assert lines[3] == "appends that were read"
+    assert lines[3] == "read all that stood there"
     assert lines[4] == "    91.8% (919 of 1,001)  93.1% (1,208 of 1,298)"
     assert lines[5] == "    no difference"
 

@@ -61,7 +61,17 @@ def test_findings_say_where_what_it_cost_and_what_to_do():
     assert "✗ LORE100 prefix-moved  a.jsonl:3  turn 2 of agent-1  messages[0]" in text
     assert "lost 1,200 tokens (estimated), 4,800 bytes" in text
     assert "fix: Keep what was already sent" in text
-    assert "3 cache breaks: 1 waste, 1 unattributable, 1 expected; paid again without need: 1,200 tokens" in text
+    assert "3 cache breaks: 1 waste, 1 unexplained, 1 expected" in text
+    assert text.index("paid again without need: 1,200 tokens") < text.index("3 cache breaks")
+
+
+def test_the_next_command_names_the_file_that_cost_most():
+    summary = Summary(files=2, breaks=2, waste=2, waste_tokens=1300)
+    found = [*FOUND, msgspec.structs.replace(FOUND[0], path="my logs/b.jsonl", lost_tokens=9_000)]
+    assert "next: lore simulate 'my logs/b.jsonl' --what-if (" in report(checked(summary, found))
+    streamed = report(checked(summary, [msgspec.structs.replace(FOUND[0], path="<stdin>")]))
+    assert "next: lore explain LORE100" in streamed
+    assert "lore simulate" not in streamed
 
 
 def test_notes_are_counted_and_shown_only_with_v():

@@ -69,7 +69,9 @@ def run(
     markdown: Annotated[bool, typer.Option("--markdown", help="Answer in Markdown: sums, and what lost most.")] = False,
     by: Annotated[
         str | None,
-        typer.Option("--by", help="reliability: what was read of pure appends, by model, hour, gateway."),
+        typer.Option(
+            "--by", help="reliability: how often all was read that stood in the cache, by model, hour, gateway."
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that lost something.")] = False,
     report: Page = None,

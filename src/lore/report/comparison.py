@@ -20,7 +20,7 @@ _LARGE = 100_000  # of more nobody reads both counts
 _MEASURES = {
     "share_read": "read from a cache",
     "breaks": "cache breaks",
-    "reliability": "appends that were read",
+    "reliability": "read all that stood",
     "prompt": "tokens a prompt",
     "output": "tokens an answer",
     "money": "cost of a request",

@@ -41,7 +41,8 @@ def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool
     write_chart(result.turns, out)
     if result.interrupted:
         out.print(line((interrupted_line(result.interrupted), "bold yellow")))
-    _totals(result, out)
+    _money(result, out)
+    _tokens(result, out)
     for text in agreement_lines(result.agreement):
         out.print(line(text))
     _reliability(result.reliability[:1], out)
@@ -56,18 +57,9 @@ def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool
         out.print(line(f"  {problem.code} {problem.file}:{problem.line or 0}: {problem.message}"))
 
 
-def _totals(result: Simulated, out: Console) -> None:
-    totals = result.totals
-    known = sum(turn.predicted.read_tokens is not None for turn in result.turns)
-    of = f" (in {known:,} of them)" if 0 < known < totals.turns else ""  # else sums of different turns look alike
-    turns = counted(totals.turns, "turn")
-    out.print(line(f"{turns}; predicted: {_counts(totals.predicted)}{of}"))
-    out.print(line(f"{'':>{len(turns)}}  billed:    {_counts(totals.billed)}"))
-    if isinstance(totals.other_passes, BilledResult) and _has_input(totals.other_passes):
-        several = sum(_has_input(turn.other_passes) for turn in result.turns)
-        passes = f"other passes of {counted(several, 'response')}: {_counts(totals.other_passes)}"
-        out.print(line(f"{'':>{len(turns)}}  besides:   {passes}"))
-    cost = totals.cost
+def _money(result: Simulated, out: Console) -> None:
+    """Write what was paid, and what of it without need."""
+    totals, cost, of = result.totals, result.totals.cost, _predicted_turns(result)
     if cost.billed is not None or cost.predicted is not None:
         prices = prices_of(totals.by_price, totals.billed)
         left = f"; {counted(totals.unpriced, 'turn')} without a price or a bill" if totals.unpriced else ""
@@ -85,6 +77,23 @@ def _totals(result: Simulated, out: Console) -> None:
         )
         found = f"{totals.unexplained_tokens:,} tokens in {counted(len(unexplained), 'turn')}{paid}"
         out.print(line((f"unexplained: {found}{f'; ruled out: {most}' if most else ''}", "yellow")))
+
+
+def _tokens(result: Simulated, out: Console) -> None:
+    """Write what was predicted and what was billed to be read and written."""
+    totals, turns = result.totals, counted(result.totals.turns, "turn")
+    out.print(line(f"{turns}; predicted: {_counts(totals.predicted)}{_predicted_turns(result)}"))
+    out.print(line(f"{'':>{len(turns)}}  billed:    {_counts(totals.billed)}"))
+    if isinstance(totals.other_passes, BilledResult) and _has_input(totals.other_passes):
+        several = sum(_has_input(turn.other_passes) for turn in result.turns)
+        passes = f"other passes of {counted(several, 'response')}: {_counts(totals.other_passes)}"
+        out.print(line(f"{'':>{len(turns)}}  besides:   {passes}"))
+
+
+def _predicted_turns(result: Simulated) -> str:
+    """Say in how many turns anything was predicted, where not in all: else sums of different turns look alike."""
+    known = sum(turn.predicted.read_tokens is not None for turn in result.turns)
+    return f" (in {known:,} of them)" if 0 < known < result.totals.turns else ""
 
 
 def _predicted(result: Simulated, of: str) -> str:
@@ -115,12 +124,12 @@ def _counts(found: BilledResult) -> str:
 def agreement_lines(found: AgreementResult) -> Iterator[str]:
     """Yield how far predictions were from bills, each score with a word on how to read it."""
     if not found.turns:
-        yield "agreement: no two successive turns were billed"
+        yield "no prediction can be held against a bill: no two successive turns were billed"
         return
     share, near = found.exact / found.turns, found.within_2_percent / found.turns
     off, naive = found.mean_absolute_error_tokens, found.naive_mean_absolute_error_tokens
-    agreed = f"agreement over {counted(found.turns, 'turn')}: {share:.1%} exact, {near:.1%} within 2 %"
-    yield f"{agreed}, off by {off:,.0f} tokens on average (without a model {naive:,.0f})"
+    agreed = f"predictions beside bills, {counted(found.turns, 'turn')}: {share:.1%} exact, {near:.1%} within 2 %"
+    yield f"{agreed}, off by {off:,.0f} tokens on average ({naive:,.0f} by guessing that all is read)"
     if found.drops or found.false_drops:
         drops = f"{counted(found.drops, 'drop')} of over 1,000 tokens: {found.drops_predicted} foreseen"
         yield f"{drops}, {counted(found.false_drops, 'false alarm')}"
@@ -128,15 +137,15 @@ def agreement_lines(found: AgreementResult) -> Iterator[str]:
         share = found.prompts_within_2_percent / found.prompts
         yield f"at a new prompt of the user: {share:.1%} within 2 %, in {counted(found.prompts, 'turn')}"
     if found.brier_score is not None and found.base_brier_score:
-        score, fell = f"chances of a drop: Brier score {found.brier_score:.4f}", found.drops / found.turns
-        base = f"always saying {fell:.1%}, the share that fell, scores {found.base_brier_score:.4f}"
-        yield f"{score} (0 is perfect; {base})"
+        score, fell = f"chances of a drop: squared error {found.brier_score:.4f}", found.drops / found.turns
+        base = f"always saying {fell:.1%}, the share that fell, has {found.base_brier_score:.4f}"
+        yield f"{score} on average (0 is perfect; {base})"
 
 
 def write_reliability(result: Simulated, out: Console) -> None:
-    """Write what was read of pure appends: in all, by model, hour, gateway and key."""
+    """Write how often all was read that stood, where only the provider could lose it: in all, then by model, hour …"""
     if not result.reliability:
-        out.print(line("reliability: no two billed turns of which the second only appends, inside the lifetime"))
+        out.print(line("reliability: no billed turn only adds to the one before, so nothing can be said"))
     _reliability(result.reliability, out)
     for problem in result.problems[:1]:
         out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings; the first: {problem.message}"))
@@ -146,8 +155,10 @@ def _reliability(rows: Sequence[ReliabilityResult], out: Console) -> None:
     before = ""
     for row in rows:
         if row.by == "all":
-            read = f"{row.read:,} of {counted(row.appends, 'append')} inside the lifetime read again within 2 %"
-            out.print(line(("reliability: ", "bold"), f"{row.share:.1%} ({read}; the others are the provider's)"))
+            turns = f"{counted(row.appends, 'turn')} that only added to the one before"
+            read = f"of {turns}, {row.read:,} read all that stood in the cache, within 2 %"
+            others = "; the others are the provider's" if row.read < row.appends else ""
+            out.print(line(("reliability: ", "bold"), f"{row.share:.1%} ({read}{others})"))
             continue
         if row.by != before:
             out.print(line((f"by {row.by}:", "bold")))
@@ -165,7 +176,7 @@ def _groups(groups: Sequence[GroupResult], out: Console, *, verbose: bool) -> No
         for group in rows if verbose else rows[-_DAYS:] if by == "day" else rows[: 3 * _TOP]:
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
             paid = f", billed {money_of(group.billed)}" if group.billed is not None else ""
-            again = f", {money_of(group.waste)} paid again" if group.waste else ""
+            again = f", {money_of(group.waste)} paid again without need" if group.waste else ""
             if group.unexplained:
                 again += f", {money_of(group.unexplained)} unexplained"
             lost = f", {group.lost_tokens:,} tokens lost" if group.lost_tokens else ""

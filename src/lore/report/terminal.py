@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 from typing import TypeAlias
 
 from rich.console import Console
@@ -70,17 +73,23 @@ class Terminal:
 
 
 def _next(result: Checked) -> Iterator[str]:
-    """Say what to run next about what cost most: waste before what nothing explains."""
+    """Say what to run next about what cost most, and the file that did: waste before what nothing explains."""
     lost = [finding for finding in result.findings if finding.lost_tokens and finding.severity != "note"]
     if not lost:
         return
     code = result.top[0].code if result.summary.waste_tokens and result.top else worst_first(lost)[0].code
-    commands = f"lore explain {code} (what it means, what to do)"
+    yield f"next: lore explain {code} (what it means, what to do)"
+    costly = [finding for finding in lost if finding.kind == "waste"] or lost
+    tokens = Counter[str]()
+    for finding in costly:
+        tokens[finding.path] += finding.lost_tokens or 0
+    path = max(tokens, key=lambda path: tokens[path])
+    if path == "<stdin>":
+        return
     if result.summary.waste_tokens:
-        commands += "; lore simulate PATH --what-if (what each fix would save)"
+        yield f"next: lore simulate {shlex.quote(path)} --what-if (what each fix would save)"
     elif code in UNEXPLAINED:
-        commands += "; lore simulate PATH --by reliability (when and where the cache was not read)"
-    yield f"next: {commands}"
+        yield f"next: lore simulate {shlex.quote(path)} --by reliability (when and where the cache was not read)"
 
 
 def write_finding(finding: Finding, out: Console) -> None:
@@ -122,26 +131,20 @@ def place_in_words(finding: Finding) -> str:
 
 
 def _summary(sums: Summary, out: Console, hidden: int) -> None:
-    style = "bold red" if sums.waste else "bold yellow" if sums.unattributable else "bold green"
-    for number, sentence in enumerate(sums_lines(sums, hidden)):
-        out.print(line((sentence, style if number == 1 else "")))
+    styles = ["bold red" if sums.waste_tokens or sums.waste else "bold green"] + ["yellow"] * bool(sums.unexplained)
+    for sentence, style in zip_longest(sums_lines(sums, hidden), styles, fillvalue=""):
+        out.print(line((sentence, style)))
 
 
 def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
-    """Yield the sums in words: what was read, its cache breaks, then what is left out; `hidden` problems need -v."""
+    """Yield the sums in words: what was paid again, then cache breaks, what was read, what is left out.
+
+    `hidden` of the problems need -v.
+    """
     if isinstance(sums, LintSummary):
         yield from _lint_sums(sums)
         return
-    yield (
-        f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
-        f"{counted(sums.pairs, 'pair')} compared, {counted(sums.compactions, 'compaction')}"
-        + (f"; {counted(sums.copied, 'turn')} copied from other files" if sums.copied else "")
-        + (f"; {counted(sums.skipped, 'file')} passed over" if sums.skipped else "")
-    )
-    yield (
-        f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.unattributable} unattributable, "
-        f"{sums.expected} expected; paid again without need: {sums.waste_tokens:,} tokens{_dollars(sums.waste_dollars)}"
-    )
+    yield f"paid again without need: {sums.waste_tokens:,} tokens{_dollars(sums.waste_dollars)}"
     if sums.unexplained:
         tokens = f"{sums.unexplained_tokens:,} tokens" if sums.unexplained_tokens else "tokens that no bill counts,"
         yield (
@@ -149,6 +152,16 @@ def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
             f"{counted(sums.unexplained, 'cache break')} that nothing in the recordings explains for sure"
             + (f"; ruled out: {', '.join(most_common(sums.ruled_out))}" if sums.ruled_out else "")
         )
+    yield (
+        f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.unattributable} unexplained, "
+        f"{sums.expected} expected"
+    )
+    yield (
+        f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
+        f"{counted(sums.pairs, 'pair')} compared, {counted(sums.compactions, 'compaction')}"
+        + (f"; {counted(sums.copied, 'turn')} copied from other files" if sums.copied else "")
+        + (f"; {counted(sums.skipped, 'file')} passed over" if sums.skipped else "")
+    )
     left_out = [f"{count:,} {word}" for word, count in _left_out(sums) if count]
     if left_out:
         yield f"left out of these: {', '.join(left_out)}"

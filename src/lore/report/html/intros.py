@@ -59,9 +59,9 @@ def of_check(result: Checked, *, verbose: bool = False) -> Intro:
     """Introduce the recordings that `lore check` judged; `verbose` lists notes, too."""
     found = worst_first(shown(result.findings, verbose=verbose))
     found = found if verbose else once_a_file(found)
-    first, second, *rest = sums_lines(result.summary)
-    lines = (first, *rest, *unseen_lines(result))
-    return Intro("lore check", "lore check", second, (Block(lines=lines), _top(result), _findings(found)))
+    lead, *rest = sums_lines(result.summary)
+    lines = (*rest, *unseen_lines(result))
+    return Intro("lore check", "lore check", lead, (Block(lines=lines), _top(result), _findings(found)))
 
 
 def _top(result: Checked) -> Block:
