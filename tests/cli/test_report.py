@@ -85,18 +85,43 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_there(desk):
     assert len(valid_trace(ran.json)) == 4
 
 
+def test_json_and_pages_tell_what_the_recordings_cost(desk):
+    claude("a", FALLEN, path="logs/{}.jsonl")
+    claude("b", FALLEN, path="other/{}.jsonl")
+    summed = lore("report", "--format", "json", "--no-cache", "logs").json
+    valid(summed, "overview")
+    assert (summed["total"]["sessions"], summed["total"]["requests"]) == (1, 4)
+    ran = lore("report", "--format", "html", "--no-cache", "logs", "-o", "page.html")
+    assert (ran.code, ran.out, ran.err.partition(":")[0]) == (0, "", "page.html")
+    page = Path("page.html").read_text("utf-8")
+    assert f"{summed['total']['requests']} requests" in page
+    assert 'class="plot"' in page
+    assert "b.jsonl" not in page
+    assert lore("report", "--format", "html", "--no-cache", "logs").out == page
+    assert lore("report", "--format", "html", "--no-cache", "logs", "other", "-o", "out").code == 0
+    assert len(list(Path("out/sessions").iterdir())) == 2
+    assert lore("report", "--format", "html", "--no-cache", "logs", "-o", "page.html", "--force", "--redact").code == 0
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
         (("absent.jsonl",), "error: cannot read absent.jsonl"),
         (("text.txt",), "error: text.txt is no recording"),
         (("empty",), "error: there are no recordings"),
-        (("--format", "pdf"), "error: --format pdf: no such form\nhint: forms: trace\n"),
-        (("--format", "html"), "error: --format html: no such form\nhint: lore simulate PATH --report html=page.html"),
+        (("--format", "pdf"), "error: --format pdf: no such form\nhint: forms: trace, json, html\n"),
+        (("--format", "csv"), "error: --format csv: no such form\nhint: lore simulate PATH --csv writes a line a turn"),
+        (("--format", "json", "absent.jsonl"), "error: cannot read absent.jsonl"),
+        (("--format", "html", "absent.jsonl", "-o", "x.html"), "error: cannot read absent.jsonl"),
+        (("--format", "json", "empty"), "error: there are no recordings"),
+        (("--format", "html", "empty", "-o", "text.txt"), "error: text.txt is a file"),
+        (("--format", "html", "empty", "-o", "old.html"), "error: old.html exists"),
+        (("--open", "empty"), "error: --open shows a page, and trace is none\nhint: --format html --open"),
     ],
 )
 def test_what_cannot_be_done_is_said(desk, args, message):
     put("text.txt", b"hello\n")
+    put("old.html", b"hello\n")
     Path("empty").mkdir()
     ran = lore("report", "--no-cache", *args)
     assert (ran.code, ran.out) == (2, "")

@@ -23,7 +23,7 @@ from lore.cli.common import (
     quiet_pipe,
     surroundings,
 )
-from lore.cli.pages import Open, Page, page_target, write_pages
+from lore.cli.pages import Open, Page, page_target, spending_site, write_pages
 
 Since: TypeAlias = Annotated[
     str | None, typer.Option("--since", help="What was sent since then: 30m, 2h, 1d, 1w, or a date; default: 7d.")
@@ -117,14 +117,8 @@ def run(
         chosen = Selection(since or "7d", agent or "", "" if redact else request.project, places)
         write_overview(result, out(color), chosen)
     if page is not None:
-        from lore.report.html.intros import of_overview
-        from lore.run.html_report import WHOLE, Site, is_folder
         from lore.run.pages import PageRequest
 
-        sums = {session.name: session for session in found.sessions}
-        whole = None if is_folder(page.path) else frozenset(list(sums)[:WHOLE])
         how = PageRequest(options, dated=dated_rules(loaded), redact=redact)
-        write_pages(
-            page, Site(of_overview(result, found.days), found.files, how, sums, whole), verbose=verbose, colour=color
-        )
+        write_pages(page, spending_site(page, result, found, how), verbose=verbose, colour=color)
     return 0

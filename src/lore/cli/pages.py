@@ -12,9 +12,12 @@ import typer
 from lore.cli.common import progress, surroundings, tell
 
 if TYPE_CHECKING:
+    from lore.model.results_overview import Overview
     from lore.recording.inputs import Input
     from lore.run.check import Target
     from lore.run.html_report import Site
+    from lore.run.overview import Summed
+    from lore.run.pages import PageRequest
 
 HTML = "html"
 
@@ -110,6 +113,16 @@ def read_twice(files: list[Input]) -> list[Input]:
         hint = "save it to a file: a page needs a second look"
         raise LoreError("standard input and pipes can be read once only", hint=hint)
     return files
+
+
+def spending_site(target: PageTarget, result: Overview, found: Summed, request: PageRequest) -> Site:
+    """Return pages of what was spent: in one file only the sessions that cost most are read for it."""
+    from lore.report.html.intros import of_overview
+    from lore.run.html_report import WHOLE, Site, is_folder
+
+    sums = {session.name: session for session in found.sessions}
+    chosen = None if is_folder(target.path) else frozenset(list(sums)[:WHOLE])
+    return Site(of_overview(result, found.days), found.files, request, sums, chosen)
 
 
 def write_pages(target: PageTarget, site: Site, *, verbose: bool, colour: bool | None) -> None:

@@ -5,6 +5,7 @@ A form is a row of `FORMS`: a name, the function that makes it of what was chose
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -30,19 +31,26 @@ from lore.cli.common import (
 )
 from lore.cli.inputs import Chosen, chosen_inputs
 from lore.cli.overview import NoCache
+from lore.cli.pages import HTML, Open, PageTarget, page_target, read_twice, spending_site, write_pages
 
 if TYPE_CHECKING:
     from lore.recording.inputs import Input
     from lore.run.ledgers import Ledgers, Progress
+    from lore.run.overview import Summed
 
 
 class Material(NamedTuple):
-    """What a form is made of: the recordings that were chosen, their ledgers, who hears how far it is."""
+    """What a form is made of: the recordings that were chosen, their ledgers, who hears how far it is.
+
+    `since` and `now` are in seconds since the epoch; requests before `since` are not summed.
+    """
 
     files: list[Input]
     which: Chosen
     ledgers: Ledgers
     redact: bool
+    since: float | None
+    now: float
     progress: Progress | None
 
 
@@ -84,14 +92,43 @@ def _trace(chosen: Material) -> Written:
     return Written(render(found.trace).encode() + b"\n", 3 if found.failed else 0)
 
 
-FORMS: dict[str, Form] = {"trace": Form(_trace, "open it at https://ui.perfetto.dev or chrome://tracing")}
+def _spent(chosen: Material) -> Summed:
+    """Sum what the recordings cost, as bare `lore` does for those of agents; raises LoreError where there are none."""
+    from lore.errors import LoreError
+    from lore.recording import corpus
+    from lore.recording.recent import nothing
+    from lore.report.redacted_results import redacted_overview
+    from lore.run.check import cores
+    from lore.run.overview import OverviewRequest, summed
+
+    for file in chosen.files:
+        if file.named and not file.stream:
+            corpus.open_head(file.path)  # what was named has to be there; of other files it is said below
+    request = OverviewRequest(since=chosen.since, until=chosen.now, paths=tuple(chosen.which.paths), jobs=cores())
+    found = summed(surroundings(), request, chosen.ledgers, chosen.progress)
+    if not found.result.files:
+        looked = chosen.which.looked
+        raise nothing(looked) if looked else LoreError("there are no recordings", hint="name sessions or captures")
+    result = redacted_overview(found.result) if chosen.redact else found.result
+    for text in result.failed:
+        tell(f"not read: {text}")
+    return found._replace(result=result)
+
+
+def _json(chosen: Material) -> Written:
+    from lore.report.json_report import render
+
+    result = _spent(chosen).result
+    return Written(render(result).encode() + b"\n", 3 if result.failed else 0)
+
+
+FORMS: dict[str, Form] = {
+    "trace": Form(_trace, "open it at https://ui.perfetto.dev or chrome://tracing"),
+    "json": Form(_json, "lore schema overview says what it holds"),
+}
 
 # What other commands write.
-ELSEWHERE = {
-    "html": "lore simulate PATH --report html=page.html writes a page for a browser",
-    "json": "lore simulate PATH --json writes every turn",
-    "csv": "lore simulate PATH --csv writes a line a turn",
-}
+ELSEWHERE = {"csv": "lore simulate PATH --csv writes a line a turn"}
 
 
 @quiet_pipe
@@ -102,9 +139,10 @@ def run(
             help="Sessions, captures, folders, patterns ('logs/**/*.jsonl'), or `-`; default: where agents keep logs."
         ),
     ] = None,
-    format: Annotated[str, typer.Option("--format", help=f"The form: {', '.join(FORMS)}.")] = "trace",
+    format: Annotated[str, typer.Option("--format", help=f"The form: {', '.join((*FORMS, HTML))}.")] = "trace",
     output: Output = None,
     force: Force = False,
+    open_page: Open = False,
     last: Annotated[bool, typer.Option("--last", help="The newest session alone.")] = False,
     since: Annotated[
         str | None, typer.Option("--since", help="Files written since then: 30m, 2h, 1d, 1w, or a date.")
@@ -121,32 +159,71 @@ def run(
     send them nowhere. A process is a session, a lane a chain, a slice a request, named by the cause where it paid
     again; counters are the tokens read, written and uncached. Times are the recording's; where it has none, turns stand
     a second apart and say so. A slice ends where the response began, or after a second where that is not recorded.
+
+    html: a page for a browser, what the recordings cost and each session turn by turn; FILE.html is one page, another
+    name a folder. json: what they cost, as `lore --json` says it.
     """
     from lore.errors import LoreError, did_you_mean
+    from lore.recording import recent
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.recording.writing import written
     from lore.run.ledgers import Ledgers, folder_of
 
-    if format not in FORMS:
-        hint = ELSEWHERE.get(format) or did_you_mean(format, FORMS, "forms")
-        raise LoreError(f"--format {format}: no such form", hint=hint)
-    if output is None and sys.stdout.isatty():
-        raise LoreError(f"a {format} is for another program, not for a terminal", hint=f"name a file: -o {format}.json")
-    loaded = found_settings(config)
+    if format not in (*FORMS, HTML):
+        raise LoreError(
+            f"--format {format}: no such form",
+            hint=ELSEWHERE.get(format) or did_you_mean(format, (*FORMS, HTML), "forms"),
+        )
+    if output is None and format == "trace" and sys.stdout.isatty():
+        raise LoreError("a trace is for another program, not for a terminal", hint="name a file: -o trace.json")
+    if open_page and format != HTML:
+        raise LoreError(f"--open shows a page, and {format} is none", hint="--format html --open")
+    page = _page_of(output, opens=open_page, force=force) if format == HTML else None
+    loaded, now = found_settings(config), time.time()
     which = chosen_inputs(paths or [], last=last, since=since)
     files = [file._replace(optional=bool(which.looked)) for file in inputs(which.paths)]
     files = [file for file in files if which.wanted is None or which.wanted(file)]
+    if page is not None:
+        read_twice(files)
     options = Options(rules=loaded.settings.assemble, log=log(verbose))
-    folder = "" if no_cache else folder_of(surroundings())
-    ledgers = Ledgers(options, folder, dated=dated_rules(loaded), now=time.time())
+    ledgers = Ledgers(options, "" if no_cache else folder_of(surroundings()), dated=dated_rules(loaded), now=now)
+    begin = None if since is None else recent.since(since, now)
     with unquoted(redact=redact), progress(wanted=not verbose, colour=color, what="reading") as shown:
-        data, code = FORMS[format].make(Material(files, which, ledgers, redact, shown))
+        chosen = Material(files, which, ledgers, redact, begin, now, shown)
+        spent = None if page is None else _spent(chosen)
+        made = None if spent is not None else FORMS[format].make(chosen)
+    if page is not None and spent is not None:
+        from lore.run.pages import PageRequest
+
+        how = PageRequest(options, dated=dated_rules(loaded), redact=redact)
+        write_pages(page, spending_site(page, spent.result, spent, how), verbose=verbose, colour=color)
+        return 3 if spent.result.failed else 0
+    assert made is not None, "what is no page was made"
+    return _write(made, output, format, files, force=force)
+
+
+def _page_of(output: str | None, *, opens: bool, force: bool) -> PageTarget:
+    """Say where pages go; raises LoreError, before anything is read, where that cannot be."""
+    from lore.errors import LoreError
+
+    if output is None and not opens and sys.stdout.isatty():
+        raise LoreError("a page is for a browser, not for a terminal", hint="--open, or name a file: -o page.html")
+    page = page_target(None if output is None and opens else [f"html={output or '-'}"], opens=opens, name="report")
+    assert page is not None, "a page is asked for"
+    if output is not None and not force and os.path.isfile(page.path):
+        raise LoreError(f"{output} exists", hint="name another file, or overwrite it with --force")
+    return page
+
+
+def _write(made: Written, output: str | None, format: str, files: list[Input], *, force: bool) -> int:
+    """Write a form to standard output, or to a file, and say what to do with that; return the exit code."""
+    from lore.recording.writing import written
+
     if output in (None, "-"):
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.write(made.data)
         sys.stdout.flush()
-        return code
+        return made.code
     with written(output, force=force, inputs=[file.path for file in files]) as file:
-        file.write(data)
-    tell(f"wrote {output}, {len(data):,} bytes: {FORMS[format].then}")
-    return code
+        file.write(made.data)
+    tell(f"wrote {output}, {len(made.data):,} bytes: {FORMS[format].then}")
+    return made.code
