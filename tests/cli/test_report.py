@@ -37,7 +37,7 @@ def test_a_file_is_written_whole_and_not_over_another(desk):
     ran = lore(*TRACE, "logs", "-o", "trace.json")
     wrote = f"wrote trace.json, {Path('trace.json').stat().st_size:,} bytes"
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f"{wrote}: open it at https://ui.perfetto.dev or chrome://tracing\n"
+    assert ran.err == f"{wrote}: open it at https://ui.perfetto.dev\n"
     valid_trace(json.loads(Path("trace.json").read_bytes()))
     assert lore(*TRACE, "logs", "-o", "trace.json").err.startswith("error: trace.json exists")
     assert lore(*TRACE, "logs", "-o", "trace.json", "--force").code == 0

@@ -123,7 +123,7 @@ def _json(chosen: Material) -> Written:
 
 
 FORMS: dict[str, Form] = {
-    "trace": Form(_trace, "open it at https://ui.perfetto.dev or chrome://tracing"),
+    "trace": Form(_trace, "open it at https://ui.perfetto.dev"),
     "json": Form(_json, "lore schema overview says what it holds"),
 }
 
@@ -155,10 +155,10 @@ def run(
 ) -> int:
     """Write recordings in a form that another program shows.
 
-    trace: Chrome trace events, for https://ui.perfetto.dev and chrome://tracing, which read them in the browser and
-    send them nowhere. A process is a session, a lane a chain, a slice a request, named by the cause where it paid
-    again; counters are the tokens read, written and uncached. Times are the recording's; where it has none, turns stand
-    a second apart and say so. A slice ends where the response began, or after a second where that is not recorded.
+    trace: Chrome trace events, for https://ui.perfetto.dev, which reads them in the browser and sends them nowhere. A
+    process is a session, a lane a chain, a slice a request, named by the cause where it paid again; counters are the
+    tokens read, written and uncached. Times are the recording's; where it has none, turns stand a second apart and say
+    so. A slice ends where the response began, or after a second where that is not recorded.
 
     html: a page for a browser, what the recordings cost and each session turn by turn; FILE.html is one page, another
     name a folder. json: what they cost, as `lore --json` says it.

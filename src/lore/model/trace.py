@@ -1,4 +1,6 @@
-"""Chrome trace events: what `lore report --format trace` writes, for https://ui.perfetto.dev and chrome://tracing.
+"""Chrome trace events: what `lore report --format trace` writes, for https://ui.perfetto.dev.
+
+Chrome's own viewer, chrome://tracing, reads them too; Chromium 156 of Debian has it no longer (tried on 2026-11-23).
 
 Times (`ts`) and durations (`dur`) are whole microseconds from the trace's begin. Phases: `X` a slice, `C` a counter,
 `i` an instant, `M` metadata (the name of a process or a lane). A process is a session, a thread a lane of it; thread
