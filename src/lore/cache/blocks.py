@@ -112,7 +112,9 @@ class Blocks(MeasuredCache):
         nodes, tokens = self._generated(request, path.nodes[-1]) if self._outputs else ([], 0)
         served = self._memory.begin(path.nodes, found, nodes)
         while self._running and not self._memory.fits(served, prompt):
-            self._end(min(self._running, key=lambda running: running.ended))
+            first = min(running.ended for running in self._running)
+            for running in [running for running in self._running if running.ended == first]:
+                self._end(running)
         self._memory.compute(served, prompt)
         begin = request.at if request.answered is None else request.answered
         ended = request.ended if begin is not None and request.ended is not None else -inf

