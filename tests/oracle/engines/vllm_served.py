@@ -1,9 +1,9 @@
 """vLLM as it is served, with a model of one layer that is made here and has no weights: what it says was cached.
 
-In: how many sequences. Out: a line of JSON, the cached tokens of four prompts (200 tokens, the same, 50 more, changed
-at 60), then one for each sequence: its seed, then the cached tokens of each request. All go through one engine; those
-that come at the same time are asked together; each generates one token. Needs vLLM (`make oracle-vllm` brings it);
-about two minutes.
+In: how many sequences. Out: a line of JSON, -1 and the cached tokens of four prompts (200 tokens, the same, 50 more,
+changed at 60), then one for each sequence: its seed, then the cached tokens of each request. All go through one
+engine; those that come at the same time are asked together; each generates one token. Needs vLLM (`make oracle-vllm`
+brings it); some minutes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main() -> None:
         served = engine(Path(folder))
         first = list(range(3, 203))
         prompts = (first, first, [*first, *range(300, 350)], [*first[:60], 999, *first[61:]])
-        print(json.dumps([read for tokens in prompts for read in cached(served, [(tokens, "")])]), flush=True)
+        print(json.dumps([-1, *(read for tokens in prompts for read in cached(served, [(tokens, "")]))]), flush=True)
         served.reset_prefix_cache()
         for seed in range(count):
             asked = [[(each.tokens, each.tenant) for each in batch] for batch in batches(seed)]
