@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from typing import TypeAlias
 
 import pytest
 
@@ -14,14 +15,16 @@ from oracle.engines.sequences import Operation, Sequence, Text
 from oracle.engines.vllm_agreement import ANSWERS
 from oracle.engines.vllm_settings import FIRST_SERVED, block_of, capacity_of, predicted, served
 
+Recorded: TypeAlias = list[tuple[Sequence, list[int]]]
+
 
 @pytest.fixture(scope="module")
-def recorded() -> list[tuple[Sequence, list[int]]]:
+def recorded() -> Recorded:
     answers = [json.loads(line) for line in ANSWERS.read_text(encoding="utf-8").splitlines()]
     return [(served(seed), cached) for seed, *cached in answers]
 
 
-def test_every_request_reads_what_vllm_said_was_cached(recorded):
+def test_every_request_reads_what_vllm_said_was_cached(recorded: Recorded):
     assert len(recorded) >= 200
     for drawn, cached in recorded:
         assert predicted(drawn) == cached, (drawn.seed, block_of(drawn), capacity_of(drawn))
@@ -40,12 +43,12 @@ def test_the_prompts_of_a_served_engine_read_what_it_said():
     [(16, 100, Text(0, 100), 96), (16, 100, Text(0, 100, 40, 1), 32), (32, 32, Text(0, 32), 0),
      (32, 33, Text(0, 33), 32), (16, 32, Text(0, 32), 16)],
 )  # fmt: skip
-def test_two_prompts_read_what_vllms_block_manager_said(block, first, second, found):
+def test_two_prompts_read_what_vllms_block_manager_said(block: int, first: int, second: Text, found: int):
     asked = (Operation("0", (Text(0, first),), None, 0), Operation("1", (second,), None, 10))
     assert reads(Sequence(0, asked), "vllm", block=block) == [0, found]
 
 
-def test_answers_hold_every_block_size_under_pressure_and_without(recorded):
+def test_answers_hold_every_block_size_under_pressure_and_without(recorded: Recorded):
     assert len({(block_of(drawn), drawn.room is None) for drawn, _ in recorded}) == 5 * 2
     tight = [(drawn, cached) for drawn, cached in recorded if drawn.room is not None]
     decided = [drawn for drawn, cached in tight if predicted(drawn._replace(room=None)) != cached]
