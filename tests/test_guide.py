@@ -28,6 +28,7 @@ OTHER_CODES = {
     "lore check tests/recordings --baseline lore-baseline.json": 0,
 }
 NOT_RUN = {
+    "lore record -- python agent.py": "tests/record/test_record_command.py runs such an agent",
     "lore watch": "a screen, until it is ended",
     "lore --install-completion": "writes to the start-up file of whoever runs the tests",
     "lore compact sqlite:sessions.db --policy policy.toml --watch": "until it is interrupted",

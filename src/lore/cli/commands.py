@@ -48,6 +48,13 @@ COMMANDS: dict[str, Command] = {
             ("statusline .", "the newest session of this project, in one line"),
         ),
     ),
+    "record": Command(
+        LOOK, "record", (
+            ("record -- python agent.py", "what a program's clients send to models, as a capture"),
+            ("record --live -- claude", "with a verdict for each request as it falls"),
+            ("record --listen 8787 -o capture.jsonl", "of agents that are started elsewhere, until Ctrl-C"),
+        ),
+    ),
     "simulate": Command(
         LOOK, "simulate", (
             ("simulate fixtures/recordings", "what a cache would read, beside what was billed"),

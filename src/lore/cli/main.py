@@ -18,10 +18,11 @@ BUG, INTERRUPTED, USAGE = 70, 130, 2
 def main(arguments: list[str] | None = None) -> int:
     """Run lore and return its exit code."""
     args = sys.argv[1:] if arguments is None else arguments
-    args = [f"<stdin>{arg[1:]}" if arg.startswith("-#") else arg for arg in args]
+    own = args if args[:1] != ["record"] else []  # behind it stands another program's command line
+    args = [f"<stdin>{arg[1:]}" if arg.startswith("-#") else arg for arg in own] or args
     if not args and (os.environ.get("CI") or not sys.stdout.isatty()):
         args = ["--help"]  # nothing is judged by surprise
-    args = [_valued(args, place) for place in range(len(args))]
+    args = [_valued(args, place) for place in range(len(own))] or args
     _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)

@@ -115,7 +115,8 @@ def _built(name: str, module: str) -> Any:
     app = getattr(found, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(name, cls=Leaf, context_settings=_SETTINGS)(found.run)
+        settings = {**_SETTINGS, **getattr(found, "SETTINGS", {})}
+        app.command(name, cls=Leaf, context_settings=settings)(found.run)
         return get_command(app)
     for command in app.registered_commands:
         command.cls = Leaf

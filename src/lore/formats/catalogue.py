@@ -83,6 +83,7 @@ ROWS: dict[str, Answers] = {
     "bodies": _requests("request bodies, alone or with their responses", "wire", bills="some"),
     "body-pairs": _requests("a folder of request and response files", "wire"),
     "claude-events": _requests("request bodies in Claude Code's telemetry events", "wire"),
+    "lore-capture": _requests("captures of `lore record`", "wire"),
     "har": _requests("HAR files of browsers and proxies", "wire"),
     "vcr": _requests("VCR cassettes, YAML and JSON", "wire"),
     "cassette": _requests("JSON cassettes with entries", "parsed"),

@@ -18,6 +18,8 @@ import binascii
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
 
 import orjson
 from msgspec import Struct
@@ -143,6 +145,8 @@ def unpacked(data: bytes, encoding: str = "") -> bytes:
             return _inflated(data, zlib.MAX_WBITS)
         except ContentError:
             return _inflated(data, -zlib.MAX_WBITS)
+    if named == "br":
+        return _unpacked_brotli(data)
     raise ContentError(f"it is compressed as {named[:20]!r}, which lore does not undo")
 
 
@@ -163,19 +167,54 @@ def _inflated(data: bytes, bits: int) -> bytes:
 
 
 def _unpacked_zstd(data: bytes) -> bytes:
-    try:
-        from compression import zstd  # type: ignore[import-not-found] # Python 3.14
-    except ImportError:
-        raise ContentError("it is compressed as 'zstd', which this Python does not undo") from None
+    """Decompress by Python 3.14's own library, else by the package of the extras `zstd` and `record`."""
     limit = min(LARGEST, max(len(data), 1024) * RATIO)
+    library: Any
     try:
-        unpacker = zstd.ZstdDecompressor()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        found: bytes = unpacker.decompress(data, limit)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    except zstd.ZstdError:  # pyright: ignore[reportUnknownMemberType]
+        library = import_module("compression.zstd")  # Python 3.14
+    except ImportError:
+        try:
+            library = import_module("zstandard")
+        except ImportError:
+            raise ContentError(f"it is compressed as 'zstd': {_INSTALL}") from None
+    unpacker = library.ZstdDecompressor()
+    try:
+        if not hasattr(unpacker, "stream_reader"):
+            return _bounded(unpacker.decompress(data, limit), limit)
+        with unpacker.stream_reader(data, read_across_frames=True) as reader:
+            return _bounded(reader.read(limit), limit)
+    except library.ZstdError:
         raise ContentError("its compressed bytes are damaged") from None
-    if len(found) == limit:  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _unpacked_brotli(data: bytes) -> bytes:
+    """Decompress by the package of the extra `record`, a stream that was cut as far as it came."""
+    try:
+        library: Any = import_module("brotli")  # it has no types
+    except ImportError:
+        raise ContentError(f"it is compressed as 'br': {_INSTALL}") from None
+    limit = min(LARGEST, max(len(data), 1024) * RATIO)
+    unpacker, found, rest = library.Decompressor(), bytearray(), data
+    try:
+        while len(found) < limit:
+            piece = unpacker.process(rest, output_buffer_limit=limit - len(found))
+            found, rest = found + piece, b""
+            if not piece or unpacker.is_finished():
+                break
+        if not found and not unpacker.is_finished():
+            raise ContentError("its compressed bytes are cut off")
+    except library.error:
+        raise ContentError("its compressed bytes are damaged") from None
+    return _bounded(bytes(found), limit)
+
+
+_INSTALL = "pip install 'lore-cache[record]' reads that"
+
+
+def _bounded(found: bytes, limit: int) -> bytes:
+    if len(found) >= limit:
         raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB", large=True)
-    return found  # pyright: ignore[reportUnknownVariableType]
+    return found
 
 
 def _decoded(raw: bytes) -> bytes:

@@ -64,7 +64,8 @@ _OTHER = re.compile(r"/(?:cachedContents|embeddings|moderations|files|batches|au
 class Http(Struct, frozen=True):
     """One call; `at` and `answered` as an exchange has them, headers None where none were recorded.
 
-    `served_by` is the engine that answered, where the recorder knows it.
+    `served_by` is the engine that answered, where the recorder knows it, `account` the digest of a key that it left out
+    of the headers.
     """
 
     url: str = ""
@@ -77,6 +78,7 @@ class Http(Struct, frozen=True):
     at: float | None = None
     answered: float | None = None
     served_by: str = ""
+    account: str = ""
 
 
 def exchanges_of(http: Http) -> list[Judged]:
@@ -104,6 +106,8 @@ def exchanges_of(http: Http) -> list[Judged]:
         found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = http_seconds(http.response_headers.get("date", "")) or answer.created  # to the second
     call = call_of(http.headers, members, endpoint=endpoint, status=http.status)
+    if http.account:
+        call = replace(call, account=http.account)
     call = call_answered(call, answer, http.response_headers)
     if http.served_by:
         call = replace(call, answered_by=http.served_by[:LONGEST_NAME])
@@ -197,7 +201,7 @@ def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", sta
     betas = tuple(beta.strip() for beta in headers.get("anthropic-beta", "").split(",") if beta.strip())
     return Call(
         endpoint, session, thread if thread != session else "", purpose, _text(body, "previous_response_id"),
-        betas if headers else None, _account(headers), status,
+        betas if headers else None, account_of(headers), status,
     )  # fmt: skip
 
 
@@ -223,7 +227,7 @@ def _first(headers: Headers, names: tuple[str, ...]) -> str:
     return next((found for name in names if (found := real(headers.get(name, "")))), "")
 
 
-def _account(headers: Headers) -> str:
+def account_of(headers: Headers) -> str:
     """Return a digest of the key; AWS, Azure and others name theirs in their own ways."""
     for name in _KEYS:
         value = real(headers.get(name, ""))

@@ -20,6 +20,8 @@ from lore.formats.kimi_cli import KimiCli, KimiCliSession
 from lore.formats.kimi_code import KimiCode
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
 from lore.formats.litellm import ANSWERED, PAYLOAD, Completions, LiteLLM
+from lore.formats.lore_capture import OPENING as CAPTURE_OPENING
+from lore.formats.lore_capture import LoreCapture
 from lore.formats.lore_log import AssembledLog, LoreLog
 from lore.formats.mini_swe_agent import MiniSweAgent
 from lore.formats.opencode import OpenCode
@@ -60,6 +62,7 @@ READERS: dict[str, type[Reader]] = {
     "vcr": Vcr,
     "claude-tap": ClaudeTap,
     "cassette": Cassette,
+    "lore-capture": LoreCapture,
     "proxy": Proxy,
     "proxy-list": ProxyList,
     "body-pairs": BodyPairs,
@@ -101,6 +104,7 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "vcr": (b"interactions",),
     "claude-tap": (b'"packets"',),
     "cassette": (b'"entries"',),
+    "lore-capture": (CAPTURE_OPENING,),
     "proxy": tuple(f'"{key}"'.encode() for key in BODY),
     "proxy-list": (b'"headers"',),
     "body-pairs": (OPENING,),

@@ -1,0 +1,88 @@
+"""`lore record -- COMMAND`: what a command's clients send to models, as a capture."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from lore.cli.common import Config, Verbose, dated_rules, found_settings, quiet_pipe, tell
+
+SETTINGS = {"allow_interspersed_args": False}  # what stands behind the command is the command's
+
+
+@quiet_pipe
+def run(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND...]", help="What to run, with its arguments; without one: --listen."),
+    ] = None,
+    upstream: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--upstream",
+            help="URL for all clients, or NAME=URL for those of a provider; default: where each would send.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Point only these clients here: anthropic, openai, google, …")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="The capture, new or to go on with; default: record-DATE-TIME.jsonl in this folder."
+        ),
+    ] = None,
+    listen: Annotated[
+        int | None, typer.Option("--listen", min=0, max=65535, help="Port; 0 and default: one that is free.")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Print a verdict for each request as it falls.")] = False,
+    verbose: Verbose = False,
+    config: Config = None,
+) -> int:
+    """Run a command and record what its clients send to models.
+
+    A proxy on this machine's loopback interface passes each request on to the provider that the client would have
+    used, and its answer back, and writes both to a capture that every command reads. Credentials are not written;
+    prompts and answers are. The exit code is the command's own (127: not found, 126: it cannot be run). Without a
+    command, --listen PORT records agents that are started elsewhere, until Ctrl-C.
+
+    Needs the extra `lore-cache[record]`. Lines of lore itself go to standard error.
+    """
+    from lore.errors import LoreError
+    from lore.record.upstreams import routes_of
+    from lore.report.recorded import closing_lines, opening_lines
+    from lore.run.record import Recorder, child_environment, run_command, wait_for_end
+
+    if not command and listen is None:
+        raise LoreError("there is nothing to record", hint="lore record -- COMMAND, or lore record --listen PORT")
+    dated = dated_rules(found_settings(config))
+    routes = routes_of(os.environ, upstream or (), only or ())
+    recorder = Recorder(routes, output, listen or 0, tell)
+    shown = recorder.shown
+    pointing = recorder.environment()
+    servers = [(f"/{route.name}", route.origin) for route in routes.routes]
+    if not command or verbose:
+        for line in opening_lines(recorder.address, shown, servers):
+            tell(line)
+    watcher = None
+    if live:
+        from lore.run.record_live import LiveProcess
+
+        watcher = LiveProcess(recorder.path, recorder.begin, dated, content=verbose)
+    try:
+        if command:
+            return run_command(command, child_environment(os.environ, pointing))
+        for name, value in pointing.items():
+            sys.stdout.write(f"export {name}={value}\n")
+        sys.stdout.flush()
+        wait_for_end()
+        return 0
+    finally:
+        recorded = recorder.stop(tell)
+        if watcher is not None:
+            watcher.stop()
+        for line in closing_lines(shown, recorded.calls, recorded.lost, recorded.refused, pointed=bool(command)):
+            tell(line)

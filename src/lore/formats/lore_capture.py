@@ -1,0 +1,199 @@
+"""What `lore record` writes: HTTP calls as they passed, to the byte, a journal of records.
+
+In: JSON Lines. Out: an exchange for each call that asked a model, where its response ended. A run of the recorder opens
+with `{"lore_capture": 1, "at", "lore", "upstreams"}`. A call is a few records under one `call`: `part` says of which
+side; the first of `request` has `method`, `url`, `headers`, the first of `response` `status` and `headers`. `body` is
+a text and `base64` what is none, exactly as it passed; `more` says that the side goes on in a later record; `ended` of
+a response says how the call came to its end. `at` is RFC 3339; `arrived` are pairs of milliseconds since the request
+and bytes.
+
+Rules: calls that overlap are put together by their name, and read in the order in which they ended; a call without an
+end (the recorder was killed) is read where a later run opens, or at the end of the file. What is held for calls that
+are open is bounded: the oldest is read as far as it came.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from lore.formats.base import Read
+from lore.formats.contents import LARGEST, NO_CONTENT, Content, unescaped
+from lore.formats.http import Http, Judged, exchanges_of, headers_of, status_of
+from lore.formats.lines import Line, LineReader, each, is_crowded, placed, problem, too_many
+from lore.model.canonical import text_of
+from lore.model.codes import Code
+from lore.model.jsonslice import table
+from lore.model.turn import seconds_in
+
+NAME = "lore-capture"
+VERSION = 1
+OPENING = b'"lore_capture"'
+HELD = 128 * 1024 * 1024  # bytes of bodies of calls that are open
+MOST_OPEN = 4096  # calls
+
+
+class _Side(Struct):
+    """What came of a request or of a response: members of its first record, and the JSON strings of its body."""
+
+    members: dict[str, bytes] = {}
+    bodies: list[tuple[bool, bytes]] = []  # whether it is base64, and the string
+    size: int = 0
+
+
+class _Open(Struct):
+    """A call that has not ended, with the place of its first record."""
+
+    number: int
+    byte: int
+    request: _Side
+    response: _Side
+    size: int = 0  # of its records
+
+
+class _State(Struct):
+    calls: dict[str, _Open] = {}
+
+
+class LoreCapture(LineReader):
+    """Captures of `lore record`."""
+
+    name: ClassVar[str] = NAME
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: dict[str, _Open] = {}
+        self._held = 0
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        opening = table(next(each(head), b"")) or {}
+        return "lore_capture" in opening
+
+    def _record(self, line: Line) -> list[Read] | None:
+        if is_crowded(line.data):
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line)]
+        members = table(line.data)
+        if members is None:
+            return None
+        if "lore_capture" in members:
+            return [*self._opening(members, line)]
+        name, part = text_of(members.get("call", b'""')), members.get("part")
+        if not name or part not in (b'"request"', b'"response"'):
+            return [problem(Code.UNKNOWN_RECORD, "not a record of a capture", line)]
+        if part == b'"request"':
+            return [*self._requested(name, members, line)]
+        return [*self._answered(name, members, line)]
+
+    def _opening(self, members: dict[str, bytes], line: Line) -> Iterator[Read]:
+        yield from self._rest()
+        if members["lore_capture"] != str(VERSION).encode():
+            text = f"written by a newer lore: version {members['lore_capture'][:20].decode('utf-8', 'replace')}"
+            yield problem(Code.BAD_HEADER, text, line)
+
+    def _requested(self, name: str, members: dict[str, bytes], line: Line) -> Iterator[Read]:
+        call = self._calls.get(name)
+        if call is None or "method" in members:
+            if call is not None:  # a name that stands for another call now
+                yield from self._close(name)
+            call = self._calls[name] = _Open(line.number, line.byte, _Side(members=_without_body(members)), _Side())
+        self._take(call, call.request, members, line)
+        if "ended" in members:
+            del self._calls[name]
+            self._held -= call.size
+            yield problem(Code.UNKNOWN_RECORD, "a client left before its request was whole; it is passed over", line)
+        while self._held > HELD or len(self._calls) > MOST_OPEN:
+            yield from self._close(next(iter(self._calls)))
+
+    def _answered(self, name: str, members: dict[str, bytes], line: Line) -> Iterator[Read]:
+        call = self._calls.get(name)
+        if call is None and "status" not in members:
+            return  # the end of a call whose request was passed over
+        if call is None:
+            yield problem(Code.RESPONSE_WITHOUT_REQUEST, "the request of this response is not in the capture", line)
+            return
+        if not call.response.members:
+            call.response.members = _without_body(members)
+        self._take(call, call.response, members, line)
+        if members.get("more") != b"true":
+            yield from self._close(name)
+            return
+        while self._held > HELD and len(self._calls) > 1:
+            yield from self._close(next(iter(self._calls)))
+
+    def _take(self, call: _Open, side: _Side, members: dict[str, bytes], line: Line) -> None:
+        """Keep what a record holds of a body; of one that is too large to be read only so much that it shows."""
+        if side.size > LARGEST:
+            return
+        call.size += len(line.data)
+        self._held += len(line.data)
+        for key in ("body", "base64"):
+            raw = members.get(key, b"")
+            if raw[:1] == b'"':
+                side.bodies.append((key == "base64", raw))
+                side.size += len(raw)
+
+    def _close(self, name: str) -> Iterator[Read]:
+        call = self._calls.pop(name)
+        self._held -= call.size
+        line = Line(call.number, call.byte, b"{")
+        return (placed(found, line) for found in _read(call))
+
+    def _rest(self) -> list[Read]:
+        return [read for name in list(self._calls) for read in self._close(name)]
+
+    def _save(self) -> bytes:
+        return msgspec.msgpack.encode(_State(self._calls))
+
+    def _load(self, saved: bytes) -> None:
+        self._calls = msgspec.msgpack.decode(saved, type=_State).calls
+        self._held = sum(call.size for call in self._calls.values())
+
+
+def _without_body(members: dict[str, bytes]) -> dict[str, bytes]:
+    return {key: raw for key, raw in members.items() if key not in ("body", "base64", "arrived")}
+
+
+def _read(call: _Open) -> list[Judged]:
+    request, response = call.request.members, call.response.members
+    return exchanges_of(
+        Http(
+            url=_text(request, "url"),
+            method=_text(request, "method"),
+            headers=headers_of(request.get("headers", b"")),
+            request=joined(call.request.bodies),
+            status=status_of(response.get("status", b"")),
+            response_headers=headers_of(response.get("headers", b"")),
+            response=joined(call.response.bodies),
+            at=seconds_in(request.get("at", b"null")),
+            answered=seconds_in(response.get("at", b"null")),
+            account=_text(request, "account"),
+        )
+    )
+
+
+def _text(members: dict[str, bytes], key: str) -> str:
+    raw = members.get(key, b"")
+    return text_of(raw) if raw[:1] == b'"' else ""
+
+
+def joined(pieces: list[tuple[bool, bytes]]) -> Content:
+    """Put the strings of a body together; they were cut where no character is cut. What is damaged stays apart."""
+    if not pieces:
+        return NO_CONTENT
+    if len(pieces) == 1:
+        return Content(pieces[0][1], "base64" if pieces[0][0] else "text")
+    if not any(binary for binary, _ in pieces):
+        return Content(b'"' + b"".join(raw[1:-1] for _, raw in pieces) + b'"', "text")
+    found: list[bytes] = []
+    for binary, raw in pieces:
+        try:
+            found.append(base64.b64decode(unescaped(raw), validate=True) if binary else unescaped(raw))
+        except (binascii.Error, ValueError):
+            return Content(raw, "base64")
+    return Content(b'"' + base64.b64encode(b"".join(found)) + b'"', "base64")

@@ -1,0 +1,1 @@
+"""A proxy on the loopback interface that writes down what passes: `lore record`."""

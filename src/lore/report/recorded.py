@@ -1,0 +1,70 @@
+"""What `lore record` says: where it listens, a line a request, what was recorded.
+
+In: rows, breaks, counts. Out: sentences in which nothing is obeyed by a terminal. Times of day are those of this
+machine.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from lore.model.codes import CODES, Problem
+from lore.model.ledger import LedgerRow
+from lore.model.running import LastBreak
+from lore.report.plain import counted, visible
+from lore.report.status_line import percent
+
+_MARKS = {"waste": "✗", "unattributable": "!", "expected": "·"}
+
+
+def live_line(row: LedgerRow, broken: LastBreak | None, *, content: bool) -> str:
+    """Say what a request read, and why it read no more; with `content` what its cause names."""
+    name = f"turn {row.number}" if row.chain == "main" else f"{row.chain} turn {row.number}"
+    parts = [_time(row.at), name, row.model or "unknown model", _read(row)]
+    line = "  ".join(filter(None, parts))
+    if broken is not None:
+        money = "" if not broken.dollars else f" (${broken.dollars:,.2f})"
+        says = broken.says if content else broken.plain
+        line += f"  {_MARKS[broken.kind]} {broken.code} {says}: {broken.lost_tokens:,} tokens paid again{money}"
+    return visible(line)
+
+
+def _read(row: LedgerRow) -> str:
+    if row.prompt_tokens is None:
+        return "no bill in its response"
+    read = "" if row.read_tokens is None else f", read {row.read_tokens:,} from the cache"
+    share = "" if not read or not row.prompt_tokens else f" ({percent((row.read_tokens or 0) / row.prompt_tokens)})"
+    return f"prompt {row.prompt_tokens:,} tokens{read}{share}"
+
+
+def live_problem(problem: Problem) -> str:
+    """Say what could not be read."""
+    return f"{problem.code} {CODES[problem.code].name if problem.code in CODES else ''}: {problem.message}"
+
+
+def _time(at: float | None) -> str:
+    try:
+        return "" if at is None else f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
+    except (ValueError, OverflowError, OSError):  # a clock that no calendar holds
+        return ""
+
+
+def opening_lines(address: str, path: str, upstreams: list[tuple[str, str]]) -> list[str]:
+    """Say where the recorder listens and what it writes; `upstreams` are pairs of a path here and a server."""
+    lines = [f"recording to {path}; listening on {address}"]
+    return [*lines, *(f"  {address}{here} -> {server}" for here, server in upstreams)]
+
+
+def closing_lines(path: str, calls: int, lost: int, refused: int, *, pointed: bool) -> list[str]:
+    """Say what was recorded, and what to run next; `pointed`: a command was run with its clients pointed here."""
+    lines = [f"recorded {counted(calls, 'call')} in {path}"]
+    if lost:
+        lines.append(f"{counted(lost, 'call')} passed and could not be written whole")
+    if refused:
+        lines.append(f"{counted(refused, 'request')} refused")
+    if calls > lost:
+        lines.append(f"next: lore check {path}")
+    elif pointed and not calls:
+        lines.append("no client came here: one that takes its address from its settings is pointed by hand "
+                     "(lore guide record)")  # fmt: skip
+    return lines

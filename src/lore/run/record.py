@@ -1,0 +1,211 @@
+"""`lore record`: a proxy beside a command, or alone; verdicts as requests fall, in a process of their own.
+
+In: what the command line says, the user's environment. Out: a capture, and the exit code of the command. Rules: the
+proxy has a thread and an event loop of its own; the main thread waits for the command and hands signals on; what judges
+is another process, so that it takes nothing from the streams that pass. What the terminal sends to all of its processes
+(Ctrl-C, Ctrl-\\) is not sent a second time. POSIX `waitpid` and shells: a command that a signal ended is 128 + its
+number, one that cannot be found 127, one that cannot be run 126.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from lore import __version__
+from lore.errors import LoreError
+from lore.record.upstreams import Routes
+from lore.run.loopback import ADDRESS, listening
+
+if TYPE_CHECKING:
+    from lore.record.journal import Journal
+    from lore.record.proxy import Counts
+
+HINT = "pip install 'lore-cache[record]'"
+LEAVE = 10  # seconds that calls under way have when the command has ended
+_NO_PROXY = ("127.0.0.1", "localhost", "::1")
+_HANDED_ON = ("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+_BY_TERMINAL = ("SIGINT", "SIGQUIT")  # which it sends to each process that runs in its foreground
+
+Tell = Callable[[str], None]
+
+
+class CommandError(LoreError):
+    """The command cannot be run; the code is a shell's."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message, hint="lore record -- COMMAND [ARGUMENT]…")
+        self.exit_code = code
+
+
+class Recorded(NamedTuple):
+    """What a run came to: the capture, its calls, those that are not in it, and what was refused."""
+
+    path: str
+    calls: int
+    lost: int
+    refused: int
+
+
+class Recorder:
+    """A proxy that listens, and the capture that it writes: its `path`, and where this run's records `begin` in it.
+
+    `address` is its own, without a path.
+    """
+
+    def __init__(self, routes: Routes, output: str | None, port: int, tell: Tell) -> None:
+        """Open the capture and listen. Raises LoreError."""
+        try:
+            import uvicorn  # noqa: PLC0415 - an optional extra
+
+            from lore.record.proxy import Proxy  # noqa: PLC0415 - needs httpx
+        except ModuleNotFoundError as error:
+            raise LoreError(f"lore record needs {error.name}, which is not installed", hint=HINT) from None
+        listener = listening(port)
+        try:
+            journal = _journal(output)
+        except BaseException:
+            listener.close()
+            raise
+        self.path, self.shown, self.begin = journal.path, journal.shown, journal.end
+        if journal.torn:
+            tell(f"{journal.shown}: {journal.torn:,} bytes of a record that was not finished are cut off")
+        bound = listener.getsockname()[1]
+        self.address = f"http://{ADDRESS}:{bound}"
+        self._routes, self._journal, self._listener = routes, journal, listener
+        names = [ADDRESS, "localhost", "[::1]"]
+        hosts = frozenset([f"{name}:{bound}" for name in names] + (names if bound == 80 else []))
+        self._proxy = Proxy(routes, journal, hosts, secrets.token_hex(4), tell)
+        self._proxy.open(__version__)
+        self._server = uvicorn.Server(uvicorn.Config(
+            self._proxy, log_config=None, log_level="critical", access_log=False, server_header=False,
+            date_header=False, lifespan="on", ws="none", http="h11", loop="asyncio", proxy_headers=False,
+            timeout_keep_alive=75, timeout_graceful_shutdown=LEAVE,
+        ))  # fmt: skip
+        self._thread = threading.Thread(target=self._serve, name="lore-record", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with suppress(SystemExit):
+            self._server.run(sockets=[self._listener])
+
+    @property
+    def counts(self) -> Counts:
+        """What passed so far."""
+        return self._proxy.counts
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that point clients at the proxy, in the order of the table."""
+        return {name: self.address + path for name, path in self._routes.variables}
+
+    def stop(self, tell: Tell) -> Recorded:
+        """Let calls under way end, close the capture, and say what was recorded. A second interrupt waits no longer."""
+        self._server.should_exit = True
+        if self.counts.open:
+            tell(f"waiting up to {LEAVE} seconds for {self.counts.open:,} requests under way (Ctrl-C: no longer)")
+        while self._thread.is_alive():
+            try:
+                self._thread.join(0.1)
+            except KeyboardInterrupt:
+                self._server.force_exit = True
+        self._proxy.close()
+        self._journal.close()
+        counts = self.counts
+        return Recorded(self.path, counts.calls, counts.lost, counts.refused)
+
+
+def _journal(output: str | None) -> Journal:
+    """Open the file that was named, or a new one with the time in its name."""
+    from lore.record.journal import Journal  # noqa: PLC0415 - only where something is recorded
+
+    if output is not None:
+        return Journal(output)
+    name = f"record-{datetime.fromtimestamp(time.time(), UTC):%Y%m%d-%H%M%S}"
+    for number in range(1, 100):
+        with suppress(FileExistsError):
+            return Journal(f"{name}.jsonl" if number == 1 else f"{name}-{number}.jsonl", new=True)
+    raise LoreError(f"{name}.jsonl is there already", hint="name another file with --output")
+
+
+def child_environment(environment: Mapping[str, str], pointing: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a command: the user's, with clients pointed at the proxy, and no other on their way."""
+    made = {**environment, **pointing}
+    for name in ("NO_PROXY", "no_proxy"):
+        listed = [part.strip() for part in environment.get(name, "").split(",") if part.strip()]
+        made[name] = ",".join([*listed, *(host for host in _NO_PROXY if host not in listed)])
+    return made
+
+
+def run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command in this terminal until it ends; return its exit code. Signals that come meanwhile are handed on.
+
+    Raises CommandError where it cannot be run.
+    """
+    early: list[int] = []
+    child: subprocess.Popen[bytes] | None = None
+
+    def hand_on(number: int, _: object) -> None:
+        if child is None:
+            early.append(number)
+        elif not (signal.Signals(number).name in _BY_TERMINAL and _in_foreground()):
+            child.send_signal(number)
+
+    with _handling(hand_on):
+        try:
+            child = subprocess.Popen(command, env=dict(environment))  # noqa: S603 - it is what the user asked for
+        except (FileNotFoundError, NotADirectoryError):
+            raise CommandError(f"command not found: {command[0]}", 127) from None
+        except (OSError, ValueError) as error:
+            reason = str(getattr(error, "strerror", None) or error).lower()
+            raise CommandError(f"cannot run {command[0]}: {reason}", 126) from None
+        for number in early:
+            child.send_signal(number)
+        code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _handling(handler: Callable[[int, object], None]) -> Generator[None]:
+    """Handle the signals that are handed on; what the user's shell ignores (nohup) stays ignored."""
+    numbers = [getattr(signal, name) for name in _HANDED_ON if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, was in before.items():
+        if was is not signal.SIG_IGN:
+            signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, was in before.items():
+            if was is not None:
+                signal.signal(number, was)
+
+
+def _in_foreground() -> bool:
+    """Tell whether the terminal sends what is typed there to this process, and so to the command beside it."""
+    for stream in (0, 1, 2):
+        try:
+            return os.tcgetpgrp(stream) == os.getpgrp()
+        except (OSError, AttributeError):  # not a terminal; Windows has none of these
+            continue
+    return sys.platform == "win32"
+
+
+def wait_for_end() -> None:
+    """Wait until interrupted or told to end (SIGTERM, SIGHUP)."""
+    ended = threading.Event()
+
+    def end(_: int, __: object) -> None:
+        ended.set()
+
+    with _handling(end):
+        while not ended.wait(0.5):
+            pass

@@ -1,0 +1,196 @@
+"""Captures of `lore record`: by the contract, put together from their records, damaged, made to fill a memory."""
+
+# pyright: basic, reportOptionalMemberAccess=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false, reportArgumentType=false
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+
+import brotli
+import pytest
+import zstandard
+
+from formats.captures import codes, exchanges
+from formats.test_captures import fixtures
+from lore.formats import lore_capture
+from lore.formats.lore_capture import LoreCapture
+from lore.formats.registry import recognise
+from lore.record.kept import cut, line_of
+from lore.testing import ReaderContract, everything
+
+OPENING = line_of({"lore_capture": 1, "at": "2026-11-23T17:00:00.000Z", "lore": "0.1.0", "upstreams": {}})
+BODY = json.dumps(
+    {"model": "claude-opus-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hé 🙂"}]}, ensure_ascii=False
+).encode()
+ANSWER = json.dumps(
+    {"id": "msg_1", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "ñ"}],
+     "usage": {"input_tokens": 5, "cache_read_input_tokens": 7, "output_tokens": 3}}, ensure_ascii=False
+).encode()  # fmt: skip
+
+
+def request(call="a-1", body=BODY, **more):
+    return line_of(
+        {"call": call, "part": "request", "at": "2026-11-23T17:00:01.000Z", "method": "POST",
+         "url": "https://api.anthropic.com/v1/messages", "headers": {}, **more}, body
+    )  # fmt: skip
+
+
+def response(call="a-1", body=ANSWER, **more):
+    record = {"call": call, "part": "response", "at": "2026-11-23T17:00:02.500Z", "status": 200, "headers": {}}
+    return line_of({**record, "ended": "complete", **more}, body)
+
+
+class TestContract(ReaderContract):
+    """As any reader."""
+
+    reader = LoreCapture
+    samples = (
+        *fixtures("lore-capture"),
+        OPENING + request() + request("a-2") + response("a-2") + response(),
+        OPENING + request() + OPENING + request()[:-20],
+        OPENING,
+    )
+
+
+def test_a_capture_is_recognised_and_a_call_is_read_to_the_byte():
+    data = OPENING + request(account="0123456789ab") + response(headers={"request-id": "req_1"})
+    assert recognise(data) is LoreCapture
+    (read,) = everything(LoreCapture(), data)
+    assert (read.line, read.byte) == (2, len(OPENING))
+    assert bytes(read.value.body) == BODY
+    assert read.value.fidelity == "wire"
+    assert (read.value.at, read.value.answered) == (1795453201.0, 1795453202.5)
+    assert read.value.usage.read_tokens == 7
+    assert (read.value.call.endpoint, read.value.call.status) == ("api.anthropic.com/v1/messages", 200)
+    assert read.value.call.account == "0123456789ab"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 64])
+def test_a_body_in_pieces_is_the_body(size):
+    def records(part, head, body):
+        pieces, at = [], 0
+        while at < len(body):
+            piece = body[at : at + size]
+            piece = piece[: cut(piece)] or body[at : at + 4]
+            pieces.append(piece)
+            at += len(piece)
+        for number, piece in enumerate(pieces):
+            more = {"more": True} if number + 1 < len(pieces) else {} if part == "request" else {"ended": "complete"}
+            yield line_of({"call": "c", "part": part, **(head if not number else {}), **more}, piece)
+
+    data = OPENING + b"".join((
+        *records("request", {"method": "POST", "url": "https://api.anthropic.com/v1/messages", "headers": {}}, BODY),
+        *records("response", {"status": 200, "headers": {}}, ANSWER),
+    ))  # fmt: skip
+    (found,) = exchanges(LoreCapture, data)
+    assert bytes(found.body) == BODY
+    assert found.usage.read_tokens == 7
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [("gzip", gzip.compress), ("br", brotli.compress), ("zstd", zstandard.ZstdCompressor().compress)],
+)
+def test_what_was_sent_compressed_is_kept_so_and_read(encoding, pack):
+    headers = {"content-encoding": encoding}
+    data = OPENING + request(body=pack(BODY), headers=headers) + response(body=pack(ANSWER), headers=headers)
+    (found,) = exchanges(LoreCapture, data)
+    assert bytes(found.body) == BODY
+    assert found.usage.read_tokens == 7
+
+
+def test_pieces_that_are_no_text_are_put_together():
+    packed = gzip.compress(BODY)
+    first = request(body=packed[:30], headers={"content-encoding": "gzip"}, more=True)
+    rest = line_of({"call": "a-1", "part": "request"}, packed[30:])
+    (found,) = exchanges(LoreCapture, OPENING + first + rest + response())
+    assert bytes(found.body) == BODY
+
+
+def test_calls_that_overlap_are_read_as_they_end():
+    data = OPENING + request("a") + request("b") + response("b", b'{"id":"b"}') + response("a", b'{"id":"a"}')
+    assert [found.response_id for found in exchanges(LoreCapture, data)] == ["b", "a"]
+
+
+def test_a_call_without_an_end_is_read_at_the_next_run_and_at_the_end_of_the_file():
+    reader = LoreCapture()
+    assert reader.feed(OPENING + request()) == []
+    assert [read.line for read in reader.feed(OPENING + request("b-1"))] == [2]
+    assert [read.line for read in reader.finish()] == [4]
+
+
+def test_a_stream_that_was_cut_by_a_crash_is_billed_as_far_as_it_came():
+    event = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","usage":{"input_tokens":4}}}\n\n'
+    data = OPENING + request() + line_of({"call": "a-1", "part": "response", "status": 200, "more": True}, event)
+    (found,) = exchanges(LoreCapture, data + request()[:50])
+    assert found.usage.uncached_tokens == 4
+    assert codes(LoreCapture, data + request()[:50]) == ["LORE202"]
+
+
+def test_what_a_client_did_not_finish_is_passed_over_and_said():
+    unfinished = request(body=BODY[:20], ended="the client left")
+    end = line_of({"call": "a-1", "part": "response", "ended": "the client left"})
+    assert exchanges(LoreCapture, OPENING + unfinished + end) == []
+    assert codes(LoreCapture, OPENING + unfinished + end) == ["LORE203"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (response("nobody"), "LORE226"),
+        (b'{"call":"a","part":"other"}\n', "LORE203"),
+        (b'{"part":"request"}\n', "LORE203"),
+        (b'{"lore_capture":99}\n', "LORE212"),
+        (request(body=b"") + response(), "LORE223"),
+        (request().replace(b'"body":"', b'"base64":"') + response(), "LORE222"),
+        (request() + response(body=b"\xff\xfe"), "LORE224"),
+    ],
+)
+def test_what_is_wrong_is_a_problem(line, code):
+    assert codes(LoreCapture, OPENING + line) == [code]
+
+
+def test_what_is_held_is_bounded(monkeypatch):
+    monkeypatch.setattr(lore_capture, "HELD", 10 * len(BODY))
+    monkeypatch.setattr(lore_capture, "MOST_OPEN", 4)
+    reader = LoreCapture()
+    for number in range(50):
+        reader.feed(request(f"a-{number}"))
+        assert len(reader._calls) <= 4
+    monkeypatch.setattr(lore_capture, "MOST_OPEN", 1000)
+    for number in range(50):
+        reader.feed(request(f"b-{number}"))
+        assert reader._held <= 10 * len(BODY)
+    assert LoreCapture.restore(reader.state)._held == reader._held
+
+
+def test_a_body_that_is_too_large_is_passed_over_and_takes_no_more(monkeypatch):
+    monkeypatch.setattr(lore_capture, "LARGEST", 1000)
+    monkeypatch.setattr("lore.formats.contents.LARGEST", 1000)
+    piece = line_of({"call": "a-1", "part": "request", "more": True}, b"x" * 400)
+    reader = LoreCapture()
+    reader.feed(request(more=True) + piece * 100)
+    assert reader._held < 3000
+    assert [read.value.code for read in reader.feed(response())] == ["LORE220"]
+
+
+def test_a_small_body_that_unpacks_to_much_is_refused():
+    for pack in (brotli.compress, zstandard.ZstdCompressor().compress):
+        data = OPENING + request(body=pack(b" " * 10_000_000), headers={"content-encoding": "br"}) + response()
+        assert codes(LoreCapture, data) == ["LORE220"]
+
+
+def test_what_is_damaged_is_said_to_be():
+    for encoding, pack in (("br", brotli.compress), ("zstd", zstandard.ZstdCompressor().compress)):
+        packed = bytearray(pack(BODY))
+        packed[6:12] = b"\xff" * 6
+        data = OPENING + request(body=bytes(packed), headers={"content-encoding": encoding}) + response()
+        assert codes(LoreCapture, data) == ["LORE222"]
+
+
+def test_text_that_is_written_is_text_that_is_read():
+    for body in (b"", b"\x00\x1f", '"\\\u2028é🙂'.encode(), b"\xed\xa0\x80", bytes(range(256))):
+        record = json.loads(line_of({}, body))
+        read = base64.b64decode(record["base64"]) if "base64" in record else record.get("body", "").encode()
+        assert read == body

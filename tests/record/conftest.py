@@ -1,0 +1,63 @@
+"""A stand-in of providers and a recorder before it, for the tests of a file."""
+
+# pyright: basic, reportAttributeAccessIssue=false, reportOptionalSubscript=false, reportArgumentType=false
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+
+import pytest
+
+from lore.record.upstreams import routes_of
+from lore.run.record import Recorder
+from record.standin import StandIn, served
+
+
+class Recording:
+    """A recorder that listens, what it told, and what it has written so far."""
+
+    def __init__(self, recorder, path, told):
+        self.recorder, self.path, self.told = recorder, path, told
+        self.address = recorder.address
+
+    def records(self):
+        return [json.loads(line) for line in self.path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+
+    def calls(self):
+        """Each call: its records of both sides."""
+        found = {}
+        for record in self.records():
+            if "call" in record:
+                found.setdefault(record["call"], []).append(record)
+        return list(found.values())
+
+    def last(self):
+        return self.calls()[-1]
+
+
+@contextmanager
+def recording(path, *upstreams, environment=None):
+    """Record to a file, in this process."""
+    told = []
+    recorder = Recorder(routes_of(environment or {}, upstreams), str(path), 0, told.append)
+    try:
+        yield Recording(recorder, path, told)
+    finally:
+        recorder.stop(told.append)
+
+
+@pytest.fixture(scope="module")
+def standin():
+    return StandIn()
+
+
+@pytest.fixture(scope="module")
+def upstream(standin):
+    with served(standin) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def recorded(upstream, tmp_path_factory):
+    with recording(tmp_path_factory.mktemp("record") / "capture.jsonl", upstream) as made:
+        yield made

@@ -1,0 +1,97 @@
+"""The file of a capture: whole records, a torn end taken away, one recorder, a disk that refuses."""
+
+# pyright: basic, reportAttributeAccessIssue=false, reportOptionalSubscript=false, reportArgumentType=false
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from lore.errors import LoreError
+from lore.record import journal
+from lore.record.journal import Journal
+
+OPENING = b'{"lore_capture":1}\n'
+
+
+def test_each_record_is_one_write_and_is_synchronised(tmp_path, monkeypatch):
+    written, synchronised = [], []
+    write, fsync = os.write, os.fsync
+    monkeypatch.setattr(journal.os, "write", lambda file, data: written.append(bytes(data)) or write(file, data))
+    monkeypatch.setattr(journal.os, "fsync", lambda file: synchronised.append(len(written)) or fsync(file))
+    file = Journal(str(tmp_path / "c.jsonl"))
+    assert file.append(OPENING)
+    assert file.append(b'{"a":1}\n')
+    file.close()
+    assert written == [OPENING, b'{"a":1}\n']
+    assert synchronised[-1] == 2
+    assert (tmp_path / "c.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("torn", [b'{"call":"x","body":"' + b"y" * 200_000, b"{", b""])
+def test_a_record_that_was_not_finished_is_cut_off(tmp_path, torn):
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(OPENING + b'{"a":1}\n' + torn)
+    file = Journal(str(path))
+    assert (file.torn, file.end) == (len(torn), len(OPENING) + 8)
+    file.append(b'{"b":2}\n')
+    file.close()
+    assert path.read_bytes() == OPENING + b'{"a":1}\n{"b":2}\n'
+
+
+@pytest.mark.parametrize("torn", [b"", b"{", OPENING[:9], OPENING[:-1]])
+def test_a_file_whose_first_record_was_torn_is_begun_again(tmp_path, torn):
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(torn)
+    file = Journal(str(path))
+    file.append(OPENING)
+    file.close()
+    assert path.read_bytes() == OPENING
+
+
+@pytest.mark.parametrize(
+    "content", [b"print('hello')\n", b'{"kind":"session_started"}\n', b'{"request":{}}', b"\x00" * 9]
+)
+def test_another_file_is_left_alone(tmp_path, content):
+    path = tmp_path / "agent.py"
+    path.write_bytes(content)
+    with pytest.raises(LoreError, match="no capture"):
+        Journal(str(path))
+    assert path.read_bytes() == content
+
+
+def test_one_recorder_writes_a_file_at_a_time(tmp_path):
+    path = str(tmp_path / "c.jsonl")
+    first = Journal(path)
+    with pytest.raises(LoreError, match="another lore record"):
+        Journal(path)
+    first.close()
+    Journal(path).close()
+
+
+def test_a_folder_and_a_place_that_is_not_there_are_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "no" / "c.jsonl", "a\0b"):
+        with pytest.raises(LoreError, match="cannot write"):
+            Journal(str(path))
+
+
+def test_what_the_disk_refuses_leaves_no_half_record(tmp_path, monkeypatch):
+    path = tmp_path / "c.jsonl"
+    file = Journal(str(path))
+    file.append(OPENING)
+    write, room = os.write, [5]
+
+    def full(descriptor, data):
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data[: room.pop()])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal.os, "write", full)
+        assert not file.append(b'{"lost":1}\n')
+    assert file.failed == "no space left on device"
+    assert path.read_bytes() == OPENING
+    assert file.append(b'{"kept":1}\n')
+    file.close()
+    assert path.read_bytes() == OPENING + b'{"kept":1}\n'

@@ -1,0 +1,87 @@
+"""What of a call is written down: no credential, every byte of a body."""
+
+# pyright: basic, reportAttributeAccessIssue=false, reportOptionalSubscript=false, reportArgumentType=false
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lore.record.kept import account, cut, request_headers, response_headers, url_of
+
+SECRETS = [
+    (b"authorization", b"Bearer sk-SECRET"), (b"x-api-key", b"sk-ant-SECRET"), (b"x-goog-api-key", b"AIzaSECRET"),
+    (b"api-key", b"SECRET"), (b"cookie", b"a=SECRET"), (b"set-cookie", b"a=SECRET"),
+    (b"proxy-authorization", b"SECRET"),
+    (b"x-amz-security-token", b"SECRET"), (b"cf-aig-authorization", b"SECRET"), (b"x-anything", b"SECRET"),
+    (b"x-stainless-api-key", b"SECRET"), (b"x-ratelimit-token", b"SECRET"), (b"helicone-auth", b"SECRET"),
+    (b"x-goog-iam-authorization-token", b"SECRET"), (b"x-amzn-bedrock-secret", b"SECRET"),
+    (b"chatgpt-account-id", b"SECRET"),
+]  # fmt: skip
+
+
+def test_no_header_that_is_not_listed_is_kept():
+    for kept in (request_headers(SECRETS), response_headers(SECRETS)):
+        assert "SECRET" not in str(kept)
+
+
+def test_what_tells_requests_apart_is_kept():
+    pairs = [
+        (b"Anthropic-Beta", b"a"), (b"anthropic-beta", b"b"), (b"X-Stainless-Lang", b"python"),
+        (b"x-claude-code-session-id", b"s1"), (b"content-encoding", b"gzip"), (b"user-agent", b"\xff"),
+    ]  # fmt: skip
+    assert request_headers(pairs) == {
+        "anthropic-beta": "a, b", "x-stainless-lang": "python", "x-claude-code-session-id": "s1",
+        "content-encoding": "gzip", "user-agent": "\ufffd",
+    }  # fmt: skip
+    answer = [(b"Request-Id", b"req_1"), (b"anthropic-ratelimit-tokens-remaining", b"7"), (b"date", b"now")]
+    assert response_headers(answer).keys() == {"request-id", "date"} | {"anthropic-ratelimit-tokens-remaining"}
+
+
+def test_a_header_of_any_length_is_kept_short():
+    assert len(request_headers([(b"user-agent", b"x" * 100_000)] * 3)["user-agent"]) <= 8192
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        (b"", ""),
+        (b"key=AIzaSECRET", "?key=REDACTED"),
+        (b"alt=sse&key=AIzaSECRET&x=SECRET", "?alt=sse&key=REDACTED&x=REDACTED"),
+        (b"beta=true", "?beta=true"),
+        (b"KEY=SECRET&&flag", "?KEY=REDACTED&flag"),
+    ],
+)
+def test_a_url_keeps_no_key(query, kept):
+    assert url_of("https://h", b"/v1beta/models/m:generateContent", query) == (
+        "https://h/v1beta/models/m:generateContent" + kept
+    )
+
+
+def test_an_account_is_a_digest_wherever_its_key_stands():
+    digest = hashlib.sha256(b"AIzaSyD-0123456789").hexdigest()[:12]
+    assert account([(b"x-goog-api-key", b"AIzaSyD-0123456789")], b"") == digest
+    assert account([], b"alt=sse&key=AIzaSyD-0123456789") == digest
+    assert account([(b"Authorization", b"Bearer AIzaSyD-0123456789")], b"") == digest
+    assert account([], b"") == ""
+
+
+@given(st.text(), st.integers(1, 9))
+def test_text_is_cut_where_no_character_is(text, size):
+    data, pieces = text.encode("utf-8", "surrogatepass").replace(b"\xed", b"x"), []
+    data = data.decode("utf-8", "replace").encode()
+    held = b""
+    for at in range(0, len(data), size):
+        held += data[at : at + size]
+        end = cut(held)
+        assert len(held) - end <= 3
+        pieces.append(held[:end].decode())
+        held = held[end:]
+    assert "".join(pieces).encode() + held == data
+
+
+@given(st.binary(min_size=1))
+def test_of_bytes_that_are_no_text_little_is_held_back(data):
+    assert len(data) - 3 <= cut(data) <= len(data)

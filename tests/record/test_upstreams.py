@@ -1,0 +1,124 @@
+"""Which server a client would use, and how it is pointed at the recorder."""
+
+# pyright: basic, reportAttributeAccessIssue=false, reportOptionalSubscript=false, reportArgumentType=false
+from __future__ import annotations
+
+import pytest
+
+from lore.errors import LoreError
+from lore.record.upstreams import Route, clients, routes_of
+
+ALWAYS = {
+    "ANTHROPIC_BASE_URL": "/anthropic",
+    "OPENAI_BASE_URL": "/openai/v1",
+    "OPENAI_API_BASE": "/openai/v1",
+    "GOOGLE_GEMINI_BASE_URL": "/google",
+    "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": "/bedrock",
+}
+
+
+def origins(routes):
+    return {route.name: route.origin for route in routes.routes}
+
+
+def test_without_anything_set_each_client_goes_to_its_provider():
+    routes = routes_of({})
+    assert dict(routes.variables) == ALWAYS
+    assert origins(routes) == {
+        "anthropic": "https://api.anthropic.com",
+        "openai": "https://api.openai.com",
+        "google": "https://generativelanguage.googleapis.com",
+        "bedrock": "https://bedrock-runtime.us-east-1.amazonaws.com",
+    }
+
+
+def test_a_variable_that_is_set_says_where_its_client_goes():
+    environment = {
+        "ANTHROPIC_BASE_URL": "https://Gateway.example:8443/team/anthropic/",
+        "AWS_REGION": "eu-central-1",
+        "OPENROUTER_API_BASE": "https://openrouter.ai/api/v1",
+        "OPENAI_API_BASE": "http://localhost:11434/v1",
+    }
+    routes = routes_of(environment)
+    assert dict(routes.variables) == {
+        **ALWAYS, "ANTHROPIC_BASE_URL": "/anthropic/team/anthropic", "OPENROUTER_API_BASE": "/openrouter/api/v1",
+        "OPENAI_API_BASE": "/openai-2/v1",
+    }  # fmt: skip
+    found = origins(routes)
+    assert found["anthropic"] == "https://gateway.example:8443"
+    assert found["bedrock"] == "https://bedrock-runtime.eu-central-1.amazonaws.com"
+    assert (found["openai"], found["openai-2"]) == ("https://api.openai.com", "http://localhost:11434")
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1"])
+def test_one_upstream_takes_the_requests_of_all_clients(url):
+    routes = routes_of({"AZURE_OPENAI_ENDPOINT": "https://corp.azure.example"}, [url])
+    assert dict(routes.variables) == {**ALWAYS, "AZURE_OPENAI_ENDPOINT": "/azure"}
+    assert set(origins(routes).values()) == {"http://127.0.0.1:8080"}
+    assert routes.of(b"/v1/messages") == (Route("any", "http://127.0.0.1:8080"), b"/v1/messages")
+
+
+def test_an_upstream_by_name_holds_for_its_clients_and_a_new_name_is_a_new_path():
+    routes = routes_of(
+        {"OPENAI_BASE_URL": "https://ignored.example"},
+        ["openai=https://openrouter.ai/api/v1", "anthropic=http://localhost:1", "chatgpt=https://chatgpt.com"],
+    )
+    assert dict(routes.variables)["OPENAI_BASE_URL"] == "/openai/api/v1"
+    assert dict(routes.variables)["ANTHROPIC_BASE_URL"] == "/anthropic"
+    assert origins(routes)["openai"] == "https://openrouter.ai"
+    assert routes.of(b"/chatgpt/backend-api/codex") == (Route("chatgpt", "https://chatgpt.com"), b"/backend-api/codex")
+
+
+def test_only_named_clients_are_pointed():
+    routes = routes_of({}, (), ["anthropic"])
+    assert dict(routes.variables) == {"ANTHROPIC_BASE_URL": "/anthropic"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [b"/", b"", b"//evil.example/", b"/anthropicx/v1", b"/v1/messages", b"http://evil.example/", b"/%61nthropic/"],
+)
+def test_a_path_that_names_no_route_has_no_server(path):
+    assert routes_of({}).of(path) is None
+
+
+def test_the_path_behind_a_route_stays_as_it_was_sent():
+    routes = routes_of({})
+    assert routes.of(b"/bedrock/model/a%3Ab/../c//d")[1] == b"/model/a%3Ab/../c//d"
+    assert routes.of(b"/google")[1] == b"/"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://host", "api.example.com", "https://", "https://host?x=SECRET", "https://host#SECRET", "https://host:99999",
+        "https://user:SECRET@host", "https://ho st", "https://host\n.example", "https://[::1", "http://host:0",
+    ],
+)  # fmt: skip
+def test_what_is_no_server_is_refused_and_not_repeated(url):
+    for arguments in (({}, [url]), ({}, [f"openai={url}"]), ({"OPENAI_BASE_URL": url}, ())):
+        with pytest.raises(LoreError) as error:
+            routes_of(*arguments)
+        assert "SECRET" not in error.value.message + error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (({}, (), ["antropic"]), "anthropic"),
+        (({}, ["http://a", "http://b"]), "NAME=URL"),
+        (({}, ["Bad Name=http://a"]), "NAME=URL"),
+        (({"AWS_REGION": "x.evil.example/"},), "us-east-1"),
+    ],
+)
+def test_a_mistake_says_what_was_meant(arguments, words):
+    with pytest.raises(LoreError) as error:
+        routes_of(*arguments)
+    assert words in error.value.message + error.value.hint
+
+
+def test_every_row_has_a_source_and_no_variable_stands_twice():
+    names = [variable.name for client in clients() for variable in client.variables]
+    assert len(names) == len(set(names))
+    assert all(client.source for client in clients())
+    assert all(client.url for client in clients() if any(variable.always for variable in client.variables))
