@@ -26,7 +26,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test cover lint bench soak fuzz docs golden pictures oracle-vllm audit clean
+.PHONY: help demo test cover lint compiled bench soak fuzz docs golden pictures oracle-vllm audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -76,7 +76,13 @@ lint: .venv/dev
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-test: lint
+# Pytest rewrites the asserts of each test file once: beside the type checker, which keeps one core busy, and not in
+# each worker. What cannot be collected is said by the tests themselves.
+compiled: .venv/dev
+	-@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1
+
+test: .venv/dev
+	@$(MAKE) --no-print-directory -j 2 lint compiled
 	$(TESTS)
 
 cover: .venv/dev
