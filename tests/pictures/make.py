@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -79,7 +79,7 @@ SHEET = """\
 <rect class="sheet" x=".5" y=".5" width="999" height="329" rx="8"/>
 <text class="lead" x="24" y="40">{lead}</text>
 <text x="24" y="72">{caption}</text>
-<svg class="plot" x="24" y="84" width="952" height="180">{plot}</svg>
+<svg class="plot" x="24" y="80" width="952" height="192">{plot}</svg>
 {key}
 </svg>
 """
@@ -119,7 +119,7 @@ def report() -> str:
     plot = _part(text, r'<svg class="plot"[^>]*>(.*?)</svg>\s*(?=<details|<div|</figure)')
     names = re.findall(r'<span class="([\w ]+)">([^<]+)</span>', _part(text, r'<p class="key">(.*?)</p>'))
     shown = [(kind, words) for kind, words in names if f'class="{kind}"' in plot]
-    key, x = [], 24
+    key, x = list[str](), 24
     for kind, words in shown:
         key.append(f'<rect class="{kind}" x="{x}" y="291" width="11" height="11"/>')
         key.append(f'<text class="key" x="{x + 17}" y="301">{words}</text>')
@@ -139,7 +139,7 @@ def _part(page: str, pattern: str) -> str:
 
 
 @contextmanager
-def _machine() -> Iterator[Path]:
+def _machine() -> Generator[Path]:
     """A home folder and a clock that are the same everywhere."""
     kept = {"PATH": os.environ["PATH"], "COLUMNS": str(COLUMNS), "LINES": "50", "TERM": "xterm-256color", "TZ": "UTC"}
     before = Path.cwd()
