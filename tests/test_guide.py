@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from cli.running import Ran, lore
+from formats.engines import joined, prefill
 from lore.cli.commands import ABOUT, BUILD, COMMANDS, EXAMPLES, JUDGE, KEEP, LOOK, SUBCOMMANDS
 from lore.report.guide import topics
 from pictures.home import make
@@ -68,6 +69,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("tests/recordings", "before", "after"):
         shutil.copytree(ROOT / "fixtures" / "recordings", folder / name)
     shutil.copy(ROOT / "fixtures" / "sessions" / "knowledge.jsonl", folder / "session.jsonl")
+    shutil.copy(ROOT / "fixtures" / "recordings" / "stable.jsonl", folder / "run.jsonl")
+    (folder / "engine.log").write_bytes(joined(prefill(1, 900, 0), prefill(60, 100, 900)))
     (folder / "policy.toml").write_text(block("compaction", MANUAL), "utf-8")
     monkeypatch.chdir(folder)
     return folder

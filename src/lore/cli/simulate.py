@@ -73,6 +73,15 @@ def run(
             "--by", help="reliability: how often all was read that stood in the cache, by model, hour, gateway."
         ),
     ] = None,
+    measured: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measured",
+            metavar="LOG",
+            help="The log of the engine that served these (vLLM, SGLang, llama-server), or scrapes of its /metrics: "
+            "what it measured beside what is predicted; repeatable.",
+        ),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that lost something.")] = False,
     report: Page = None,
     open_page: Open = False,
@@ -102,6 +111,8 @@ def run(
         raise LoreError("--csv, --json and --markdown: two answers at once", hint="choose one")
     if by not in (None, "reliability"):
         raise LoreError(f"--by {by} is not known", hint="--by reliability")
+    if measured and by is not None:
+        raise LoreError("--by shows no measured reads", hint="leave it out with --measured")
     if rules:
         return _rules(listed(table, provider=provider, model=model), as_json=as_json, color=color)
     if model is not None or provider is not None:
@@ -127,7 +138,8 @@ def run(
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
     drawn = [] if page is None else read_twice(inputs(which.paths))
     request = SimulateRequest(
-        which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact, which.wanted
+        which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact, which.wanted,
+        measured=tuple(measured or ()),
     )  # fmt: skip
     stopped = False
     with (

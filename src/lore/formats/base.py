@@ -1,7 +1,8 @@
 """What a reader is, and the table of readers.
 
 A reader is fed bytes, cut anywhere, and gives back what each whole line held: events (a session log),
-exchanges (recorded requests) or turns (prompts that stand ready), and problems. Its `state` is all that it
+exchanges (recorded requests; an engine's log also what it measured of its cache) or turns (prompts that stand ready),
+and problems. Its `state` is all that it
 remembers: a reader restored from it goes on exactly where the other stopped. Rules: no reader raises on any
 input; what it cannot model becomes an opaque event with a problem; what it cannot read, a problem with line
 and byte.
@@ -19,6 +20,7 @@ from msgspec import Struct
 
 from lore.model.codes import Problem
 from lore.model.events import Event
+from lore.model.measured import Measure
 from lore.model.turn import Exchange, Turn
 
 Yields: TypeAlias = Literal["events", "exchanges", "turns"]
@@ -36,7 +38,7 @@ class Read(Struct, frozen=True, gc=False):
     `file` names the file below a folder that is read as one recording; empty: there is only one.
     """
 
-    value: Event | Exchange | Turn | Problem
+    value: Event | Exchange | Turn | Measure | Problem
     line: int
     byte: int
     file: str = ""

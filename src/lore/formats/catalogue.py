@@ -92,6 +92,16 @@ ROWS: dict[str, Answers] = {
     "claude-tap": _requests("exports of claude-tap", "parsed"),
     "litellm": _requests("LiteLLM's logging payloads", "structural"),
     "completions": _requests("a folder of LiteLLM completions, a file a request", "structural"),
+    "vllm-log": Answers(
+        "vLLM's log: hit rates over time, bodies at DEBUG", "structural", "some", "no", "some", "some", "no"
+    ),
+    "sglang-log": Answers(
+        "SGLang's log: what each request read, bodies", "structural", "some", "some", "some", "some", "no"
+    ),
+    "llama-log": Answers("llama-server's log: what each request read", "none", "no", "yes", "no", "no", "no"),
+    "engine-metrics": Answers(
+        "scrapes of engines' metrics: hit rates over time", "none", "no", "some", "no", "no", "no"
+    ),
     "otel-genai": _requests("OpenTelemetry spans of model calls", "structural"),
     "inspect": _requests("logs of Inspect evaluations, JSON", "parsed"),
     "inspect-archive": _requests("logs of Inspect evaluations, .eval", "parsed"),

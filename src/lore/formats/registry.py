@@ -20,6 +20,7 @@ from lore.formats.kimi_cli import KimiCli, KimiCliSession
 from lore.formats.kimi_code import KimiCode
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
 from lore.formats.litellm import ANSWERED, PAYLOAD, Completions, LiteLLM
+from lore.formats.llama_log import LlamaLog
 from lore.formats.lore_capture import OPENING as CAPTURE_OPENING
 from lore.formats.lore_capture import LoreCapture
 from lore.formats.lore_log import AssembledLog, LoreLog
@@ -29,13 +30,23 @@ from lore.formats.openfang import OpenFang
 from lore.formats.openhands import OpenHands
 from lore.formats.pi import Pi
 from lore.formats.plain_chat import Chat, ChatDocument
+from lore.formats.prometheus import Metrics
 from lore.formats.qwen_code import QwenCode
+from lore.formats.sglang_log import SglangLog
 from lore.formats.sidecode import Sidecode
 from lore.formats.swe_agent import SweAgent
 from lore.formats.telemetry import ClaudeEvents, GenAI
 from lore.formats.vcr import Vcr
+from lore.formats.vllm_log import VllmLog
 from lore.model.jsonslice import Sliced, table
 
+# Text, of which a line may be JSON: the only ones that are asked where a file cannot be JSON.
+ENGINE_LOGS: dict[str, type[Reader]] = {
+    "engine-metrics": Metrics,
+    "vllm-log": VllmLog,
+    "sglang-log": SglangLog,
+    "llama-log": LlamaLog,
+}
 READERS: dict[str, type[Reader]] = {
     "sidecode": Sidecode,  # before lore, whose own reader takes any event
     "lore": LoreLog,
@@ -72,6 +83,7 @@ READERS: dict[str, type[Reader]] = {
     "claude-events": ClaudeEvents,
     "otel-genai": GenAI,
     "litellm": LiteLLM,
+    **ENGINE_LOGS,
     "bodies": Bodies,
     "chat": Chat,
     "chat-json": ChatDocument,
@@ -115,6 +127,10 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "otel-genai": (b'"gen_ai.',),
     "chat": (b'"role"', b'"from"', b'"type"'),
     "chat-json": (b'"role"', b'"from"', b'"type"'),
+    "engine-metrics": (b"# HELP", b"# TYPE"),
+    "vllm-log": (b'"levelname"',),
+    "sglang-log": (b'"request_parameters"', b'"event"'),
+    "llama-log": (b'"log"',),
     "litellm": tuple(f'"{key}"'.encode() for key in (*PAYLOAD, *ANSWERED)),
 }
 
@@ -127,7 +143,9 @@ def recognise(head: bytes) -> type[Reader] | None:
 
 def reader_of(head: bytes) -> Reader | None:
     """Make lore's own reader of a file that begins like this; what was sliced to recognise it is not sliced again."""
-    if not may_be_recording(head) or is_crowded(head):
+    if not may_be_recording(head):
+        return next((kind() for kind in ENGINE_LOGS.values() if kind.recognises(head)), None)
+    if is_crowded(head):
         return None
     line = next(each(head), b"").strip(SPACE)
     opening = table(line) or {}

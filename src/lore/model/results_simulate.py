@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from lore.model.codes import Problem
 from lore.model.results import BilledResult, CauseResult, Interrupted, Result, VerdictResult
+from lore.model.results_measured import MeasuredResult
 
 RuleValue: TypeAlias = bool | int | float | str | None
 Figures: TypeAlias = Literal["recorded", "estimated"]
@@ -188,7 +189,8 @@ class Saving(Struct, frozen=True, kw_only=True):
 class Simulated(Result, frozen=True, kw_only=True):
     """`lore simulate --json`: one object a cache; `cache` is None where turns name different ones.
 
-    `interrupted` is left out where the run came to its end; else nothing is said of changes.
+    `interrupted` is left out where the run came to its end; else nothing is said of changes. `measured` is what logs of
+    engines say; left out where there are none.
     """
 
     cache: str | None
@@ -202,6 +204,7 @@ class Simulated(Result, frozen=True, kw_only=True):
     notes: list[str]
     problems: list[Problem]
     interrupted: Interrupted | UnsetType = UNSET
+    measured: MeasuredResult | UnsetType = UNSET
 
 
 class RuleResult(Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from lore.formats.base import Read, Reader
 from lore.formats.registry import READERS
 from lore.judge.base import RULES
 from lore.model.codes import Problem
+from lore.model.measured import Measure
 from lore.model.state import Session
 from lore.model.turn import Turn
 from lore.prompt.dialects import DIALECTS
@@ -33,6 +34,7 @@ from lore.recording import corpus
 from lore.store.registry import GROUP, STORES
 
 HINT_FORMATS = "`lore formats` lists what lore reads; --format NAME reads the file as that"
+HINT_MEASURED = "logs of vllm, sglang and llama-server, and scrapes of their /metrics: `lore guide formats`"
 KEPT = 20  # problems of each code in each file: a million bad lines must not cost a million records
 SELDOM = (200_000, 50, 1_000)  # thresholds of the garbage collector
 
@@ -80,7 +82,8 @@ class Problems:
 
 
 class Recording:
-    """A reader with the bytes of its input. Iterate `turns()` once; then `state`, `boundaries`, `problems` are final.
+    """A reader with the bytes of its input. Iterate `turns()` once; then `state`, `boundaries`, `problems` are final,
+    and `measures`, what an engine's log says of its cache.
 
     `boundaries` are the uuids and times of a session log's compactions, `companions` files with more chains of the
     session, read after it.
@@ -93,6 +96,7 @@ class Recording:
         self.problems = problems
         self.companions: tuple[str, ...] = ()
         self.boundaries: list[tuple[str, str | None]] = []
+        self.measures: list[Measure] = []
         self._data = data
 
     @property
@@ -141,6 +145,8 @@ class Recording:
         for read in found:
             if type(read.value) is Problem:
                 self.problems.add(read.value, self.shown)
+            elif type(read.value) is Measure:
+                self.measures.append(read.value)
             else:
                 yield read
 

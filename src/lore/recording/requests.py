@@ -16,6 +16,7 @@ from __future__ import annotations
 import heapq
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import NamedTuple
@@ -25,6 +26,7 @@ import msgspec
 from lore.formats.base import Read, Reader
 from lore.formats.lines import is_crowded, too_many
 from lore.formats.outputs import output_items
+from lore.formats.registry import ENGINE_LOGS
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import table
@@ -35,9 +37,9 @@ from lore.prefix.chains import Chains
 from lore.prefix.likeness import without_dropped
 from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import dialect_of
-from lore.recording.base import HINT_FORMATS, Problems, Recording, Template, UnrecognisedError
+from lore.recording.base import HINT_FORMATS, HINT_MEASURED, Problems, Recording, Template, UnrecognisedError
 
-BY_TIME = frozenset(("har", "otel-genai", "litellm"))  # formats that say when, and promise no order
+BY_TIME = frozenset(("har", "otel-genai", "litellm", "sglang-log"))  # formats that say when, and promise no order
 HELD, MOST = 8 * 1024 * 1024, 1024  # bytes of bodies and streams, and exchanges, that are held back
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
@@ -105,9 +107,19 @@ class RequestRecording(Recording):
             if isinstance(read.value, Exchange):
                 requests += 1
                 yield read.value, self.turn(read, read.value)
+        if not requests and self.reader.name in ENGINE_LOGS:
+            raise self._unjudged()
         unreadable = any(self.problems.counts[code, self.shown] for code in UNREADABLE)
         if not requests and not unreadable and not self._forced:
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
+
+    def _unjudged(self) -> UnrecognisedError:
+        """Say what an engine's log is good for that holds no request."""
+        log, shown = f"{self.shown} ({self.reader.name})", shlex.quote(self.shown)
+        if not self.measures:
+            return UnrecognisedError(f"{log} measures nothing of a cache", hint=HINT_MEASURED)
+        hint = f"lore simulate {shown} shows that; lore simulate RECORDING --measured {shown} compares it"
+        return UnrecognisedError(f"{log} says what was read from a cache, and holds no prompts to judge", hint=hint)
 
     def turn(self, read: Read, exchange: Exchange) -> Turn | None:
         """Return the next request as a turn, in the dialect asked for, else its own; None where it has none."""

@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from lore.model.results import CostlyCause, Finding
+from lore.model.results_measured import MeasuredResult
 from lore.model.results_simulate import Simulated, SimulatedTurn
+from lore.report.measured import comparison_lines
 from lore.report.plain import counted, visible
 from lore.report.sentences import dollars_of
 from lore.report.simulated_turns import chance
@@ -81,6 +83,8 @@ def simulated_lines(result: Simulated) -> Iterable[str]:
     for line in agreement_lines(result.agreement):
         yield f"- {_text(line)}"
     yield f"- paid again without need: {result.totals.waste_tokens:,} tokens"
+    if isinstance(result.measured, MeasuredResult):
+        yield from (f"- {_text(line)}" for line in comparison_lines(result.measured))
     yield ""
     lost = sorted((turn for turn in result.turns if turn.cause), key=lambda turn: -(turn.lost_tokens or 0))
     if lost:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec import UnsetType
 from msgspec.structs import replace
 
 from lore.model.codes import Code
 from lore.model.results_found import FoundSession, FoundSessions
+from lore.model.results_measured import MeasuredResult
 from lore.model.results_overview import Overview, SpendingCause
 from lore.model.results_simulate import DryRun, GroupResult, ReliabilityResult, Simulated, SimulatedTurn
 from lore.model.running import Running
@@ -35,8 +37,14 @@ def redacted_simulated(result: Simulated) -> Simulated:
     return replace(
         result, turns=list(map(redacted_turn, result.turns)), groups=list(map(_group, result.groups)),
         reliability=list(map(_reliability, result.reliability)), notes=list(_notes(result.notes, models)),
-        problems=list(map(redacted_problem, result.problems)),
+        problems=list(map(redacted_problem, result.problems)), measured=_measured(result.measured),
     )  # fmt: skip
+
+
+def _measured(result: MeasuredResult | UnsetType) -> MeasuredResult | UnsetType:
+    if not isinstance(result, MeasuredResult):
+        return result
+    return replace(result, rows=[replace(row, chain=redacted_chain(row.chain)) for row in result.rows])
 
 
 def redacted_turn(turn: SimulatedTurn) -> SimulatedTurn:

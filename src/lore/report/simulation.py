@@ -9,6 +9,7 @@ from rich.console import Console
 
 from lore.model.codes import CODES
 from lore.model.results import BilledResult
+from lore.model.results_measured import MeasuredResult
 from lore.model.results_simulate import (
     AgreementResult,
     GroupResult,
@@ -21,6 +22,7 @@ from lore.model.results_simulate import (
 )
 from lore.report.console import line
 from lore.report.evidence_sentences import money_of
+from lore.report.measured import write_measured
 from lore.report.plain import counted
 from lore.report.sentences import interrupted_line, prices_of
 from lore.report.simulated_turns import count_of, write_chart, write_turns
@@ -34,7 +36,11 @@ _HEADER = ("provider", "model", "rule", "value", "unit", "from", "", "source")
 
 
 def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool = False) -> None:
-    """Write a result; `every` shows each turn, else those that lost something."""
+    """Write a result; `every` shows each turn, else those that lost something. Behind it what engines measured."""
+    if isinstance(result.measured, MeasuredResult) and not result.turns:
+        write_measured(result.measured, out, every=every)
+        _problems(result, out, verbose=verbose)
+        return
     cache = f"cache: {result.cache or 'as served'}"
     out.print(line((cache, "bold"), f", rules as of {result.rules.as_of or 'unknown'}"))
     write_turns(result.turns, out, every=every, verbose=verbose)
@@ -50,6 +56,12 @@ def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool
     _changes(result.what_if, out, verbose=verbose)
     for note in result.notes:
         out.print(line((f"note: {note}", "dim")))
+    if isinstance(result.measured, MeasuredResult):
+        write_measured(result.measured, out, every=every)
+    _problems(result, out, verbose=verbose)
+
+
+def _problems(result: Simulated, out: Console, *, verbose: bool) -> None:
     if result.problems:
         shown = "" if verbose else ", shown with -v"
         out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings{shown}"))

@@ -6,6 +6,7 @@ import csv
 from typing import IO
 
 from lore.model.mask import mask
+from lore.model.results_measured import MeasuredResult
 from lore.model.results_simulate import Simulated, SimulatedTurn
 from lore.report.plain import visible
 
@@ -13,7 +14,7 @@ COLUMNS = (
     "path", "line", "chain", "turn", "at", "model", "cache", "predicted_read", "predicted_write", "predicted_uncached",
     "confidence", "billed_read", "billed_write", "billed_uncached", "billed_output", "difference", "cause", "strength",
     "evidence", "lost_tokens", "waste_tokens", "cost_billed", "cost_predicted", "cost_waste",
-    "unexplained_tokens", "cost_unexplained", "partial_output", "probability",
+    "unexplained_tokens", "cost_unexplained", "partial_output", "probability", "measured_read",
 )  # fmt: skip
 _RUN = ("=", "+", "-", "@", "\t", "\r")
 
@@ -23,8 +24,11 @@ def write_csv(result: Simulated, out: IO[str], *, header: bool = True) -> None:
     rows = csv.writer(out, lineterminator="\n")
     if header:
         rows.writerow(COLUMNS)
+    found = result.measured.rows if isinstance(result.measured, MeasuredResult) else ()
+    measured = {(row.path, row.chain, row.turn): row.cached_tokens for row in found if row.turn is not None}
     for turn in result.turns:
-        rows.writerow([_cell(value) for value in _row(turn)])
+        read = measured.get((turn.path, turn.chain, turn.turn))
+        rows.writerow([_cell(value) for value in (*_row(turn), read)])
 
 
 def _row(turn: SimulatedTurn) -> tuple[object, ...]:

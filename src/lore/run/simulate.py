@@ -35,6 +35,7 @@ from lore.judge import savings
 from lore.judge.agreement import Row, SimulatedSums
 from lore.judge.base import CURRENCY, Place, Verdict, findings_of, paid_again, price_of
 from lore.judge.counterfactual import played
+from lore.judge.measured import LogMeasures
 from lore.judge.reliability import Reliability
 from lore.judge.savings import NotedSaving, Paid, Run, turns_of
 from lore.judge.unpriced import Unpriced
@@ -51,6 +52,7 @@ from lore.recording.projects import project_of
 from lore.recording.recent import nothing, nothing_new
 from lore.report.redacted import redacted_finding
 from lore.report.sentences import cause_result, nearly_random, not_in_logs, worded
+from lore.run.measured import Measuring, engine_of, read_logs
 from lore.run.rules import output_note, stale
 from lore.run.verdicts import PACKAGED, Dated, StoppedError, reader_of, verdicts
 
@@ -64,6 +66,7 @@ class SimulateRequest(NamedTuple):
     where recordings were looked for, if nobody named these; what is none there is passed over. With `redact` no cause
     carries content. Files that are not `wanted` are not opened. `progress` hears how many bytes of how many have been
     simulated, once more for each look that caches and changes need; `interrupted` is asked after every turn.
+    `measured` names logs of the engines that served these recordings.
     """
 
     paths: list[str]
@@ -76,6 +79,7 @@ class SimulateRequest(NamedTuple):
     wanted: Callable[[Input], bool] | None = None
     progress: Callable[[int, int], None] | None = None
     interrupted: Callable[[], bool] = bool
+    measured: Sequence[str] = ()
 
 
 def simulate(request: SimulateRequest, options: Options, rules: Rules) -> Iterator[Simulated]:
@@ -89,9 +93,11 @@ def simulate(request: SimulateRequest, options: Options, rules: Rules) -> Iterat
     if once and (len(request.caches) > 1 or any(change != RANK for change in request.changes)):
         hint = "save it to a file: several caches and changes need more than one look"
         raise LoreError("standard input and pipes can be read once only", hint=hint)
+    logs = read_logs(request.measured, options)
+    caches = request.caches or (engine_of(files, logs),)
     changes = [(text, savings.change_of(text, request.caches)) for text in request.changes if text != RANK]
-    for cache in request.caches or (None,):
-        play = partial(_play, files, request, options, rules, cache)
+    for cache in caches:
+        play = partial(_play, files, request, options, rules, cache, logs)
         base = play(NO_CHANGE)
         if base.result.interrupted:
             yield base.result
@@ -149,11 +155,13 @@ def _every_fix(base: Run, play: _Play, *, once: bool) -> tuple[list[Saving], lis
 
 
 def _play(
-    files: list[Input], request: SimulateRequest, options: Options, rules: Rules, cache: str | None, change: WhatIf
+    files: list[Input], request: SimulateRequest, options: Options, rules: Rules, cache: str | None,
+    logs: Sequence[LogMeasures], change: WhatIf,
 ) -> Run:  # fmt: skip
     sums, found, turns = SimulatedSums(), list[Problem](), list[Paid]()
     predictor = Predictor(rules, cache, change, None if options.counter is None else options.counter.count)
     simulation = Simulation(predictor, dated=request.dated, reader=request.reader, redact=request.redact)
+    measuring = Measuring(logs)
     recordings = done = read = 0
     size, stopped = sum(file.size for file in files), False
     for file in files:
@@ -163,7 +171,8 @@ def _play(
             if file.error is not None:
                 raise file.error
             about = None if file.stream else project_of(corpus.open_head(file.path).head, file.path)
-            for seen in simulation.recording(options.open(file.path, problems)):
+            recording = options.open(file.path, problems)
+            for seen in measuring.follow(recording, simulation.recording(recording)):
                 path = seen.result.path
                 folder = about if path == shown else None  # of several files in one, none speaks for the others
                 folder = folder or os.path.basename(os.path.dirname(os.path.abspath(path))) or "/"
@@ -199,6 +208,7 @@ def _play(
     as_of = None if rules.as_of is None else rules.as_of.isoformat()
     reliability = simulation.reliability.results()
     result = sums.result(cache, as_of, reliability, _notes(sums.turns, rules, simulation), found)
+    result = replace(result, measured=measuring.result())
     if stopped:
         result = replace(result, interrupted=Interrupted(read, len(files)))
     return Run(result, turns, predictor.touched, simulation.transcripts, simulation.bodies)
