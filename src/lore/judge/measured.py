@@ -220,7 +220,8 @@ def _ends(timed: list[Measure]) -> list[float]:
     width = next((width for width in _WIDTHS if (last - first) / width < MOST_ROWS - 1), _WIDTHS[-1])
     start = first // width * width
     count = min(int((last - start) // width) + 1, MOST_ROWS * 4)
-    return [start + width * number for number in range(1, count + 1)]
+    ends = [start + width * number for number in range(1, count + 1)]
+    return [*ends[:-1], max(ends[-1], last)]
 
 
 def _windows(timed: list[Measure], turns: Sequence[Foreseen]) -> list[MeasuredRow]:
