@@ -101,6 +101,13 @@ def test_each_is_told_by_its_content(data, reader):
     assert recognise(data) is reader
 
 
+def test_colours_hide_no_log():
+    line = vllm(0, "Engine 000: Avg prompt throughput").replace("INFO 11-20", "\x1b[32mINFO\x1b[0m \x1b[90m11-20")
+    assert recognise(joined(line)) is VllmLog
+    coloured = [text.replace("slot", "\x1b[32mI \x1b[0mslot") for text in timings(3, 0, 60, 192, 251)]
+    assert recognise(joined(*coloured)) is LlamaLog
+
+
 @pytest.mark.parametrize(
     "text",
     [

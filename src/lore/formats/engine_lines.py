@@ -80,8 +80,7 @@ class EngineLog:
     def _reads(self, line: Line) -> list[Read]:
         if not line.data:
             return [problem(Code.LINE_TOO_LONG, f"line passed over: {too_much(self._lines.most)}", line)]
-        text = _COLOUR.sub(b"", line.data) if b"\x1b" in line.data else line.data
-        return self._line(text.rstrip(b"\r"), line)
+        return self._line(plain(line.data).rstrip(b"\r"), line)
 
     def _time(self, text: bytes) -> LogTime:
         """Return when a line was written: by who collected it, else by the engine."""
@@ -106,6 +105,11 @@ class EngineLog:
     def _rest(self) -> Sequence[Read]:
         """Return what was held back for lines that did not come."""
         return ()
+
+
+def plain(text: bytes) -> bytes:
+    """Return text without its colours."""
+    return _COLOUR.sub(b"", text) if b"\x1b" in text else text
 
 
 def moment(digits: Sequence[bytes | str], fraction: bytes = b"") -> float | None:

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Read
-from lore.formats.engine_lines import EngineLog, LogTime, count_in, remember
+from lore.formats.engine_lines import EngineLog, LogTime, count_in, plain, remember
 from lore.formats.lines import Line, placed
 from lore.model.canonical import text_of
 from lore.model.jsonslice import table
@@ -78,7 +78,7 @@ class LlamaLog(EngineLog):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return _SERVER.search(head) is not None and (b"| task " in head or b"llama_" in head or b"srv  " in head)
+        return _SERVER.search(plain(head)) is not None and (b"| task " in head or b"llama_" in head or b"srv  " in head)
 
     def _save(self) -> bytes:
         return msgspec.msgpack.encode(self._kept)

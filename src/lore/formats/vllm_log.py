@@ -17,7 +17,7 @@ import re
 from typing import ClassVar
 
 from lore.formats.base import Read
-from lore.formats.engine_lines import EngineLog, LogTime, count_in, moment
+from lore.formats.engine_lines import EngineLog, LogTime, count_in, moment, plain
 from lore.formats.http import call_of, is_body
 from lore.formats.lines import Line, placed
 from lore.model.canonical import text_of
@@ -54,7 +54,7 @@ class VllmLog(EngineLog):
     def recognises(cls, head: bytes) -> bool:
         if not any(sign in head for sign in _SIGNS):
             return False
-        return _OWN.search(head) is not None or (b'"levelname"' in head and _JSON_TIME.search(head) is not None)
+        return _OWN.search(plain(head)) is not None or (b'"levelname"' in head and _JSON_TIME.search(head) is not None)
 
     def _line(self, text: bytes, line: Line) -> list[Read]:
         kinds = ((b"refix cache hit rate: ", _rates), (b"LMCache hit tokens: ", _lookup), (b" JSON body: ", _body))
