@@ -109,7 +109,10 @@ def test_check_says_what_an_engines_log_is_good_for():
 
 
 def test_a_log_with_bodies_is_checked():
-    changed = {"model": "m", "messages": [{"role": "user", "content": f"now 2026-11-20T08:00:0{1}Z {WORDS}"}]}
+    changed: dict[str, object] = {
+        "model": "m",
+        "messages": [{"role": "user", "content": f"now 2026-11-20T08:00:0{1}Z {WORDS}"}],
+    }
     put("vllm.log", joined(vllm(0, "vLLM"), vllm_body(1, "chatcmpl-1", body(1)), vllm_body(2, "chatcmpl-2", changed)))
     assert lore("check", "vllm.log", "--json").json["summary"]["turns"] == 2
 

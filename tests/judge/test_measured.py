@@ -8,17 +8,20 @@ import pytest
 
 from lore.judge.measured import Foreseen, LogMeasures, compared
 from lore.model.measured import EXTERNAL, Measure
+from lore.model.results_measured import MeasuredResult
 
 NOON = 1_780_000_000.0 // 86400 * 86400 + 43200
 
 
-def turn(number: int, prompt: int, read: int | None, *, at: float | None = None, name: str = "", billed: bool = True):
+def turn(
+    number: int, prompt: int, read: int | None, *, at: float | None = None, name: str = "", billed: bool = True
+) -> Foreseen:
     sent = NOON + 60 * number if at is None else at
     return Foreseen(sent, name, prompt, read, billed, number, "main", "a.jsonl")
 
 
-def request(prompt: int, cached: int, *, at: float | None = None, name: str = "", clock="utc"):
-    return Measure("request", "sglang", at, clock, name, 1, prompt, cached)
+def request(prompt: int, cached: int, *, at: float | None = None, name: str = "") -> Measure:
+    return Measure("request", "sglang", at, "utc", name, 1, prompt, cached)
 
 
 def log(*measures: Measure) -> LogMeasures:
@@ -28,7 +31,7 @@ def log(*measures: Measure) -> LogMeasures:
 TURNS = [turn(1, 100, 0, name="a"), turn(2, 200, 96, name="b"), turn(3, 300, 192, name="c")]
 
 
-def pairs(result):
+def pairs(result: MeasuredResult) -> list[tuple[int | None, int | None, int | None]]:
     return [(row.turn, row.cached_tokens, row.predicted_tokens) for row in result.rows]
 
 
@@ -69,7 +72,7 @@ def test_steps_and_turns_of_the_same_times_are_summed():
 
 
 @pytest.mark.parametrize("hours", [-9, -3.5, 0, 2, 13])
-def test_times_without_a_zone_are_moved_to_those_of_the_turns(hours):
+def test_times_without_a_zone_are_moved_to_those_of_the_turns(hours: float):
     turns = [turn(number, 100, 50, at=NOON + 3600 * number) for number in range(12)]
     steps = [
         Measure("batch", "sglang", NOON + 3600 * (number + hours) + 5, "local", "", None, 100, 50)
@@ -81,7 +84,7 @@ def test_times_without_a_zone_are_moved_to_those_of_the_turns(hours):
 
 
 @pytest.mark.parametrize("year", [2024, 2026])
-def test_times_without_a_year_are_of_the_year_of_the_turns(year):
+def test_times_without_a_year_are_of_the_year_of_the_turns(year: int):
     said = datetime(2000, 11, 20, 8, 3, tzinfo=UTC).timestamp()
     sent = datetime(year, 11, 20, 8, 2, tzinfo=UTC).timestamp()
     found = compared([log(Measure("window", "vllm", said, "year", "000", share=0.25))], [turn(1, 100, 50, at=sent)])
