@@ -17,7 +17,7 @@ from lore.report.compacted import side_in_words, signed
 from lore.report.comparison import about_side, cause_in_cells, conclusions, measure_in_words
 from lore.report.evidence_sentences import money_of
 from lore.report.grouped import once_a_file
-from lore.report.html.blocks import Block, Cell, Strip, Table, count, strip, when
+from lore.report.html.blocks import Block, Cell, Strip, Swatch, Table, count, strip, when
 from lore.report.html.session import MONEY, causes_block, lead_of, money_block
 from lore.report.lint import answer_in_words
 from lore.report.overview import cost_of, share_read, span_in_words
@@ -198,6 +198,7 @@ def _fired(each: Fired) -> tuple[Cell, ...]:
 def of_comparison(result: Comparison) -> Intro:
     """Introduce two sides, what differs between them, and what does not surely."""
     sides = (("A", result.left), ("B", result.right))
+    first, *others = conclusions(result)
     most = max((side.spending.dollars or 0.0 for _, side in sides), default=0.0)
     strips = tuple([
         strip(f"{label}: {side.name}", [(style, getattr(side.spending, name) or 0.0, words) for name, style, words in
@@ -208,7 +209,8 @@ def of_comparison(result: Comparison) -> Intro:
     counts = [(name, *(count(getattr(side.spending, name)) for _, side in sides), "") for name in keys]
     measures = [*counts, *map(measure_in_words, result.measures)]
     blocks = [
-        Block("Both sides", strips=strips),
+        Block(lines=tuple(others)),
+        Block("Both sides", strips=strips, table=_parts_of_both(result)),
         Block("Measures", table=Table(("", "A", "B", "B against A"), list[tuple[Cell, ...]](measures))),
     ]
     if result.causes:
@@ -216,8 +218,18 @@ def of_comparison(result: Comparison) -> Intro:
         table = Table(("what happened", "A", "B", "B against A"), rows)
         blocks.append(Block("Cache breaks by cause, of the billed requests", table=table))
     lines = (*result.notes, *(f"not read: {each}" for each in result.failed[:5]))
-    heading, lead = f"{result.left.name} and {result.right.name}", "; ".join(conclusions(result))
+    heading, lead = f"{result.left.name} and {result.right.name}", first
     return Intro("lore compare", heading, lead, (*blocks, Block(lines=lines)))
+
+
+def _parts_of_both(result: Comparison) -> Table | None:
+    """Return what both sides were billed for, in the colours of their bars; None where nothing has a price."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, style, words in MONEY:
+        dollars = [getattr(side.spending, name) or 0.0 for side in (result.left, result.right)]
+        if any(dollars):
+            rows.append((Swatch(words, style), *map(money_of, dollars)))
+    return Table(("part", "A", "B"), rows, frozenset((1, 2))) if rows else None
 
 
 def trials_of(result: DryRun) -> tuple[tuple[int, str], ...]:

@@ -1,0 +1,23 @@
+"""`lore compare --report html`: what differs stands first, a line each, and bars have the names of their colours."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from lore.cli.main import main
+
+RECORDINGS = Path(__file__).resolve().parent.parent.parent / "fixtures" / "recordings"
+
+
+def test_the_first_conclusion_leads_and_each_colour_of_the_bars_is_named(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    sides = [str(path) for path in sorted(RECORDINGS.glob("*.jsonl"))]
+    assert len(sides) == 2
+    assert main(["compare", *sides, "--report", f"html={page}"]) == 0
+    text = page.read_text("utf-8")
+    assert re.findall(r'<p class="lead">([^<;]+)', text) == ["nothing differs beyond chance"]
+    bars, _, table = text.partition("<h2>Both sides</h2>")[2].partition("<table>")
+    drawn = set(re.findall(r'<rect class="(\w+)"', bars))
+    assert drawn
+    assert drawn == set(re.findall(r'<span class="(\w+)">', table.partition("</table>")[0]))
