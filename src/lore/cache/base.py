@@ -121,6 +121,7 @@ class Request(NamedTuple):
     that is known.
     `cached` names an object at the provider that holds what stands before the pieces (Gemini's `cachedContent`).
     `recorded` are the breakpoints that its bill is about, where `breakpoints` are otherwise than recorded.
+    `priority` is what the client gave it among others, the higher the longer kept.
     """
 
     chain: str
@@ -136,6 +137,7 @@ class Request(NamedTuple):
     cached: bytes = b""
     recorded: tuple[Breakpoint, ...] | None = None
     ended: float | None = None
+    priority: int = 0
 
 
 # rule, model, time -> number; `habit:SIGN`: how likely that is, where it was counted

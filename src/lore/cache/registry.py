@@ -17,9 +17,11 @@ from lore.cache.blocks import Blocks, Engine
 from lore.cache.breakpoints import Breakpoints
 from lore.cache.llama_cpp import LlamaCpp
 from lore.cache.prefix import DeepSeek, GeminiExplicit, Prefix
+from lore.cache.radix import POLICIES
+from lore.cache.sglang import TREES, SGLang
 from lore.errors import LoreError
 
-Option: TypeAlias = int | float | bool | None
+Option: TypeAlias = int | float | bool | str | None
 
 
 class CacheRow(NamedTuple):
@@ -54,13 +56,14 @@ CACHES: dict[str, CacheKind] = {
         CacheRow("qwen", "qwen", Breakpoints),
         CacheRow("qwen-implicit", "qwen", partial(Prefix, minimum="minimum_implicit", lifetime="lifetime_implicit")),
         _engine(Engine("vllm", 16, ("block", "capacity", "hybrid"))),
-        _engine(Engine("sglang", 1, ("page_size", "capacity", "hybrid"))),
+        CacheRow("sglang", "sglang", SGLang, ("page_size", "capacity", "policy", "tree", "hybrid")),
         CacheRow("llama.cpp", "llama.cpp", LlamaCpp, ("slots", "similarity", "cache_reuse", "hybrid")),
         _engine(Engine("lmcache", 256, ("chunk_size", "capacity", "decoded", "hybrid"), recomputed=0, outputs=False)),
     )
 }
 _WHOLE = ("block", "cache_reuse", "capacity", "chunk_size", "interval", "page_size", "slots")
 _FLAGS = ("decoded", "hybrid")
+WORDS = {"policy": tuple(POLICIES), "tree": TREES}
 
 
 def cache_named(name: str) -> CacheKind:
@@ -96,8 +99,10 @@ def _misfit(option: str, value: Option) -> str:
     """Say what an option takes, empty where a value is of that kind; None leaves it to the rules."""
     if value is None:
         return ""
+    if option in WORDS:
+        return "" if value in WORDS[option] else "one of " + ", ".join(WORDS[option])
     if option in _WHOLE:
         return "" if isinstance(value, int) and not isinstance(value, bool) else "a whole number"
     if option in _FLAGS:
         return "" if value in (0, 1) else "true or false"
-    return "" if math.isfinite(value) else "a number"
+    return "" if not isinstance(value, str) and math.isfinite(value) else "a number"

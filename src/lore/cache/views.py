@@ -59,6 +59,7 @@ VIEWS: dict[str, View] = {  # by cache; the others' is plain
     "openai": View(apart=_SPACES, salts=(("tools", ("response_format", "text")),)),
     "openai-breakpoint": View(apart=(*_SPACES, *_EFFORT), placement="latest"),
     "qwen": _EXPLICIT,
+    "sglang": View(apart=("cache_salt", "extra_key", "lora_path")),
     "vllm": View(apart=("cache_salt",)),
 }  # fmt: skip
 
@@ -101,6 +102,7 @@ class Views:
             turn.chain, pieces, same, breakpoints[-view.most :], model=model, at=turn.at, answered=turn.answered_at,
             space=b"\x00".join(apart), salts=tuple(salts),
             cached=params.get("cachedContent", b"") or params.get("cached_content", b""),
+            priority=_whole(params.get("priority", b"")),
         )  # fmt: skip
 
     def _head(self, prompt: Prompt, seen: _Seen | None) -> tuple[tuple[Piece, ...], list[int]]:
@@ -150,6 +152,10 @@ class Views:
         if last >= 0 and (prompt.auto_breakpoint or (self._view.placement == "latest" and not explicit)):
             found.setdefault(last, lifetime_of(prompt.params.get("cache_control", b"")))
         return tuple([Breakpoint(at, found[at]) for at in sorted(found) if at < len(pieces)])
+
+
+def _whole(value: bytes) -> int:
+    return int(value) if re.fullmatch(rb"-?[0-9]{1,9}", value) else 0
 
 
 def _values(prompt: Prompt, names: Sequence[str]) -> bytes:

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from lore.cache.predictor import Touched, WhatIf
 from lore.cache.prices import Price
-from lore.cache.registry import Option
+from lore.cache.registry import WORDS, Option
 from lore.errors import LoreError
 from lore.judge.base import CURRENCY, summed
 from lore.judge.counterfactual import BY_VERDICT, Break, Played, otherwise
@@ -114,7 +114,7 @@ def change_of(text: str, caches: Sequence[str]) -> WhatIf | None:
         case _:
             if not caches:
                 raise LoreError(f"--what-if {key} is an option of one cache", hint="name it with --cache, or: " + KEYS)
-            return WhatIf(options=((key, _number(key, value)),))
+            return WhatIf(options=((key, value if key in WORDS else _number(key, value)),))
 
 
 def _codes(text: str) -> tuple[str, ...]:

@@ -1,0 +1,197 @@
+"""SGLang's radix tree: which tokens it holds, where its nodes are cut, and which of them go first.
+
+In: keys (`Keys`: what stands at each token of a request), in whole pages. Out: nodes; tokens that were thrown away.
+Rules, all of SGLang's own code: what two keys have in common is the same nodes; a node is cut where a look-up or an
+insertion ends inside it, and is never put together again; a leaf goes whole, then its parent where that is a leaf by
+then; what is locked stays, with all before it. Which leaf goes first is its policy's (`POLICIES`, the smallest first).
+
+Time is a count of what was done; a node's `used` is its last look-up or insertion, `made` when it came to be. `hits`
+are the requests that published it, `priority` the highest of theirs. A node that is cut off in front has the hits,
+the priority and the locks of what it was cut from; `RadixCache` has it made then, `UnifiedRadixCache` as long ago.
+
+Cost O(nodes x log tokens) for a key, and O(log nodes) for a node that goes. A node keeps the pieces that it covers.
+
+Source: SGLang 0.5.23, `mem_cache/radix_cache.py`, `mem_cache/evict_policy.py` and
+`mem_cache/unified_cache/unified_tree_core.py`, on 2026-11-23; tests/oracle/engines compares every read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple
+
+
+class Keys(NamedTuple):
+    """A request by its pieces: the node that stands for each, and the position in tokens at which it ends."""
+
+    nodes: Sequence[int]
+    ends: Sequence[int]
+
+    def part(self, begin: int, end: int) -> Keys:
+        """Return the pieces between two positions, those that are cut too."""
+        first, last = bisect_left(self.ends, begin + 1), bisect_left(self.ends, end)
+        return Keys(self.nodes[first : last + 1], self.ends[first : last + 1])
+
+
+class Node:
+    """Tokens from `begin` to `end` of every key that comes here."""
+
+    __slots__ = ("begin", "children", "end", "hits", "keys", "locks", "made", "parent", "priority", "used")
+
+    def __init__(self, parent: Node | None, keys: Keys, begin: int, end: int) -> None:
+        self.parent, self.keys, self.begin, self.end = parent, keys, begin, end
+        self.children: dict[int, Node] = {}
+        self.locks = self.hits = self.used = self.made = self.priority = 0
+
+
+POLICIES: dict[str, Callable[[Node], tuple[int, ...]]] = {
+    "lru": lambda node: (node.used,),
+    "lfu": lambda node: (node.hits, node.used),
+    "fifo": lambda node: (node.made, node.used),
+    "mru": lambda node: (-node.used,),
+    "filo": lambda node: (-node.made, node.used),
+    "priority": lambda node: (node.priority, node.used),
+    "slru": lambda node: (node.hits >= 2, node.used),
+}
+
+
+class Inserted(NamedTuple):
+    """Where a key ends, and how many tokens of it were there already."""
+
+    node: Node
+    shared: int
+
+
+class RadixTree:
+    """Nodes of pages of `page` tokens; `size` tokens in all. Without `bounded` nothing is to be thrown away."""
+
+    def __init__(self, page: int, policy: str = "lru", *, bounded: bool = False, cut_is_new: bool = False) -> None:
+        self.page = page
+        self._bounded = bounded
+        self.size = 0
+        self.root = Node(None, Keys((), ()), 0, 0)
+        self.root.locks = 1
+        self._cut_is_new = cut_is_new
+        self._rank = POLICIES[policy]
+        self._shared: dict[int, tuple[int, int]] = {}
+        self._leaves: list[tuple[tuple[int, ...], int, Node]] = []  # some are out of date
+        self._serial = count()
+        self._clock = 0
+
+    def share(self, node: int, like: int, end: int) -> None:
+        """Note that a piece's tokens before the position `end` are those of another piece in its place."""
+        self._shared[node] = (self._first(like, end), end)
+
+    def match(self, keys: Keys, end: int) -> Node:
+        """Return the node at which the part of a key ends that is held, of its whole pages before `end`."""
+        now, end = self._tick(), end // self.page * self.page
+        node = self.root
+        node.used = now
+        while (child := self._child(node, keys, end)) is not None:
+            node, whole = self._entered(child, keys, end, now)
+            if not whole:
+                break
+        return node
+
+    def insert(self, keys: Keys, end: int, *, priority: int = 0, counted: int = 0) -> Inserted:
+        """Hold a key's whole pages before `end`. Nodes before `counted` were published by the same request before."""
+        now, end = self._tick(), end // self.page * self.page
+        node = self.root
+        node.used, shared = now, 0
+        while (child := self._child(node, keys, end)) is not None:
+            node, whole = self._entered(child, keys, end, now)
+            shared = node.end
+            node.priority = max(node.priority, priority)
+            node.hits += shared > counted
+            self._offer(node)
+            if not whole:
+                break
+        if shared < end:
+            leaf = Node(node, keys.part(shared, end), shared, end)
+            leaf.used = leaf.made = self._tick()
+            leaf.priority, leaf.hits = priority, int(end > counted)
+            node.children[self._name(keys, shared + self.page)] = leaf
+            self.size += end - shared
+            node = leaf
+            self._offer(node)
+        return Inserted(node, shared)
+
+    def lock(self, node: Node, by: int = 1) -> None:
+        """Keep a node and all before it, or with -1 no longer so for one that did."""
+        step: Node | None = node
+        while step is not None and step is not self.root:
+            step.locks += by
+            self._offer(step)
+            step = step.parent
+
+    def evict(self, tokens: int) -> None:
+        """Throw leaves away until at least so many tokens went, or nothing can go."""
+        least = self.size - tokens
+        while self.size > least and self._leaves:
+            rank, _, node = heappop(self._leaves)
+            parent = node.parent
+            if parent is None or node.locks or node.children or rank != self._rank(node):
+                continue
+            del parent.children[self._name(node.keys, node.begin + self.page)]
+            node.parent = None
+            self.size -= node.end - node.begin
+            self._offer(parent)
+
+    # names of pages
+
+    def _first(self, node: int, end: int) -> int:
+        """Return the first piece that had the tokens before a position which a piece has."""
+        while node in self._shared and end <= self._shared[node][1]:
+            node = self._shared[node][0]
+        return node
+
+    def _name(self, keys: Keys, end: int) -> int:
+        """Return what stands for all of a key before a position."""
+        return self._first(keys.nodes[bisect_left(keys.ends, end)], end)
+
+    def _child(self, node: Node, keys: Keys, end: int) -> Node | None:
+        """Return the child in which a key goes on, by its next page."""
+        return node.children.get(self._name(keys, node.end + self.page)) if node.end < end else None
+
+    def _entered(self, child: Node, keys: Keys, end: int, now: int) -> tuple[Node, bool]:
+        """Use a child; return it or, where the key leaves it or ends in it, its beginning; and whether it goes on."""
+        child.used = now
+        low, high = child.begin // self.page + 1, min(child.end, end) // self.page  # pages that are common
+        middle = high
+        while low < high:
+            if self._name(child.keys, middle * self.page) == self._name(keys, middle * self.page):
+                low = middle
+            else:
+                high = middle - 1
+            middle = (low + high + 1) // 2
+        if low * self.page == child.end:
+            self._offer(child)
+            return child, True
+        return self._cut(child, low * self.page), False
+
+    def _cut(self, node: Node, at: int) -> Node:
+        """Cut a node in two; return the first, which is new."""
+        parent = node.parent
+        assert parent is not None
+        head = Node(parent, node.keys.part(node.begin, at), node.begin, at)
+        head.hits, head.priority, head.locks = node.hits, node.priority, node.locks
+        head.used = self._tick()
+        head.made = head.used if self._cut_is_new else node.made
+        parent.children[self._name(node.keys, node.begin + self.page)] = head
+        node.parent, node.begin = head, at
+        node.keys = node.keys.part(at, node.end)
+        head.children[self._name(node.keys, at + self.page)] = node
+        self._offer(node)
+        return head
+
+    def _offer(self, node: Node) -> None:
+        """Put a leaf that may go in line, by what it is now."""
+        if self._bounded and not (node.locks or node.children) and node is not self.root:
+            heappush(self._leaves, (self._rank(node), next(self._serial), node))
+
+    def _tick(self) -> int:
+        self._clock += 1
+        return self._clock

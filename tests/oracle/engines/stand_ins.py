@@ -1,0 +1,77 @@
+"""Stand-ins for modules that an engine imports and that its cache never uses: in the oracle's own process alone.
+
+In: names of modules. Out: an import of one of them, or below one, gives a module of which every name is a class that
+does nothing. So the tree of an engine for GPUs is imported where there is none of its kernels.
+"""
+
+# pyright: basic, reportAssignmentType=false
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from collections.abc import Iterable, Sequence
+
+
+class _Named(type):
+    """Classes whose every attribute is a class like them."""
+
+    def __getattr__(cls, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StandIn
+
+    def __or__(cls, other: object) -> type:
+        return cls
+
+    __ror__ = __or__
+
+    def __getitem__(cls, key: object) -> type:
+        return cls
+
+
+class StandIn(metaclass=_Named):
+    """Takes everything and does nothing; as a decorator it gives back what it decorates."""
+
+    def __init__(self, *args: object, **named: object) -> None:
+        pass
+
+    def __call__(self, *args: object, **named: object) -> object:
+        return args[0] if len(args) == 1 and callable(args[0]) else self
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StandIn()
+
+
+class _Module(types.ModuleType):
+    __path__: Sequence[str] = []
+
+    def __getattr__(self, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StandIn
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None):
+        if any(fullname == name or fullname.startswith(name + ".") for name in self._names):
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return _Module(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
+def stand_in(*names: str) -> None:
+    """Give stand-ins for these modules from now on."""
+    sys.meta_path.insert(0, _Finder(names))
