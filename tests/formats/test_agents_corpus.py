@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 
-from lore.cache.bills import total
-from lore.cache.predictor import Predictor
-from lore.fold.step import step
+from formats.recordings import absent, assert_parts_are_the_whole, each, judged, predicted_near, recordings, used
 from lore.formats.mini_swe_agent import MiniSweAgent
-from lore.judge.policy import Budgets
-from lore.model import checkpoint
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import ToolCall
-from lore.model.state import Session
-from lore.recording.opening import Options
-from lore.run.check import check
-from lore.run.folding import fold
-from lore.run.rules import packaged
 from lore.testing import everything
 
-CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
-ROO = sorted((CORPUS / "cline-roo").glob("*-ui_messages.json"))
-MINI = sorted((CORPUS / "mini-swe-agent").glob("*.json"))
+ROO = recordings("cline-roo/*-ui_messages.json")
+MINI = recordings("mini-swe-agent/*.json")
 FIELDS = ("uncached_tokens", "read_tokens", "output_tokens")
-CUTS = 40
 
 pytestmark = pytest.mark.corpus
-ABSENT = pytest.mark.skipif(not MINI, reason="no real recordings beside the project (LORE_CORPUS)")
 
 
-def counted(path):
+def calls_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """The calls of a message, if any."""
+    return message.get("tool_calls") or []
+
+
+def counted(path: Path) -> dict[str, Any]:
     """What a person would count in a trajectory of mini-swe-agent."""
     messages = json.loads(path.read_bytes())["messages"]
     bills = [message["extra"]["response"]["usage"] for message in messages if message["role"] == "assistant"]
@@ -49,13 +41,12 @@ def counted(path):
             sum(bill[name] for bill in bills)
             for name in ("prompt_cache_miss_tokens", "prompt_cache_hit_tokens", "completion_tokens")
         ],
-        "calls": sorted(call["id"] for message in messages for call in message.get("tool_calls") or []),
+        "calls": sorted(call["id"] for message in messages for call in calls_of(message)),
     }
 
 
-@ABSENT
-@pytest.mark.parametrize("path", MINI, ids=lambda path: path.name)
-def test_mini_swe_agent_counts_what_plain_json_counts(path):
+@each(MINI)
+def test_mini_swe_agent_counts_what_plain_json_counts(path: Path) -> None:
     expected = counted(path)
     values = [found.value for found in everything(MiniSweAgent(), path.read_bytes())]
     assert not [value for value in values if isinstance(value, Problem)]
@@ -66,43 +57,25 @@ def test_mini_swe_agent_counts_what_plain_json_counts(path):
         "usage": [sum(getattr(bill, name) for bill in bills) for name in FIELDS],
         "calls": sorted(item.call_id for item in items if isinstance(item, ToolCall)),
     } == expected
-    summary = check([str(path)], Budgets(), Options()).result.summary
-    usage = fold(str(path), Options()).result.usage
+    summary = judged(path)
+    usage = used(path)
     assert (summary.turns, usage.turns, summary.problems) == (expected["requests"], expected["requests"], 0)
     assert [getattr(usage, name) for name in FIELDS] == expected["usage"]
 
 
-@ABSENT
-@pytest.mark.parametrize("path", MINI, ids=lambda path: path.name)
-def test_read_and_folded_in_parts_it_is_what_it_is_as_a_whole(path):
-    data = path.read_bytes()
-    whole = everything(MiniSweAgent(), data)
-    for cut in range(0, len(data), len(data) // CUTS + 1):
-        reader = MiniSweAgent()
-        first = [*reader.feed(data[:cut])]
-        session = checkpoint.load(checkpoint.dump(folded(Session(), first)))
-        last = everything(MiniSweAgent.restore(reader.state), data[cut:])
-        assert shown([*first, *last]) == shown(whole), cut
-        assert checkpoint.dump(folded(session, last)) == checkpoint.dump(folded(Session(), whole)), cut
+@each(MINI)
+def test_read_and_folded_in_parts_it_is_what_it_is_as_a_whole(path: Path) -> None:
+    assert_parts_are_the_whole(MiniSweAgent, path)
 
 
-@ABSENT
-def test_reads_of_deepseek_are_predicted_better_than_by_the_previous_input():
-    near = previous = count = 0
-    for path in MINI:
-        predictor, before = Predictor(packaged()), None
-        for turn in Options().open(str(path)).turns():
-            read, whole, predicted = turn.usage.read_tokens, total(turn.usage), predictor.turn(turn).prediction.read
-            if before is not None and predicted is not None:
-                count += 1
-                near += abs(predicted - read) <= 0.02 * whole
-                previous += abs(min(before, whole) - read) <= 0.02 * whole
-            before = whole
-    assert near / count >= 0.7
-    assert near > previous
+@absent(MINI)
+def test_reads_of_deepseek_are_predicted_better_than_by_the_previous_input() -> None:
+    near = predicted_near(MINI)
+    assert near.predicted / near.turns >= 0.7
+    assert near.predicted > near.previous
 
 
-def roo_counted(path):
+def roo_counted(path: Path) -> tuple[int, list[int]]:
     """What a person would count in the records of a screen: requests, and the bills of those that have one."""
     shown = [
         json.loads(record["text"]) for record in json.loads(path.read_bytes()) if record.get("say") == "api_req_started"
@@ -118,32 +91,18 @@ def roo_counted(path):
     return len(shown), usage
 
 
-@ABSENT
 @pytest.mark.parametrize("joined", [False, True])
-@pytest.mark.parametrize("path", ROO, ids=lambda path: path.name)
-def test_roo_counts_what_plain_json_counts(path, joined, tmp_path):
+@each(ROO)
+def test_roo_counts_what_plain_json_counts(path: Path, joined: bool, tmp_path: Path) -> None:
     """The screen's file alone, and the task that it belongs to."""
     for name in ("ui_messages.json", "api_conversation_history.json", "task_metadata.json")[: 3 if joined else 1]:
         file = path.with_name(path.name.replace("ui_messages.json", name))
         if file.exists():
             shutil.copyfile(file, tmp_path / name)
     turns, expected = roo_counted(path)
-    named = [str(tmp_path), str(tmp_path / "ui_messages.json")]
+    named = [tmp_path, tmp_path / "ui_messages.json"]
     for name in named:
-        summary = check([name], Budgets(), Options()).result.summary
-        usage = fold(named[1], Options()).result.usage
+        summary = judged(name)
+        usage = used(named[1])
         assert (summary.turns, usage.turns, summary.problems, summary.files) == (turns, turns, 0, 1)
         assert [getattr(usage, field) for field in FIELDS] == expected
-
-
-def folded(session, reads):
-    """The session after these reads."""
-    for found in reads:
-        if not isinstance(found.value, Problem):
-            session, _ = step(session, found.value)
-    return session
-
-
-def shown(reads):
-    """Reads as bytes that can be compared."""
-    return [(msgspec.json.encode(found.value), found.line, found.byte) for found in reads]

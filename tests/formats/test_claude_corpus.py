@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from formats.recordings import absent, each, judged, recordings, used
 from lore.formats.claude_code import ClaudeCode
-from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.items import ToolCall
-from lore.recording.opening import Options
-from lore.run.check import check
-from lore.run.folding import fold
 from lore.testing import everything
 
-CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
-FILES = sorted((CORPUS / "claude-code").glob("*.jsonl"))
+FILES = recordings("claude-code/*.jsonl")
 COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 FIELDS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 pytestmark = pytest.mark.corpus
 
 
-def records(path):
+def records(path: Path) -> Iterator[dict[str, Any]]:
     """Every JSON object of a file, also where two stand on one line."""
     decoder = json.JSONDecoder()
     for line in path.read_bytes().decode("utf-8").split("\n"):
@@ -41,12 +38,14 @@ def records(path):
                 at += 1
 
 
-def counted(path):
+def counted(path: Path) -> dict[str, Any]:
     """What a person would count: requests by message id, the last line's usage, calls, compactions."""
-    usage: dict[str, dict] = {}
-    calls, results, compactions = [], [], 0
+    usage: dict[str, dict[str, Any]] = {}
+    calls: list[str] = []
+    results: list[str] = []
+    compactions = 0
     for record in records(path):
-        message = record.get("message") or {}
+        message: dict[str, Any] = record.get("message") or {}
         if record.get("type") == "assistant" and message.get("model") != "<synthetic>":
             usage[message.get("id") or record["uuid"]] = message.get("usage") or {}
             calls += [block["id"] for block in blocks(message) if block["type"] == "tool_use"]
@@ -65,18 +64,18 @@ def counted(path):
     }
 
 
-def passes_of(bill):
+def passes_of(bill: dict[str, Any]) -> list[dict[str, Any]]:
     """What was billed for a response: each of its passes where it lists several, else what it says of itself."""
-    listed = bill.get("iterations") or []
+    listed: list[dict[str, Any]] = bill.get("iterations") or []
     return listed if len(listed) > 1 else [bill]
 
 
-def blocks(message):
+def blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
     """The content blocks of a message; a text has none."""
     return message["content"] if isinstance(message.get("content"), list) else []
 
 
-def read(path):
+def read(path: Path) -> dict[str, Any]:
     """The same figures from the reader."""
     values = [one.value for one in everything(ClaudeCode(), path.read_bytes())]
     ends = {(one.chain, one.turn): one.usage for one in values if isinstance(one, e.TurnCompleted)}
@@ -93,29 +92,24 @@ def read(path):
     }
 
 
-ABSENT = pytest.mark.skipif(not FILES, reason="no real recordings beside the project (LORE_CORPUS)")
-
-
-@ABSENT
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_the_reader_counts_what_plain_json_counts(path):
+@each(FILES)
+def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     assert read(path) == counted(path)
 
 
-@ABSENT
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_the_commands_count_what_plain_json_counts(path):
+@each(FILES)
+def test_the_commands_count_what_plain_json_counts(path: Path) -> None:
     expected = counted(path)
-    summary = check([str(path)], Budgets(), Options()).result.summary
-    usage = fold(str(path), Options()).result.usage
+    summary = judged(path)
+    usage = used(path)
     assert (summary.turns, summary.compactions) == (expected["requests"], expected["compactions"])
     assert usage.turns == expected["requests"]
     assert [getattr(usage, name) or 0 for name in FIELDS] == expected["every pass"]
 
 
-@ABSENT
-def test_a_server_that_comes_in_mid_session_is_named():
-    (path,) = (CORPUS / "claude-code").glob("JanDeDobbeleer__oh-my-posh__6c0a282a*.jsonl")
+@absent(FILES)
+def test_a_server_that_comes_in_mid_session_is_named() -> None:
+    (path,) = recordings("claude-code/JanDeDobbeleer__oh-my-posh__6c0a282a*.jsonl")
     seen = [one.value for one in everything(ClaudeCode(), path.read_bytes()) if isinstance(one.value, e.Observed)]
     servers = [one.names for one in seen if one.name == "instructions-delta"]
     tools = [one.names for one in seen if one.name == "tools-delta"]

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from formats.test_claude_corpus import ABSENT, FILES
+from formats.recordings import each
+from formats.test_claude_corpus import FILES
 from lore.formats.claude_code import ClaudeCode
 from lore.model import events as e
 from lore.model.codes import Problem
@@ -23,17 +26,19 @@ SILENT = {  # types that tell the model nothing, as counted over 769 sessions
 }  # fmt: skip
 
 
-def is_silent(record) -> bool:
+def is_silent(record: dict[str, Any]) -> bool:
     """Tell whether a line need not show in what was read."""
     if record["type"] == "system":
-        cleared = (record.get("microcompactMetadata") or {}).get("compactedToolIds")
+        compacted: dict[str, Any] = record.get("microcompactMetadata") or {}
+        cleared = compacted.get("compactedToolIds")
         return record.get("subtype") != "compact_boundary" and not cleared
     return record["type"] in SILENT or (record["type"] == "user" and bool(record.get("isVisibleInTranscriptOnly")))
 
 
 def lines_of(data: bytes) -> dict[tuple[int, int], bytes]:
     """The lines that are not blank, by number and offset."""
-    found, at = {}, 0
+    found: dict[tuple[int, int], bytes] = {}
+    at = 0
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.strip():
             found[number, at] = line
@@ -41,15 +46,14 @@ def lines_of(data: bytes) -> dict[tuple[int, int], bytes]:
     return found
 
 
-@ABSENT
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_line_was_read_at_its_place_or_says_nothing(path):
+@each(FILES)
+def test_every_line_was_read_at_its_place_or_says_nothing(path: Path) -> None:
     data = path.read_bytes()
     lines = lines_of(data)
     reads = everything(ClaudeCode(), data)
     places = {(one.line, one.byte) for one in reads}
     assert places <= lines.keys()
-    known = Counter()
+    known: Counter[str] = Counter()
     for place, line in lines.items():
         try:
             record = json.loads(line)
@@ -62,9 +66,8 @@ def test_every_line_was_read_at_its_place_or_says_nothing(path):
     assert sum(known.values()) == len(lines)
 
 
-@ABSENT
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_no_line_that_says_nothing_makes_an_event(path):
+@each(FILES)
+def test_no_line_that_says_nothing_makes_an_event(path: Path) -> None:
     data = path.read_bytes()
     lines = lines_of(data)
     for read in everything(ClaudeCode(), data):
@@ -77,9 +80,8 @@ def test_no_line_that_says_nothing_makes_an_event(path):
         assert record["type"] not in SILENT
 
 
-@ABSENT
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_what_comes_after_the_file_has_its_place(path):
+@each(FILES)
+def test_what_comes_after_the_file_has_its_place(path: Path) -> None:
     """A broken line put behind it is met where plain counting puts it: no byte and no line was missed before."""
     data = path.read_bytes().rstrip(b"\n") + b"\n"
     last = everything(ClaudeCode(), data + b"{broken")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 
+from formats.recordings import assert_parts_are_the_whole, each, recordings
 from lore.formats.gemini_cli import GeminiCliDocument
 from lore.formats.registry import recognise
 from lore.model import events as e
@@ -18,18 +17,16 @@ from lore.model.codes import Problem
 from lore.model.items import ToolCall
 from lore.testing import everything
 
-CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
-FILES = sorted((CORPUS / "gemini").glob("*.json"))
-CUTS = 40
+FILES = recordings("gemini/*.json")
 
 pytestmark = pytest.mark.corpus
-ABSENT = pytest.mark.skipif(not FILES, reason="no real recordings beside the project (LORE_CORPUS)")
 
 
-def counted(path):
+def counted(path: Path) -> dict[str, Any]:
     """What a person would count: messages of the model; calls alone, behind one that has not called, are part of it."""
     messages = json.loads(path.read_text("utf-8"))["messages"]
-    requests, usage, calls, open_calls = 0, [0, 0, 0], Counter(), False
+    requests, usage, open_calls = 0, [0, 0, 0], False
+    calls: Counter[str] = Counter()
     for message in messages:
         if message["type"] == "user":
             open_calls = False
@@ -43,12 +40,13 @@ def counted(path):
         usage[0] += counts["input"] - counts["cached"]
         usage[1] += counts["cached"]
         usage[2] += counts["output"] + counts["thoughts"]
-        calls.update(call["id"] for call in message.get("toolCalls") or [])
-        open_calls = not message.get("toolCalls")
+        made: list[dict[str, Any]] = message.get("toolCalls") or []
+        calls.update(call["id"] for call in made)
+        open_calls = not made
     return {"requests": requests, "usage": usage, "calls": calls}
 
 
-def read(path):
+def read(path: Path) -> dict[str, Any]:
     """The same figures from the reader."""
     values = [found.value for found in everything(GeminiCliDocument(), path.read_bytes())]
     ends = [value.usage for value in values if isinstance(value, e.TurnCompleted)]
@@ -65,20 +63,12 @@ def read(path):
 FIELDS = ("uncached_tokens", "read_tokens", "output_tokens")
 
 
-@ABSENT
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_the_reader_counts_what_plain_json_counts(path):
+@each(FILES)
+def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     assert recognise(path.read_bytes()) is GeminiCliDocument
     assert read(path) == counted(path)
 
 
-@ABSENT
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_a_file_in_parts_is_read_as_the_whole(path):
-    data = path.read_bytes()
-    whole = [msgspec.json.encode(found) for found in everything(GeminiCliDocument(), data)]
-    for cut in random.Random(path.name).sample(range(len(data)), CUTS):
-        reader = GeminiCliDocument()
-        first = [*reader.feed(data[:cut])]
-        rest = everything(GeminiCliDocument.restore(reader.state), data[cut:])
-        assert [msgspec.json.encode(found) for found in (*first, *rest)] == whole, cut
+@each(FILES)
+def test_a_file_in_parts_is_read_as_the_whole(path: Path) -> None:
+    assert_parts_are_the_whole(GeminiCliDocument, path)

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 
-from lore.fold.step import step
+from formats.recordings import absent, assert_parts_are_the_whole, each, judged, recordings, standing, used
 from lore.formats.opencode import OpenCode
-from lore.judge.policy import Budgets
-from lore.model import checkpoint
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import ToolCall
-from lore.model.state import Session
 from lore.recording.opening import Options
-from lore.run.check import check
 from lore.run.folding import fold
 from lore.testing import everything
 from recording.test_opencode_store import stored, written
 
-CORPUS = Path(os.environ.get("LORE_CORPUS") or Path(__file__).parents[2].parent / "shared" / "corpus")
-FILES = sorted((CORPUS / "opencode").glob("*.json"))
+FILES = recordings("opencode/*.json")
 FIELDS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
-CUTS = 40
 
 pytestmark = pytest.mark.corpus
-ABSENT = pytest.mark.skipif(not FILES, reason="no real recordings beside the project (LORE_CORPUS)")
 
 
-def counted(path):
+def counted(path: Path) -> dict[str, Any]:
     """What a person would count: messages of the assistant with a step, the counts of each, calls, summaries."""
     messages = json.loads(path.read_bytes())["messages"]
     answers = [message for message in messages if message["info"]["role"] == "assistant"]
@@ -52,17 +42,17 @@ def counted(path):
     }
 
 
-def counts_of(bill):
+def counts_of(bill: dict[str, Any]) -> tuple[int, int, int]:
     """Counts that leave out one another."""
     return bill["input"], bill["cache"]["read"], bill["cache"]["write"]
 
 
-def sent(bill):
+def sent(bill: dict[str, Any]) -> int:
     """All of the input."""
     return sum(counts_of(bill))
 
 
-def read(path):
+def read(path: Path) -> dict[str, Any]:
     """The same figures from the reader."""
     values = [found.value for found in everything(OpenCode(), path.read_bytes())]
     ends = [value.usage for value in values if isinstance(value, e.TurnCompleted | e.TurnFailed | e.TurnCanceled)]
@@ -77,18 +67,16 @@ def read(path):
     }
 
 
-@ABSENT
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_the_reader_counts_what_plain_json_counts(path):
+@each(FILES)
+def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     assert read(path) == counted(path)
 
 
-@ABSENT
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_the_commands_count_what_plain_json_counts(path):
+@each(FILES)
+def test_the_commands_count_what_plain_json_counts(path: Path) -> None:
     expected = counted(path)
-    summary = check([str(path)], Budgets(), Options()).result.summary
-    usage = fold(str(path), Options()).result.usage
+    summary = judged(path)
+    usage = used(path)
     assert (summary.turns, summary.compactions) == (expected["requests"], expected["compactions"])
     assert [getattr(usage, name) or 0 for name in FIELDS] == expected["usage"]
 
@@ -104,9 +92,9 @@ from message where session_id = ? and json_extract(data, '$.role') = 'assistant'
 """
 
 
-@ABSENT
-def test_in_a_database_and_a_storage_folder_they_count_what_sqlite_counts(tmp_path):
-    exports = [Stored(**json.loads(path.read_bytes())) for path in FILES]
+@absent(FILES)
+def test_in_a_database_and_a_storage_folder_they_count_what_sqlite_counts(tmp_path: Path) -> None:
+    exports: list[Any] = [Stored(**json.loads(path.read_bytes())) for path in FILES]
     database = written(tmp_path / "opencode.db", *exports)
     storage = stored(tmp_path, *exports) / "session" / "p"
     with closing(sqlite3.connect(database)) as connection:
@@ -122,37 +110,10 @@ def test_in_a_database_and_a_storage_folder_they_count_what_sqlite_counts(tmp_pa
 class Stored(NamedTuple):
     """An export."""
 
-    info: dict
-    messages: list
+    info: dict[str, Any]
+    messages: list[Any]
 
 
-def folded(state, reads):
-    """Fold events; problems stay out."""
-    for found in reads:
-        if not isinstance(found.value, Problem):
-            state = step(state, found.value).state
-    return state
-
-
-def shown(reads):
-    """What was read, so that it can be compared."""
-    return [(type(found.value).__name__, msgspec.json.encode(found.value), found.line, found.byte) for found in reads]
-
-
-@ABSENT
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_a_log_that_is_read_in_parts_is_read_as_a_whole(path):
-    data = path.read_bytes()
-    whole = everything(OpenCode(), data)
-    chance = random.Random(path.name)
-    compacted = [data.find(b'"type": "compaction"', at) for at in range(0, len(data), len(data) // 8 + 1)]
-    places = sorted([*(chance.randint(0, len(data)) for _ in range(CUTS)), *(at for at in compacted if at > 0)])
-    reader, session, reads, at = OpenCode(), Session(), [], 0
-    for place in places:
-        found = reader.feed(data[at:place])
-        session = folded(session, found)
-        reads.extend(found)
-        reader, session, at = OpenCode.restore(reader.state), checkpoint.load(checkpoint.dump(session)), place
-    last = everything(reader, data[at:])
-    assert shown([*reads, *last]) == shown(whole)
-    assert checkpoint.dump(folded(session, last)) == checkpoint.dump(folded(Session(), whole))
+@each(FILES)
+def test_a_log_that_is_read_in_parts_is_read_as_a_whole(path: Path) -> None:
+    assert_parts_are_the_whole(OpenCode, path, standing(path, b'"type": "compaction"'))
