@@ -2,7 +2,7 @@
 # make test    lint, types, layers, tests
 # make cover   the tests again with coverage, and its floor for the core rooms
 # make bench   the bars: speed as ratios in one run, and how true verdicts and predictions are on real recordings
-# make soak    long runs: whole matrices of cases, growing sessions, many generated ones, 300 killed writers for each store
+# make soak    long runs: whole matrices of cases, growing sessions, many generated ones, 300 killed writers for each store, a million requests of blocks
 # make fuzz    any bytes give events and problems, nothing else (SECONDS=60 for each fuzzer)
 # make docs    the reference of the public modules, as pages in build/docs, its links checked
 # make golden  write the golden outputs of the commands anew
@@ -95,6 +95,7 @@ soak: .venv/dev
 	$(TESTS) -m soak
 	$(BIN)/python tests/soak/run.py
 	$(BIN)/python tests/soak/kills.py
+	$(BIN)/python tests/soak/block_reuse.py
 
 fuzz: .venv/dev
 	@$(PIP) install --only-binary :all: atheris 2>/dev/null || true
