@@ -108,3 +108,17 @@ def test_a_side_that_is_none_is_refused(args, hint):
     ran = lore("compare", *args)
     assert ran.code == 2
     assert hint in ran.err
+
+
+def test_redacted_it_names_no_model_and_no_client_that_a_log_made_up():
+    claude("a", FALLEN, path="before/{}.jsonl", model="claude-secret-canary of mine", version="2.1.9-canary words")
+    claude("b", STEADY, path="after/{}.jsonl")
+    put("after/canary.jsonl", b"words")
+    for how in ((), ("--json",)):
+        assert "canary of mine" in lore("compare", "before", "after", *how).out
+        ran = lore("compare", "before", "after", "--redact", *how)
+        assert (ran.code, "canary of mine" in ran.out, "canary words" in ran.out) == (0, False, False)
+    assert compared("before", "after", "--redact")["measures"] == compared("before", "after")["measures"]
+    refused = lore("compare", "before", "model:gpt", "--in", "before", "--redact")
+    assert refused.code == 2
+    assert "canary of mine" not in refused.err

@@ -13,10 +13,10 @@ from lore.cli.main import main
 from lore.report.guide import page, topics
 
 
-def laid_out(monkeypatch, capsys, columns, *words):
+def laid_out(monkeypatch, capsys, columns, *words, command="guide"):
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(sys, "stdout", Terminal(sys.stdout))
-    assert main(["guide", *words]) == 0
+    assert main([command, *words]) == 0
     return capsys.readouterr().out
 
 
@@ -48,6 +48,27 @@ def test_on_a_terminal_a_page_is_laid_out_for_its_width(topic, columns, monkeypa
     assert "](" not in shown
     words = re.findall(r"[a-z]{5,}", page(topic).split("\n\n")[-1])
     assert set(words) <= set(re.findall(r"[a-z]{5,}", shown))
+
+
+@pytest.mark.parametrize("reader", [(), ("--for", "user")])
+def test_a_page_of_explain_is_laid_out_too_and_markdown_in_a_pipe(reader, monkeypatch, capsys):
+    markdown = lore("explain", "LORE159", *reader).out
+    assert markdown.startswith("# LORE159 client-cause-unknown\n\n## What it means")
+    shown = laid_out(monkeypatch, capsys, 60, "LORE159", "--no-color", *reader, command="explain")
+    assert max(map(len, map(str.rstrip, shown.splitlines()))) <= 60
+    assert "## " not in shown
+    assert set(re.findall(r"[a-z]{5,}", markdown)) <= set(re.findall(r"[a-z]{5,}", shown))
+
+
+def test_an_error_keeps_to_the_terminal(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys, "stderr", Terminal(sys.stderr))
+    assert main(["compare", "nothing", "here"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert max(map(len, said)) <= 60
+    assert said[0].startswith("error: ")
+    assert any(text.startswith("hint: ") for text in said)
+    assert {text[:4] for text in said if not text.startswith(("error: ", "hint: "))} == {"    "}
 
 
 def test_links_name_the_command_that_shows_the_page(monkeypatch, capsys):

@@ -26,7 +26,7 @@ def at(day, minute=0):
 
 
 def claude(
-    name="a", bills=(), day=1, path=CLAUDE, first=0, project="/code/app", model="claude-opus-4-5", words="", **more
+    name="a", bills=(), day=1, path=CLAUDE, first=0, project="/code/app", model="", words="", **more
 ):
     """A session of which each request comes a minute after the last; `bills` are (uncached, read, written, output)."""
     made = []
@@ -40,7 +40,7 @@ def claude(
     for line in made:
         line |= {"sessionId": name, "cwd": project, **more}
         if "message" in line and "model" in line["message"]:
-            line["message"]["model"] = MODEL
+            line["message"]["model"] = model or MODEL
     return put(path.format(name), *made)
 
 

@@ -265,3 +265,12 @@ def test_json_of_a_result_that_quotes_half_a_pair_is_what_it_would_be_otherwise(
 
     for odd, plain in zip(made(half), made("@@"), strict=True):
         assert json.loads(render(odd)) == json.loads(render(plain).replace("@@", json.dumps(half)[1:-1]))
+
+
+def test_what_was_argued_for_is_named_again_without_its_grounds():
+    made = a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [CAUSE])
+    again = shown(lambda out: diff.write(made, out, {"LORE101"}))
+    assert "LORE101 date-in-prefix (waste): as above; each with its grounds: -v" in again
+    assert "lost 500 bytes" in again
+    assert CAUSE.message not in again
+    assert "fix:" not in again

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from lore.model.items import AssistantMessage, RawBlock
+from lore.model.items import AssistantMessage, RawBlock, TextBlock
 from lore.report.console import console
 from lore.report.timeline import write_item
 
@@ -32,3 +32,12 @@ def test_a_sealed_block_is_named_and_its_summary_shown(block: dict[str, Any], sh
     blocks = (RawBlock(Raw(json.dumps(block).encode()), "openai-responses"),)
     write_item(AssistantMessage("a", blocks=blocks), console(sys.stdout, colour=False, terminal=False))
     assert shown in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("terminal", "width", "size"), [(True, 60, 49), (True, 140, 129), (False, 60, 100)])
+def test_a_text_is_cut_to_a_line_of_the_terminal(terminal, width, size, capsys):
+    words = "word " * 100
+    blocks = (TextBlock(Raw(json.dumps(words).encode())),)
+    write_item(AssistantMessage("a", blocks=blocks), console(sys.stdout, colour=False, terminal=terminal, width=width))
+    (shown,) = capsys.readouterr().out.splitlines()
+    assert shown == f"assistant  {words[: size - 1]}…"

@@ -11,6 +11,7 @@ from lore.cli.common import (
     AsJson,
     Colour,
     Config,
+    Redact,
     Verbose,
     answer,
     dated_rules,
@@ -19,6 +20,7 @@ from lore.cli.common import (
     progress,
     quiet_pipe,
     surroundings,
+    unquoted,
 )
 from lore.cli.overview import NoCache
 from lore.cli.pages import Open, Page, page_target, write_pages
@@ -36,6 +38,7 @@ def run(
     no_cache: NoCache = False,
     report: Page = None,
     open_page: Open = False,
+    redact: Redact = False,
     as_json: AsJson = False,
     config: Config = None,
     color: Colour = None,
@@ -60,8 +63,12 @@ def run(
     request = CompareRequest(side_of(left, now), side_of(right, now), tuple(paths or ()), cores())
     options = Options(rules=loaded.settings.assemble, log=log(verbose))
     ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=now)
-    with progress(wanted=not verbose, colour=color, what="reading") as shown:
+    with progress(wanted=not verbose, colour=color, what="reading") as shown, unquoted(redact=redact):
         result = compare(here, request, ledgers, shown)
+    if redact:
+        from lore.report.redacted_results import redacted_comparison
+
+        result = redacted_comparison(result)
     if page is None or page.path:
         answer(result, write_comparison, as_json=as_json, color=color)
     if page is not None:
@@ -69,5 +76,7 @@ def run(
         from lore.run.html_report import Site
         from lore.run.pages import PageRequest
 
-        write_pages(page, Site(of_comparison(result), [], PageRequest(options)), verbose=verbose, colour=color)
+        write_pages(
+            page, Site(of_comparison(result), [], PageRequest(options, redact=redact)), verbose=verbose, colour=color
+        )
     return 0

@@ -95,7 +95,7 @@ def run(
     caches = _caches(names, loaded) if tokens or names else None
     who = reader_named(reader) or loaded.settings.check.reader
     diffs = compared(left, right, Comparison(options, redact, caches, dated_rules(loaded), who))
-    write = _writer(as_json=as_json, color=color)
+    write = _writer(as_json=as_json, color=color, verbose=verbose)
     failed, lacks = False, set[tuple[str, str]]()
     for diff in diffs:
         with writing():
@@ -116,7 +116,7 @@ def _caches(names: tuple[str, ...], loaded: Loaded) -> Caches:
     return Caches(chosen(None, loaded), names)
 
 
-def _writer(*, as_json: bool, color: bool | None) -> Callable[[Diff], None]:
+def _writer(*, as_json: bool, color: bool | None, verbose: bool) -> Callable[[Diff], None]:
     if as_json:
         import sys
 
@@ -126,11 +126,14 @@ def _writer(*, as_json: bool, color: bool | None) -> Callable[[Diff], None]:
             sys.stdout.write(render(diff) + "\n")
 
         return write_json
+    from lore.model.codes import UNEXPLAINED
     from lore.report.diff import write
 
-    console = out(color)
+    console, argued = out(color), set[str]()
 
     def write_text(diff: Diff) -> None:
-        write(diff, console)
+        write(diff, console, argued)
+        if not verbose:  # what nothing explains is argued for once
+            argued.update({cause.code for cause in diff.causes} & {*UNEXPLAINED})
 
     return write_text

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import quiet_pipe
+from lore.cli.common import Colour, out, quiet_pipe
 
 _PARTS = {"author": "### If you write the agent\n", "user": "### If you run it\n"}
 
@@ -32,10 +32,12 @@ def run(
             "--for", help="Whom the page advises: author (writes the agent) or user (runs it); default: both."
         ),
     ] = None,
+    color: Colour = None,
 ) -> int:
     """Explain a finding code; without one, list them.
 
-    The list has a code, its kind, who can act and its name on each line.
+    The list has a code, its kind, who can act and its name on each line. On a terminal a page is laid out for its
+    width, in a pipe it is Markdown.
     """
     from lore.errors import LoreError, did_you_mean
     from lore.model.codes import CODES
@@ -56,7 +58,13 @@ def run(
         hint = near if near.startswith("did you mean") else "lore explain lists them"
         raise LoreError(f"no finding has the code {code!r}", hint=hint)
     page = resources.files("lore.judge").joinpath("pages", f"{found}.md").read_text("utf-8")
-    sys.stdout.write(page if reader is None else _page_for(reader, page))
+    text = page if reader is None else _page_for(reader, page)
+    if sys.stdout.isatty():
+        from lore.report.guide import write_page
+
+        write_page(text, out(color))
+    else:
+        sys.stdout.write(text)
     return 0
 
 

@@ -168,5 +168,13 @@ def _failed(error: Exception, *, quiet: bool) -> int:
 def _say(*lines: str) -> None:
     from lore.report.plain import visible
 
-    for line in filter(None, lines):
-        print(visible(line), file=sys.stderr)
+    if not sys.stderr.isatty():
+        for line in filter(None, lines):
+            print(visible(line), file=sys.stderr)
+        return
+    from lore.report.console import console
+    from lore.report.console import line as safe
+
+    out = console(sys.stderr, colour=False, terminal=True)
+    for text in filter(None, lines):
+        out.print(safe(text))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from rich.console import Console
 from rich.text import Text
 
@@ -19,20 +21,20 @@ _SPELLING = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SH
 _KINDS = {"waste": "bold red", "unattributable": "bold yellow", "expected": "cyan"}
 
 
-def write(diff: Diff, out: Console) -> None:
-    """Write one comparison."""
+def write(diff: Diff, out: Console, argued: AbstractSet[str] = frozenset()) -> None:
+    """Write one comparison; causes whose codes were `argued` for before have no grounds and no fix."""
     described = _described(diff.right)
     out.print(line((diff.left.name, "bold"), " → ", (diff.right.name, "bold"), (described and f"  {described}", "dim")))
     fell = _loss(diff, out)
     if fell:
-        _causes(diff, out)
+        _causes(diff, out, argued)
     if diff.prompt is not None:
         respelled = any(cause.code in _SPELLING for cause in diff.causes)
         _lengths(diff.prompt, diff.reuse_ratio, diff.relation, out, respelled=respelled)
     if diff.divergence is not None:
         _divergence(diff.divergence, out)
     if not fell:
-        _causes(diff, out)
+        _causes(diff, out, argued)
     _witnesses(diff, out)
     for cache in diff.caches:
         hang(out, line(f"  cache     {_foreseen(cache)}"), _LABEL)
@@ -64,9 +66,9 @@ def _loss(diff: Diff, out: Console) -> bool:
     return diff.relation in ("identical", "extension")
 
 
-def _causes(diff: Diff, out: Console) -> None:
+def _causes(diff: Diff, out: Console, argued: AbstractSet[str]) -> None:
     for cause in diff.causes:
-        _cause(cause, out)
+        _cause(cause, out, again=cause.code in argued)
 
 
 def _described(side: Side) -> str:
@@ -152,13 +154,16 @@ def _count(count: int | None, name: str) -> str:
     return f"{'unknown' if count is None else f'{count:,}'} {name}"
 
 
-def _cause(cause: CauseResult, out: Console) -> None:
+def _cause(cause: CauseResult, out: Console, *, again: bool) -> None:
     style = _KINDS[cause.kind]
-    text = line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {cause.message}")
+    message = "as above; each with its grounds: -v" if again else cause.message
+    text = line("  cause     ", (f"{cause.code} {cause.name}", style), f" ({cause.kind}): {message}")
     hang(out, text, _LABEL)
     if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
         size = f"{cause.lost_bytes:,} bytes, " if cause.lost_bytes else ""
         out.print(line(f"            lost {size}{lost_of(cause)}"))
+    if again:
+        return
     if cause.actor != "nobody":
         out.print(line(f"            can act: {cause.actor}"))
     if cause.kind != "expected":

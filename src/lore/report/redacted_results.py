@@ -6,6 +6,7 @@ models that look like none, of tools and of hosts, which become hashes and lengt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import UnsetType
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from lore.model.codes import Code
 from lore.model.results_found import FoundSession, FoundSessions
 from lore.model.results_measured import MeasuredResult
-from lore.model.results_overview import Overview, SpendingCause
+from lore.model.results_overview import ComparedSide, Comparison, Overview, SpendingCause
 from lore.model.results_simulate import DryRun, GroupResult, ReliabilityResult, Simulated, SimulatedTurn
 from lore.model.running import Running
 from lore.report.redacted import (
@@ -28,6 +29,7 @@ from lore.report.redacted import (
 )
 from lore.report.spending_sentences import cause_in_words
 
+_CLIENT = re.compile(r"[a-z][a-z-]{0,30}( \d[\d.]{0,20})?")  # its name, and the number of a release
 _OF_TOOLS = "no price is known for the provider's tools"
 
 
@@ -101,6 +103,22 @@ def redacted_overview(result: Overview) -> Overview:
         result, causes=causes, unexplained=unexplained, before_causes=before, groups=groups, biggest=biggest,
         failed=list(map(digest, result.failed)),
     )  # fmt: skip
+
+
+def redacted_comparison(result: Comparison) -> Comparison:
+    """Return two sides without names that logs give: of models, and of clients that look like none; causes have none.
+
+    Sides are called as they were typed.
+    """
+    return replace(
+        result, left=_compared_side(result.left), right=_compared_side(result.right),
+        failed=list(map(digest, result.failed)), notes=list(map(digest, result.notes)),
+    )  # fmt: skip
+
+
+def _compared_side(side: ComparedSide) -> ComparedSide:
+    clients = [name if _CLIENT.fullmatch(name) else digest(name) for name in side.clients]
+    return replace(side, clients=clients, models=list(map(redacted_model, side.models)))
 
 
 def redacted_dry_run(result: DryRun) -> DryRun:

@@ -33,11 +33,13 @@ from lore.model.jsonslice import array, parts, table
 from lore.model.mask import mask
 from lore.model.results_store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
 from lore.model.turn import seconds
-from lore.report.console import line
+from lore.report.console import columns_of, hang, line
 from lore.report.plain import counted
 from lore.report.sentences import duration
 
-SHOWN = 100
+SHOWN = 100  # characters of a text, where no terminal says how wide it is
+_WHO = 11  # columns of who says it
+_CALL = 40  # characters of a call's input, and the fewest of any text
 Row: TypeAlias = Item | TurnResult | InjectedResult
 
 
@@ -111,7 +113,7 @@ def write_turn(turn: TurnResult, out: Console) -> None:
     if turn.state != "completed":
         parts.append({"open": "not ended"}.get(turn.state, turn.state))
     parts += [_bill(turn)] if turn.state == "completed" or turn.output_tokens is not None else []
-    out.print(line((f"{f'turn {turn.turn}':<10} {', '.join(parts)}", "dim")))
+    hang(out, line((f"{f'turn {turn.turn}':<10} {', '.join(parts)}", "dim")), _WHO)
 
 
 def _bill(turn: TurnResult) -> str:
@@ -154,23 +156,20 @@ def write_note(text: str, out: Console) -> None:
 
 
 def write_item(item: Item, out: Console) -> None:
-    """Write an item as one line."""
+    """Write an item as one line; on a terminal what is quoted of each block is as long as a line of it."""
+    size = max(_CALL, (columns_of(out) or SHOWN + _WHO) - _WHO)
     match item:
         case UserMessage(text=text, blocks=blocks, source=source):
             who = "user" if source == "user" else f"user ({source})"
-            out.print(line((f"{who:<10}", "bold cyan"), " ", _said(bytes(text), blocks)))
+            hang(out, line((f"{who:<10}", "bold cyan"), " ", _said(bytes(text), blocks, size)), _WHO)
         case AssistantMessage(text=text, blocks=blocks):
-            out.print(line((f"{'assistant':<10}", "bold magenta"), " ", _said(bytes(text), blocks)))
+            hang(out, line((f"{'assistant':<10}", "bold magenta"), " ", _said(bytes(text), blocks, size)), _WHO)
         case ToolCall(name=name, status=status, output=output):
-            result = "" if is_absent(output) else f" → {short(text_of(bytes(output)))}"
-            out.print(
-                line(
-                    (f"{'tool':<10}", "bold blue"),
-                    f" {name} {short(bytes(item.input).decode('utf-8', 'replace'), 40)} {status}{result}",
-                )
-            )
+            result = "" if is_absent(output) else f" → {short(text_of(bytes(output)), size)}"
+            call = f" {name} {short(bytes(item.input).decode('utf-8', 'replace'), _CALL)} {status}{result}"
+            hang(out, line((f"{'tool':<10}", "bold blue"), call), _WHO)
         case CompactDivider(pruned=pruned, summary=summary):
-            words = "" if is_absent(summary) else f": {short(text_of(bytes(summary)))}"
+            words = "" if is_absent(summary) else f": {short(text_of(bytes(summary)), size)}"
             what = _compaction(item)
             out.print(line((f"──── compaction ({what}), {counted(pruned, 'item')} pruned ────{words}", "yellow")))
         case OpaqueItem(record=record):
@@ -196,16 +195,16 @@ def _kind(record: bytes) -> str:
     return " ".join(short(text_of(kind), 60) for kind in kinds if kind)
 
 
-def _said(text: bytes, blocks: tuple[Block, ...] | None) -> str:
+def _said(text: bytes, blocks: tuple[Block, ...] | None, size: int) -> str:
     if blocks is None:
-        return short(text_of(text)) if text != b"null" else "(empty)"
-    return " ".join(map(_block, blocks)) or "(empty)"
+        return short(text_of(text), size) if text != b"null" else "(empty)"
+    return " ".join(_block(block, size) for block in blocks) or "(empty)"
 
 
-def _block(block: Block) -> str:
+def _block(block: Block, size: int) -> str:
     match block:
         case TextBlock(text=text):
-            return short(text_of(bytes(text)))
+            return short(text_of(bytes(text)), size)
         case ThinkingBlock(text=text):
             words = short(text_of(bytes(text)), 60)
             return f"[thinking: {words}]" if words else "[thinking]"
