@@ -387,7 +387,7 @@ def test_sums_over_some_turns_say_over_how_many():
     """The first turn of a transcript is not predicted: what all turns cost stood beside what the others would."""
     path = capture((body("one"), usage(0, 5000), 0), (body("other", model="nobodys-9"), usage(0, 5000), 10))
     out = lore("simulate", path).out
-    assert out.count("(in 1 of them)") == 2
+    assert out.count("(in 1 of 2 turns)") == 2
 
 
 def test_a_transcript_is_predicted_by_levels():

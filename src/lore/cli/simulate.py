@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
@@ -141,47 +141,55 @@ def run(
         which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact, which.wanted,
         measured=tuple(measured or ()),
     )  # fmt: skip
-    stopped = False
     with (
         progress(wanted=not verbose, colour=color, what="simulating") as report_progress,
         interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
     ):
         request = request._replace(progress=report_progress, interrupted=interrupted)
         results = list(_results(simulate(request, options, table), redact=redact))
+    form: Form = "json" if as_json else "csv" if csv else "markdown" if markdown else "reliability" if by else "turns"
     for number, result in enumerate(results):
-        if result.interrupted:
-            stopped = True
-            if not result.turns:
-                break
-        if as_json:
-            from lore.report.json_report import render
-
-            sys.stdout.write(render(result) + "\n")
-        elif csv:
-            from lore.report.simulation_csv import write_csv
-
-            write_csv(result, sys.stdout, header=not number)
-        elif markdown:
-            from lore.report.markdown import simulated_lines
-
-            sys.stdout.writelines(f"{text}\n" for text in simulated_lines(result))
-        elif page is not None and not page.path:
-            pass
-        elif by is not None:
-            from lore.report.simulation import write_reliability
-
-            write_reliability(result, out(color))
-        else:
-            from lore.report.simulation import write
-
-            write(result, out(color), every=every, verbose=verbose)
-        if result.interrupted and (as_json or csv or markdown or by is not None):
+        if result.interrupted and not result.turns:
+            break
+        if page is None or page.path:  # else the page is the answer
+            _write(result, form, first=not number, every=every, verbose=verbose, colour=color)
+        if result.interrupted and form != "turns":
             tell(interrupted_line(result.interrupted))
         if page is not None and not result.interrupted:
             _write_page(page, result, request, drawn, options, verbose=verbose, colour=color)
-    if stopped:
+    if any(result.interrupted for result in results):
         return INTERRUPTED
     return 3 if any(is_unjudged(problem) for result in results for problem in result.problems) else 0
+
+
+Form: TypeAlias = Literal["json", "csv", "markdown", "reliability", "turns"]
+
+
+def _write(
+    result: Simulated, form: Form, *, first: bool, every: bool, verbose: bool, colour: bool | None
+) -> None:  # fmt: skip
+    """Write a result on standard output; what a form needs is imported with it."""
+    match form:
+        case "json":
+            from lore.report.json_report import render
+
+            sys.stdout.write(render(result) + "\n")
+        case "csv":
+            from lore.report.simulation_csv import write_csv
+
+            write_csv(result, sys.stdout, header=first)
+        case "markdown":
+            from lore.report.markdown import simulated_lines
+
+            sys.stdout.writelines(f"{text}\n" for text in simulated_lines(result))
+        case "reliability":
+            from lore.report.simulation import write_reliability
+
+            write_reliability(result, out(colour))
+        case "turns":
+            from lore.report.simulation import write
+
+            write(result, out(colour), every=every, verbose=verbose)
 
 
 def _write_page(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rich.cells import cell_len
 from rich.console import Console
 
 from lore.model.results_overview import ComparedCause, ComparedSide, Comparison, Interval, Measure, MeasureSide, Outcome
-from lore.report.console import line
+from lore.report.commands import is_command
+from lore.report.console import columns_of, hang, line, whole
 from lore.report.evidence_sentences import listed, money_of
 from lore.report.overview import tokens_of
 from lore.report.spending_sentences import day_of
@@ -55,9 +57,23 @@ def write_comparison(result: Comparison, out: Console) -> None:
     for note in result.notes:
         out.print(line((note, "yellow")))
     for sentence in conclusions(result):
-        out.print(line(sentence))
+        _conclusion(sentence, out)
     if result.failed:
         out.print(line((f"not read: {listed(result.failed, 2)}", "yellow")))
+
+
+def _conclusion(sentence: str, out: Console) -> None:
+    """Write what differs; where a terminal has no room for its advice behind it, that stands below."""
+    what, arrow, advice = sentence.partition(" → ")
+    room = columns_of(out)
+    if room is None or cell_len(sentence) <= room:
+        out.print(line(sentence))
+        return
+    out.print(line(what))
+    if is_command(advice):  # it is copied from one line
+        whole(out, line(f"   {arrow}{advice}"))
+    elif advice:
+        hang(out, line(f"   {arrow}{advice}"), 6)
 
 
 def about_side(side: ComparedSide) -> str:

@@ -105,7 +105,7 @@ def _tokens(result: Simulated, out: Console) -> None:
 def _predicted_turns(result: Simulated) -> str:
     """Say in how many turns anything was predicted, where not in all: else sums of different turns look alike."""
     known = sum(turn.predicted.read_tokens is not None for turn in result.turns)
-    return f" (in {known:,} of them)" if 0 < known < result.totals.turns else ""
+    return f" (in {known:,} of {counted(result.totals.turns, 'turn')})" if 0 < known < result.totals.turns else ""
 
 
 def _predicted(result: Simulated, of: str) -> str:
