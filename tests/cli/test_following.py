@@ -1,5 +1,6 @@
 """Checkpoints and --follow on the command line: usage, exit codes, and a process that another one writes to."""
 
+# pyright: basic
 from __future__ import annotations
 
 import json
@@ -103,6 +104,7 @@ class Running:
         self.process.communicate()
 
     def line(self):
+        assert self.process.stdout is not None
         return self.process.stdout.readline().decode("utf-8")
 
     def interrupted(self):
@@ -180,7 +182,10 @@ def test_a_closed_pipe_ends_a_follower_quietly():
     put("s.jsonl", LOG)
     with Running("fold", "s.jsonl", "--follow", "--json") as follower:
         follower.line()
-        follower.process.stdout.close()
+        out, err = follower.process.stdout, follower.process.stderr
+        assert out is not None
+        assert err is not None
+        out.close()
         add("s.jsonl", MORE)
         assert follower.process.wait(timeout=60) == 0
-        assert follower.process.stderr.read() == b""
+        assert err.read() == b""

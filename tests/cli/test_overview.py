@@ -1,5 +1,6 @@
 """Bare `lore`: what agents spent here, what was paid again, and what to do first, on one screen."""
 
+# pyright: basic
 from __future__ import annotations
 
 import os
@@ -25,9 +26,7 @@ def at(day, minute=0):
     return f"2026-01-{day:02}T10:{minute:02}:00.000Z"
 
 
-def claude(
-    name="a", bills=(), day=1, path=CLAUDE, first=0, project="/code/app", model="", words="", **more
-):
+def claude(name="a", bills=(), day=1, path=CLAUDE, first=0, project="/code/app", model="", words="", **more):
     """A session of which each request comes a minute after the last; `bills` are (uncached, read, written, output)."""
     made = []
     for number, bill in enumerate(bills):
@@ -116,7 +115,7 @@ def test_a_session_is_summed_with_its_subagents_and_copies_count_once():
     original = Path(CLAUDE.format("a")).read_bytes()
     fork = Path(CLAUDE.format("fork"))
     fork.write_bytes(original)
-    os.utime(CLAUDE.format("a"), (1_700_000_000,) * 2)
+    os.utime(CLAUDE.format("a"), (1_700_000_000, 1_700_000_000))
     answer = found("--by", "session")
     assert (answer["total"]["requests"], answer["copied"]) == (4, 3)
     (group,) = answer["groups"]

@@ -1,5 +1,6 @@
 """`lore simulate` as a user types it."""
 
+# pyright: basic
 from __future__ import annotations
 
 import csv
@@ -106,7 +107,7 @@ def test_a_users_row_changes_where_a_provider_looks():
         (body("one", "1", "two", tools=tools[::-1]), usage(0, 13_000), 60),
     )
     assert reads(lore("simulate", path, "--json"))[1] == 0
-    assert reads(lore("simulate", path, "--rules-file", "rules.toml", "--json"))[1] > 3000
+    assert (reads(lore("simulate", path, "--rules-file", "rules.toml", "--json"))[1] or 0) > 3000
 
 
 def test_a_longer_life_outlives_a_pause_of_a_transcript():
@@ -361,7 +362,7 @@ def test_a_change_of_the_header_alone_is_harmless_at_anthropic_and_total_for_lla
         turns.append(({**request, "system": [header, *request["system"]]}, usage(5000 * number, 5000), 60 * number))
     path = capture(*turns)
     assert reads(lore("simulate", path, "--json"))[1] == 5000
-    assert reads(lore("simulate", path, "--cache", "llama.cpp", "--json"))[1] < 100
+    assert reads(lore("simulate", path, "--cache", "llama.cpp", "--json"))[1] in range(100)
 
 
 def test_csv_has_a_line_a_turn():

@@ -1,5 +1,6 @@
 """What a person reads: findings, comparisons, timelines."""
 
+# pyright: basic
 from __future__ import annotations
 
 import io
