@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -20,13 +21,13 @@ PATIENCE = 60_000  # milliseconds, of a loaded machine
 class Tab(NamedTuple):
     """A page; the addresses that it asked for and the lines of its console, which grow."""
 
-    page: object
+    page: Any
     requests: list[str]
     console: list[str]
 
 
 @pytest.fixture(scope="module")
-def browser():
+def browser() -> Iterator[Any]:
     """Yield a browser. It lives no longer than a module's tests: its driver runs a loop in their thread."""
     program = os.environ.get("LORE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
@@ -39,16 +40,28 @@ def browser():
 
 
 @contextmanager
-def opened(browser, address="about:blank", *, width=1100, dark=False, scripts=True):
+def opened(
+    browser: Any, address: str = "about:blank", *, width: int = 1100, dark: bool = False, scripts: bool = True
+) -> Generator[Tab]:
     """Yield a tab that shows an address, with nothing kept of other tabs."""
     context = browser.new_context(
         viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light", java_script_enabled=scripts
     )
     context.set_default_timeout(PATIENCE)
     tab = Tab(context.new_page(), [], [])
-    tab.page.on("request", lambda request: tab.requests.append(request.url))
-    tab.page.on("console", lambda message: tab.console.append(message.text))
-    tab.page.on("pageerror", lambda error: tab.console.append(str(error)))
+
+    def requested(request: Any) -> None:
+        tab.requests.append(request.url)
+
+    def printed(message: Any) -> None:
+        tab.console.append(message.text)
+
+    def failed(error: Any) -> None:
+        tab.console.append(str(error))
+
+    tab.page.on("request", requested)
+    tab.page.on("console", printed)
+    tab.page.on("pageerror", failed)
     tab.page.goto(address)
     yield tab
     context.close()

@@ -9,20 +9,25 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import pytest
 
 from chromium import opened
-from web.test_memory_page import known, remembered  # noqa: F401 - a fixture
+from cli.running import lore, put
+from cli.storing import store
+from model.making import header, log, record, user
+from web.test_memory_page import WORDS, known, remembered  # noqa: F401 - a fixture  # pyright: ignore[reportUnusedImport]
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 
 @pytest.fixture(scope="module")
-def served(remembered):  # noqa: F811
+def served(remembered: Path) -> Iterator[str]:  # noqa: F811
     """The address of a running `lore memory page`, and its process, which ends as by Ctrl-C."""
     command = [sys.executable, "-m", "lore", "memory", "page", "--store", "sqlite:s.db"]
     with (
@@ -39,7 +44,7 @@ def served(remembered):  # noqa: F811
 
 
 @pytest.fixture
-def tab(browser, served):
+def tab(browser: Any, served: str) -> Iterator[Any]:
     """A new page; nothing is said on its console, and nothing is asked of another host."""
     with opened(browser, width=900) as found:
         yield found.page
@@ -47,7 +52,7 @@ def tab(browser, served):
     assert all(url.startswith((served, "data:", "about:")) for url in found.requests), found.requests
 
 
-def test_the_command_prints_an_address_that_answers(served):
+def test_the_command_prints_an_address_that_answers(served: str) -> None:
     """That it ends with Ctrl-C is seen when all has been tried."""
     match = re.fullmatch(r"http://(127\.0\.0\.1:\d+)(/[\w-]{43}/)", served)
     assert match is not None
@@ -60,7 +65,7 @@ def test_the_command_prints_an_address_that_answers(served):
         connection.close()
 
 
-def test_it_is_read_at_any_width_light_and_dark(tab, served):
+def test_it_is_read_at_any_width_light_and_dark(tab: Any, served: str) -> None:
     tab.goto(served)
     assert tab.title() == "Memory · lore"
     tab.get_by_role("link", name="ann", exact=True).click()
@@ -76,9 +81,9 @@ def test_it_is_read_at_any_width_light_and_dark(tab, served):
     assert "Only what was learnt from session s1" in tab.inner_text("main")
 
 
-def test_everything_is_reached_by_keyboard(tab, served):
+def test_everything_is_reached_by_keyboard(tab: Any, served: str) -> None:
     tab.goto(served + "user?user=ann")
-    seen = set()
+    seen: set[str] = set()
     for _ in range(40):
         tab.keyboard.press("Tab")
         seen.add(tab.evaluate("document.activeElement.outerHTML.slice(0, 60)"))
@@ -88,7 +93,7 @@ def test_everything_is_reached_by_keyboard(tab, served):
     assert tab.get_by_text("- I prefer tabs over spaces.").is_visible()
 
 
-def test_the_export_is_saved(tab, served):
+def test_the_export_is_saved(tab: Any, served: str) -> None:
     tab.goto(served + "user?user=ann")
     with tab.expect_download() as saved:
         tab.get_by_role("link", name="Export as JSON").click()
@@ -101,7 +106,7 @@ class Attacker(http.server.BaseHTTPRequestHandler):
 
     target = ""
 
-    def do_GET(self):  # noqa: N802
+    def do_GET(self) -> None:  # noqa: N802
         page = f"""<iframe src="{self.target}"></iframe>
             <form method="post" action="{self.target}wipe"><input name="user" value="ann"><button>Win</button></form>
             <script>
@@ -112,11 +117,11 @@ class Attacker(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(page.encode())
 
-    def log_message(self, *_):
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
 
-def test_a_page_of_another_origin_can_neither_read_nor_frame_nor_wipe(browser, served):
+def test_a_page_of_another_origin_can_neither_read_nor_frame_nor_wipe(browser: Any, served: str) -> None:
     """The form navigates the whole page: of a frame that changes its process the browser may report no answer."""
     Attacker.target = served
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Attacker) as server:
@@ -133,16 +138,21 @@ def test_a_page_of_another_origin_can_neither_read_nor_frame_nor_wipe(browser, s
     assert known()
 
 
-def test_what_is_wiped_is_asked_about_and_gone(tab, served):
-    tab.goto(served + "user?user=ann")
+def test_what_is_wiped_is_asked_about_and_gone(tab: Any, served: str) -> None:
+    """Of a user of its own: what the others read stays."""
+    put("e.jsonl", log(header(session_id="e1", user_id="eve"), record("append", item=user("u1", WORDS)),
+                       record("append", item=user("u2", "ok"))))  # fmt: skip
+    assert store("import", "e.jsonl", url="sqlite:s.db").code == 0
+    assert lore("memory", "extract", "e1", "--store", "sqlite:s.db").code == 0
+    tab.goto(served + "user?user=eve")
     tab.get_by_role("link", name="Wipe…").click()
-    assert "9 entries of 1 session" in tab.inner_text("main")
+    assert "4 entries of 1 session" in tab.inner_text("main")
     tab.get_by_role("button", name="Wipe").click()
     assert tab.url.startswith(served + "wipe?")  # the box is not ticked: the browser sends nothing
     tab.get_by_label("Yes, take it away").check()
     tab.get_by_role("button", name="Wipe").click()
     assert tab.get_by_role("heading", level=1).inner_text() == "Wiped"
     tab.goto(served)
-    assert tab.get_by_role("link", name="ann", exact=True).count() == 0
-    tab.goto(served + "audit?user=ann")
+    assert tab.get_by_role("link", name="eve", exact=True).count() == 0
+    tab.goto(served + "audit?user=eve")
     assert "wipe" in tab.inner_text("main")
