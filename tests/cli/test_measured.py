@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import jsonschema
 
@@ -132,3 +133,10 @@ def test_redacted_output_carries_no_text_of_a_log():
         out = lore("simulate", log, "--redact", "--all", *form).out
         assert "secret-id" not in out
         assert "word word" not in out
+
+
+def test_the_newest_recording_is_no_log_that_holds_none():
+    path = recording((4001, 0), (4010, 3500))
+    os.utime(path, (1, 1))
+    put("engine.log", joined(prefill(1, 900, 0)))
+    assert lore("check", ".", "--last", "--json").json["summary"]["turns"] == 2

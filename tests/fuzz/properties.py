@@ -30,6 +30,7 @@ from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.events import Event, TurnStarted
 from lore.model.jsonslice import table
+from lore.model.measured import Measure
 from lore.model.state import Session
 from lore.model.turn import Exchange, Memo, Turn
 from lore.prompt.assemble import Assembler
@@ -91,7 +92,9 @@ def _read(reader: type[Reader], data: bytes) -> list[Read]:
 
 def _places(reads: list[Read]) -> None:
     for read in reads:
-        assert isinstance(read.value, (*EVENTS, Exchange, Turn, Problem)), f"a reader gave {type(read.value).__name__}"
+        assert isinstance(read.value, (*EVENTS, Exchange, Measure, Turn, Problem)), (
+            f"a reader gave {type(read.value).__name__}"
+        )
         assert read.line >= 1
         assert read.byte >= 0
 

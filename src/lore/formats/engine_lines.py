@@ -11,15 +11,12 @@ Sources of the collectors' forms: Docker's and Kubernetes' references of `logs`,
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import ClassVar, NamedTuple, Self, TypeVar
+from typing import NamedTuple, TypeVar
 
-import msgspec
-from msgspec import Struct
-
-from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import Line, Lines, problem, too_much
+from lore.formats.base import Read
+from lore.formats.lines import Line, TextReader, problem, too_much
 from lore.model.codes import Code
 from lore.model.measured import LogClock
 from lore.model.turn import seconds
@@ -41,41 +38,11 @@ class LogTime(NamedTuple):
     clock: LogClock = "utc"
 
 
-class _LogState(Struct, frozen=True):
-    number: int
-    byte: int
-    pending: bytes
-    skipping: bool
-    own: bytes
-
-
-class EngineLog:
+class EngineLog(TextReader):
     """A reader of an engine's log; a format says in `_line` what one holds, in `_own_time` when it was written."""
 
-    yields: ClassVar[Yields] = "exchanges"
-    clock: ClassVar[Clock] = "end"
-
-    def __init__(self) -> None:
-        self._lines = Lines()
-
-    @classmethod
-    def restore(cls, state: bytes) -> Self:
-        saved = msgspec.msgpack.decode(state, type=_LogState)
-        made = cls()
-        made._lines = Lines(number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping)
-        made._load(saved.own)
-        return made
-
-    @property
-    def state(self) -> bytes:
-        lines = self._lines
-        return msgspec.msgpack.encode(_LogState(lines.number, lines.byte, lines.pending, lines.skipping, self._save()))
-
-    def feed(self, data: bytes) -> list[Read]:
-        return [read for line in self._lines.feed(data) for read in self._reads(line)]
-
-    def finish(self) -> list[Read]:
-        return [*(read for line in self._lines.finish() for read in self._reads(line)), *self._rest()]
+    def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
+        return [read for line in lines for read in self._reads(line)]
 
     def _reads(self, line: Line) -> list[Read]:
         if not line.data:
@@ -94,17 +61,6 @@ class EngineLog:
     def _line(self, text: bytes, line: Line) -> list[Read]:
         """Return what a line says; `text` is its bytes without colours."""
         raise NotImplementedError
-
-    def _save(self) -> bytes:
-        """Return what the format itself remembers from line to line."""
-        return b""
-
-    def _load(self, saved: bytes) -> None:
-        """Take what `_save` returned; raises ValueError where it is nothing of the kind."""
-
-    def _rest(self) -> Sequence[Read]:
-        """Return what was held back for lines that did not come."""
-        return ()
 
 
 def plain(text: bytes) -> bytes:

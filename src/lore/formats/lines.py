@@ -268,12 +268,11 @@ class _LineState(Struct, frozen=True):
     own: bytes
 
 
-class LineReader:
-    """A reader of lines.
+class TextReader:
+    """A reader of lines of any text.
 
-    A format says in `_record` what a line holds, in `_odd` what becomes of an object that is no record of its, in
-    `_lose` what an unreadable line changes, in `_save` and `_load` what it remembers from record to record, and in
-    `_rest` what is left at the end.
+    A format says in `_read` what lines hold, in `_save` and `_load` what it remembers from line to line, and in `_rest`
+    what is left at the end.
     """
 
     yields: ClassVar[Yields] = "exchanges"
@@ -303,6 +302,29 @@ class LineReader:
 
     def finish(self) -> list[Read]:
         return [*self._read(self._lines.finish(), torn=True), *self._rest()]
+
+    def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
+        """Return what lines hold; `torn` says that they end where the file does, without a line feed."""
+        raise NotImplementedError
+
+    def _save(self) -> bytes:
+        """Return what the format itself remembers from line to line."""
+        return b""
+
+    def _load(self, saved: bytes) -> None:
+        """Take what `_save` returned; raises ValueError where it is nothing of the kind."""
+
+    def _rest(self) -> Sequence[Read]:
+        """Return what was held back for records that did not come."""
+        return ()
+
+
+class LineReader(TextReader):
+    """A reader of lines of JSON.
+
+    A format says in `_record` what a line holds, in `_odd` what becomes of an object that is no record of its, and in
+    `_lose` what an unreadable line changes.
+    """
 
     def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
         found: list[Read] = []
@@ -336,17 +358,6 @@ class LineReader:
 
     def _lose(self) -> None:
         """Take notice that a line could not be read."""
-
-    def _save(self) -> bytes:
-        """Return what the format itself remembers from record to record."""
-        return b""
-
-    def _load(self, saved: bytes) -> None:
-        """Take what `_save` returned; raises ValueError where it is nothing of the kind."""
-
-    def _rest(self) -> Sequence[Read]:
-        """Return what was held back for records that did not come."""
-        return ()
 
 
 def placed(value: Exchange | Measure | Problem | Read, line: Line) -> Read:

@@ -71,7 +71,7 @@ class _Scrape(Struct):
     """What is known of a scrape: the sums of its counters, the series that it had, its time."""
 
     sums: dict[str, float] = {}
-    series: set[bytes] = set()
+    series: dict[bytes, bool] = {}  # a set in the order in which they came: what is saved is the same again
     at: float | None = None
 
 
@@ -131,7 +131,7 @@ class Metrics(EngineLog):
         now = self._kept.now
         if len(now.series) >= _MOST_SERIES:
             return found
-        now.series.add(series)
+        now.series[series] = True
         now.sums[name] = now.sums.get(name, 0.0) + value
         if match[4] is not None:
             now.at = int(match[4]) / 1e3

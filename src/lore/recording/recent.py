@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from lore.errors import LoreError
 from lore.formats.foreign import GENERIC
+from lore.formats.registry import ENGINE_LOGS
 from lore.recording import corpus, session_folders
 from lore.recording.agents import LogPlace, Surroundings, existing, files_of, places
 from lore.recording.base import UnrecognisedError
@@ -129,7 +130,7 @@ def newest(paths: list[str], format: str | None) -> str:
 def _is_recording(path: str, format: str | None) -> bool:
     """Tell whether a file is a recording; what only begins as many programs' files do is read up to its first turn."""
     kind = kind_of(corpus.open_head(path).head, format)
-    if kind is None or format is not None or kind.name not in GENERIC:
+    if kind is None or format is not None or (kind.name not in GENERIC and kind.name not in ENGINE_LOGS):
         return kind is not None
     try:
         return next(Options().open(path).turns(), None) is not None
