@@ -17,9 +17,10 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
+from msgspec import Struct
 
 from lore.errors import LoreError
 from lore.fold.step import step
@@ -106,7 +107,7 @@ def _cuts(reader: type[Reader], data: bytes, whole: list[Read]) -> None:
     for _ in range(CUTS):
         cut = chance.randint(0, len(data))
         first = reader()
-        before = first.feed(data[:cut])
+        before = [*first.feed(data[:cut])]
         second = reader.restore(first.state)
         assert second.state == first.state, f"the state of {reader.name} does not survive being saved, cut at {cut}"
         after = [*second.feed(data[cut:]), *second.finish()]
@@ -119,7 +120,7 @@ def _cuts(reader: type[Reader], data: bytes, whole: list[Read]) -> None:
 def _folded(state: Session, reads: list[Read]) -> Session:
     for read in reads:
         if isinstance(read.value, EVENTS):
-            state = step(state, read.value).state
+            state = step(state, cast("Event", read.value)).state
     return state
 
 
@@ -134,7 +135,7 @@ def _folds(reader: type[Reader], reads: list[Read]) -> None:
         if not isinstance(read.value, EVENTS):
             continue
         held = checkpoint.dump(state) if number % 7 == 3 else None
-        after, problems = step(state, read.value)
+        after, problems = step(state, cast("Event", read.value))
         assert all(isinstance(one, Problem) for one in problems)
         assert held is None or checkpoint.dump(state) == held, f"{type(read.value).__name__} changed the state before"
         state = after
@@ -241,5 +242,5 @@ def _only_lore_errors(command: Callable[[], None]) -> None:
             raise AssertionError(f"an error is not one line: {error.message!r}") from None
 
 
-def _renders(result: object) -> None:
+def _renders(result: Struct) -> None:
     _is_json(render(result).encode("utf-8"), f"the JSON of {type(result).__name__}")
