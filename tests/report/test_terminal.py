@@ -275,3 +275,12 @@ def test_what_was_argued_for_is_named_again_without_its_grounds():
     assert "lost 500 bytes" in again
     assert CAUSE.message not in again
     assert "fix:" not in again
+
+
+def test_a_command_to_run_next_is_copied_from_one_line():
+    stream = io.StringIO()
+    result = checked(Summary(waste=1, waste_tokens=9), [msgspec.structs.replace(FOUND[0], path="a/" * 40)])
+    REPORTS["terminal"].write(result, console(stream, colour=False, terminal=True, width=60), verbose=False)
+    lines = stream.getvalue().splitlines()
+    assert lines[-2:] == [f"next: lore simulate {'a/' * 40} --what-if", "    (what each fix would save)"]
+    assert "next: lore explain LORE100 (what it means, what to do)" in lines

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from typing import TypeAlias
 
+from rich.cells import cell_len
 from rich.console import Console
 
 from lore.model.codes import UNEXPLAINED
 from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 from lore.model.results_lint import LintResult, LintSummary
-from lore.report.console import line
+from lore.report.console import columns_of, line, whole
 from lore.report.evidence_sentences import money_of
 from lore.report.grouped import once_a_file
 from lore.report.plain import counted
@@ -68,17 +69,25 @@ class Terminal:
         for sentence in unseen_lines(result):
             out.print(line(sentence))
         _top(top_shown(result.top, verbose=verbose), out)
-        for sentence in _next(result):
-            out.print(line(sentence))
+        for command, why in _next(result):
+            room, text = columns_of(out), line(f"next: {command} ({why})")
+            if room is None or cell_len(text.plain) <= room:
+                out.print(text)
+            else:  # a command is copied from one line
+                whole(out, line(f"next: {command}"))
+                out.print(line(f"    ({why})"))
 
 
-def _next(result: Checked) -> Iterator[str]:
-    """Say what to run next about what cost most, and the file that did: waste before what nothing explains."""
+def _next(result: Checked) -> Iterator[tuple[str, str]]:
+    """Yield what to run next about what cost most, and the file that did, each command with what it says.
+
+    Waste comes before what nothing explains.
+    """
     lost = [finding for finding in result.findings if finding.lost_tokens and finding.severity != "note"]
     if not lost:
         return
     code = result.top[0].code if result.summary.waste_tokens and result.top else worst_first(lost)[0].code
-    yield f"next: lore explain {code} (what it means, what to do)"
+    yield f"lore explain {code}", "what it means, what to do"
     costly = [finding for finding in lost if finding.kind == "waste"] or lost
     tokens = Counter[str]()
     for finding in costly:
@@ -87,9 +96,9 @@ def _next(result: Checked) -> Iterator[str]:
     if path == "<stdin>":
         return
     if result.summary.waste_tokens:
-        yield f"next: lore simulate {shlex.quote(path)} --what-if (what each fix would save)"
+        yield f"lore simulate {shlex.quote(path)} --what-if", "what each fix would save"
     elif code in UNEXPLAINED:
-        yield f"next: lore simulate {shlex.quote(path)} --by reliability (when and where the cache was not read)"
+        yield f"lore simulate {shlex.quote(path)} --by reliability", "when and where the cache was not read"
 
 
 def write_finding(finding: Finding, out: Console) -> None:
