@@ -1,5 +1,6 @@
 """Exit codes, errors of one line, closed pipes, interrupts, help."""
 
+# pyright: basic
 from __future__ import annotations
 
 import os
@@ -185,8 +186,8 @@ def test_a_closed_pipe_loses_the_text_and_not_the_verdict():
     """`lore check | head -1` ended with 0 or 1, as it happened."""
     put("r.jsonl", Path(__file__).parents[2].joinpath("fixtures/recordings/clock_in_system.jsonl").read_bytes() * 40)
     script = f"{sys.executable} -m lore check r.jsonl | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
-    ran = [subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True) for _ in range(3)]
-    assert [one.stdout for one in ran] == ["1\n"] * 3
+    ran = [subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert [one.stdout for one in ran] == ["1\n"] * 2
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

@@ -5,9 +5,9 @@ of each member; all at once, and one at a time at every `EVERY`th place. Then ev
 and the baseline are searched: every place in `make soak`.
 """
 
+# pyright: basic
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from model.making import call, header, record, said, user
 
 CANARY = "zEiSiG"  # in no name of a test, whose folder stands in outputs
 WORDS = f'{CANARY} 12:30 {CANARY}.{CANARY}[3] "{CANARY}"'
-EVERY = 20  # of logs of agents, which the same events are made of, every third of these
+EVERY = 30  # of logs of agents, which the same events are made of, every third of these
 HOW = ("text", "value", "member", "more")
 KINDS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github")
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "enum": ["a"]}}, "required": ["path"]}
@@ -138,9 +138,9 @@ def places(value, at=()):
         yield from places(one, (*at, key))
 
 
-def planted(recording, place, how):
+def planted(recording, place, how) -> Any:
     """Return the recording with a canary; None where it cannot stand there."""
-    records = copy.deepcopy(recording)
+    records = json.loads(json.dumps(recording))
     inner = records
     for key in place[:-1]:
         inner = inner[key]
