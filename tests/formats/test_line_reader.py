@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lore.formats.base import Reader
 from lore.formats.bodies import Bodies
 from lore.formats.captures import Proxy
 from lore.formats.claude_code import ClaudeCode
@@ -15,6 +16,7 @@ from lore.formats.kimi_cli import KimiCli
 from lore.formats.kimi_code import KimiCode
 from lore.formats.lines import LineReader, Lines
 from lore.formats.litellm import LiteLLM
+from lore.formats.lore_capture import LoreCapture
 from lore.formats.lore_log import AssembledLog, LoreLog
 from lore.formats.openfang import OpenFang
 from lore.formats.pi import Pi
@@ -40,6 +42,7 @@ BY_LINES = (
     KimiCli,
     KimiCode,
     LiteLLM,
+    LoreCapture,
     LoreLog,
     OpenFang,
     Pi,
@@ -63,8 +66,9 @@ def test_every_reader_of_lines_is_one():
 
 @pytest.mark.parametrize("reader", BY_LINES, ids=lambda one: one.name)
 @pytest.mark.parametrize(("data", "code", "line"), LADDER)
-def test_a_line_that_is_no_record_is_the_same_problem_for_every_reader(reader, data, code, line, monkeypatch):
+def test_a_line_that_is_no_record_is_the_same_problem_for_every_reader(
+    reader: type[Reader], data: bytes, code: str, line: int, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(Lines, "limit", 48 if code == "LORE217" else 4096)
-    made = reader()
-    problems = [one for one in everything(made, data) if isinstance(one.value, Problem)]
-    assert (code, line) in {(one.value.code, one.line) for one in problems}
+    problems = {(read.value.code, read.line) for read in everything(reader(), data) if isinstance(read.value, Problem)}
+    assert (code, line) in problems
