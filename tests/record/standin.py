@@ -11,6 +11,7 @@ import gzip
 import json
 import socket
 import threading
+import time
 from contextlib import contextmanager
 
 import uvicorn
@@ -105,10 +106,18 @@ APIS = {
     "/v1/messages": anthropic,
     "/v1/chat/completions": chat,
     "/v1/responses": responses,
-    "/v1beta/models/gemini-3-pro:generateContent": gemini,
-    "/v1beta/models/gemini-3-pro:streamGenerateContent": lambda body: _events(json.loads(gemini(body))),
+    "/v1/models/gemini-3-pro:generateContent": gemini,
+    "/v1/models/gemini-3-pro:streamGenerateContent": lambda body: _events(json.loads(gemini(body))),
     "/model/amazon.nova-pro-v1:0/converse": bedrock,
 }
+
+
+def wait_until(holds, *, seconds=60.0):
+    """Wait for what will be so and stays so; fails after as long as the most loaded machine may take."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come to be"
+        time.sleep(0.01)
 
 
 class StandIn:
@@ -144,7 +153,9 @@ class StandIn:
         target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
         self.got.append((scope["method"], target.decode("latin-1"), dict(scope["headers"]), bytes(body)))
         if path in APIS:
-            if dict(scope["headers"]).get(b"authorization", b"").startswith(b"AWS4-HMAC-SHA256"):
+            if b"Credential=AKIAREFUSED" in dict(scope["headers"]).get(
+                b"authorization", b""
+            ):  # as AWS refuses another host
                 await _answer(send, 403, b'{"message":"The request signature we calculated does not match"}')
                 return
             answer = APIS[path](json.loads(body))

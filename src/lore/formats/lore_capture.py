@@ -106,7 +106,7 @@ class LoreCapture(LineReader):
         if "ended" in members:
             del self._calls[name]
             self._held -= call.size
-            yield problem(Code.UNKNOWN_RECORD, "a client left before its request was whole; it is passed over", line)
+            yield problem(Code.UNKNOWN_RECORD, "a request was not sent whole; it is passed over", line)
         while self._held > HELD or len(self._calls) > MOST_OPEN:
             yield from self._close(next(iter(self._calls)))
 

@@ -76,6 +76,11 @@ class _Pen:
         self._thread.shutdown(wait=True)
 
 
+async def _written(record: Future[bool]) -> None:
+    """Wait until a record stands in the file, or was refused; who is cancelled meanwhile leaves it to be written."""
+    await asyncio.shield(asyncio.wrap_future(record))
+
+
 class _Side:
     """One side of a call as it passes: what came since the last record. Its first record has `head`."""
 
@@ -104,7 +109,7 @@ class _Side:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(PAUSE, self._write_on)
         if len(self._pieces) >= PIECE:
-            await asyncio.wrap_future(self._write(more=True))
+            await _written(self._write(more=True))
 
     def end(self, **said: Any) -> Future[bool]:
         """Write what is left, once; the future is done when all of it stands in the file."""
@@ -171,7 +176,7 @@ class _Body(httpx.AsyncByteStream):
             if self._left is not None:
                 self._left -= len(chunk)
             if not self._side.over and (not more or self._left == 0):
-                await asyncio.wrap_future(self._side.end())
+                await _written(self._side.end())
             if chunk:
                 yield chunk
 
@@ -295,11 +300,11 @@ class Proxy:
         except ClientLeftError:
             return
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            if not call.request.over:
-                await asyncio.wrap_future(call.request.end())
             call.ended = f"no answer from the upstream: {_reason(error)}"
             self._tell_once(f"{route.origin} did not answer: {_reason(error)}")
-            await asyncio.wrap_future(call.response.end(ended=call.ended))
+            if not call.request.over:
+                call.request.end(ended=call.ended)
+            await _written(call.response.end(ended=call.ended))
             await _answer(send, 502, f"lore record: {route.origin} did not answer: {_reason(error)}")
             return
         try:
@@ -326,8 +331,9 @@ class Proxy:
 
 
 SIGNED = (
-    "the upstream refused a request that is signed for this address (AWS SigV4 covers the host). "
-    "Bedrock can be recorded with an API key (AWS_BEARER_TOKEN_BEDROCK), which signs nothing"
+    "the upstream refused a request that is signed for this address (AWS SigV4 covers the host), and lore has no "
+    "credentials to sign it anew. Leave Bedrock out with --only, for instance --only anthropic, or name a gateway that "
+    "signs by itself: --upstream bedrock=URL (lore guide record)"
 )
 
 
@@ -336,11 +342,13 @@ async def _send_back(call: _Call, method: str, response: httpx.Response, send: S
     side, raw = call.response, response.headers.raw
     side.begin()
     side.head = {"status": response.status_code, "headers": response_headers(raw)}
+    length = response.headers.get("content-length", "")
+    if method == "HEAD" or response.status_code in (204, 304) or length == "0":  # no body will come
+        await _written(side.end(ended=COMPLETE))
     await send({
         "type": "http.response.start", "status": response.status_code,
         "headers": [(name, value) for name, value in raw if name.lower() not in _of(response.headers)],
     })  # fmt: skip
-    length = response.headers.get("content-length", "")
     left = int(length) if length.isdigit() and method != "HEAD" else None
     try:
         async for chunk in response.aiter_raw():
@@ -348,12 +356,12 @@ async def _send_back(call: _Call, method: str, response: httpx.Response, send: S
             if left is not None:
                 left -= len(chunk)
                 if left <= 0:
-                    await asyncio.wrap_future(side.end(ended=COMPLETE))
+                    await _written(side.end(ended=COMPLETE))
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
         return f"the upstream broke off: {_reason(error)}"  # uvicorn closes the connection: the client sees it, too
     if not side.over:
-        await asyncio.wrap_future(side.end(ended=COMPLETE))
+        await _written(side.end(ended=COMPLETE))
     await send({"type": "http.response.body", "body": b"", "more_body": False})
     return COMPLETE
 

@@ -1,0 +1,311 @@
+"""The proxy passes everything as it came, tells who is wrong, and writes down what was whole before it passes."""
+
+# pyright: basic, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.client
+import json
+import socket
+import threading
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from lore.record import journal
+from record.conftest import recording
+from record.standin import StandIn, scripted, served, wait_until
+
+X = "/anthropic/x"
+
+
+@pytest.fixture(scope="module")
+def client(recorded):
+    with httpx.Client(base_url=recorded.address, timeout=60, trust_env=False) as made:
+        yield made
+
+
+def raw(address, data):
+    """Send bytes as they are; return all that comes until the other side closes."""
+    url = urlsplit(address)
+    with socket.create_connection((url.hostname, url.port), timeout=30) as connection:
+        connection.sendall(data)
+        found = b""
+        while piece := connection.recv(65536):
+            found += piece
+        return found
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"])
+def test_any_method_passes_with_its_path_and_query(method, client, standin, recorded):
+    target = "/x/echo/200/%C3%A9%2F:a?alt=sse&key=SECRET&x="
+    answer = client.request(method, f"/anthropic{target}", headers={"x-odd": "1, 2"})
+    got = standin.got[-1]
+    assert got[:2] == (method, target)
+    assert got[2][b"x-odd"] == b"1, 2"
+    assert answer.status_code == 200
+    assert recorded.last()[0]["url"].endswith("?alt=sse&key=REDACTED&x")
+
+
+def test_the_server_gets_its_own_name_and_no_header_of_the_connection(client, standin, upstream):
+    client.post(f"{X}/echo", content=b"{}", headers={"connection": "keep-alive, x-hop", "x-hop": "1", "te": "trailers"})
+    headers = standin.got[-1][2]
+    assert headers[b"host"].decode() == urlsplit(upstream).netloc
+    assert not headers.keys() & {b"x-hop", b"te", b"connection", b"keep-alive", b"transfer-encoding"}
+
+
+def test_errors_retries_and_redirects_are_the_clients(client, recorded):
+    for status in (204, 301, 307, 400, 429, 500, 529):
+        answer = client.post(f"{X}/status/{status}", content=b"{}")
+        assert answer.status_code == status
+        assert (answer.headers["retry-after"], answer.headers["location"]) == ("3", "https://elsewhere.example/")
+        assert recorded.last()[-1]["status"] == status
+        assert recorded.last()[-1]["ended"] == "complete"
+
+
+def test_what_is_compressed_passes_as_it_came(client, recorded):
+    with client.stream("GET", f"{X}/gzip") as answer:
+        packed = b"".join(answer.iter_raw())
+    assert packed[:2] == b"\x1f\x8b"
+    assert base64.b64decode(recorded.last()[-1]["base64"]) == packed
+    assert recorded.last()[-1]["headers"]["content-encoding"] == "gzip"
+    with client.stream("GET", f"{X}/broken") as answer:
+        assert b"".join(answer.iter_raw()) == b"\x1f\x8bnot gzip at all"
+
+
+def test_a_chunk_passes_before_the_next_is_there(client, standin, recorded):
+    standin.go.clear()
+    with client.stream("POST", f"{X}/waits", content=b"{}") as answer:
+        pieces = answer.iter_raw()
+        assert next(pieces) == b"data: 1\n\n"  # the server sends the second after this
+        wait_until(lambda: any(record.get("more") for record in recorded.last()[1:]), seconds=60)  # written meanwhile
+        standin.go.set()
+        assert b"".join(pieces) == b"data: 2\n\n"
+    assert "".join(record.get("body", "") for record in recorded.last()[1:]) == "data: 1\n\ndata: 2\n\n"
+
+
+def test_a_connection_serves_one_request_after_the_other(recorded):
+    url = urlsplit(recorded.address)
+    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=30)
+    for number in range(3):
+        connection.request("POST", f"{X}/echo", body=b"%d" % number)
+        held = connection.sock
+        assert connection.getresponse().read() == b"%d" % number
+        assert connection.sock is held is not None
+    connection.close()
+
+
+def test_a_body_in_chunks_and_one_that_is_announced_pass(client, recorded):
+    assert client.post(f"{X}/echo", content=iter([b"a", "é".encode(), b"b"])).content == "aéb".encode()
+    assert recorded.last()[0]["body"] == "aéb"
+    host = urlsplit(recorded.address).netloc.encode()
+    head = b"POST /anthropic/x/echo HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n"
+    answer = raw(recorded.address, head + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\nhi")
+    assert answer.startswith(b"HTTP/1.1 100 ")
+    assert answer.endswith(b"\r\n\r\nhi")
+
+
+def test_what_a_client_has_whole_stands_in_the_file(client, recorded):
+    for number in range(20):
+        body = b'{"n":%d}' % number
+        assert client.post(f"{X}/echo", content=body).content == body
+        request, response = recorded.last()
+        assert (request["body"], response["body"], response["ended"]) == (body.decode(), body.decode(), "complete")
+
+
+def test_a_hundred_megabytes_pass_both_ways_in_pieces(upstream, standin, tmp_path):
+    chunk = bytes(range(256)) * 4096  # a megabyte that is no text
+    whole = hashlib.sha256(chunk * 100).hexdigest()
+    answer, longest = hashlib.sha256(), 0
+    kept = {"request": hashlib.sha256(), "response": hashlib.sha256()}
+    with recording(tmp_path / "c.jsonl", upstream) as large:
+        url = f"{large.address}{X}/echo"
+        with httpx.stream("POST", url, content=iter([chunk] * 100), trust_env=False, timeout=300) as stream:
+            for piece in stream.iter_raw():
+                answer.update(piece)
+        with large.path.open("rb") as file:
+            for line in file:
+                record = json.loads(line)
+                longest = max(longest, len(line))
+                if "call" in record:
+                    data = base64.b64decode(record.get("base64", "")) or record.get("body", "").encode()
+                    kept[record["part"]].update(data)
+    standin.got.pop()
+    assert answer.hexdigest() == whole
+    assert {side: found.hexdigest() for side, found in kept.items()} == dict.fromkeys(kept, whole)
+    assert longest < 1024 * 1024  # a piece at a time is held, not a body
+
+
+def test_a_client_that_reads_nothing_holds_its_server_back(recorded, standin):
+    standin.sent, standin.left = 0, 0
+    standin.gone.clear()
+    url = urlsplit(recorded.address)
+    with socket.create_connection((url.hostname, url.port)) as connection:
+        connection.sendall(b"GET %s/endless HTTP/1.1\r\nHost: %s\r\n\r\n" % (X.encode(), url.netloc.encode()))
+        seen = -1
+        while seen != standin.sent or not seen:  # until it is held back
+            seen = standin.sent
+            threading.Event().wait(0.5)
+        assert standin.sent < 64 * 1024 * 1024
+    assert standin.gone.wait(60), "the server was not told that its client left"
+    wait_until(lambda: recorded.last()[-1].get("ended") == "the client left", seconds=60)
+
+
+def test_a_client_that_leaves_in_its_request_is_not_answered(recorded):
+    url = urlsplit(recorded.address)
+    with socket.create_connection((url.hostname, url.port)) as connection:
+        head = b"POST %s/echo HTTP/1.1\r\nHost: %s\r\nContent-Length: 99\r\n\r\n" % (X.encode(), url.netloc.encode())
+        connection.sendall(head + b"half")
+        wait_until(lambda: recorded.recorder.counts.open, seconds=60)
+    wait_until(lambda: recorded.last()[-1].get("ended") == "the client left", seconds=60)
+    assert recorded.last()[0].get("body", "") in ("", "half")
+    assert recorded.last()[0]["ended"] == "the client left"
+
+
+def test_two_hundred_streams_at_once(tmp_path):
+    standin = StandIn()
+    with served(standin) as upstream, recording(tmp_path / "c.jsonl", upstream) as many:
+        import asyncio
+
+        async def stream(client, begun):
+            async with client.stream("POST", f"{X}/waits", content=b"{}") as answer:
+                pieces = answer.aiter_raw()
+                first = await anext(pieces)
+                begun.append(first)
+                while len(begun) < 200:
+                    await asyncio.sleep(0.01)
+                standin.go.set()
+                return first + b"".join([piece async for piece in pieces])
+
+        async def all_of_them():
+            limits, begun = httpx.Limits(max_connections=None), []
+            async with httpx.AsyncClient(base_url=many.address, timeout=120, limits=limits, trust_env=False) as client:
+                return await asyncio.gather(*(stream(client, begun) for _ in range(200)))
+
+        assert set(asyncio.run(all_of_them())) == {b"data: 1\n\ndata: 2\n\n"}
+        calls = many.calls()
+    assert len(calls) == 200
+    assert {"".join(record.get("body", "") for record in call[1:]) for call in calls} == {"data: 1\n\ndata: 2\n\n"}
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("GET http://evil.example/ HTTP/1.1\r\nHost: evil.example", 403),
+        ("GET http://evil.example/anthropic/ HTTP/1.1\r\nHost: {host}", 403),
+        ("CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443", 403),
+        ("CONNECT evil.example:443 HTTP/1.1\r\nHost: {host}", 403),
+        ("GET /anthropic/x/echo HTTP/1.1\r\nHost: rebound.example:{port}", 403),
+        ("GET /anthropic/x/echo HTTP/1.1\r\nHost: {host}.evil.example", 403),
+        ("GET /anthropic/x/echo HTTP/1.0\r\nX: y", 403),
+        ("POST /anthropic/x/echo HTTP/1.1\r\nHost: {host}\r\nSec-Fetch-Site: cross-site\r\nContent-Length: 0", 403),
+        ("GET /anthropic/v1 HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade", 426),
+    ],
+)
+def test_what_is_not_for_here_is_refused_and_reaches_no_server(head, status, recorded, standin):
+    before, calls = len(standin.got), len(recorded.calls())
+    url = urlsplit(recorded.address)
+    text = head.format(host=url.netloc, port=url.port)
+    answer = raw(recorded.address, f"{text}\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer
+    error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+    assert error["type"] == "lore_record"
+    assert (len(standin.got), len(recorded.calls())) == (before, calls)
+
+
+def test_a_path_that_names_no_upstream_is_answered_with_those_that_are(tmp_path):
+    with recording(tmp_path / "c.jsonl", "openai=http://127.0.0.1:9") as alone:
+        answer = httpx.post(f"{alone.address}/v1/messages", json={}, trust_env=False)
+        assert answer.status_code == 404
+        assert "/openai/" in answer.json()["error"]["message"]
+        assert alone.recorder.counts.refused == 1
+
+
+def test_a_server_that_is_not_there_is_a_502_that_says_so(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with recording(tmp_path / "c.jsonl", address) as alone:
+        answer = httpx.post(f"{alone.address}/anthropic/v1/messages", json={}, trust_env=False)
+        assert answer.status_code == 502
+        assert address in answer.json()["error"]["message"]
+        assert [text for text in alone.told if address in text]
+        request, response = alone.last()
+        assert request["ended"] == response["ended"]
+        assert response["ended"].startswith("no answer from the upstream")
+
+
+HOSTILE = {
+    "endless headers": lambda connection: [connection.sendall(b"X-A: " + b"y" * 60_000 + b"\r\n") for _ in range(9999)],
+    "no HTTP": b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
+    "nothing": b"",
+    "a status of its own": b"HTTP/1.1 999999 \x1b[31m\r\n\r\n",
+    "control characters": b"HTTP/1.1 200 OK\r\nX-\x00: \x07\r\n\r\n",
+    "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_server_that_speaks_no_http_is_a_502(name, tmp_path):
+    answer = HOSTILE[name]
+    begin = b"" if isinstance(answer, bytes) else b"HTTP/1.1 200 OK\r\n"
+    script = answer if isinstance(answer, bytes) else lambda connection: (connection.sendall(begin), answer(connection))
+    with scripted(script) as upstream, recording(tmp_path / "c.jsonl", upstream) as alone:
+        found = httpx.post(f"{alone.address}/anthropic/v1/messages", json={}, trust_env=False, timeout=60)
+        assert found.status_code == 502
+        assert alone.last()[-1]["ended"].startswith("no answer")
+        assert "\x1b" not in "".join(alone.told)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\nzz\r\n",
+    ],
+)
+def test_an_answer_that_breaks_off_breaks_off_for_the_client_too(answer, tmp_path):
+    with scripted(answer) as upstream, recording(tmp_path / "c.jsonl", upstream) as alone:
+        with pytest.raises(httpx.RemoteProtocolError):
+            httpx.post(f"{alone.address}/anthropic/v1/messages", json={}, trust_env=False)
+        wait_until(lambda: "ended" in alone.last()[-1], seconds=60)
+        assert alone.last()[-1]["body"] == "short"
+        assert alone.last()[-1]["ended"].startswith("the upstream broke off")
+
+
+def test_an_answer_before_the_end_of_a_request_passes(client):
+    assert client.post(f"{X}/early", content=b"x" * 10).status_code == 413
+
+
+def test_a_full_disk_stops_no_request(tmp_path, monkeypatch):
+    standin = StandIn()
+    with served(standin) as upstream, recording(tmp_path / "c.jsonl", upstream) as full:
+        with monkeypatch.context() as patched:
+
+            def refuse(*_):
+                raise OSError(28, "No space left on device")
+
+            patched.setattr(journal.os, "write", refuse)
+            for number in range(3):
+                body = b'{"lost":%d}' % number
+                answer = httpx.post(f"{full.address}{X}/echo", content=body, trust_env=False)
+                assert answer.content == body
+        assert httpx.post(f"{full.address}{X}/echo", content=b'{"kept":1}', trust_env=False).status_code == 200
+        assert full.recorder.counts.lost == 3
+        assert [text for text in full.told if "no space left on device; requests still pass" in text]
+        assert len(full.told) == 2
+        assert [call[0]["body"] for call in full.calls()] == ['{"kept":1}']
+
+
+def test_no_cookie_and_no_credential_is_kept_from_call_to_call(client, standin, recorded):
+    body = json.dumps({"model": "m", "messages": []}).encode()
+    for _ in range(2):
+        answer = client.post("/anthropic/v1/messages", content=body, headers={"authorization": "Bearer SECRET-TOKEN"})
+        assert answer.headers["set-cookie"] == "session=SECRET-COOKIE"
+        client.cookies.clear()
+        assert b"cookie" not in standin.got[-1][2]
+        assert standin.got[-1][2][b"authorization"] == b"Bearer SECRET-TOKEN"
+    assert "SECRET" not in recorded.path.read_text("utf-8")

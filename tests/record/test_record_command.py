@@ -1,0 +1,214 @@
+"""`lore record` as a program: the command's exit code and signals, kills, and the commands that read what it wrote."""
+
+# pyright: basic, reportCallIssue=false, reportOperatorIssue=false, reportOptionalOperand=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from cli.running import lore
+from record.standin import StandIn, served, wait_until
+
+AGENT = """
+import sys, anthropic
+with anthropic.Anthropic(api_key="sk-ant-SECRET-0123456789", max_retries=0) as client:
+    messages = []
+    for number in range(int(sys.argv[1])):
+        messages.append({"role": "user", "content": f"question {number}"})
+        with client.messages.stream(model="claude-opus-5", max_tokens=9, messages=messages,
+                                    system=f"The time is 12:0{number}:00. " + "word " * 2000) as stream:
+            messages.append({"role": "assistant", "content": "".join(stream.text_stream)})
+print("done", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def standin():
+    return StandIn()
+
+
+@pytest.fixture(scope="module")
+def upstream(standin):
+    with served(standin) as address:
+        yield address
+
+
+def record(*words, cwd, **more):
+    environment = {key: value for key, value in os.environ.items() if not key.endswith(("_BASE_URL", "_API_BASE"))}
+    return subprocess.Popen(
+        [sys.executable, "-m", "lore", "record", *words], cwd=cwd, env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, **more,
+    )  # fmt: skip
+
+
+def test_an_agent_is_recorded_and_its_capture_is_judged(upstream, standin, tmp_path):
+    """Three commands, one story: `lore record`, `lore check`; `lore replay` has its place behind these."""
+    (tmp_path / "agent.py").write_text(AGENT, "utf-8")
+    command = ["--upstream", upstream, "--live", "-o", "c.jsonl", "--", sys.executable, "agent.py", "2"]
+    program = record(*command, cwd=tmp_path)
+    out, err = program.communicate(timeout=180)
+    assert (program.returncode, out) == (0, b"done\n"), err
+    assert b"recorded 2 calls in c.jsonl\nnext: lore check c.jsonl\n" in err
+    shown = [line for line in err.decode().splitlines() if "turn" in line]
+    assert len(shown) == 2, err
+    assert "claude-opus-5  prompt 35 tokens, read 20 from the cache" in shown[0]
+    assert "question" not in err.decode()
+    ran = lore("check", str(tmp_path / "c.jsonl"), "--json")
+    answer = json.loads(ran.out)
+    assert answer["summary"]["turns"] == 2
+    assert answer["problems"] == []
+    assert "LORE101" in {finding["code"] for finding in answer["findings"]}
+    sent = [body for _, _, _, body in standin.got[-2:]]
+    records = [json.loads(line) for line in (tmp_path / "c.jsonl").read_bytes().splitlines()]
+    assert [line["body"].encode() for line in records if line.get("part") == "request"] == sent
+    assert "SECRET" not in (tmp_path / "c.jsonl").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["sh", "-c", "exit 7"], 7),
+        (["sh", "-c", "kill -TERM $$"], 128 + 15),
+        (["no-such-program-here"], 127),
+        (["/"], 126),
+    ],
+)
+def test_the_exit_code_is_the_commands(command, code, tmp_path):
+    ran = lore("record", "-o", str(tmp_path / "c.jsonl"), "--", *command)
+    assert ran.code == code, ran.err
+
+
+def test_what_stands_behind_the_command_is_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    words = ["sh", "-c", 'echo "$*" $OPENAI_BASE_URL > said', "sh", "--what-if", "-#3", "--live", "--", "-v"]
+    ran = lore("record", "-o", str(tmp_path / "c.jsonl"), "--", *words)
+    assert ran.code == 0, ran.err
+    assert (tmp_path / "said").read_text().startswith("--what-if -#3 --live -- -v http://127.0.0.1:")
+    assert (tmp_path / "said").read_text().endswith("/openai/v1\n")
+    assert "no client came here" in ran.err
+
+
+SELDOM = [pytest.param(name, marks=pytest.mark.soak) for name in ("SIGHUP", "SIGUSR1", "SIGQUIT")]
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", *SELDOM])
+def test_a_signal_is_handed_on_and_nothing_is_left(name, tmp_path):
+    number = getattr(signal, name)
+    waits = (
+        f"import signal, os\nsignal.signal({int(number)}, lambda *_: os._exit(42))\nprint(os.getpid(), flush=True)\n"
+    )
+    program = record("--", sys.executable, "-c", waits + "signal.pause()", cwd=tmp_path, start_new_session=True)
+    child = int(program.stdout.readline())
+    program.send_signal(number)
+    _, err = program.communicate(timeout=120)
+    assert program.returncode == 42, err
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+def test_an_agent_that_is_started_elsewhere_is_recorded_until_ctrl_c(upstream, tmp_path):
+    program = record("--listen", "0", "--upstream", upstream, "-o", "c.jsonl", cwd=tmp_path)
+    lines = [program.stdout.readline().decode() for _ in range(5)]
+    pointed = dict(line.removeprefix("export ").strip().split("=", 1) for line in lines)
+    assert pointed["ANTHROPIC_BASE_URL"].endswith("/anthropic")
+    (tmp_path / "agent.py").write_text(AGENT, "utf-8")
+    agent = subprocess.run([sys.executable, "agent.py", "1"], cwd=tmp_path, env={**os.environ, **pointed}, timeout=120,
+                           capture_output=True, check=False)  # fmt: skip
+    assert agent.stdout == b"done\n", agent.stderr
+    program.send_signal(signal.SIGINT)
+    _, err = program.communicate(timeout=120)
+    assert program.returncode == 0
+    assert b"recorded 1 call in c.jsonl" in err
+
+
+def killed(upstream, standin, folder, seed):
+    """Kill a recorder while agents are answered; return what it had written, what servers got, what clients had."""
+    import httpx
+
+    program = record("--listen", "0", "--upstream", upstream, "-o", "c.jsonl", cwd=folder)
+    address = program.stdout.readline().decode().partition("=")[2].strip()
+    had, enough = [], threading.Event()
+    begun = len(standin.got)
+
+    def agent(number):
+        with httpx.Client(trust_env=False, timeout=60) as client:
+            for turn in range(10_000):
+                body = json.dumps(
+                    {"model": "m", "stream": bool(turn % 2), "messages": [], "n": f"{seed}.{number}.{turn}"}
+                )
+                try:
+                    answer = client.post(f"{address}/v1/messages", content=body.encode())
+                except httpx.HTTPError:
+                    return
+                had.append((body, answer.text))
+                if len(had) >= 8:
+                    enough.set()
+
+    threads = [threading.Thread(target=agent, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    assert enough.wait(120)
+    threading.Event().wait(random.Random(seed).random() / 5)
+    program.kill()
+    program.communicate(timeout=60)
+    for thread in threads:
+        thread.join(120)
+    return (folder / "c.jsonl").read_bytes(), [body.decode() for *_, body in standin.got[begun:]], had
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 60))])
+def test_what_was_forwarded_is_on_disk_whenever_the_recorder_is_killed(seed, upstream, standin, tmp_path):
+    data, got, had = killed(upstream, standin, tmp_path, seed)
+    whole = [json.loads(line) for line in data.splitlines(keepends=True) if line.endswith(b"\n")]
+    calls = {}
+    for line in whole:
+        if "call" in line:
+            calls.setdefault(line["call"], []).append(line)
+    requests = {call[0]["body"]: call for call in calls.values()}
+    assert requests.keys() >= set(got), "a server got what is not in the capture"
+    for body, answer in had:
+        response = requests[body][1:]
+        assert "".join(line.get("body", "") for line in response) == answer, "a client had what is not in the capture"
+        assert response[-1]["ended"] == "complete"
+    again = record("-o", "c.jsonl", "--", "true", cwd=tmp_path)
+    _, err = again.communicate(timeout=120)
+    assert again.returncode == 0, err
+    assert (tmp_path / "c.jsonl").read_bytes().startswith(data[: data.rfind(b"\n") + 1])
+    assert lore("check", str(tmp_path / "c.jsonl")).code in (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "nothing to record"),
+        (("--upstream", "nonsense", "--", "true"), "--upstream is no URL of a server"),
+        (("--only", "antropic", "--", "true"), "did you mean 'anthropic'"),
+        (("-o", "no/such/folder/c.jsonl", "--", "true"), "cannot write"),
+    ],
+)
+def test_a_mistake_is_said_before_anything_runs(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran = lore("record", *words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    ran = lore("record", "-o", str(tmp_path / "c.jsonl"), "--", "true")
+    assert ran.code == 2
+    assert "pip install 'lore-cache[record]'" in ran.err
+
+
+def test_the_helper_waits_only_for_what_comes_to_be():
+    with pytest.raises(AssertionError):
+        wait_until(lambda: False, seconds=0)
