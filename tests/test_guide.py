@@ -34,6 +34,7 @@ NOT_RUN = {
     "lore --install-completion": "writes to the start-up file of whoever runs the tests",
     "lore compact sqlite:sessions.db --policy policy.toml --watch": "until it is interrupted",
     "lore memory page --store sqlite:sessions.db": "until it is interrupted",
+    "lore replay session.jsonl --server http://127.0.0.1:8000 --layouts system,user,persist": "asks a server",
 }
 SHOWN_ELSEWHERE = {f"lore {command}" for command, _ in SHOWN}  # run by test_readme, which reads what they print
 

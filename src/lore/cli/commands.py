@@ -61,6 +61,13 @@ COMMANDS: dict[str, Command] = {
             ("simulate fixtures/recordings --what-if ttl=1h", "the same with a longer lifetime, and the difference"),
         ),
     ),
+    "replay": Command(
+        LOOK, "replay", (
+            ("replay capture.jsonl --server http://127.0.0.1:8080 --dialect openai-chat", "into an engine here"),
+            ("replay session.jsonl --server http://127.0.0.1:8000 --layouts user,persist", "which tail reads most"),
+            ("replay capture.jsonl --server https://api.anthropic.com --dry-run", "what it would cost; sends nothing"),
+        ),
+    ),
     "fold": Command(
         LOOK, "fold", (
             ("fold fixtures/sessions/compaction_keeps_some.jsonl", "the timeline, with what each request paid"),

@@ -3,7 +3,7 @@
 In: JSON Lines of such objects, or a document that lists them. Out: exchanges. Recorders agree on `request` and
 `response` and differ in the names of what is inside; each name here is one that a real recorder writes. What stands
 beside the two counts where they say nothing. `served_by` beside them names the engine that
-answered, as `lore replay` writes it: the answers of most do not.
+answered, and `purpose` says what a request is for, as `lore replay` writes it: most answers name no engine.
 
 To add a recorder: a row below, with where its list stands (`paths`) and words that its beginning must hold; what only
 it calls something goes into the tuples of names.
@@ -56,6 +56,7 @@ class _Members(Struct, frozen=True, gc=False):
     startedDateTime: Raw = Raw(b"")  # noqa: N815
     timings: Raw = Raw(b"")
     served_by: Raw = Raw(b"")
+    purpose: Raw = Raw(b"")
 
 
 _MEMBERS = msgspec.json.Decoder(_Members)
@@ -111,6 +112,7 @@ def _read(call: _Call) -> Http:
         at=next((found for side, key in began if (found := seconds_in(side.get(key, b"null"))) is not None), None),
         answered=answered,
         served_by=_text(("served_by",), beside),
+        purpose=_text(("purpose",), beside),
     )  # fmt: skip
 
 

@@ -64,8 +64,8 @@ _OTHER = re.compile(r"/(?:cachedContents|embeddings|moderations|files|batches|au
 class Http(Struct, frozen=True):
     """One call; `at` and `answered` as an exchange has them, headers None where none were recorded.
 
-    `served_by` is the engine that answered, where the recorder knows it, `account` the digest of a key that it left out
-    of the headers.
+    `served_by` is the engine that answered, `purpose` what the request is for, where the recorder knows it; `account`
+    the digest of a key that it left out of the headers.
     """
 
     url: str = ""
@@ -79,6 +79,7 @@ class Http(Struct, frozen=True):
     answered: float | None = None
     served_by: str = ""
     account: str = ""
+    purpose: str = ""
 
 
 def exchanges_of(http: Http) -> list[Judged]:
@@ -111,6 +112,8 @@ def exchanges_of(http: Http) -> list[Judged]:
     call = call_answered(call, answer, http.response_headers)
     if http.served_by:
         call = replace(call, answered_by=http.served_by[:LONGEST_NAME])
+    if http.purpose:
+        call = replace(call, purpose=http.purpose[:LONGEST_NAME])
     exchange = Exchange(
         Sliced.of(body, members), http.request.fidelity, began if http.at is None else http.at, answer.usage,
         answer.verdict, began if http.at is None else http.answered, answer.response_id, answer.output, call,

@@ -29,7 +29,8 @@ PLACEHOLDER = 240  # characters: what is shorter stands for what was cut, and re
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "maxTokens")
 _ENDPOINTS = ("/count_tokens", ":counttokens", "/input_tokens", "/compact")
-_PURPOSES = re.compile(r"title|topic|quota|count|compact|summar|suggest|classif|warm")
+_PURPOSES = re.compile(r"title|topic|quota|count|compact|summar|suggest|classif|warm|utility")
+REPLAY = "replay"  # a conversation's request that was sent again, with little to generate
 _SCHEMAS = re.compile(rb'"properties"\s*:\s*\{\s*"(?:title|isNewTopic|topic)"')
 _ASKED_OF_IT = re.compile(
     rb"(?i)\btitle generator|\b(?:generate|create|write)\b[^.]{0,60}\btitle\b|new conversation topic|isNewTopic"
@@ -51,7 +52,7 @@ def is_beside(prompt: Prompt, call: Call) -> bool:
     return (
         call.endpoint.lower().endswith(_ENDPOINTS)
         or _PURPOSES.search(call.purpose.lower()) is not None
-        or _asks_for_little(prompt)
+        or (call.purpose != REPLAY and _asks_for_little(prompt))
         or any(_SCHEMAS.search(prompt.params.get(name, b"")) for name in ("output_config", "response_format", "text"))
         or _is_about(prompt)
         or asks_to_compact(prompt)

@@ -209,14 +209,7 @@ class RequestEvents:
 
     def _whole(self, exchange: Exchange, turn: Turn, dialect: Body) -> tuple[bytes, Prompt]:
         """Return a request's body with all that it continues, on one line, and its prompt with nothing left out."""
-        body, prompt = exchange.body, turn.prompt
-        names = ("previous_response_id", "conversation")
-        continues = exchange.call.previous or any(prompt.params.get(name, b"null") != b"null" for name in names)
-        if continues and not prompt.partial:
-            params = {key: value for key, value in prompt.params.items() if key != "previous_response_id"}
-            listed = Vector(_as_items(prompt.messages, dialect))
-            bare = msgspec.structs.replace(prompt, params=params, breakpoints=(), breakpoint_values=(), messages=listed)
-            body = dialect.write(bare)
+        body, prompt = written_out(exchange, turn, dialect), turn.prompt
         body = _on_one_line(body)
         if body is exchange.body and not prompt.dropped and not prompt.deferred:
             return body, prompt
@@ -292,6 +285,19 @@ class RequestEvents:
         before, now = sides
         odd = [key for key in dict.fromkeys((*before, *now)) if before.get(key) != now.get(key)]
         return (*found, *(key[:40] for key in odd[:8]))
+
+
+def written_out(exchange: Exchange, turn: Turn, dialect: Body) -> bytes:
+    """Return a request's body with all that it continues; as it was recorded where it continues nothing."""
+    prompt = turn.prompt
+    names = ("previous_response_id", "conversation")
+    continues = exchange.call.previous or any(prompt.params.get(name, b"null") != b"null" for name in names)
+    if not continues or prompt.partial:
+        return exchange.body
+    params = {key: value for key, value in prompt.params.items() if key != "previous_response_id"}
+    listed = Vector(_as_items(prompt.messages, dialect))
+    bare = msgspec.structs.replace(prompt, params=params, breakpoints=(), breakpoint_values=(), messages=listed)
+    return dialect.write(bare)
 
 
 def _on_one_line(body: bytes) -> bytes:

@@ -16,6 +16,7 @@ from lore.model.codes import Code
 from lore.model.results_found import FoundSession, FoundSessions
 from lore.model.results_measured import MeasuredResult
 from lore.model.results_overview import ComparedSide, Comparison, Overview, SpendingCause
+from lore.model.results_replay import Replayed
 from lore.model.results_simulate import DryRun, GroupResult, ReliabilityResult, Simulated, SimulatedTurn
 from lore.model.running import Running
 from lore.report.redacted import (
@@ -47,6 +48,15 @@ def _measured(result: MeasuredResult | UnsetType) -> MeasuredResult | UnsetType:
     if not isinstance(result, MeasuredResult):
         return result
     return replace(result, rows=[replace(row, chain=redacted_chain(row.chain)) for row in result.rows])
+
+
+def redacted_replayed(result: Replayed) -> Replayed:
+    """Return a replay without content: its own words name no more than parameters of requests."""
+    layouts = [
+        replace(layout, simulated=None if layout.simulated is None else redacted_simulated(layout.simulated))
+        for layout in result.layouts
+    ]
+    return replace(result, layouts=layouts)
 
 
 def redacted_turn(turn: SimulatedTurn) -> SimulatedTurn:

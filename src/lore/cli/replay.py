@@ -1,0 +1,225 @@
+"""`lore replay`: a recording sent to a server, what it read from its cache beside what was predicted."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lore.cli.common import (
+    INTERRUPTED,
+    AsJson,
+    Colour,
+    Config,
+    Format,
+    Redact,
+    Verbose,
+    answer,
+    can_ask,
+    confirmed,
+    dated_rules,
+    found_settings,
+    log,
+    quiet_pipe,
+    tell,
+    unquoted,
+)
+from lore.cli.pages import Open, Page, PageTarget, page_target, write_pages
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lore.model.results_replay import Replayed, ReplayEstimate
+    from lore.run.replay import ReplayRequest
+    from lore.run.replay_plan import Layout
+    from lore.run.replay_server import Server
+
+
+@quiet_pipe
+def run(
+    recording: Annotated[
+        str, typer.Argument(help="A capture of requests, or a session, which lore assembles; lore formats lists them.")
+    ],
+    server: Annotated[
+        str, typer.Option("--server", help="Where to send it, as http://127.0.0.1:8080, with or without /v1.")
+    ],
+    dialect: Annotated[
+        str | None,
+        typer.Option(
+            "--dialect",
+            help="Request shape: openai-chat, anthropic, openai-responses, gemini, bedrock; default: as recorded.",
+        ),
+    ] = None,
+    layouts: Annotated[
+        str | None,
+        typer.Option(
+            "--layouts",
+            help="Compare layouts: recorded, lore, system, user, persist, each also as LAYOUT:DIALECT; by commas.",
+        ),
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", help="Ask for this model; default: as recorded.")] = None,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Generate at most so many tokens.")] = 1,
+    pace: Annotated[
+        str | None,
+        typer.Option(
+            "--pace",
+            help="Shorten recorded gaps: 10x, 2s (at most), both, 1x (as recorded), 0; default: 1s here, 5s elsewhere.",
+        ),
+    ] = None,
+    turns: Annotated[int | None, typer.Option("--turns", min=1, help="Send the first so many requests alone.")] = None,
+    cache: Annotated[
+        str | None, typer.Option("--cache", help="Predict this cache; default: as the server says, else its host.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="The capture to write; default: a dated name in this folder."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on behind what --output says was sent.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the capture if it exists.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent and cost; send nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Send to a server elsewhere without a question.")] = False,
+    api_key_env: Annotated[
+        str | None,
+        typer.Option(
+            "--api-key-env", help="The variable that holds the key; default: the provider's, e.g. OPENAI_API_KEY."
+        ),
+    ] = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one answer may take.")] = 600.0,
+    report: Page = None,
+    open_page: Open = False,
+    redact: Redact = False,
+    as_json: AsJson = False,
+    format: Format = None,
+    config: Config = None,
+    color: Colour = None,
+    verbose: Verbose = False,
+) -> int:
+    """Send a recording to a server, and put what it says it read from its cache beside the prediction.
+
+    Requests go out one at a time, in the order recorded, with one token to generate; every answer is written to a
+    capture, which every command reads. Nothing goes to another host than the one named, and to one that is not this
+    machine only after a question.
+
+    Exit code 2 where nothing could be sent, 3 where not all was, 130 after Ctrl-C.
+    """
+    from lore.cache.registry import cache_named
+    from lore.errors import LoreError
+    from lore.recording.corpus import is_stream
+    from lore.recording.opening import Options
+    from lore.run.replay import Replay, ReplayRequest, pace_of
+    from lore.run.replay_plan import layouts_of
+    from lore.run.replay_server import Server, key_for
+    from lore.run.rules import chosen
+    from lore.tokens.o200k import Counter
+
+    if resume and output is None:
+        raise LoreError("--resume goes on with a capture", hint="name it: --output FILE --resume")
+    if is_stream(recording):
+        raise LoreError("standard input and pipes can be read once only", hint="save it to a file")
+    loaded = found_settings(config)
+    settings = loaded.settings
+    rules = chosen(None, loaded)
+    options = Options(format=format, rules=settings.assemble, counter=Counter(), log=log(verbose))
+    page = page_target(report, opens=open_page, name="replay", taken=as_json)
+    if cache is not None:
+        cache_named(cache)
+    asked = Server(server, seconds=timeout, tell=tell)
+    with unquoted(redact=redact):
+        wanted = layouts_of(layouts, dialect, options.open(recording))
+        request = ReplayRequest(
+            recording, wanted, _outputs(output, wanted), options, rules, dated_rules(loaded), cache, model, max_tokens,
+            pace_of(pace or ("1s" if asked.near else "5s")), turns, resume, force, redact, log(verbose),
+        )  # fmt: skip
+        replay = Replay(request, asked)
+        estimate = replay.estimate() if dry_run or not asked.near else None
+        if not dry_run:
+            asked.key = key_for(server, dialect or replay.looked[0].first, api_key_env, os.environ)
+            _confirm(asked, estimate, yes=yes)
+        found = replay.run(dry=dry_run, estimate=estimate)
+    return _answer(found, request, page, as_json=as_json, color=color, verbose=verbose)
+
+
+def _outputs(output: str | None, layouts: tuple[Layout, ...]) -> dict[str, str]:
+    """Return the capture of each layout: the name given, of several with the layout in it."""
+    name = output or time.strftime("replay-%Y-%m-%dT%H-%M-%SZ.jsonl", time.gmtime())
+    if len(layouts) == 1:
+        return {layouts[0].name: name}
+    stem, end = os.path.splitext(name)
+    return {layout.name: f"{stem}.{layout.name.replace(':', '-')}{end}" for layout in layouts}
+
+
+def _confirm(server: Server, estimate: ReplayEstimate | None, *, yes: bool) -> None:
+    """Ask before anything leaves this machine; raises LoreError where nobody says yes."""
+    from lore.errors import LoreError
+    from lore.report.replayed import estimate_in_words, question
+
+    if server.near or estimate is None:
+        return
+    if yes:
+        along = f", key of {server.key.variable}" if server.key.variable else ""
+        tell(f"{estimate_in_words(estimate)}; to {server.shown}{along}")
+        return
+    if not can_ask():
+        message = f"{server.shown} is not this machine, and there is no terminal to ask whether to send to it"
+        raise LoreError(message, hint="--yes sends without a question, --dry-run says what it would cost")
+    if not confirmed(question(server.shown, estimate, server.key.variable, encrypted=server.encrypted)):
+        raise LoreError("nothing was sent: it was not confirmed", hint="answer y, or give --yes")
+
+
+def _answer(
+    found: Replayed, request: ReplayRequest, page: PageTarget | None, *, as_json: bool, color: bool | None,
+    verbose: bool,
+) -> int:  # fmt: skip
+    from lore.errors import LoreError
+    from lore.report.redacted_results import redacted_replayed
+    from lore.report.replayed import stopped_hint, write
+
+    if found.stopped is not None and not any(layout.requests for layout in found.layouts):
+        raise LoreError(found.stopped, hint=stopped_hint(found.stopped))
+    found = redacted_replayed(found) if request.redact else found
+
+    def shown(result: Replayed, out: Console) -> None:
+        write(result, out, verbose=verbose)
+
+    if page is None or page.path or as_json:
+        answer(found, shown, as_json=as_json, color=color)
+    if found.stopped is not None:
+        tell(f"error: {found.stopped}")
+    if page is not None:
+        _write_page(page, found, request, verbose=verbose, colour=color)
+    whole = all(layout.same_as is not None or layout.requests >= layout.planned for layout in found.layouts)
+    if found.interrupted:
+        return INTERRUPTED
+    return 0 if whole or found.estimate is not None and not _sent(found) and found.stopped is None else 3
+
+
+def _sent(found: Replayed) -> bool:
+    return any(layout.capture for layout in found.layouts)
+
+
+def _write_page(
+    page: PageTarget, found: Replayed, request: ReplayRequest, *, verbose: bool, colour: bool | None
+) -> None:
+    """Write the page of the captures, as `lore simulate` of them does."""
+    from lore.recording.inputs import inputs
+    from lore.recording.opening import Options
+    from lore.report.html.intros import of_simulation
+    from lore.run.html_report import Site
+    from lore.run.pages import PageRequest
+    from lore.run.simulate import SimulateRequest, simulate
+
+    captures = [request.outputs[layout.name] for layout in found.layouts if layout.requests]
+    if not captures:
+        return
+    options = Options(counter=request.options.counter)
+    caches = (request.cache,) if request.cache else ()
+    asked = SimulateRequest(captures, caches, dated=request.dated, redact=request.redact)
+    result = next(simulate(asked, options, request.rules))
+    site = Site(
+        of_simulation(result),
+        inputs(captures),
+        PageRequest(options, request.cache, request.dated, request.redact, None),
+    )
+    write_pages(page, site, verbose=verbose, colour=colour)

@@ -1,0 +1,216 @@
+"""A request body as it is sent to a server that the user names: the same prompt, with little or nothing generated.
+
+In: a body as it was recorded, or written for its dialect. Out: the body to send, the path that takes it, and the names
+of what was left out. Rules: what is not changed keeps its bytes; nothing of the prompt is touched, but where a `salt`
+is asked for: a line before the system prompt and before the description of the first tool, so that no two salts share
+a prefix in whatever order a server renders; an engine that takes a salt of its own gets that instead. Cost O(bytes).
+
+Sources: the providers' API references (read 2026-11-23): OpenAI's Responses API takes no fewer than 16
+`max_output_tokens`, its newer models refuse `max_tokens`; Anthropic refuses `max_tokens` that are not more than
+`thinking.budget_tokens`; vLLM's `cache_salt`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+from lore.model.canonical import encode, text_of
+from lore.model.jsonslice import array, parts, table
+
+# How the answer is delivered, and how many of them: a replay asks for one, whole.
+_DELIVERY = ("stream", "stream_options", "background", "n", "best_of")
+_LEAST_RESPONSES = 16  # tokens that OpenAI's own server generates at least
+
+
+class _Shape(NamedTuple):
+    """How a dialect's requests are sent.
+
+    `path` takes them, `limits` are the paths of the members that bound the answer, the one that is written first;
+    `named`: the members that name the model, which stand in the path where there are none. `system` and `tools` are the
+    paths of the system prompt and of the first tool's list, `wraps` the members in which a tool's own stand.
+    """
+
+    path: str
+    limits: tuple[str, ...]
+    named: tuple[str, ...] = ("model",)
+    tools: str = "tools"
+    wraps: tuple[str, ...] = ()
+
+
+_SHAPES: dict[str, _Shape] = {
+    "anthropic": _Shape("/v1/messages", ("max_tokens",)),
+    "openai-chat": _Shape("/v1/chat/completions", ("max_tokens", "max_completion_tokens"), wraps=("function",)),
+    "openai-responses": _Shape("/v1/responses", ("max_output_tokens",)),
+    "gemini": _Shape(
+        "/v1beta/models/{model}:generateContent", ("generationConfig.maxOutputTokens",), (),
+        wraps=("functionDeclarations", "function_declarations"),
+    ),
+    "bedrock": _Shape(
+        "/model/{model}/converse", ("inferenceConfig.maxTokens",), (), tools="toolConfig.tools", wraps=("toolSpec",)
+    ),
+}  # fmt: skip
+SENDABLE = tuple(_SHAPES)
+
+
+class Sending(NamedTuple):
+    """How bodies of a dialect are sent: `model` instead of their own, where it is named; at most `max_tokens` tokens
+    are generated. `salt` keeps apart what is sent from what is sent with another one; `cache` names who serves it.
+    """
+
+    dialect: str
+    max_tokens: int = 1
+    model: str | None = None
+    salt: str = ""
+    cache: str = ""
+
+
+class SentBody(NamedTuple):
+    """A body to send, the path on the server that takes it, and the names of what it lacks of what was recorded.
+
+    `model` is the one that is asked for; empty where none is named.
+    """
+
+    body: bytes
+    path: str
+    left_out: tuple[str, ...]
+    model: str = ""
+
+
+def sent_body(body: bytes, sending: Sending, *, model: str | None = None) -> SentBody:
+    """Return a body as it is sent; `model` is the one that was recorded, where the body itself does not name it."""
+    shape, members = _SHAPES[sending.dialect], dict(table(body) or {})
+    left_out = [key for key in ("background", "n", "best_of") if members.get(key, b"null") not in (b"null", b"1")]
+    for key in _DELIVERY:
+        members.pop(key, None)
+    named = sending.model or text_of(members.get("model", b'""')) or model or ""
+    for key in ("model", "modelId"):
+        if key in members and key not in shape.named:
+            named = sending.model or text_of(members.pop(key))
+    if shape.named and sending.model is not None:
+        members = {"model": encode(sending.model), **{key: raw for key, raw in members.items() if key != "model"}}
+    _limit(members, shape, sending)
+    left_out += _without_thinking(members, sending)
+    if sending.salt:
+        _salt(members, shape, sending)
+    made = b"{" + b",".join([encode(key) + b":" + raw for key, raw in members.items()]) + b"}"
+    return SentBody(made, shape.path.replace("{model}", quote(named, safe="")), tuple(left_out), named)
+
+
+def _limit(members: dict[str, bytes], shape: _Shape, sending: Sending) -> None:
+    """Bound the answer by the member that the request had, else by the one that servers know."""
+    most = sending.max_tokens
+    if sending.dialect == "openai-responses" and sending.cache.startswith("openai"):
+        most = max(most, _LEAST_RESPONSES)
+    if sending.dialect == "openai-chat":
+        newer = "max_completion_tokens" in members or sending.cache.startswith("openai")
+        for key in shape.limits:
+            members.pop(key, None)
+        members[shape.limits[newer]] = encode(most)
+        return
+    outer, _, inner = shape.limits[0].partition(".")
+    if not inner:
+        members[outer] = encode(most)
+        return
+    config = {**parts(members.get(outer, b"{}")), inner: encode(most)}
+    members[outer] = _object(config)
+
+
+def _without_thinking(members: dict[str, bytes], sending: Sending) -> list[str]:
+    """Leave out a budget for thoughts that the answer has no room for, and what would clear them."""
+    left_out: list[str] = []
+    holders = {"anthropic": "thinking", "bedrock": "additionalModelRequestFields"}
+    key = holders.get(sending.dialect, "")
+    config = parts(members.get(key, b"{}"))
+    inner = config if key == "thinking" else parts(config.get("thinking", b"{}"))
+    budget = inner.get("budget_tokens", b"")
+    if budget.isdigit() and len(budget) < 10 and int(budget) >= sending.max_tokens:
+        config.pop("thinking", None)
+        members.pop(key)
+        if key != "thinking" and config:
+            members[key] = _object(config)
+        left_out.append("thinking")
+        if b"clear_thinking" in members.get("context_management", b""):
+            members.pop("context_management")
+            left_out.append("context_management")
+    return left_out
+
+
+# salts
+
+
+def _salt(members: dict[str, bytes], shape: _Shape, sending: Sending) -> None:
+    if sending.cache == "vllm":
+        members["cache_salt"] = encode(sending.salt)
+        return
+    line = f"[replay {sending.salt}]"
+    _salt_system(members, sending.dialect, line)
+    outer, _, inner = shape.tools.partition(".")
+    raw = members.get(outer, b"")
+    listed = parts(raw).get(inner, b"") if inner else raw
+    if listed[:1] != b"[":
+        return
+    salted = b"[" + b",".join(_with_first_described(array(listed), shape.wraps, line)) + b"]"
+    members[outer] = _object({**parts(raw), inner: salted}) if inner else salted
+
+
+def _with_first_described(tools: list[bytes], wraps: tuple[str, ...], line: str) -> list[bytes]:
+    """Return tools of which the first that has a description has the line before it."""
+    for at, tool in enumerate(tools):
+        own = parts(tool)
+        wrap = next((key for key in wraps if key in own), "")
+        inner = own.get(wrap, b"") if wrap else tool
+        if inner[:1] == b"[":
+            declared = array(inner)
+            changed = _with_first_described(declared, (), line)
+            if changed == declared:
+                continue
+            made = b"[" + b",".join(changed) + b"]"
+        else:
+            members = parts(inner)
+            if members.get("description", b"")[:1] != b'"':
+                continue
+            made = _object({**members, "description": _before(line, members["description"])})
+        return [*tools[:at], _object({**own, wrap: made}) if wrap else made, *tools[at + 1 :]]
+    return tools
+
+
+def _salt_system(members: dict[str, bytes], dialect: str, line: str) -> None:
+    """Put a line before the system prompt; where there is none it is one."""
+    text = encode(line)
+    match dialect:
+        case "anthropic" | "bedrock":
+            block = b'{"type":"text","text":' + text + b"}" if dialect == "anthropic" else b'{"text":' + text + b"}"
+            raw = members.get("system", b"[]")
+            own = [b'{"type":"text","text":' + raw + b"}"] if raw[:1] == b'"' else array(raw) if raw[:1] == b"[" else []
+            members["system"] = b"[" + b",".join([block, *own]) + b"]"
+        case "gemini":
+            key = "system_instruction" if "system_instruction" in members else "systemInstruction"
+            own = parts(members.get(key, b"{}"))
+            given = array(own.get("parts", b"[]"))
+            members[key] = _object({**own, "parts": b"[" + b",".join([b'{"text":' + text + b"}", *given]) + b"]"})
+        case "openai-responses":
+            raw = members.get("instructions", b"null")
+            members["instructions"] = _before(line, raw) if raw[:1] == b'"' else text
+        case _:
+            messages = array(members.get("messages", b"[]"))
+            first = parts(messages[0]) if messages else {}
+            if first.get("role") in (b'"system"', b'"developer"'):
+                content = first.get("content", b'""')
+                block = b'{"type":"text","text":' + text + b"}"
+                made = (
+                    b"[" + b",".join([block, *array(content)]) + b"]" if content[:1] == b"[" else _before(line, content)
+                )
+                messages[0] = _object({**first, "content": made})
+            else:
+                messages.insert(0, b'{"role":"system","content":' + text + b"}")
+            members["messages"] = b"[" + b",".join(messages) + b"]"
+
+
+def _before(line: str, text: bytes) -> bytes:
+    """Return a JSON string with a line before its text."""
+    return encode(f"{line}\n")[:-1] + text[1:] if text[:1] == b'"' else encode(line)
+
+
+def _object(members: dict[str, bytes]) -> bytes:
+    return b"{" + b",".join([encode(key) + b":" + raw for key, raw in members.items()]) + b"}"

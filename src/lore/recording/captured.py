@@ -1,0 +1,171 @@
+"""The capture that a replay writes: a record a request, read by every command as the log of a recording proxy.
+
+In: requests as they were sent, their answers. Out: lines, each written whole and synchronised before the next request
+is sent. Rules: one writer at a time holds the file; a last line that is torn is cut off when the file is opened again;
+what was sent is known by the SHA-256 of its body, so that a second run goes on behind it. Headers are those that are
+handed in: no key is among them. The file is its owner's alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from lore.errors import LoreError, Where
+from lore.files import synchronise_folder, try_lock
+from lore.formats.lines import LONGEST
+from lore.model.canonical import encode, text_of
+from lore.model.jsonslice import parts, table
+from lore.model.state import UTILITY
+from lore.prefix.purpose import REPLAY
+from lore.recording import corpus
+
+VERSION = 1
+_PIECE = 1 << 20
+
+
+class Captured(NamedTuple):
+    """One request with its answer. Times are seconds since the epoch; `served_by` is empty where nobody knows.
+
+    `turn` and `chain` name what was replayed.
+    """
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+    sent: float
+    status: int
+    answer_headers: dict[str, str]
+    answer: bytes
+    began: float
+    ended: float
+    turn: int
+    chain: str
+    served_by: str = ""
+
+
+def digest_of(body: bytes) -> str:
+    """Return what a request is known by."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def line_of(record: Captured) -> bytes:
+    """Write a record, with its end; both bodies are UTF-8. Without an answer (status 0) `response` is null."""
+    request = {
+        "method": "POST", "url": record.url, "headers": record.headers, "body": record.body.decode("utf-8", "replace"),
+        "timestamp": record.sent,
+    }  # fmt: skip
+    response: dict[str, Any] | None = None
+    if record.status:
+        response = {
+            "status": record.status, "headers": record.answer_headers, "timestamp": record.began,
+            "body": record.answer.decode("utf-8", "replace"),
+        }  # fmt: skip
+    replayed = {
+        "v": VERSION, "turn": record.turn, "chain": record.chain, "sha256": digest_of(record.body),
+        "seconds": round(record.ended - record.sent, 6),
+    }  # fmt: skip
+    known = {"served_by": record.served_by} if record.served_by else {}
+    known["purpose"] = "utility" if record.chain.startswith(UTILITY) else REPLAY
+    return encode({"request": request, "response": response, **known, "replay": replayed}) + b"\n"
+
+
+class CaptureFile:
+    """A capture that is held by this process; `sent` are the digests of what it says was sent, in order."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor, self.path, self.shown = descriptor, path, corpus.show(path)
+        self.sent: list[str] = []
+        self._end = self._read()
+        if self._end < os.fstat(descriptor).st_size:
+            os.ftruncate(descriptor, self._end)
+        os.lseek(descriptor, self._end, os.SEEK_SET)
+
+    def append(self, record: Captured) -> None:
+        """Write a record behind the others; what cannot be written whole is taken back. Raises LoreError."""
+        line = line_of(record)
+        if len(line) > LONGEST:
+            raise LoreError(f"turn {record.turn}: a record longer than {LONGEST >> 20} MiB, which no reader would take")
+        try:
+            view = memoryview(line)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+            os.fsync(self._descriptor)
+        except OSError as error:
+            os.ftruncate(self._descriptor, self._end)
+            raise _refused(self.shown, error) from None
+        self._end += len(line)
+        self.sent.append(digest_of(record.body))
+
+    def empty(self) -> None:
+        """Throw away what it holds: it was seen to be a capture of a replay, and nothing else is thrown away."""
+        os.ftruncate(self._descriptor, 0)
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        self.sent, self._end = [], 0
+
+    def _read(self) -> int:
+        """Take the whole records, and return where the last one ends. Raises LoreError for any other line."""
+        end, number, rest = 0, 0, b""
+        while piece := os.read(self._descriptor, _PIECE):
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                number += 1
+                self.sent.append(self._digest(line, number, end))
+                end += len(line) + 1
+        return end
+
+    def _digest(self, line: bytes, number: int, at: int) -> str:
+        replayed = parts((table(line) or {}).get("replay", b""))
+        if replayed.get("v") != str(VERSION).encode() or replayed.get("sha256", b"")[:1] != b'"':
+            hint = "name another --output, or overwrite this one with --force"
+            raise LoreError(
+                f"{self.shown} is no capture of lore replay", hint=hint, where=Where(self.shown, number, at)
+            )
+        return text_of(replayed["sha256"])
+
+
+@contextmanager
+def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Generator[CaptureFile]:
+    """Open a capture to write to, and hold it; `resume` goes on with one that is there, `force` empties it.
+
+    Raises LoreError where it exists and neither was asked for, is held by another process, or cannot be written.
+    """
+    shown = corpus.show(path)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    new = 0 if resume or force else os.O_EXCL
+    try:
+        descriptor = os.open(path, flags | new, 0o600)
+    except FileExistsError:
+        raise taken(shown) from None
+    except (OSError, ValueError) as error:
+        raise _refused(shown, error) from None
+    existed = os.fstat(descriptor).st_size > 0
+    try:
+        if not os.path.isfile(path):
+            raise LoreError(f"{shown} is not a regular file", hint="name another --output")
+        if not try_lock(descriptor):
+            raise LoreError(f"{shown} is being written by another lore replay", hint="name another --output")
+        synchronise_folder(os.path.dirname(os.path.abspath(path)))
+        file = CaptureFile(descriptor, path)
+        if force and not resume:
+            file.empty()
+        yield file
+    finally:
+        if not existed and os.path.isfile(path) and not os.fstat(descriptor).st_size:
+            with suppress(OSError):  # nothing was answered: no file is left of it
+                os.unlink(path)
+        os.close(descriptor)
+
+
+def taken(shown: str) -> LoreError:
+    """Return the error for a capture that exists."""
+    hint = "go on with it by --resume, overwrite it by --force, or name another --output"
+    return LoreError(f"{shown} exists", hint=hint)
+
+
+def _refused(shown: str, error: OSError | ValueError) -> LoreError:
+    reason = str(getattr(error, "strerror", None) or error).lower()
+    return LoreError(f"cannot write {shown}: {reason}", hint="name another file with --output")

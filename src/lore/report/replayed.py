@@ -1,0 +1,135 @@
+"""`lore replay` for a person: what was sent where, what the server read beside the prediction, layouts side by side.
+
+In: a result. Out: lines and tables on a console; the question before anything leaves this machine. Turns are shown as
+`lore simulate` shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from lore.model.results_replay import Replayed, ReplayedLayout, ReplayEstimate
+from lore.report.console import line
+from lore.report.evidence_sentences import money_of
+from lore.report.plain import counted
+from lore.report.simulation import write as write_simulated
+
+_HEADER = ("layout", "dialect", "tail", "requests", "prompt tokens", "read", "share read", "predicted", "capture")
+
+
+def write(result: Replayed, out: Console, *, verbose: bool = False) -> None:
+    """Write a result; of one layout every turn, of several a table and (`verbose`) every turn of each."""
+    by = f" ({' '.join(part for part in (result.engine, result.version) if part)})" if result.engine else ""
+    out.print(line((f"{result.recording} to {result.server}{by}", "bold")))
+    alone = len(result.layouts) == 1
+    for layout in result.layouts:
+        if not alone and not verbose:
+            break
+        out.print(line(sent_in_words(layout, alone=alone)))
+        if layout.simulated is not None and layout.requests:
+            write_simulated(layout.simulated, out, every=True, verbose=verbose)
+    if not alone:
+        _table(result.layouts, out)
+        out.print(line((conclusion(result), "bold")))
+    for note in result.notes:
+        out.print(line((f"note: {note}", "dim")))
+    if result.estimate is not None and not any(layout.requests for layout in result.layouts):
+        out.print(line(estimate_in_words(result.estimate)))
+    for text in then_lines(result):
+        out.print(line(text))
+
+
+def sent_in_words(layout: ReplayedLayout, *, alone: bool) -> str:
+    """Say what was sent of a layout, and where it is written."""
+    name = "" if alone else f"{layout.name}: "
+    if layout.same_as is not None:
+        return f"{name}the same bytes as {layout.same_as}: not sent again"
+    if not layout.capture:
+        return f"{name}{counted(layout.planned, 'request')} as {layout.dialect}: nothing is sent"
+    again = f", {layout.resumed:,} of them by a run before" if layout.resumed else ""
+    sent = f"{layout.requests:,} of {counted(layout.planned, 'request')} sent as {layout.dialect}"
+    return f"{name}{sent}{again}, written to {layout.capture}"
+
+
+def _table(layouts: list[ReplayedLayout], out: Console) -> None:
+    rows = [_HEADER, *map(_row, layouts)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
+    for number, row in enumerate(rows):
+        cells = [
+            cell.rjust(width) if 3 <= column <= 7 else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        out.print(line(("  ".join(cells).rstrip(), "" if number else "bold")))
+
+
+def _row(layout: ReplayedLayout) -> tuple[str, ...]:
+    if layout.same_as is not None:
+        return (layout.name, layout.dialect, layout.tail or "", "", "", "", "", "", f"as {layout.same_as}")
+    found = layout.simulated
+    predicted = None if found is None else found.totals.predicted.read_tokens
+    share = "" if layout.read_share is None else f"{layout.read_share:.1%}"
+    counts = (layout.prompt_tokens, layout.read_tokens, predicted)
+    tokens, read, foreseen = ("unknown" if count is None else f"{count:,}" for count in counts)
+    sent = f"{layout.requests:,} of {layout.planned:,}"
+    return (layout.name, layout.dialect, layout.tail or "", sent, tokens, read, share, foreseen, layout.capture)
+
+
+def conclusion(result: Replayed) -> str:
+    """Say in a sentence which layout reads most."""
+    known = sorted(
+        (layout for layout in result.layouts if layout.read_share is not None), key=lambda layout: -_share(layout)
+    )
+    different = [layout for layout in result.layouts if layout.same_as is None]
+    if len(different) == 1 and len(result.layouts) > 1:
+        return f"all layouts send the same bytes as {different[0].name}: there is nothing to compare"
+    if len(known) < 2:
+        return "fewer than two layouts have figures of what was read: nothing can be compared"
+    best, others = known[0], known[1:]
+    if any(layout.requests < layout.planned for layout in known):
+        return "not every layout was sent whole: their shares are not of the same requests"
+    rest = ", ".join(f"{layout.name} {_share(layout):.1%}" for layout in others)
+    if result.reads_most is None:
+        return f"no layout reads more: {best.name} {_share(best):.1%}, {rest} of its prompt tokens"
+    return f"{best.name} reads most: {_share(best):.1%} of its prompt tokens; {rest}"
+
+
+def _share(layout: ReplayedLayout) -> float:
+    return layout.read_share or 0.0
+
+
+def then_lines(result: Replayed) -> Iterator[str]:
+    """Say what to run next: to go on where it stopped, else to look closer."""
+    written = [layout for layout in result.layouts if layout.capture]
+    if result.stopped is not None or result.interrupted:
+        yield "to go on: the same command with --resume" + (
+            f" --output {written[0].capture}" if len(result.layouts) == 1 and written else " and --output"
+        )
+    elif written:
+        cache = f" --cache {result.cache}" if result.cache else ""
+        yield f"again at any time: lore simulate{cache} --all {written[0].capture}"
+
+
+def stopped_hint(stopped: str) -> str:
+    """Say what to look at where a server took not even the first request."""
+    if " answers 401" in stopped or " answers 403" in stopped:
+        return "a key comes from a variable of the environment: --api-key-env NAME"
+    if " answers 4" in stopped:
+        return "is it the right --dialect, --model, --max-tokens for this server?"
+    return "is a server running there?"
+
+
+def estimate_in_words(estimate: ReplayEstimate) -> str:
+    """Say what requests come to."""
+    text = f"{counted(estimate.requests, 'request')}, about {estimate.prompt_tokens:,} prompt tokens"
+    if estimate.dollars is None:
+        return f"{text}; the price is not known"
+    return f"{text}: about {money_of(estimate.dollars)}, {money_of(estimate.dollars_uncached)} if nothing is cached"
+
+
+def question(server: str, estimate: ReplayEstimate, key: str, *, encrypted: bool) -> str:
+    """Ask whether to send; `key` names the variable of the key that goes along, empty for none."""
+    along = f", with the key of {key}" if key else ", without a key"
+    plain = "" if encrypted else ", UNENCRYPTED"
+    return f"{estimate_in_words(estimate)}.\nSend the recording's prompts to {server}{along}{plain}? [y/N] "

@@ -1,0 +1,317 @@
+"""`lore replay`: the turns of a recording, sent to a server that the user names, beside what was predicted of it.
+
+In: a recording, a server, layouts. Out: a capture a layout, and what `lore simulate` says of each: nothing is judged
+here. Rules: one request at a time, in the order in which they were asked, gaps as recorded but shortened; each answer
+is on disk before the next request goes out; a run goes on behind the last record that is whole, and a request that was
+refused stands in none. Layouts are sent one after another, each under a salt of its own, so that none reads what
+another wrote. Cost: O(bytes) of the recording a layout, twice, and memory of one request.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from decimal import Decimal
+from typing import NamedTuple
+
+from lore.cache.predictor import Predictor
+from lore.cache.prices import MILLION
+from lore.cache.rules import Rules
+from lore.errors import LoreError
+from lore.formats.contents import ContentError, unpacked
+from lore.model.jsonslice import table
+from lore.model.providers import ENGINES
+from lore.model.results_replay import Replayed, ReplayedLayout, ReplayEstimate
+from lore.model.results_simulate import Simulated
+from lore.prompt.sending import Sending
+from lore.recording import corpus
+from lore.recording.base import Problems
+from lore.recording.captured import Captured, CaptureFile, capture_file, digest_of, line_of, taken
+from lore.recording.opening import Options
+from lore.report.replay_sentences import notes_of
+from lore.run.replay_plan import Layout, Looked, Plan, Planned, salt_of
+from lore.run.replay_server import Answer, Probed, RefusedError, Server
+from lore.run.simulate import SimulateRequest, Simulation, simulate
+from lore.run.verdicts import PACKAGED, Dated
+
+NO_DIFFERENCE = 0.005  # of the shares that two layouts read: less is chance
+_PART = re.compile(r"(\d+(?:\.\d+)?)(x|ms|s|m|h)?", re.ASCII)
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+
+
+class Pace(NamedTuple):
+    """How gaps are shortened: so many times, and none longer than `most` seconds (None: any)."""
+
+    factor: float = 1.0
+    most: float | None = 1.0
+
+    def of(self, gap: float) -> float:
+        """Return the seconds to wait for a gap that was recorded."""
+        shortened = max(0.0, gap) / self.factor
+        return shortened if self.most is None else min(shortened, self.most)
+
+
+def pace_of(text: str) -> Pace:
+    """Read `10x`, `2s`, `500ms`, `0`, or both by a comma; raises LoreError for anything else."""
+    factor, most = 1.0, None
+    for part in text.split(","):
+        found = _PART.fullmatch(part.strip().lower())
+        if found is None or (found[2] == "x" and float(found[1]) == 0):
+            hint = "10x (ten times as fast), 2s (no gap longer than two seconds), 0 (no gap), or 10x,2s"
+            raise LoreError(f"--pace {text!r} is no pace", hint=hint)
+        if found[2] == "x":
+            factor = float(found[1])
+        else:
+            most = float(found[1]) * _UNITS[found[2]]
+    return Pace(factor, most)
+
+
+class ReplayRequest(NamedTuple):
+    """What to replay, and how: `outputs` has a capture for each layout. `cache` overrides who serves the turns.
+
+    `tell` is told what happens, `pause` waits (seconds).
+    """
+
+    path: str
+    layouts: tuple[Layout, ...]
+    outputs: dict[str, str]
+    options: Options
+    rules: Rules
+    dated: Dated = PACKAGED
+    cache: str | None = None
+    model: str | None = None
+    max_tokens: int = 1
+    pace: Pace = Pace()
+    most: int | None = None
+    resume: bool = False
+    force: bool = False
+    redact: bool = False
+    tell: Callable[[str], None] = lambda _: None
+    pause: Callable[[float], None] = time.sleep
+
+
+class _Sent(NamedTuple):
+    """A layout, what its plan comes to, what was sent of it."""
+
+    plan: Plan
+    looked: Looked
+    capture: str
+    same_as: str | None
+    resumed: int = 0
+
+
+class Replay:
+    """A replay: look at it first, then send it."""
+
+    def __init__(self, request: ReplayRequest, server: Server) -> None:
+        self._request, self._server = request, server
+        self.probed, self.notes = Probed(), list[str]()
+        self._plans = [self._plan(layout, "") for layout in request.layouts]
+        self.looked: list[Looked] = [plan.look() for plan in self._plans]
+
+    @property
+    def requests(self) -> int:
+        """Count the requests of all layouts that send bytes of their own."""
+        return sum(looked.requests for _, looked, same in self._distinct() if same is None)
+
+    def _plan(self, layout: Layout, salt: str) -> Plan:
+        request = self._request
+        cache = request.cache or self.probed.cache or self._server.provider
+        sending = Sending("", request.max_tokens, request.model, salt, cache)
+        return Plan(request.path, request.options, layout, sending, request.most)
+
+    def _distinct(self) -> Iterator[tuple[Plan, Looked, str | None]]:
+        """Yield plans, each with the layout before it that sends the same bytes."""
+        seen: dict[str, str] = {}
+        for plan, looked in zip(self._plans, self.looked, strict=True):
+            same = seen.setdefault(looked.digest, plan.layout.name)
+            yield plan, looked, None if same == plan.layout.name else same
+
+    def estimate(self) -> ReplayEstimate:
+        """Predict what all requests come to, in tokens and money, without a word to the server."""
+        tokens, predicted, uncached = 0, Decimal(0), Decimal(0)
+        known = True
+        for plan, _, same in self._distinct():
+            if same is not None:
+                continue
+            lines = (line_of(self._record(planned, None)) for planned in plan.requests())
+            first = next(lines, b"")
+            recording = Options(counter=self._request.options.counter).open(
+                self._request.path, Problems(), opened=corpus.Opened(first, _behind(first, lines))
+            )
+            count = self._request.options.counter
+            predictor = Predictor(
+                self._request.rules, self._request.cache, count=None if count is None else count.count
+            )
+            for played in Simulation(predictor, dated=self._request.dated).recording(recording):
+                size, price, cost = played.result.predicted, played.paid.price, played.result.cost
+                total = sum((size.read_tokens or 0, size.write_tokens or 0, size.uncached_tokens or 0))
+                tokens += total
+                if price is None or price.uncached is None or cost is None or cost.predicted is None:
+                    known = False
+                    continue
+                predicted += Decimal(str(cost.predicted))
+                uncached += price.uncached * total / MILLION
+        money = (float(predicted), float(uncached)) if known and tokens else (None, None)
+        return ReplayEstimate(
+            requests=self.requests, prompt_tokens=tokens, dollars=money[0], dollars_uncached=money[1]
+        )  # fmt: skip
+
+    def run(self, *, dry: bool = False, estimate: ReplayEstimate | None = None) -> Replayed:
+        """Send what was not sent yet, and judge the captures. A second Ctrl-C is not waited for."""
+        stopped: str | None = None
+        interrupted, done = False, list[_Sent]()
+        if not dry:
+            self._refuse_taken()
+            try:
+                self._know_server()
+                for plan, looked, same in list(self._distinct()):
+                    done.append(self._open(plan, looked, same))
+                    if same is None:
+                        self._send(done)
+            except RefusedError as error:
+                stopped = str(error)
+            except KeyboardInterrupt:
+                interrupted = True
+        left = list(self._distinct())[len(done) :]
+        done += [_Sent(plan, looked, "", same) for plan, looked, same in left]
+        layouts = [self._layout(sent) for sent in done]
+        return Replayed(
+            recording=corpus.show(self._request.path), server=self._server.shown, engine=self._engine or None,
+            version=self.probed.version or None, cache=self._request.cache, layouts=layouts,
+            reads_most=reads_most(layouts), estimate=estimate, stopped=stopped, interrupted=interrupted,
+            notes=[*self.notes, *notes_of(layouts, self._engine, self.probed.slots)],
+        )  # fmt: skip
+
+    def _refuse_taken(self) -> None:
+        """Raise LoreError for a capture that exists, before anything is sent."""
+        for layout in self._request.layouts:
+            path = self._request.outputs[layout.name]
+            if corpus.is_same(path, self._request.path):
+                raise LoreError(f"{corpus.show(path)} is what is being replayed", hint="name another --output")
+            if os.path.lexists(path) and not (self._request.resume or self._request.force):
+                raise taken(corpus.show(path))
+
+    @property
+    def _engine(self) -> str:
+        """The engine that serves the turns, as the user says, else as the server says; empty where nobody knows."""
+        cache = self._request.cache or self.probed.cache
+        return cache if cache in ENGINES else ""
+
+    def _know_server(self) -> None:
+        """Ask the server what it is, and for which model, where the recording's own is none of its models."""
+        request, server = self._request, self._server
+        self.probed = server.probe()
+        models, asked = self.probed.models, {model for looked in self.looked for model in looked.models}
+        if request.model is None and len(models) == 1 and not asked <= set(models):
+            self.notes.append(f"the server has one model: {models[0]} is asked instead of what was recorded")
+            self._request = request._replace(model=models[0])
+        several = len({looked.digest for looked in self.looked}) > 1
+        self._plans = [
+            self._plan(layout, salt_of(os.path.basename(request.outputs[layout.name]), layout.name) if several else "")
+            for layout in request.layouts
+        ]
+
+    def _open(self, plan: Plan, looked: Looked, same: str | None) -> _Sent:
+        return _Sent(plan, looked, "" if same is not None else self._request.outputs[plan.layout.name], same)
+
+    def _send(self, done: list[_Sent]) -> None:
+        """Send a layout; what was sent of it stands in the last of `done`, whatever happens."""
+        sent, request = done[-1], self._request
+        with ExitStack() as stack:
+            file = stack.enter_context(capture_file(sent.capture, resume=request.resume, force=request.force))
+            before = len(file.sent)
+            done[-1] = sent._replace(resumed=before)
+            if before > sent.looked.requests:
+                self._other(file, sent.looked.requests)
+            last: tuple[float, float] | None = None  # when the request before was asked, and when it went out
+            for number, planned in enumerate(sent.plan.requests()):
+                if number < before:
+                    if file.sent[number] != digest_of(planned.sent.body):
+                        self._other(file, number)
+                    continue
+                if last is not None and planned.at is not None:
+                    request.pause(max(0.0, last[1] + request.pace.of(planned.at - last[0]) - time.time()))
+                answer = self._server.send(planned.sent, planned.dialect, planned.betas)
+                file.append(self._record(planned, _readable(answer, self._server)))
+                at = planned.at if planned.at is not None else last[0] if last is not None else None
+                last = None if at is None else (at, answer.sent)
+                request.tell(f"{number + 1:,} of {sent.looked.requests:,} requests, layout {sent.plan.layout.name}")
+
+    def _other(self, file: CaptureFile, number: int) -> None:
+        text = f"{file.shown} is of another replay: request {number + 1:,} differs"
+        raise LoreError(text, hint="resume with the same recording and options, or name another --output")
+
+    def _record(self, planned: Planned, answer: Answer | None) -> Captured:
+        headers = {"content-type": "application/json"}
+        if planned.betas:
+            headers["anthropic-beta"] = ",".join(planned.betas)
+        url = self._server.url(planned.sent.path).partition("?")[0]
+        if answer is None:
+            at = planned.at or 0.0
+            return Captured(url, headers, planned.sent.body, at, 0, {}, b"", at, at, planned.turn, planned.chain)
+        return Captured(
+            url, headers, planned.sent.body, answer.sent, answer.status, answer.headers, answer.body, answer.began,
+            answer.ended, planned.turn, planned.chain, self._engine,
+        )  # fmt: skip
+
+    def _layout(self, sent: _Sent) -> ReplayedLayout:
+        """Return a layout with what `lore simulate` says of its capture."""
+        plan, looked = sent.plan, sent.looked
+        found = self._simulated(sent.capture) if sent.capture else None
+        read = prompt = None
+        if found is not None and found.turns:
+            billed = found.totals.billed
+            read = (
+                billed.read_tokens
+                if any(turn.billed and turn.billed.read_tokens is not None for turn in found.turns)
+                else None
+            )
+            prompt = (billed.read_tokens or 0) + (billed.write_tokens or 0) + (billed.uncached_tokens or 0) or None
+        return ReplayedLayout(
+            name=plan.layout.name, dialect=looked.first,
+            tail=None if plan.layout.recorded else plan.layout.tail or self._request.options.rules.tail,
+            capture=corpus.show(sent.capture) if sent.capture else "", planned=looked.requests,
+            requests=0 if found is None else len(found.turns), resumed=sent.resumed, skipped=looked.skipped,
+            left_out=looked.left_out, same_as=sent.same_as, prompt_tokens=prompt, read_tokens=read,
+            read_share=None if read is None or not prompt else round(read / prompt, 4), simulated=found,
+        )  # fmt: skip
+
+    def _simulated(self, capture: str) -> Simulated | None:
+        request = self._request
+        caches = (request.cache,) if request.cache else ()
+        asked = SimulateRequest([capture], caches, dated=request.dated, redact=request.redact)
+        try:
+            return next(simulate(asked, Options(counter=request.options.counter), request.rules), None)
+        except LoreError:  # nothing was written yet
+            return None
+
+
+def _behind(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _readable(answer: Answer, server: Server) -> Answer:
+    """Return an answer whose body is text; raises RefusedError for one that is no JSON object."""
+    headers = {name: value for name, value in answer.headers.items() if name not in ("content-encoding", "retry-after")}
+    try:
+        body = unpacked(answer.body, answer.headers.get("content-encoding", ""))
+    except ContentError as error:
+        raise RefusedError(f"{server.shown}: its answer cannot be read: {error}") from None
+    if table(body.strip()) is None:
+        raise RefusedError(f"{server.shown} answers {answer.status} with what is no JSON object")
+    return answer._replace(body=body.strip(), headers=headers)
+
+
+def reads_most(layouts: list[ReplayedLayout]) -> str | None:
+    """Return the layout that reads the largest share of its prompts; None where no two differ."""
+    known = sorted(
+        ((layout.read_share, layout.name) for layout in layouts if layout.read_share is not None), reverse=True
+    )
+    if len(known) < 2 or known[0][0] - known[1][0] < NO_DIFFERENCE:
+        return None
+    return known[0][1]

@@ -1,0 +1,343 @@
+"""The server that a replay is sent to: what it is, a request and its answer, tries again where it asks for them.
+
+In: a URL that the user names, bodies. Out: answers, whole and bounded. Rules: nothing is sent to another host: a
+redirect is refused, and no proxy is asked for a server on this machine; a key goes to that server alone, into no
+message and no file. 429, 5xx and lost connections are tried again a few times, after what `Retry-After` asks for or
+pauses that grow; a try has an end in time, an answer in size. What a server says is a stranger's text: it is shown
+harmless, in one line. Over httpx and tenacity (the extra `lore-cache[http]`).
+
+Sources, read 2026-11-23: RFC 9110 (Retry-After); the providers' API references (headers of keys); what engines answer
+of themselves: llama.cpp's server (`/props`), vLLM 0.32 (`/version`), SGLang (`/get_server_info`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from lore import __version__
+from lore.compaction.endpoints import Deadline, error_message, is_near, key_in, shown, url_of
+from lore.compaction.untrusted import harmless, one_line
+from lore.errors import LoreError
+from lore.model.canonical import decode
+from lore.model.mask import mask
+from lore.model.providers import LLAMA_CPP, UNKNOWN, provider_of
+from lore.model.turn import http_seconds
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+    from lore.prompt.sending import SentBody
+
+TRIES = 6
+FIRST_PAUSE, MOST_PAUSE = 1.0, 60.0  # seconds between tries, where the server does not say
+MOST_WAIT = 300.0  # seconds of what `Retry-After` may ask for: beyond, the run ends and can be resumed
+SECONDS = 600.0  # that one try may take: a long prompt on a CPU
+MOST_BYTES = 16 * 1024 * 1024  # of an answer
+_PROBE_SECONDS, _PROBE_BYTES = 10.0, 4 * 1024 * 1024
+_HINT_HTTP = "pip install 'lore-cache[http]'"
+
+# Where keys are looked for: by whose server it is, else by the dialect of the requests.
+KEYS: dict[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "azure": ("AZURE_OPENAI_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "moonshot": ("MOONSHOT_API_KEY",),
+    "qwen": ("DASHSCOPE_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+}
+_BY_DIALECT = {"openai-chat": "openai", "openai-responses": "openai"}
+# Response headers that a capture keeps: what the body is, when it came, the provider's ids.
+_KEPT = ("content-type", "content-encoding", "date", "server", "request-id", "x-request-id", "x-amzn-requestid")
+
+
+class Answer(NamedTuple):
+    """What a server answered with a status below 400: headers that are kept, the body as it came, and when.
+
+    `began` and `ended` are seconds since the epoch: of the first byte and of the last.
+    """
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    sent: float
+    began: float
+    ended: float
+
+
+class _Libraries(NamedTuple):
+    httpx: Any
+    tenacity: Any
+
+
+class _Try(NamedTuple):
+    """A request as it goes out; its answer has `seconds`, and at most so many bytes."""
+
+    method: str
+    url: str
+    body: bytes
+    headers: dict[str, str]
+    seconds: float
+    most: int = MOST_BYTES
+
+
+class Probed(NamedTuple):
+    """What a server says of itself: the cache model that stands for it, its version, its models, its slots."""
+
+    cache: str = ""
+    version: str = ""
+    models: tuple[str, ...] = ()
+    slots: int | None = None
+
+
+class RefusedError(Exception):
+    """The server does not take a request, or gives no answer to it; says why, in one harmless line."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _AgainError(Exception):
+    """Another try may help; `wait` is what the server asks for, in seconds."""
+
+    def __init__(self, reason: str, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+class Key(NamedTuple):
+    """A key, and the variable of the environment that it comes from; both empty where none is sent."""
+
+    variable: str = ""
+    value: str = ""
+
+
+NO_KEY = Key()
+
+
+def key_for(url: str, dialect: str, variable: str | None, environ: Mapping[str, str]) -> Key:
+    """Return the key to send; raises LoreError where one is named, or surely needed, and not set.
+
+    Without a name, the one of whoever serves the host, else the dialect's; on this machine, and over a connection that
+    is not encrypted, none.
+    """
+    if variable is not None:
+        return Key(variable, key_in(environ, variable, "--api-key-env"))
+    if is_near(url) or not url.startswith("https:"):
+        return Key()
+    provider = provider_of(_host(url), None, "")
+    names = KEYS.get(provider) or KEYS.get(_BY_DIALECT.get(dialect, dialect), ())
+    name = next((name for name in names if environ.get(name, "").strip()), "")
+    if not name and provider != UNKNOWN and names:
+        raise LoreError(f"{names[0]} is not set: {shown(url)} wants a key", hint="set it, or name one: --api-key-env")
+    return Key(name, key_in(environ, name, name))
+
+
+def _host(url: str) -> str:
+    return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
+
+
+class Server:
+    """A server, asked by one request at a time. Not safe between threads.
+
+    Raises LoreError when it is made: the URL is none, holds a password, or the extra is not installed. `key` goes along
+    with each request; `pause` waits (seconds), `tell` is told of tries that failed.
+    """
+
+    def __init__(
+        self, url: str, *, key: Key = NO_KEY, seconds: float = SECONDS,
+        pause: Callable[[float], None] = time.sleep, tell: Callable[[str], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        parts = url_of(url, "--server", hint="as in http://127.0.0.1:8080")
+        if parts.username is not None or parts.password is not None:
+            raise LoreError(
+                "--server holds a name or a password", hint="a key comes from a variable: --api-key-env NAME"
+            )
+        self._base, self._query = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", parts.query
+        self.shown, self.near, self.host = shown(url), is_near(url), parts.netloc.lower()
+        self.encrypted, self.key = parts.scheme == "https", key
+        self.provider = UNKNOWN if self.near else provider_of(self.host, None, "")
+        self._seconds, self._pause, self._tell = seconds, pause, tell
+        self._http, self._tenacity = _libraries()
+
+    def probe(self) -> Probed:
+        """Ask a server that nobody knows by its host what it is; what it does not say is unknown."""
+        if self.provider != UNKNOWN:
+            return Probed()
+        listed = self._asked("/v1/models").get("data")
+        models = tuple([
+            mask(one_line(name)) for entry in (cast("list[Any]", listed) if isinstance(listed, list) else [])
+            if isinstance(entry, dict) and isinstance(name := cast("dict[str, Any]", entry).get("id"), str)
+        ])  # fmt: skip
+        props = self._asked("/props")
+        if "default_generation_settings" in props or "total_slots" in props:
+            slots = props.get("total_slots")
+            return Probed(LLAMA_CPP, _word(props.get("build_info")), models, slots if isinstance(slots, int) else None)
+        version = self._asked("/version")
+        if isinstance(version.get("version"), str):
+            return Probed("vllm", _word(version["version"]), models)
+        info = self._asked("/get_server_info")
+        if {"schedule_policy", "disable_radix_cache", "internal_states"} & info.keys():
+            return Probed("sglang", _word(info.get("version")), models)
+        return Probed(models=models)
+
+    def _asked(self, path: str) -> dict[str, Any]:
+        base = self._base.removesuffix("/v1")
+        for suffix in ("/chat/completions", "/messages", "/responses"):
+            base = base.removesuffix(suffix).removesuffix("/v1")
+        try:
+            headers = self._headers("")
+            found = self._once(_Try("GET", self._with_query(base + path), b"", headers, _PROBE_SECONDS, _PROBE_BYTES))
+            value: Any = decode(found.body) if found.status == 200 else {}
+        except (RefusedError, _AgainError, ValueError, RecursionError):
+            return {}
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+    def url(self, path: str) -> str:
+        """Return where a request goes: the base may name the API's version, or the whole path."""
+        base, version = self._base, "/" + path.split("/", 2)[1]
+        if base.endswith(path.removeprefix(version)) and base.count("/") > 2:
+            return self._with_query(base)
+        return self._with_query(base + (path.removeprefix(version) if base.endswith(version) else path))
+
+    def _with_query(self, url: str) -> str:
+        return f"{url}?{self._query}" if self._query else url
+
+    def send(self, sent: SentBody, dialect: str, betas: tuple[str, ...] = ()) -> Answer:
+        """Send a request until there is an answer; raises RefusedError where another try would not help."""
+        tenacity = self._tenacity
+
+        def note(state: RetryCallState) -> None:
+            error = None if state.outcome is None else state.outcome.exception()
+            self._tell(f"{error}; tried again in {state.upcoming_sleep:,.0f} s")
+
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(_AgainError), stop=tenacity.stop_after_attempt(TRIES),
+            wait=_wait, sleep=self._pause, before_sleep=note, reraise=True,
+        )  # fmt: skip
+        try:
+            headers = self._headers(dialect, betas)
+            return retrying(self._answered, _Try("POST", self.url(sent.path), sent.body, headers, self._seconds))
+        except _AgainError as error:
+            raise RefusedError(f"{error}, {TRIES} times") from None
+
+    def _answered(self, request: _Try) -> Answer:
+        answer = self._once(request)
+        if answer.status < 300:
+            return answer
+        if answer.status < 400:
+            raise RefusedError(f"{self.shown} redirects elsewhere ({answer.status})", answer.status)
+        said = self._clean(error_message(answer.body))
+        reason = f"{self.shown} answers {answer.status}" + (f": {said}" if said else "")
+        if answer.status != 429 and answer.status < 500 and answer.status != 408:
+            raise RefusedError(reason, answer.status)
+        wait = _asked_wait(answer.headers.get("retry-after", ""), answer.ended)
+        if wait is not None and wait > MOST_WAIT:
+            raise RefusedError(f"{reason}; it asks to wait {wait:,.0f} s", answer.status)
+        raise _AgainError(reason, wait)
+
+    def _once(self, request: _Try) -> Answer:
+        http, deadline = self._http, Deadline(request.seconds)
+        late = RefusedError(f"{self.shown}: no whole answer after {request.seconds:g} s")
+        deadline.start()
+        try:
+            answer = self._exchange(request, deadline)
+        except http.TimeoutException:
+            raise late from None
+        except http.HTTPError as error:
+            if deadline.is_over:
+                raise late from None
+            raise _AgainError(f"{self.shown}: {self._clean(str(error)) or type(error).__name__}") from None
+        except (http.InvalidURL, ImportError, OSError, ValueError) as error:  # a host, a proxy, certificates
+            raise RefusedError(f"{self.shown} cannot be asked: {self._clean(str(error))}") from None
+        finally:
+            deadline.cancel()
+        if deadline.is_over:  # what was hung up on may look like the end
+            raise late
+        return answer
+
+    def _exchange(self, request: _Try, deadline: Deadline) -> Answer:
+        """Ask once, over a connection of its own; on this machine past any proxy and without certificates."""
+        verify = SSLContext(PROTOCOL_TLS_CLIENT) if self.near and not self.encrypted else True
+        answer, sent = bytearray(), time.time()
+        with (
+            self._http.Client(
+                timeout=request.seconds, follow_redirects=False, trust_env=not self.near, verify=verify
+            ) as client,
+            client.stream(
+                request.method,
+                request.url,
+                content=request.body,
+                headers=request.headers,
+                extensions={"trace": deadline.note},
+            ) as response,
+        ):
+            began = time.time()
+            for piece in response.iter_raw():
+                answer += piece
+                if len(answer) > request.most:
+                    raise RefusedError(f"{self.shown}: its answer has more than {request.most:,} bytes")
+            names = (*_KEPT, "retry-after")
+            headers = {name: harmless(response.headers[name])[:200] for name in names if name in response.headers}
+            return Answer(response.status_code, headers, bytes(answer), sent, began, time.time())
+
+    def _headers(self, dialect: str, betas: tuple[str, ...] = ()) -> dict[str, str]:
+        headers = {
+            "content-type": "application/json", "accept": "application/json", "accept-encoding": "identity",
+            "user-agent": f"lore/{__version__}",
+        }  # fmt: skip
+        if dialect == "anthropic":
+            headers["anthropic-version"] = "2023-06-01"
+        if betas:
+            headers["anthropic-beta"] = ",".join(betas)
+        key = self.key.value
+        own = {"anthropic": "x-api-key", "gemini": "x-goog-api-key", "azure": "api-key"}
+        name = own.get(self.provider) or own.get(dialect, "")
+        if key and name:
+            headers[name] = key
+        if key and self.provider not in own:
+            headers["authorization"] = f"Bearer {key}"
+        return headers
+
+    def _clean(self, text: str) -> str:
+        """Return text in one harmless line, without the key, should a server repeat it, and what looks like one."""
+        text = text.replace(self.key.value, "***") if self.key.value else text
+        return mask(one_line(text, 400))
+
+
+def _libraries() -> _Libraries:
+    try:
+        import httpx  # noqa: PLC0415 - an extra, and slow to load
+        import tenacity  # noqa: PLC0415
+    except ImportError:
+        raise LoreError("lore replay needs httpx and tenacity, which are not installed", hint=_HINT_HTTP) from None
+    return _Libraries(httpx, tenacity)
+
+
+def _wait(state: RetryCallState) -> float:
+    error = None if state.outcome is None else state.outcome.exception()
+    pause = min(FIRST_PAUSE * 2 ** (state.attempt_number - 1), MOST_PAUSE)
+    return max(pause, error.wait or 0.0) if isinstance(error, _AgainError) else pause
+
+
+def _asked_wait(text: str, now: float) -> float | None:
+    """Read `Retry-After`: seconds, or the time until which to wait."""
+    with suppress(ValueError):
+        seconds = float(text)
+        return seconds if 0 <= seconds < 1e9 else None
+    at = http_seconds(text)
+    return None if at is None else max(0.0, at - now)
+
+
+def _word(value: object) -> str:
+    return mask(one_line(value, 40)) if isinstance(value, str) else ""

@@ -1,0 +1,202 @@
+"""Servers on this machine that cache as engines do, and say so in their words: what `lore replay` is tested against.
+
+Each counts tokens by o200k over the JSON of tools and messages, keeps what it was sent, and answers one token.
+"""
+
+# pyright: basic
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from lore.tokens.o200k import Counter
+
+_COUNTER = Counter()
+
+
+def _pieces(body):
+    """The texts of a request in the order in which an engine renders them, each behind what parts it from the last."""
+    yield json.dumps(body.get("tools", []))
+    system = body.get("system", [])
+    yield from (system if isinstance(system, str) else [json.dumps(block) for block in system])
+    for message in body.get("messages", body.get("input", [])):
+        yield f"<|{message.get('role')}|>"
+        content = message.get("content") or ""
+        yield content if isinstance(content, str) else json.dumps([_bare(part) for part in content])
+        yield json.dumps(message.get("tool_calls", []))
+
+
+def _bare(part):
+    return {key: value for key, value in part.items() if key != "cache_control"} if isinstance(part, dict) else part
+
+
+def tokens_of(body):
+    """The tokens of a request: each a string, so that equal tokens are equal."""
+    found = []
+    for piece in _pieces(body):
+        found += [f"{at}:{piece[:40]}:{hash(piece)}" for at in range(_COUNTER.count(piece.encode()))]
+    return found
+
+
+class Engine:
+    """A server's cache, what it was asked, and how it answers. `failing` are answers to be given first: callables."""
+
+    block = 16
+
+    def __init__(self):
+        self.blocks = set()
+        self.asked = []
+        self.paths = []
+        self.headers = []
+        self.failing = []
+        self.done = threading.Event()
+
+    def probes(self, path):
+        return {}
+
+    def cached(self, body):
+        """Return the tokens of a prompt and how many are read; keep its whole blocks."""
+        tokens, read, reading = tokens_of(body), 0, True
+        chain = (body.get("cache_salt"),)
+        for end in range(self.block, len(tokens) + 1, self.block):
+            chain = hash((chain, tuple(tokens[end - self.block : end])))
+            reading = reading and chain in self.blocks and end < len(tokens)
+            read = end if reading else read
+            self.blocks.add(chain)
+        return len(tokens), read
+
+    def answer(self, path, body):
+        total, read = self.cached(body)
+        return {
+            "id": f"chatcmpl-{len(self.asked)}", "object": "chat.completion", "model": body.get("model"),
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": "length"}],
+            "usage": {
+                "prompt_tokens": total, "completion_tokens": 1, "total_tokens": total + 1,
+                "prompt_tokens_details": {"cached_tokens": read},
+            },
+        }  # fmt: skip
+
+
+class VLLM(Engine):
+    """vLLM: blocks of 16."""
+
+    def probes(self, path):
+        return {"/version": {"version": "0.32.0"}, "/v1/models": {"data": [{"id": "tiny"}]}}.get(path, {})
+
+
+class LlamaCpp(Engine):
+    """llama.cpp's server with one slot."""
+
+    slot = ()
+
+    def probes(self, path):
+        return {"/props": {"default_generation_settings": {}, "total_slots": 1, "build_info": "b9000"}}.get(path, {})
+
+    def answer(self, path, body):
+        tokens = tuple(tokens_of(body))
+        same = next((at for at, (a, b) in enumerate(zip(self.slot, tokens, strict=False)) if a != b), None)
+        same = min(len(self.slot), len(tokens)) if same is None else same
+        read = min(same, len(tokens) - 1)
+        self.slot = tokens
+        found = super().answer(path, body)
+        found["usage"] = {"prompt_tokens": len(tokens), "completion_tokens": 1}
+        return {**found, "timings": {"cache_n": read, "prompt_n": len(tokens) - read, "predicted_n": 1}}
+
+
+class Anthropic(Engine):
+    """The Messages API: entries at breakpoints, found from any later breakpoint; reads whole entries."""
+
+    def __init__(self):
+        super().__init__()
+        self.entries = set()
+
+    def answer(self, path, body):
+        marked, place, seen, read = [], 0, "", 0
+        blocks = [*body.get("tools", []), *body.get("system", [])]
+        for message in body["messages"]:
+            content = message["content"]
+            blocks += [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for block in blocks:
+            seen += json.dumps(_bare(block))
+            place += _COUNTER.count(json.dumps(_bare(block)).encode())
+            if "cache_control" in block:
+                marked.append((hash(seen), place))
+            if hash(seen) in self.entries and place > read:
+                read = place
+        last = marked[-1][1] if marked else 0
+        self.entries |= {entry for entry, _ in marked}
+        return {
+            "id": f"msg_{len(self.asked)}", "type": "message", "role": "assistant", "model": body["model"],
+            "content": [{"type": "text", "text": "x"}], "stop_reason": "max_tokens",
+            "usage": {
+                "input_tokens": place - max(last, read), "cache_read_input_tokens": read,
+                "cache_creation_input_tokens": max(0, last - read), "output_tokens": 1,
+            },
+        }  # fmt: skip
+
+
+def status(code, body=b'{"error":{"message":"no"}}', **headers):
+    """An answer of a status, to be put into `failing`."""
+
+    def act(handler):
+        handler.send_response(code)
+        for name, value in headers.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.send_header("content-length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return act
+
+
+def reset(handler):
+    """Close the connection without an answer."""
+    handler.close_connection = True
+
+
+def _handler(engine):
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            engine.paths.append(f"GET {self.path}")
+            found = engine.probes(self.path)
+            status(200 if found else 404, json.dumps(found).encode())(self)
+
+        def do_POST(self):
+            raw = self.rfile.read(int(self.headers.get("content-length", "0")))
+            engine.paths.append(self.path)
+            engine.headers.append({name.lower(): value for name, value in self.headers.items()})
+            try:
+                if engine.failing:
+                    engine.failing.pop(0)(self)
+                    return
+                body = json.loads(raw)
+                engine.asked.append(body)
+                status(200, json.dumps(engine.answer(self.path, body)).encode(), content_type="application/json")(self)
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True
+
+        def log_message(self, *_):
+            pass
+
+    return Handler
+
+
+@contextmanager
+def serving(engine):
+    """Serve until the block ends; gives the URL. What hangs waits for `engine.done`."""
+    http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(engine))
+    http.daemon_threads = True
+    thread = threading.Thread(target=http.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{http.server_port}"
+    finally:
+        engine.done.set()
+        http.shutdown()
+        thread.join()
+        http.server_close()
