@@ -4,8 +4,8 @@
 
 Names: growth, naive, files, start, parse, rollouts, copilot, chats, documents, folders, logs, long, process, resume,
 deltas, memory, assemble, captures, pair, reads, drops, truth, agents, simulate, compact, learn, save, requests,
-written, import, load. Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see that it works;
-its figures are not judged.
+written, import, load, record. Exit code 1 where a bar is missed. `--quick` runs everything at toy sizes to see that it
+works; its figures are not judged.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from bench import (
     memory,
     naive,
     reading,
+    recorder,
     recordings,
     resuming,
     session_folders,
@@ -302,6 +303,11 @@ def loaded(folder: Path, sizes: Sizes) -> Row:
     return Row(*stores.loaded(folder, sizes.turns, sizes.judged))
 
 
+def recorded(folder: Path, sizes: Sizes) -> Row:
+    """A recorded stream's first byte."""
+    return Row(*recorder.first_byte(folder, 20 * sizes.started))
+
+
 def lore() -> tuple[str, ...]:
     """Return the command of this environment, else the module."""
     script = Path(sysconfig.get_path("scripts")) / ("lore.exe" if os.name == "nt" else "lore")
@@ -344,6 +350,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "written": written,
     "import": imported,
     "load": loaded,
+    "record": recorded,
 }
 
 

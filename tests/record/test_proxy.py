@@ -97,6 +97,11 @@ def test_a_connection_serves_one_request_after_the_other(recorded):
     connection.close()
 
 
+def test_small_chunks_are_not_held_back_by_the_system(recorded):
+    listener = recorded.recorder._listener
+    assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_a_body_in_chunks_and_one_that_is_announced_pass(client, recorded):
     assert client.post(f"{X}/echo", content=iter([b"a", "é".encode(), b"b"])).content == "aéb".encode()
     assert recorded.last()[0]["body"] == "aéb"
