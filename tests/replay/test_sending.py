@@ -1,0 +1,101 @@
+"""A body as it is sent: what changes, what stays, and that no two salts share a prefix; keys and questions."""
+
+# pyright: basic
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lore.cli.main import main
+from lore.errors import LoreError
+from lore.prompt.sending import Sending, sent_body
+
+STABLE = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "stable.jsonl"
+TOOL = {"name": "a", "description": "does a"}
+BODIES = {
+    "anthropic": {"model": "m", "system": "You are.", "tools": [TOOL], "messages": [], "max_tokens": 9},
+    "openai-chat": {
+        "model": "m", "tools": [{"type": "function", "function": TOOL}],
+        "messages": [{"role": "system", "content": "You are."}],
+    },
+    "openai-responses": {"model": "m", "instructions": "You are.", "tools": [{"type": "function", **TOOL}]},
+    "gemini": {"systemInstruction": {"parts": [{"text": "You are."}]}, "tools": [{"functionDeclarations": [TOOL]}]},
+    "bedrock": {"system": [{"text": "You are."}], "toolConfig": {"tools": [{"toolSpec": TOOL}]}, "messages": []},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", BODIES)
+def test_a_salt_stands_before_the_system_prompt_and_before_the_tools(dialect):
+    body = json.dumps(BODIES[dialect]).encode()
+    salted, other = (
+        json.loads(sent_body(body, Sending(dialect, salt=salt), model="m").body) for salt in ("one", "two")
+    )
+    plain = json.loads(sent_body(body, Sending(dialect), model="m").body)
+
+    assert json.dumps(salted).count("[replay one]") == 2
+    assert json.dumps(salted).replace("one", "two") == json.dumps(other)
+    assert "replay" not in json.dumps(plain)
+    assert '"[replay one]\\ndoes a"' in json.dumps(salted)
+
+
+def test_what_asks_for_a_stream_and_for_thoughts_without_room_is_left_out():
+    body = b'{"model":"m","stream":true,"n":3,"thinking":{"type":"enabled","budget_tokens":2000},"temperature":0.10}'
+    sent = sent_body(body, Sending("anthropic"))
+
+    assert sent.body == b'{"model":"m","temperature":0.10,"max_tokens":1}'
+    assert sent.left_out == ("n", "thinking")
+    assert b"thinking" in sent_body(body, Sending("anthropic", max_tokens=4000)).body
+
+
+@pytest.mark.parametrize(
+    ("sending", "limit"),
+    [
+        (Sending("openai-chat"), b'"max_tokens":1'),
+        (Sending("openai-chat", cache="openai"), b'"max_completion_tokens":1'),
+        (Sending("openai-responses", cache="openai"), b'"max_output_tokens":16'),
+        (Sending("openai-responses"), b'"max_output_tokens":1'),
+        (Sending("gemini"), b'"generationConfig":{"maxOutputTokens":1}'),
+        (Sending("bedrock"), b'"inferenceConfig":{"maxTokens":1}'),
+    ],
+)
+def test_each_api_bounds_the_answer_in_its_own_word(sending, limit):
+    assert limit in sent_body(b'{"messages":[]}', sending, model="a/b").body
+
+
+def test_a_path_holds_the_model_where_the_body_does_not():
+    assert sent_body(b"{}", Sending("gemini"), model="a/b").path == "/v1beta/models/a%2Fb:generateContent"
+
+
+def test_keys_go_where_they_belong():
+    pytest.importorskip("httpx")
+    from lore.run.replay_server import key_for
+
+    keys = {"OPENAI_API_KEY": "sk-one", "DEEPSEEK_API_KEY": "sk-two", "MINE": "sk-three"}
+    assert key_for("http://127.0.0.1:1", "openai-chat", None, keys).value == ""
+    assert key_for("http://gpu.example.com", "openai-chat", None, keys).value == ""  # it is not encrypted
+    assert key_for("https://api.openai.com", "anthropic", None, keys).value == "sk-one"
+    assert key_for("https://api.deepseek.com", "openai-chat", None, keys).value == "sk-two"
+    assert key_for("https://gpu.example.com", "openai-chat", None, keys).value == "sk-one"
+    assert key_for("http://127.0.0.1:1", "openai-chat", "MINE", keys).value == "sk-three"
+    for named in (None, "OTHER"):
+        with pytest.raises(LoreError, match="is not set"):
+            key_for("https://api.anthropic.com", "anthropic", named, keys)
+
+
+def test_nothing_leaves_the_machine_without_a_yes(capsys, monkeypatch, tmp_path):
+    pytest.importorskip("httpx")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-secret-secret")
+    monkeypatch.setattr("lore.run.replay_server.Server._once", lambda *_: pytest.fail("something was sent"))
+    arguments = ["replay", str(STABLE), "--server", "https://api.anthropic.com"]
+    assert main(arguments) == 2
+    assert "--yes" in capsys.readouterr().err
+    assert main([*arguments, "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert "4 requests, about 1,4" in said.out
+    assert "$0.0" in said.out
+    assert "secret" not in said.out + said.err
+    assert list(tmp_path.iterdir()) == []
