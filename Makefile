@@ -7,7 +7,7 @@
 # make docs    the reference of the public modules, as pages in build/docs, its links checked
 # make golden  write the golden outputs of the commands anew
 # make pictures  draw the pictures of the README anew
-# make oracle  lore's models of engines against the engines themselves: oracle-vllm, oracle-sglang (COUNT=, RECORD=1)
+# make oracle  lore's models of engines against the engines themselves: oracle-vllm, oracle-lmcache, oracle-sglang (COUNT=, RECORD=1)
 # make audit   known vulnerabilities of the dependencies
 # make clean   remove the environment and what tools left behind
 
@@ -26,7 +26,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test cover lint compiled bench soak fuzz docs golden pictures oracle oracle-vllm oracle-sglang audit clean
+.PHONY: help demo test cover lint compiled bench soak fuzz docs golden pictures oracle oracle-vllm oracle-lmcache oracle-sglang audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -112,7 +112,7 @@ pictures: .venv/dev
 	$(BIN)/python tests/pictures/make.py
 
 COUNT ?= 10000
-oracle: oracle-vllm oracle-sglang
+oracle: oracle-vllm oracle-lmcache oracle-sglang
 
 build/oracle/vllm/made: tests/oracle/engines/vllm.txt
 	@echo "installing vLLM for CPUs into $(@D)"
@@ -134,6 +134,15 @@ build/oracle/sglang/made: tests/oracle/engines/sglang.txt
 
 oracle-sglang: .venv/dev build/oracle/sglang/made
 	PYTHONPATH=tests $(BIN)/python -m oracle.engines.sglang_agreement --python build/oracle/sglang/bin/python --count $(COUNT) $(if $(RECORD),--record)
+
+# LMCache hashes with vLLM's functions: it has the same environment.
+build/oracle/vllm/lmcache: build/oracle/vllm/made tests/oracle/engines/lmcache.txt
+	@$(@D)/bin/python -m pip --disable-pip-version-check -q install --no-deps lmcache==0.5.6
+	@$(@D)/bin/python -m pip --disable-pip-version-check -q install -r tests/oracle/engines/lmcache.txt
+	@touch $@
+
+oracle-lmcache: .venv/dev build/oracle/vllm/lmcache
+	PYTHONPATH=tests $(BIN)/python -m oracle.engines.lmcache_agreement --python build/oracle/vllm/bin/python --count $(COUNT) $(if $(RECORD),--record)
 
 audit: .venv/dev
 	@$(PIP) install pip-audit

@@ -20,7 +20,17 @@ def test_what_was_generated_is_kept_only_where_that_is_asked_for():
     assert reads("lmcache", asked, decoded=True) == [0, 512]
 
 
-def test_chunks_are_thrown_away_least_recently_used_first():
+def test_of_a_prompt_that_was_stored_and_not_asked_for_again_the_first_chunk_goes_first():
+    """So what is left of it is not found."""
     asked = [request("ab", 256), request("xy", 256), request("ab", 256)]
-    assert reads("lmcache", asked, capacity=3) == [0, 0, 256]
+    assert reads("lmcache", asked, capacity=3) == [0, 0, 0]
     assert reads("lmcache", asked, capacity=4) == [0, 0, 512]
+
+
+def test_of_a_prompt_that_was_found_the_last_chunk_goes_first():
+    asked = [request("abc", 256), request("abc", 256), request("xy", 256), request("abc", 256)]
+    assert reads("lmcache", asked, capacity=4) == [0, 768, 0, 512]
+
+
+def test_a_prompt_larger_than_memory_keeps_its_beginning():
+    assert reads("lmcache", [request("abcd", 256), request("abcd", 256)], capacity=3) == [0, 768]

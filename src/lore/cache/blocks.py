@@ -1,4 +1,4 @@
-"""Engines that keep blocks of tokens: vLLM (full blocks of 16), SGLang (pages of 1), LMCache (chunks of 256).
+"""Engines that keep blocks of tokens: vLLM (full blocks of 16), LMCache (chunks of 256).
 
 In: requests, what was billed for them. Out: predictions. Rules: the whole blocks that a request begins with are read,
 as far as memory still holds them; those of the request, and with `outputs` those of what was generated, are kept. A
@@ -12,9 +12,8 @@ for the next one, that one waits for those that end first. A request of which no
 What memory holds and throws away: `residence.py`.
 
 Sources: vLLM 0.32, v1/core (at least the last token is computed; a cache salt enters the first block, an adapter and
-images all that they touch), compared on generated sequences in tests/oracle/engines; SGLang's scheduler (a match is at
-most one token shorter than the input) and its radix cache; LMCache's configuration, version 1 (chunks that are not full
-are not saved, what was generated only with `save_decode_cache`).
+images all that they touch), LMCache 0.5.6 (chunks that are not full are not saved, what was generated only with
+`save_decode_cache`), both compared on generated sequences in tests/oracle/engines.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Look, Prediction, Request
 from lore.cache.measured import MeasuredCache
-from lore.cache.residence import Found, Names, Pool, Residence, Served
+from lore.cache.residence import Bounded, Found, Names, Pool, Residence, Served
 from lore.cache.tree import Path
 from lore.errors import LoreError
 
@@ -35,6 +34,7 @@ class Engine(NamedTuple):
 
     `recomputed` tokens at the end of a request are computed whatever is held; of a prompt that LMCache holds whole,
     what is said is what is found in chunks. `outputs`: what was generated is kept, where `decoded` does not say.
+    `memory` is what holds blocks where a capacity is given.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Engine(NamedTuple):
     options: tuple[str, ...]
     recomputed: int = 1
     outputs: bool = True
+    memory: type[Bounded] = Pool
 
 
 class Blocks(MeasuredCache):
@@ -61,7 +62,7 @@ class Blocks(MeasuredCache):
             hint = f"options of {engine.name}: " + ", ".join(engine.options)
             raise LoreError(f"{engine.name}: a block holds at least 1 token, and memory at least 0 blocks", hint=hint)
         self._names = Names(unit)
-        self._memory = Residence(self._names) if capacity is None else Pool(self._names, capacity)
+        self._memory = Residence(self._names) if capacity is None else engine.memory(self._names, capacity)
         self._running: list[_Running] = []  # in the order in which they were asked
         self._recomputed = engine.recomputed
         self._hybrid = hybrid

@@ -18,6 +18,7 @@ from lore.cache.breakpoints import Breakpoints
 from lore.cache.llama_cpp import LlamaCpp
 from lore.cache.prefix import DeepSeek, GeminiExplicit, Prefix
 from lore.cache.radix import POLICIES
+from lore.cache.residence import Chunks
 from lore.cache.sglang import TREES, SGLang
 from lore.errors import LoreError
 
@@ -41,6 +42,9 @@ def _engine(engine: Engine) -> CacheRow:
     return CacheRow(engine.name, engine.name, partial(Blocks, engine=engine), engine.options)
 
 
+_LMCACHE = Engine(
+    "lmcache", 256, ("chunk_size", "capacity", "decoded", "hybrid"), recomputed=0, outputs=False, memory=Chunks
+)
 CACHES: dict[str, CacheKind] = {
     cache.name: cache
     for cache in (
@@ -58,7 +62,7 @@ CACHES: dict[str, CacheKind] = {
         _engine(Engine("vllm", 16, ("block", "capacity", "hybrid"))),
         CacheRow("sglang", "sglang", SGLang, ("page_size", "capacity", "policy", "tree", "hybrid")),
         CacheRow("llama.cpp", "llama.cpp", LlamaCpp, ("slots", "similarity", "cache_reuse", "hybrid")),
-        _engine(Engine("lmcache", 256, ("chunk_size", "capacity", "decoded", "hybrid"), recomputed=0, outputs=False)),
+        _engine(_LMCACHE),
     )
 }
 _WHOLE = ("block", "cache_reuse", "capacity", "chunk_size", "interval", "page_size", "slots")

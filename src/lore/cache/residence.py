@@ -2,8 +2,8 @@
 
 In: nodes of paths with the tokens behind them. Out: how many leading blocks are held. Rules: a block is what stands up
 to its end, so equal prefixes have the same blocks; it belongs to the piece in which it ends; what two pieces have in
-common at their beginning is the same blocks. Without a `capacity` what was computed once is held. With one it is vLLM's
-pool, block by block, so that every read is the engine's:
+common at their beginning is the same blocks. Without a capacity what was computed once is held. With one every read is
+the engine's, block by block. vLLM's `Pool`:
 
 - a request needs a place for each of its blocks, the last one too where it is not full;
 - what it finds is used and cannot go; what it does not find it computes into free places, though another place may
@@ -11,10 +11,15 @@ pool, block by block, so that every read is the engine's:
 - a free place is one that holds nothing, then the one that was given back longest ago;
 - a request gives its places back when it ends, the last block first; one that is not full holds nothing then.
 
-So what is held is closed towards the root. Cost without a capacity: O(log pieces) for a look-up and O(pieces that are
-not held) for the rest; with one O(blocks of the request, at most `capacity`).
+LMCache's `Chunks` are one list, the least recently used first. What a request finds is used, its first chunk last. What
+it does not find is put behind that, its first chunk first, after room was made for all of it: so of a prompt that was
+stored and not asked for again the first chunk goes first, and what is left of it is not found.
 
-Source: vLLM 0.32, v1/core/block_pool.py and single_type_kv_cache_manager.py; compared in tests/oracle/engines.
+Cost without a capacity: O(log pieces) for a look-up and O(pieces that are not held) for the rest; with one O(blocks of
+the request, at most `capacity`).
+
+Sources: vLLM 0.32, v1/core/block_pool.py and single_type_kv_cache_manager.py; LMCache 0.5.6, v1/cache_engine.py and
+v1/storage_backend/local_cpu_backend.py; compared in tests/oracle/engines on 2026-11-23.
 """
 
 from __future__ import annotations
@@ -160,18 +165,16 @@ class Residence:
         return last is None or last.stretch.held >= last.end
 
 
-class Pool(Residence):
-    """A memory of `capacity` places for a block each."""
+class Bounded(Residence):
+    """A memory of `capacity` blocks: which are held is known block by block."""
 
     def __init__(self, names: Names, capacity: int) -> None:
         super().__init__(names)
         self.capacity = capacity
-        self._empty = capacity
-        self._places = count()  # a place has a new number with each block that it takes
-        self._idle: OrderedDict[int, int] = OrderedDict()  # the block in each place that nobody uses, oldest first
-        self._used: dict[int, int] = {}  # by place, how many use it
-        self._copies: dict[int, dict[int, None]] = {}  # by block, the places that hold it, oldest first
-        self._blocks: dict[int, int] = {}  # what stands in a place
+
+    def holds(self, block: int) -> bool:
+        """Tell whether a block is held."""
+        raise NotImplementedError
 
     def find(self, nodes: Sequence[int]) -> Found:
         """Return what is held of the path of these nodes."""
@@ -179,10 +182,55 @@ class Pool(Residence):
         for place, node in enumerate(nodes):
             for part in self.names[node].parts:
                 for block in part.blocks:
-                    if block not in self._copies:
+                    if not self.holds(block):
                         return Found(place, blocks)
                     blocks += 1
         return Found(len(nodes), blocks)
+
+
+class Chunks(Bounded):
+    """The chunks that LMCache keeps in main memory, `capacity` of them."""
+
+    def __init__(self, names: Names, capacity: int) -> None:
+        super().__init__(names, capacity)
+        self._held: OrderedDict[int, None] = OrderedDict()  # the least recently used first
+
+    def holds(self, block: int) -> bool:
+        """Tell whether a chunk is held."""
+        return block in self._held
+
+    def begin(self, nodes: Sequence[int], found: Found, output: Sequence[int]) -> Served:
+        """Serve a request that reads what was found."""
+        served = super().begin(nodes, Found(0, 0), output)
+        for block in reversed([block for part in served.take(found.blocks) for block in part.blocks]):
+            self._held.move_to_end(block)
+        return served
+
+    def compute(self, served: Served, tokens: int) -> None:
+        """Make room for the chunks of the first so many tokens, as far as there is any, then put them in."""
+        fresh = [block for part in served.take(tokens // self.names.unit) for block in part.blocks[: self.capacity]]
+        fresh = fresh[: self.capacity]
+        for _ in range(len(self._held) + len(fresh) - self.capacity):
+            self._held.popitem(last=False)
+        for block in fresh:
+            self._held.setdefault(block)
+
+
+class Pool(Bounded):
+    """vLLM's places for a block each, `capacity` of them."""
+
+    def __init__(self, names: Names, capacity: int) -> None:
+        super().__init__(names, capacity)
+        self._empty = capacity
+        self._places = count()  # a place has a new number with each block that it takes
+        self._idle: OrderedDict[int, int] = OrderedDict()  # the block in each place that nobody uses, oldest first
+        self._used: dict[int, int] = {}  # by place, how many use it
+        self._copies: dict[int, dict[int, None]] = {}  # by block, the places that hold it, oldest first
+        self._blocks: dict[int, int] = {}  # what stands in a place
+
+    def holds(self, block: int) -> bool:
+        """Tell whether a block is held."""
+        return block in self._copies
 
     def begin(self, nodes: Sequence[int], found: Found, output: Sequence[int]) -> Served:
         """Serve a request that reads what was found; `output` are the nodes behind it of what it will generate."""

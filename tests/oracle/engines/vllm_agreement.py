@@ -29,14 +29,14 @@ def answers(python: str, module: str, count: int) -> Iterator[list[int]]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if line.startswith("["):  # vLLM logs to its output, too
+            if line.startswith("["):  # engines log to their output, too
                 yield json.loads(line)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
 
 
 def compared(name: str, count: int, pairs: Iterable[tuple[int, list[int], list[int]]]) -> bool:
-    """Print the row of an oracle; each pair is a seed with what vLLM and what lore says. False where any differ."""
+    """Print the row of an oracle, False where any differ; `pairs` are seeds with what the engine and what lore says."""
     sequences = requests = equal = differing = 0
     for seed, cached, found in pairs:
         sequences += 1
@@ -44,7 +44,7 @@ def compared(name: str, count: int, pairs: Iterable[tuple[int, list[int], list[i
         equal += sum(left == right for left, right in zip(cached, found, strict=True))
         if cached != found and differing < _SHOWN:
             differing += 1
-            print(f"{name}, seed {seed}: vLLM {cached}, lore {found}")
+            print(f"{name}, seed {seed}: the engine {cached}, lore {found}")
     share = equal / requests if requests else 0.0
     print(f"| {name} | {sequences:,} | {requests:,} | {share:.2%} |", flush=True)
     if sequences < count:
