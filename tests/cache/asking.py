@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lore.cache.base import Breakpoint, Look, Piece, Prediction, Request
 from lore.cache.registry import make
+from lore.model.turn import Section
 
 
-def piece(name: str, tokens: int | None = 16, section: str = "messages", kind: str = "") -> Piece:
+def piece(name: str, tokens: int | None = 16, section: Section = "messages", kind: str = "") -> Piece:
     """A piece that shares no beginning with one of another name."""
     return Piece(f"{name}|{'x' * (tokens or 0)}".encode(), section, kind, tokens)
 
@@ -19,7 +21,7 @@ def pieces(names: str | Sequence[str], tokens: int = 16) -> list[Piece]:
 
 
 def request(
-    names: str | Sequence[Piece], tokens: int = 16, *, breakpoints: Sequence[int | Breakpoint] = (), **fields
+    names: str | Sequence[Piece], tokens: int = 16, *, breakpoints: Sequence[int | Breakpoint] = (), **fields: Any
 ) -> Request:
     """A request of pieces; each letter of a text is one."""
     made = pieces(names, tokens) if isinstance(names, str) else list(names)
@@ -33,15 +35,15 @@ def rules(values: Mapping[str, float] | None = None, **more: float) -> Look:
     return lambda rule, model, at: known.get(rule)
 
 
-def reads(name: str, requests: Sequence[Request], look: Look | None = None, **options) -> list[int | None]:
+def reads(name: str, requests: Sequence[Request], look: Look | None = None, **options: Any) -> list[int | None]:
     """What a model of this name would read for each request in turn."""
     return [one.read for one in predicted(name, requests, look, **options)]
 
 
-def predicted(name: str, requests: Sequence[Request], look: Look | None = None, **options) -> list[Prediction]:
+def predicted(name: str, requests: Sequence[Request], look: Look | None = None, **options: Any) -> list[Prediction]:
     """What a model of this name says of each request in turn, without a bill."""
     model = make(name, look or rules(), options)
-    found = []
+    found: list[Prediction] = []
     for one in requests:
         found.append(model.predict(one))
         assert model.learn(None) == ""
