@@ -309,3 +309,12 @@ def test_a_session_log_holds_no_request_as_recorded(capsys):
         assert "holds no request as it was sent" in capsys.readouterr().err
         assert main(["replay", str(STABLE), "--server", url, "--layouts", "best"]) == 2
         assert "unknown layout 'best'" in capsys.readouterr().err
+
+
+def test_a_transcript_is_replayed_without_what_its_log_lacks_and_that_is_said(capsys):
+    transcript = FIXTURES / "claude-code" / "compaction.jsonl"
+    with serving(VLLM()) as url:
+        found = replayed(capsys, transcript, "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl")
+
+    assert found["layouts"][0]["requests"] == 6
+    assert any("system prompt" in note for note in found["notes"])

@@ -21,6 +21,7 @@ from lore.cache.predictor import Predictor
 from lore.cache.prices import MILLION
 from lore.cache.rules import Rules
 from lore.errors import LoreError
+from lore.formats.catalogue import lacks_of
 from lore.formats.contents import ContentError, unpacked
 from lore.model.jsonslice import table
 from lore.model.providers import ENGINES
@@ -32,6 +33,7 @@ from lore.recording.base import Problems
 from lore.recording.captured import Captured, CaptureFile, capture_file, digest_of, line_of, taken
 from lore.recording.opening import Options
 from lore.report.replay_sentences import notes_of
+from lore.report.sentences import not_in_logs
 from lore.run.replay_plan import Layout, Looked, Plan, Planned, salt_of
 from lore.run.replay_server import Answer, Probed, RefusedError, Server
 from lore.run.simulate import SimulateRequest, Simulation, simulate
@@ -109,6 +111,10 @@ class Replay:
     def __init__(self, request: ReplayRequest, server: Server) -> None:
         self._request, self._server = request, server
         self.probed, self.notes = Probed(), list[str]()
+        if not all(layout.recorded for layout in request.layouts):
+            name = request.options.open(request.path).reader.name
+            lacks = lacks_of(name)
+            self.notes += [not_in_logs([name], lacks)] if lacks else []
         self._plans = [self._plan(layout, "") for layout in request.layouts]
         self.looked: list[Looked] = [plan.look() for plan in self._plans]
 
