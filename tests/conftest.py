@@ -5,10 +5,12 @@ with HYPOTHESIS_PROFILE or --hypothesis-profile. Real recordings lie in LORE_COR
 beside the project; a test that takes `recording` runs once for each, and skips where there are none.
 """
 
+# pyright: basic
 from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -42,6 +44,9 @@ def pytest_configure(config):
     folder = tempfile.TemporaryDirectory(prefix="lore-hypothesis-")
     config.add_cleanup(folder.cleanup)
     configuration.set_hypothesis_home_dir(folder.name)
+    # A script that starts pytest in the background has it ignore interrupts, and with it what tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # No test cuts the power: what this process writes need not wait for a disk (what a test starts still waits).
     config.add_cleanup(partial(setattr, os, "fsync", os.fsync))
     os.fsync = os.fstat
