@@ -15,6 +15,7 @@ import pytest
 
 from cli.running import lore
 from record.standin import StandIn, served, wait_until
+from replay.engines import VLLM, serving
 
 AGENT = """
 import sys, anthropic
@@ -49,7 +50,7 @@ def record(*words, cwd, **more):
 
 
 def test_an_agent_is_recorded_and_its_capture_is_judged(upstream, standin, tmp_path):
-    """Three commands, one story: `lore record`, `lore check`; `lore replay` has its place behind these."""
+    """Three commands, one story: `lore record`, `lore check` of the capture, `lore replay` of it into an engine."""
     (tmp_path / "agent.py").write_text(AGENT, "utf-8")
     command = ["--upstream", upstream, "--live", "-o", "c.jsonl", "--", sys.executable, "agent.py", "2"]
     program = record(*command, cwd=tmp_path)
@@ -69,6 +70,16 @@ def test_an_agent_is_recorded_and_its_capture_is_judged(upstream, standin, tmp_p
     records = [json.loads(line) for line in (tmp_path / "c.jsonl").read_bytes().splitlines()]
     assert [line["body"].encode() for line in records if line.get("part") == "request"] == sent
     assert "SECRET" not in (tmp_path / "c.jsonl").read_text("utf-8")
+    engine = VLLM()
+    with serving(engine) as server:
+        arguments = ["--server", server, "--dialect", "openai-chat", "--pace", "0", "-o", str(tmp_path / "r.jsonl")]
+        (layout,) = json.loads(lore("replay", str(tmp_path / "c.jsonl"), *arguments, "--json").out)["layouts"]
+    assert [[message["role"] for message in body["messages"]] for body in engine.asked] == [
+        ["system", "user"], ["system", "user", "assistant", "user"],
+    ]  # fmt: skip
+    second = layout["simulated"]["turns"][1]
+    assert second["billed"]["read_tokens"] == second["predicted"]["read_tokens"] == 0
+    assert "LORE101" in {cause["code"] for cause in second["causes"]}
 
 
 @pytest.mark.parametrize(

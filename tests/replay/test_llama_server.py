@@ -11,13 +11,16 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from cli.running import lore
 from lore.cli.main import main
+from record.standin import StandIn, served
 
 ROOT = Path(__file__).resolve().parents[2]
 LLAMA = Path(os.environ.get("LORE_LLAMA", ROOT / "build" / "oracle" / "llama"))
@@ -61,3 +64,33 @@ def test_what_the_server_read_of_a_session_that_grows_is_what_was_predicted(serv
     for turn in turns:  # what the chat template puts behind a prompt is not in the next one
         assert abs(turn["predicted"]["read_tokens"] - turn["billed"]["read_tokens"]) <= 16
     assert main(["check", "c.jsonl"]) == 0
+
+
+AGENT = """
+import anthropic
+with anthropic.Anthropic(api_key="sk-ant-SECRET-0123456789", max_retries=0) as client:
+    messages, system = [], " ".join(str(number * 7919) for number in range(1000))
+    for number in range(4):
+        messages.append({"role": "user", "content": f"question {number}: " + system[number * 100 :][:400]})
+        answer = client.messages.create(model="claude-opus-5", max_tokens=999, messages=messages, system=system)
+        messages.append({"role": "assistant", "content": answer.content[0].text})
+"""
+
+
+def test_what_an_agent_was_recorded_to_send_is_judged_and_replayed(server, tmp_path, monkeypatch):
+    """Three commands, one story: `lore record` with a real SDK, `lore check`, `lore replay` into a real engine."""
+    pytest.importorskip("anthropic")
+    monkeypatch.chdir(tmp_path)
+    Path("agent.py").write_text(AGENT, "utf-8")
+    with served(StandIn()) as upstream:
+        command = ["--upstream", upstream, "-o", "c.jsonl", "--", sys.executable, "agent.py"]
+        subprocess.run([sys.executable, "-m", "lore", "record", *command], check=True, timeout=180)
+    ran = lore("check", "c.jsonl", "--json")
+    assert json.loads(ran.out)["summary"]["turns"] == 4
+    ran = lore("replay", "c.jsonl", "--server", server, "--dialect", "openai-chat", "--pace", "0", "-o", "r.jsonl",
+               "--json")  # fmt: skip
+    assert ran.code == 0, ran.err
+    turns = json.loads(ran.out)["layouts"][0]["simulated"]["turns"]
+    assert [turn["billed"]["read_tokens"] > 1_000 for turn in turns] == [False, True, True, True]
+    for turn in turns:
+        assert abs(turn["predicted"]["read_tokens"] - turn["billed"]["read_tokens"]) <= 16
