@@ -5,7 +5,6 @@ with HYPOTHESIS_PROFILE or --hypothesis-profile. Real recordings lie in LORE_COR
 beside the project; a test that takes `recording` runs once for each, and skips where there are none.
 """
 
-# pyright: basic
 from __future__ import annotations
 
 import gc

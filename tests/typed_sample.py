@@ -3,7 +3,6 @@
 basedpyright checks it with the package (`make lint`).
 """
 
-# pyright: reportUnusedCallResult=false
 from __future__ import annotations
 
 import asyncio

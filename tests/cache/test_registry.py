@@ -1,7 +1,5 @@
 """The table of cache models: found by name, made with options, extended by others."""
 
-# pyright: basic, reportAttributeAccessIssue=false, reportAssignmentType=false
-
 from __future__ import annotations
 
 import math

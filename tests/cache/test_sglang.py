@@ -1,7 +1,5 @@
 """SGLang: a tree of tokens in pages; the last token is computed; leaves go whole, and not while they are used."""
 
-# pyright: basic
-
 from __future__ import annotations
 
 import pytest

@@ -1,6 +1,5 @@
 """`lore compare`: two sides beside each other, and what differs beyond chance."""
 
-# pyright: basic
 from __future__ import annotations
 
 import pytest

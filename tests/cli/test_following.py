@@ -1,6 +1,5 @@
 """Checkpoints and --follow on the command line: usage, exit codes, and a process that another one writes to."""
 
-# pyright: basic
 from __future__ import annotations
 
 import json

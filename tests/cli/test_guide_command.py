@@ -1,6 +1,5 @@
 """`lore guide`: Markdown in a pipe, laid out on a terminal, at its width."""
 
-# pyright: basic
 from __future__ import annotations
 
 import re

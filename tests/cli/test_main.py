@@ -1,6 +1,5 @@
 """Exit codes, errors of one line, closed pipes, interrupts, help."""
 
-# pyright: basic
 from __future__ import annotations
 
 import os

@@ -1,6 +1,5 @@
 """`lore check` over many files: processes that die, interrupts, jobs, copies, progress."""
 
-# pyright: basic, reportArgumentType=false, reportOptionalCall=false
 from __future__ import annotations
 
 import os

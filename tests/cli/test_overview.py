@@ -1,6 +1,5 @@
 """Bare `lore`: what agents spent here, what was paid again, and what to do first, on one screen."""
 
-# pyright: basic
 from __future__ import annotations
 
 import os

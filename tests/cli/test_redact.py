@@ -5,7 +5,6 @@ of each member; all at once, and one at a time at every `EVERY`th place. Then ev
 and the baseline are searched: every place in `make soak`.
 """
 
-# pyright: basic
 from __future__ import annotations
 
 import json

@@ -1,6 +1,5 @@
 """`lore simulate` as a user types it."""
 
-# pyright: basic
 from __future__ import annotations
 
 import csv

@@ -1,6 +1,5 @@
 """Captures of `lore record`: by the contract, put together from their records, damaged, made to fill a memory."""
 
-# pyright: basic, reportOptionalMemberAccess=false, reportAttributeAccessIssue=false, reportOptionalSubscript=false, reportArgumentType=false
 from __future__ import annotations
 
 import base64

@@ -1,6 +1,5 @@
 """A stand-in of providers and a recorder before it, for the tests of a file."""
 
-# pyright: basic, reportAttributeAccessIssue=false, reportOptionalSubscript=false, reportArgumentType=false
 from __future__ import annotations
 
 import json

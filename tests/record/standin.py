@@ -3,7 +3,6 @@
 Facts of the shapes: the references of the APIs.
 """
 
-# pyright: basic, reportAttributeAccessIssue=false, reportOptionalSubscript=false, reportArgumentType=false
 from __future__ import annotations
 
 import asyncio

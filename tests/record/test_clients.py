@@ -1,6 +1,5 @@
 """Real SDKs through the recorder, as its environment points them: what they send, what they get, what is written."""
 
-# pyright: basic, reportCallIssue=false, reportOperatorIssue=false, reportOptionalOperand=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
 from __future__ import annotations
 
 import json

@@ -1,6 +1,5 @@
 """The file of a capture: whole records, a torn end taken away, one recorder, a disk that refuses."""
 
-# pyright: basic, reportAttributeAccessIssue=false, reportOptionalSubscript=false, reportArgumentType=false
 from __future__ import annotations
 
 import errno

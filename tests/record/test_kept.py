@@ -1,6 +1,5 @@
 """What of a call is written down: no credential, every byte of a body."""
 
-# pyright: basic, reportAttributeAccessIssue=false, reportOptionalSubscript=false, reportArgumentType=false
 from __future__ import annotations
 
 import hashlib

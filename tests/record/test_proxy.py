@@ -1,6 +1,5 @@
 """The proxy passes everything as it came, tells who is wrong, and writes down what was whole before it passes."""
 
-# pyright: basic, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
 from __future__ import annotations
 
 import base64

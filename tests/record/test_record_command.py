@@ -1,6 +1,5 @@
 """`lore record` as a program: the command's exit code and signals, kills, and the commands that read what it wrote."""
 
-# pyright: basic, reportCallIssue=false, reportOperatorIssue=false, reportOptionalOperand=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false, reportArgumentType=false
 from __future__ import annotations
 
 import json

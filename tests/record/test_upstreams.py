@@ -1,6 +1,5 @@
 """Which server a client would use, and how it is pointed at the recorder."""
 
-# pyright: basic, reportAttributeAccessIssue=false, reportOptionalSubscript=false, reportArgumentType=false
 from __future__ import annotations
 
 import pytest

@@ -3,8 +3,6 @@
 Each counts tokens by o200k over the JSON of tools and messages, keeps what it was sent, and answers one token.
 """
 
-# pyright: basic
-
 from __future__ import annotations
 
 import json

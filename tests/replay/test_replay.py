@@ -1,7 +1,5 @@
 """`lore replay` into servers that cache as engines do: what they read is what is predicted; kill and resume."""
 
-# pyright: basic
-
 from __future__ import annotations
 
 import json

@@ -1,7 +1,5 @@
 """A body as it is sent: what changes, what stays, and that no two salts share a prefix; keys and questions."""
 
-# pyright: basic
-
 from __future__ import annotations
 
 import json

@@ -1,6 +1,5 @@
 """What a person reads: findings, comparisons, timelines."""
 
-# pyright: basic
 from __future__ import annotations
 
 import io

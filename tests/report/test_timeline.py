@@ -1,6 +1,5 @@
 """What `lore fold` shows of blocks that nobody but the provider reads."""
 
-# pyright: basic
 from __future__ import annotations
 
 import json

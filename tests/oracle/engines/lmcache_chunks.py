@@ -1,4 +1,3 @@
-# pyright: basic, reportMissingImports=false
 # LMCache is in an environment of its own.
 """LMCache's engine on a CPU, without a model: how many tokens of each request of a sequence it finds.
 

@@ -5,8 +5,6 @@ and how many of them lore's model reads otherwise, the first of these in full; e
 `--record` the first answers are written to `answers/`, which `make test` compares without SGLang.
 """
 
-# pyright: basic
-
 from __future__ import annotations
 
 import argparse

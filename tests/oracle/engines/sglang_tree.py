@@ -9,7 +9,6 @@ memory (`mem_cache/common.py`, `mem_cache/allocation.py`). What is lore's is the
 token is released when it was computed. The wheel is read, nothing of it is run on a GPU.
 """
 
-# pyright: basic, reportMissingImports=false
 # SGLang is in an environment of its own.
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ In: names of modules. Out: an import of one of them, or below one, gives a modul
 does nothing. So the tree of an engine for GPUs is imported where there is none of its kernels.
 """
 
-# pyright: basic, reportAssignmentType=false
-
 from __future__ import annotations
 
 import importlib.abc

@@ -3,8 +3,6 @@
 `make oracle-sglang` asks SGLang itself, 10,000 sequences in each of its trees, and with RECORD=1 writes these answers.
 """
 
-# pyright: basic
-
 from __future__ import annotations
 
 import json

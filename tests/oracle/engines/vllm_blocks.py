@@ -6,7 +6,6 @@ As a program it prints a line for each of the first `--count` seeds, a JSON arra
 Needs vLLM (`make oracle-vllm` brings it); nothing else of lore's tests imports this module.
 """
 
-# pyright: basic, reportMissingImports=false
 # vLLM is in an environment of its own.
 from __future__ import annotations
 

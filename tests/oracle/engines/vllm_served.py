@@ -6,7 +6,6 @@ engine; those that come at the same time are asked together; each generates one 
 brings it); some minutes.
 """
 
-# pyright: basic, reportMissingImports=false
 # vLLM is in an environment of its own.
 from __future__ import annotations
 
