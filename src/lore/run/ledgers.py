@@ -246,5 +246,5 @@ def _keep(place: Path, kept: _Kept) -> None:
         make_folder(str(place.parent))
         with replaced(str(place), private=True) as file:
             file.write(msgspec.msgpack.encode(kept))
-    except OSError:
+    except (OSError, OverflowError):  # a recording may say numbers that no form of storage holds
         return
