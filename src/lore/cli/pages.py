@@ -138,7 +138,8 @@ def write_pages(target: PageTarget, site: Site, *, verbose: bool, colour: bool |
         return
     index = os.path.join(target.path, "index.html") if is_folder(target.path) else target.path
     if not corpus.is_stream(target.path):
-        tell(f"{corpus.show(index)}: {size / 1e6:,.2f} MB")
+        whole = " with the pages of its folder" if is_folder(target.path) else ""
+        tell(f"{corpus.show(index)}: {size / 1e6:,.2f} MB{whole}")
     if target.opens:
         import webbrowser
         from pathlib import Path
