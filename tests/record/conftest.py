@@ -9,7 +9,7 @@ import pytest
 
 from lore.record.upstreams import routes_of
 from lore.run.record import Recorder
-from record.standin import StandIn, served
+from record.standin import StandIn, served, wait_until
 
 
 class Recording:
@@ -31,6 +31,8 @@ class Recording:
         return list(found.values())
 
     def last(self):
+        """The records of the last call when it has ended: a client may have its answer before its end is written."""
+        wait_until(lambda: "ended" in self.calls()[-1][-1])
         return self.calls()[-1]
 
 

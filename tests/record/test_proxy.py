@@ -79,7 +79,9 @@ def test_a_chunk_passes_before_the_next_is_there(client, standin, recorded):
     with client.stream("POST", f"{X}/waits", content=b"{}") as answer:
         pieces = answer.iter_raw()
         assert next(pieces) == b"data: 1\n\n"  # the server sends the second after this
-        wait_until(lambda: any(record.get("more") for record in recorded.last()[1:]), seconds=60)  # written meanwhile
+        wait_until(
+            lambda: any(record.get("more") for record in recorded.calls()[-1][1:]), seconds=60
+        )  # written meanwhile
         standin.go.set()
         assert b"".join(pieces) == b"data: 2\n\n"
     assert "".join(record.get("body", "") for record in recorded.last()[1:]) == "data: 1\n\ndata: 2\n\n"
@@ -115,7 +117,7 @@ def test_what_a_client_has_whole_stands_in_the_file(client, recorded):
     for number in range(20):
         body = b'{"n":%d}' % number
         assert client.post(f"{X}/echo", content=body).content == body
-        request, response = recorded.last()
+        request, response = recorded.calls()[-1]
         assert (request["body"], response["body"], response["ended"]) == (body.decode(), body.decode(), "complete")
 
 
@@ -154,7 +156,7 @@ def test_a_client_that_reads_nothing_holds_its_server_back(recorded, standin):
             threading.Event().wait(0.5)
         assert standin.sent < 64 * 1024 * 1024
     assert standin.gone.wait(60), "the server was not told that its client left"
-    wait_until(lambda: recorded.last()[-1].get("ended") == "the client left", seconds=60)
+    wait_until(lambda: recorded.calls()[-1][-1].get("ended") == "the client left", seconds=60)
 
 
 def test_a_client_that_leaves_in_its_request_is_not_answered(recorded):
@@ -163,7 +165,7 @@ def test_a_client_that_leaves_in_its_request_is_not_answered(recorded):
         head = b"POST %s/echo HTTP/1.1\r\nHost: %s\r\nContent-Length: 99\r\n\r\n" % (X.encode(), url.netloc.encode())
         connection.sendall(head + b"half")
         wait_until(lambda: recorded.recorder.counts.open, seconds=60)
-    wait_until(lambda: recorded.last()[-1].get("ended") == "the client left", seconds=60)
+    wait_until(lambda: recorded.calls()[-1][-1].get("ended") == "the client left", seconds=60)
     assert recorded.last()[0].get("body", "") in ("", "half")
     assert recorded.last()[0]["ended"] == "the client left"
 
@@ -275,7 +277,7 @@ def test_an_answer_that_breaks_off_breaks_off_for_the_client_too(answer, tmp_pat
     with scripted(answer) as upstream, recording(tmp_path / "c.jsonl", upstream) as alone:
         with pytest.raises(httpx.RemoteProtocolError):
             httpx.post(f"{alone.address}/anthropic/v1/messages", json={}, trust_env=False)
-        wait_until(lambda: "ended" in alone.last()[-1], seconds=60)
+        wait_until(lambda: "ended" in alone.calls()[-1][-1], seconds=60)
         assert alone.last()[-1]["body"] == "short"
         assert alone.last()[-1]["ended"].startswith("the upstream broke off")
 
