@@ -1,4 +1,6 @@
-"""llama.cpp: slots, the one that is most alike, and chunks that are shifted."""
+"""llama.cpp: slots, the one that is most alike, copies in main memory, and chunks that are shifted."""
+
+# pyright: basic
 
 from __future__ import annotations
 
@@ -21,27 +23,66 @@ def test_an_identical_prompt_reads_all_but_one_token():
 
 def test_one_slot_holds_one_conversation():
     asked = [request("abcd"), request("wxyz"), request("abcd")]
-    assert reads("llama.cpp", asked) == [0, 0, 0]
-    assert reads("llama.cpp", asked, slots=2) == [0, 0, 63]
+    assert reads("llama.cpp", asked, slots=1, host_tokens=0) == [0, 0, 0]
+    assert reads("llama.cpp", asked, slots=2, host_tokens=0) == [0, 0, 63]
+
+
+def test_main_memory_keeps_what_a_slot_held_before():
+    asked = [request("abcd"), request("wxyz"), request("abcd")]
+    assert reads("llama.cpp", asked) == [0, 0, 63]
+    assert reads("llama.cpp", asked, slots=1) == [0, 0, 63]
+    assert reads("llama.cpp", asked, host_tokens=63) == [0, 0, 0]
+
+
+def test_the_oldest_copies_go_where_main_memory_is_full():
+    asked = [request("abcd"), request("wxyz"), request("mnop"), request("abcd")]
+    assert reads("llama.cpp", asked, slots=1, host_tokens=192)[3] == 63
+    assert reads("llama.cpp", asked, slots=1, host_tokens=191)[3] == 0
+
+
+def test_a_copy_is_left_where_less_than_a_quarter_of_it_is_of_use():
+    asked = [request("abcdefgh"), request("wxyz"), request("amnop")]
+    assert reads("llama.cpp", asked, slots=1)[2] == 0
+    assert reads("llama.cpp", [request("abcd"), *asked[1:]], slots=1)[2] == 16
+
+
+def test_a_request_goes_to_the_slot_that_it_asks_for():
+    asked = [request("ab", slot=0), request("cd", slot=1), request("ab", slot=1), request("ab", slot=0)]
+    assert reads("llama.cpp", asked, slots=2, host_tokens=0) == [0, 0, 0, 31]
+    assert reads("llama.cpp", [*asked[:2], request("ab", slot=7)], slots=2, host_tokens=0) == [0, 0, 31]
+
+
+def test_a_slot_that_computes_is_not_taken():
+    first = request("ab", at=0.0, ended=10.0)
+    other = [request("ab", chain="other", at=at) for at in (5.0, 10.0)]
+    assert [reads("llama.cpp", [first, each], slots=2)[1] for each in other] == [0, 31]
+    assert [reads("llama.cpp", [first, each], slots=1)[1] for each in other] == [31, 31]
+
+
+def test_a_guess_of_main_memory_that_decides_is_no_exact_prediction():
+    asked = [request("ab", 20_000), request("cd", 20_000), request("ef", 20_000)]
+    assert [each.confidence for each in predicted("llama.cpp", asked)] == ["exact", "exact", "rule"]
+    assert [each.confidence for each in predicted("llama.cpp", asked, host_tokens=65_536)] == ["exact"] * 3
 
 
 def test_the_slot_that_is_most_alike_is_chosen():
     asked = [request("abcd"), request("axyz"), request("axyq"), request("abcd")]
-    assert reads("llama.cpp", asked, slots=2) == [0, 16, 48, 16]
-    assert reads("llama.cpp", asked, slots=2, similarity=0.5) == [0, 0, 48, 63]
+    assert reads("llama.cpp", asked, slots=2, host_tokens=0) == [0, 16, 48, 16]
+    assert reads("llama.cpp", asked, slots=2, host_tokens=0, similarity=0.5) == [0, 0, 48, 63]
 
 
 def test_a_slot_that_shares_a_tenth_or_less_is_not_chosen_for_it():
     other = [piece("a", 10), piece("x", 90)]
     more = [piece("a", 10), piece("x", 89)]
-    assert reads("llama.cpp", [request("ab", 10), request("uv"), request(other), request("ab", 10)], slots=3)[3] == 19
+    found = [request("ab", 10), request("uv"), request(other), request("ab", 10)]
+    assert reads("llama.cpp", found, slots=3, host_tokens=0)[3] == 19
     asked = [request("ab", 10), request("uv"), request(more), request("ab", 10)]
-    assert reads("llama.cpp", asked, slots=3)[3] == 10
+    assert reads("llama.cpp", asked, slots=3, host_tokens=0)[3] == 10
 
 
 def test_the_least_recently_used_slot_is_overwritten_and_what_it_shares_is_read():
     other = [piece("a", 5), piece("x", 95)]
-    assert reads("llama.cpp", [request("ab", 5), request(other)]) == [0, 5]
+    assert reads("llama.cpp", [request("ab", 5), request(other)], slots=1) == [0, 5]
 
 
 def test_what_was_generated_is_read_but_for_its_last_token():
@@ -76,7 +117,7 @@ def test_chunks_are_taken_in_order_and_nothing_of_the_request_is_left_out():
 def test_empty_pieces_match_without_end_and_are_no_chunk():
     empty = [Piece(b"", "messages", tokens=0)] * 3000
     asked = [Request("main", [piece("a"), *empty, piece("b")]), Request("main", [*empty, *pieces("bc")])]
-    assert reads("llama.cpp", asked, cache_reuse=16) == [0, 16]
+    assert reads("llama.cpp", asked, slots=1, cache_reuse=16) == [0, 16]
 
 
 def test_confidence_is_a_ceiling_for_models_that_resume_only_at_checkpoints():

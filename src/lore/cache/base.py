@@ -121,7 +121,8 @@ class Request(NamedTuple):
     that is known.
     `cached` names an object at the provider that holds what stands before the pieces (Gemini's `cachedContent`).
     `recorded` are the breakpoints that its bill is about, where `breakpoints` are otherwise than recorded.
-    `priority` is what the client gave it among others, the higher the longer kept.
+    `priority` is what the client gave it among others, the higher the longer kept; `slot` the place at a server that it
+    asks for, by number.
     """
 
     chain: str
@@ -138,6 +139,7 @@ class Request(NamedTuple):
     recorded: tuple[Breakpoint, ...] | None = None
     ended: float | None = None
     priority: int = 0
+    slot: int | None = None
 
 
 # rule, model, time -> number; `habit:SIGN`: how likely that is, where it was counted

@@ -1,27 +1,45 @@
-"""llama.cpp's server: slots, each with what it computed last.
+"""llama.cpp's server: slots, each with what it computed last, and copies of slots in main memory.
 
-In: requests, what was billed for them. Out: predictions. Rules: a request goes to the slot whose content it shares
-the most with, where that is more than a tenth of the request (`-sps`), else to the one that was used least recently;
-what stands there and begins alike is read, at least one token is computed, and the slot holds this request from then
-on, with what was generated but for its last token. With `cache_reuse` chunks of that many tokens further back in the
-slot are shifted to where the request has them. Slots that are busy and the copies of slots in main memory
-(`--cache-ram`) are not modelled. Cost O(slots x log pieces), and O(pieces that differ) with `cache_reuse`.
+In: requests, what was billed for them. Out: predictions. Rules, in the order in which the server goes:
 
-Source: the server's slot selection and its reuse of chunks, in its source; its README.
+- A request goes to the slot that it asks for, or to the one that has the most of it, where that is more than a tenth of
+  the request (`similarity`), else to the one that was used least recently. A slot that computes is taken by nobody: a
+  request waits for the first that is done.
+- Where the slot would lose half of what it holds or more, or is taken for want of a better one, it is copied to main
+  memory, and the copy that keeps and gives more of the request than the slot does is taken in its place: one that the
+  request keeps at least a quarter of. A copy that another holds whole is dropped, the oldest go where `host_tokens`
+  are too few, and one that is taken is gone.
+- Then all slots that do not compute are copied (`idle`), and with one memory for all slots (`unified`) emptied.
+- What stands in the slot and begins alike is read, at least one token is computed, and the slot holds this request from
+  then on, with what was generated but for its last token.
+
+With `cache_reuse` chunks of that many tokens further back in the slot are shifted to where the request has them: here
+whole pieces, there tokens. As the server has it, `slots` of one's own choice do not share memory, and four do if none
+are chosen. How many tokens fit into main memory (8 GiB) is the model's: 128 KiB a token is that of a model with 8
+billion parameters at 16 bits. A model that attends to a window, or has a state (`hybrid`), reads up to a checkpoint
+alone, or nothing: what is predicted is the most. Cost O((slots + copies) x log pieces), and O(pieces that differ) with
+`cache_reuse`.
+
+Source: llama.cpp 0c1e570 (2026-11), tools/server/server-context.cpp (`get_available_slot`, `update_slots`) and
+server-task.cpp (`server_prompt_cache`); tests/oracle/engines compares every read.
 """
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Look, Piece, Prediction, Request
-from lore.cache.measured import MeasuredCache
-from lore.cache.tree import Path, common_nodes, key_of
+from lore.cache.measured import Laid, MeasuredCache
+from lore.cache.tree import common_nodes, key_of
 from lore.errors import LoreError
 
 SIMILARITY = 0.1
-SLOTS = 1
+SLOTS = 4
+HOST_TOKENS = 65_536
+_LOSES, _KEEPS = 0.5, 0.25  # of what a slot holds: below the one it is copied, below the other no copy is taken
 
 
 class _Chunk(NamedTuple):
@@ -31,32 +49,47 @@ class _Chunk(NamedTuple):
     tokens: int
 
 
+class _Content(NamedTuple):
+    """Tokens: the nodes of their pieces, the position at which each ends, and how many there are of all."""
+
+    nodes: Sequence[int] = ()
+    ends: Sequence[int] = ()
+    size: int = 0
+
+
 class _Slot:
-    """What a slot holds: the nodes of its pieces, and when it was used last."""
+    """What a slot holds, when it was used last, and until when it computes."""
 
     def __init__(self) -> None:
-        self.nodes: list[int] = []
-        self.generated = False
-        self.used = 0
+        self.content = _Content()
+        self.used = (-math.inf, 0)  # until when, and the number of the request
+        self.until = -math.inf
 
 
 class LlamaCpp(MeasuredCache):
     """Slots of one server."""
 
     def __init__(
-        self, look: Look, *, slots: int = SLOTS, similarity: float | None = None, cache_reuse: int | None = None,
-        hybrid: bool = False,
+        self, look: Look, *, slots: int | None = None, similarity: float | None = None, cache_reuse: int | None = None,
+        host_tokens: int | None = None, unified: bool | None = None, idle: bool | None = None, hybrid: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        if slots < 1:
-            raise LoreError("llama.cpp: a server has at least 1 slot", hint="--what-if slots=1")
-        self._slots = [_Slot() for _ in range(slots)]
+        if (slots is not None and slots < 1) or (host_tokens is not None and host_tokens < 0):
+            hint = "--what-if slots=1, --what-if host_tokens=0"
+            raise LoreError("llama.cpp: a server has at least 1 slot, and at least no main memory", hint=hint)
+        self._slots = [_Slot() for _ in range(SLOTS if slots is None else slots)]
         share = similarity if similarity is not None else look("slot_similarity", None, None)
-        self._similarity = SIMILARITY if share is None else share
+        self._similarity = _single(SIMILARITY if share is None else share)
         self._reuse = cache_reuse if cache_reuse is not None else int(look("cache_reuse", None, None) or 0)
+        self._host = HOST_TOKENS if host_tokens is None else host_tokens
+        self._guessed = host_tokens is None
+        self._unified = slots is None if unified is None else unified
+        self._idle = self._host > 0 and idle is not False
         self._hybrid = hybrid
         self._clock = 0
+        self._copies: list[_Content] = []  # the oldest first
         self._known: dict[int, _Chunk] = {}
+        self._dropped = False  # a copy, for want of memory that was guessed
 
     def predict(self, request: Request) -> Prediction:
         """Say what the chosen slot still holds of the request, and put the request there."""
@@ -64,40 +97,118 @@ class LlamaCpp(MeasuredCache):
         counted = self._counted(request, path)
         if not request.pieces:
             return UNKNOWN
-        total = self._total(request)
-        slot, found, reason = self._chosen(request, path, total)
+        laid = self._laid(request, path)
+        asked = _Content(path.nodes, laid.ends[: len(request.pieces)], laid.prompt)
+        at = self._free(request)
+        slot, reason = self._chosen(request, asked, at)
+        self._copy_idle([other for other in self._slots if other is not slot and other.until <= at])
+        found = self._common(slot.content, asked)
         self._note(path.nodes[path.kept :], request.pieces[path.kept :])
         if self._reuse > 0:
             found += self._shifted(slot, path.nodes)
-        self._put(slot, request, path)
-        confidence = "ceiling" if self._hybrid else "exact" if counted else "rule"
-        return self._predicted(request, max(0, min(found, total - 1)), confidence, reason)
+        self._put(slot, request, laid, at)
+        read = self._billed(laid, min(found, max(0, laid.prompt - 1)))
+        exact = counted and not self._dropped
+        confidence = "ceiling" if self._hybrid else "exact" if exact else "rule"
+        return self._predicted(request, min(read, max(0, self._total(request) - 1)), confidence, reason)
 
-    def _chosen(self, request: Request, path: Path, total: int) -> tuple[_Slot, int, str]:
-        """Return the slot that a request goes to, and how many tokens at its beginning it shares with it."""
-        alike = [self._common(slot, request, path) for slot in self._slots]
-        best = max(range(len(alike)), key=lambda number: alike[number])
-        if alike[best] > self._similarity * total:
-            return self._slots[best], alike[best], "the slot that is most alike"
-        oldest = min(range(len(alike)), key=lambda number: self._slots[number].used)
-        return self._slots[oldest], alike[oldest], "the slot used least recently: none is alike enough"
+    # which slot
 
-    def _common(self, slot: _Slot, request: Request, path: Path) -> int:
-        """Return the tokens at a request's beginning that a slot holds."""
-        place = common_nodes(slot.nodes, path.nodes)
-        position = self._ruler.position(place - 1)
-        if place == len(slot.nodes):
-            return position - 1 if slot.generated and place else position
-        if place == len(request.pieces):
-            return position
-        piece = request.pieces[place]
-        begun = self._tree.common(slot.nodes[place], path.begins[place], piece)
-        return max(position, self._ruler.inside(place, begun, len(piece.data)) if begun else 0)
+    def _free(self, request: Request) -> float:
+        """Return when a request finds a slot: at once, or when the first is done that it may take."""
+        at = math.inf if request.at is None else request.at
+        own = self._own(request)
+        return max(at, own.until if own is not None else min(slot.until for slot in self._slots))
 
-    def _shifted(self, slot: _Slot, nodes: list[int]) -> int:
+    def _own(self, request: Request) -> _Slot | None:
+        """Return the slot that a request asks for; None for one that there is not."""
+        number = request.slot
+        return self._slots[number] if number is not None and 0 <= number < len(self._slots) else None
+
+    def _chosen(self, request: Request, asked: _Content, at: float) -> tuple[_Slot, str]:
+        """Return the slot that a request goes to, with what it is to hold, and why it is that."""
+        own, free = self._own(request), [slot for slot in self._slots if slot.until <= at]
+        best, most, copied = own, 0.0, False
+        if self._similarity > 0:
+            for slot in free if own is None else [own]:
+                alike = _single(self._common(slot.content, asked) / max(1, asked.size))
+                if slot.content.size and alike > max(most, self._similarity):
+                    best, most = slot, alike
+            if best is not None:
+                kept = _single(_single(most * asked.size) / best.content.size) if best.content.size else math.nan
+                copied = kept < _LOSES
+        reason = "the slot that it asks for" if own is not None else "the slot that is most alike"
+        if best is None:
+            best = min(reversed(free), key=lambda slot: slot.used)
+            copied, reason = True, "the slot used least recently: none is alike enough"
+        if copied and self._host:
+            self._copy(best.content)
+            if self._load(best, asked):
+                reason += ", with a copy from main memory"
+        return best, reason
+
+    def _put(self, slot: _Slot, request: Request, laid: Laid, at: float) -> None:
+        size = laid.ends[-1] - 1 if laid.ends[-1] > laid.prompt else laid.prompt
+        slot.content = _Content(laid.nodes, laid.ends, size)
+        self._note(laid.made.nodes, request.output)
+        ended = at if request.ended is None else max(at, request.ended)
+        self._clock += 1
+        slot.until, slot.used = ended, (ended, self._clock)
+
+    # copies in main memory
+
+    def _copy_idle(self, slots: Sequence[_Slot]) -> None:
+        """Copy slots that do not compute, and empty them where all share one memory."""
+        for slot in slots if self._idle else ():
+            self._copy(slot.content)
+            if self._unified:
+                slot.content = _Content()
+
+    def _copy(self, content: _Content) -> None:
+        """Keep a copy, if there is not one that holds it, and drop those that it holds."""
+        held = [self._common(copy, content) for copy in self._copies]
+        if not content.size or content.size in held or content.size > self._host:
+            return
+        pairs = zip(self._copies, held, strict=True)
+        self._copies = [copy for copy, common in pairs if common < copy.size]
+        total = sum(copy.size for copy in self._copies) + content.size
+        while total > self._host:
+            total -= self._copies.pop(0).size
+            self._dropped = self._guessed
+        self._copies.append(content)
+
+    def _load(self, slot: _Slot, asked: _Content) -> bool:
+        """Take the copy that keeps and gives more than the slot does."""
+        common = self._common(slot.content, asked)
+        keeps = _single(common / slot.content.size) if slot.content.size else -1.0
+        gives = _single(common / max(1, asked.size))
+        best = None
+        for copy in self._copies:
+            common = self._common(copy, asked)
+            kept, given = _single(common / copy.size), _single(common / max(1, asked.size))
+            if kept >= _KEEPS and kept > keeps and given > gives:
+                best, keeps, gives = copy, kept, given
+        if best is not None:
+            slot.content = best
+            self._copies.remove(best)
+        return best is not None
+
+    # what is alike
+
+    def _common(self, left: _Content, right: _Content) -> int:
+        """Return the tokens at the beginning of one content that another has there, too."""
+        place = common_nodes(left.nodes, right.nodes)
+        position = left.ends[place - 1] if place else 0
+        if place < len(left.nodes) and place < len(right.nodes):
+            alike, size = self._tree.alike(left.nodes[place], right.nodes[place])
+            position += (left.ends[place] - position) * alike // size if size else 0
+        return min(position, left.size, right.size)
+
+    def _shifted(self, slot: _Slot, nodes: Sequence[int]) -> int:
         """Return the tokens of chunks behind the common beginning that are shifted, each to the next open place."""
-        place = common_nodes(slot.nodes, nodes)
-        held, wanted = self._chunks(slot.nodes[place:]), self._chunks(nodes[place:])
+        before = slot.content.nodes
+        place = common_nodes(before, nodes)
+        held, wanted = self._chunks(before[place:]), self._chunks(nodes[place:])
         at = begin = shifted = 0
         while at < len(held) and begin < len(wanted):
             count = tokens = 0
@@ -114,16 +225,13 @@ class LlamaCpp(MeasuredCache):
         """Return what stands at nodes, but for what has no tokens: it would match without end."""
         return [chunk for node in nodes if (chunk := self._known[node]).tokens]
 
-    def _put(self, slot: _Slot, request: Request, path: Path) -> None:
-        self._clock += 1
-        made = self._tree.beyond(request)
-        self._note(made, request.output)
-        slot.nodes = [*path.nodes, *made]
-        slot.generated = bool(made)
-        slot.used = self._clock
-
     def _note(self, nodes: Sequence[int], pieces: Sequence[Piece]) -> None:
         """Remember what stands at nodes, where chunks are looked for."""
         if self._reuse > 0:
             for node, piece in zip(nodes, pieces, strict=True):
                 self._known[node] = _Chunk(key_of(piece), round(self._ruler.size(piece)))
+
+
+def _single(value: float) -> float:
+    """Return a number as the server has it: of single precision."""
+    return struct.unpack("f", struct.pack("f", value))[0]

@@ -13,10 +13,24 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from lore.cache.base import Confidence, Prediction, Request
 from lore.cache.tree import Path, Ruler, Tree
 from lore.model.events import Billed
+
+
+class Laid(NamedTuple):
+    """A request with its output in tokens: the node of each piece, the position at which it ends; `prompt` without output.
+
+    Positions are those that a piece had when it came first, so that equal beginnings stay equal whatever bills teach.
+    `made` is the path of the output.
+    """
+
+    nodes: list[int]
+    ends: list[int]
+    prompt: int
+    made: Path
 
 
 class MeasuredCache:
@@ -28,6 +42,8 @@ class MeasuredCache:
         self._pending: Request | None = None  # waits for its bill
         self._loose: dict[str, int] = {}  # by chain, the first place whose tokens are not counted
         self._charging: set[str | None] = set()  # models whose bills have held writes
+        self._ends: dict[int, int] = {}  # the position at which a piece ended when it came first
+        self._trails: dict[str, list[int]] = {}  # those of the pieces of a chain's latest request
 
     def _lay(self, request: Request) -> Path:
         """Walk and measure a request; it is the one that the next bill is for."""
@@ -35,6 +51,25 @@ class MeasuredCache:
         self._ruler.lay(request.chain, path, request.pieces, request.model)
         self._pending = request
         return path
+
+    def _laid(self, request: Request, path: Path) -> Laid:
+        """Return a request that was walked and measured, with its output; each of its chain has to be, in order."""
+        ruler, ends = self._ruler, self._trails.setdefault(request.chain, [])
+        del ends[path.kept :]
+        for place in range(path.kept, len(request.pieces)):
+            size = ruler.position(place) - ruler.position(place - 1)
+            ends.append(self._ends.setdefault(path.nodes[place], (ends[-1] if ends else 0) + max(0, size)))
+        made, behind = self._tree.generated(request), list(ends)
+        for node, piece in zip(made.nodes, request.output, strict=True):
+            behind.append(self._ends.setdefault(node, (behind[-1] if behind else 0) + round(ruler.size(piece))))
+        return Laid([*path.nodes, *made.nodes], behind, ends[-1] if ends else 0, made)
+
+    def _billed(self, laid: Laid, held: int) -> int:
+        """Return where a position of a request stands now that bills may have told where pieces end."""
+        place = bisect_left(laid.ends, held)
+        begin = laid.ends[place - 1] if place else 0
+        first, last = self._ruler.position(place - 1), self._ruler.position(place)
+        return first + (last - first) * (held - begin) // max(1, laid.ends[place] - begin)
 
     def _total(self, request: Request) -> int:
         return self._ruler.position(len(request.pieces) - 1)

@@ -38,6 +38,9 @@ class CacheRow(NamedTuple):
         return self.made(look, **options)
 
 
+_LLAMA = ("slots", "similarity", "cache_reuse", "host_tokens", "unified", "idle", "hybrid")
+
+
 def _engine(engine: Engine) -> CacheRow:
     return CacheRow(engine.name, engine.name, partial(Blocks, engine=engine), engine.options)
 
@@ -61,12 +64,12 @@ CACHES: dict[str, CacheKind] = {
         CacheRow("qwen-implicit", "qwen", partial(Prefix, minimum="minimum_implicit", lifetime="lifetime_implicit")),
         _engine(Engine("vllm", 16, ("block", "capacity", "hybrid"))),
         CacheRow("sglang", "sglang", SGLang, ("page_size", "capacity", "policy", "tree", "hybrid")),
-        CacheRow("llama.cpp", "llama.cpp", LlamaCpp, ("slots", "similarity", "cache_reuse", "hybrid")),
+        CacheRow("llama.cpp", "llama.cpp", LlamaCpp, _LLAMA),
         _engine(_LMCACHE),
     )
 }
-_WHOLE = ("block", "cache_reuse", "capacity", "chunk_size", "interval", "page_size", "slots")
-_FLAGS = ("decoded", "hybrid")
+_WHOLE = ("block", "cache_reuse", "capacity", "chunk_size", "host_tokens", "interval", "page_size", "slots")
+_FLAGS = ("decoded", "hybrid", "idle", "unified")
 WORDS = {"policy": tuple(POLICIES), "tree": TREES}
 
 

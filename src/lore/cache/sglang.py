@@ -21,12 +21,11 @@ Source: SGLang 0.5.23, `mem_cache/common.py`, `mem_cache/allocation.py`, `manage
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from heapq import heappop, heappush
 from itertools import count
 
 from lore.cache.base import UNKNOWN, Look, Prediction, Request
-from lore.cache.measured import MeasuredCache
+from lore.cache.measured import Laid, MeasuredCache
 from lore.cache.radix import Keys, Node, RadixTree
 from lore.cache.tree import Path
 from lore.errors import LoreError
@@ -67,8 +66,6 @@ class SGLang(MeasuredCache):
         self._held = RadixTree(page, policy, bounded=capacity is not None, cut_is_new=tree == "radix")
         self._capacity = capacity
         self._hybrid = hybrid
-        self._ends: dict[int, int] = {}  # the position at which a piece ended when it came first
-        self._chains: dict[str, list[int]] = {}  # those of a chain's latest request
         self._events: list[tuple[float, int, int, _Running]] = []
         self._serial = count()
         self._running: set[_Running] = set()
@@ -79,7 +76,9 @@ class SGLang(MeasuredCache):
         if not request.pieces:
             return UNKNOWN
         self._advance(math.inf if request.at is None else request.at)
-        keys, prompt = self._keys(request, path)
+        laid = self._laid(request, path)
+        self._share(request, path, laid)
+        keys, prompt = Keys(laid.nodes, laid.ends), laid.prompt
         if self._capacity is not None and self._pages(keys.ends[-1]) > self._capacity:
             return self._said(request, path, 0, "memory cannot hold the request")
         node = self._held.match(keys, max(0, prompt - 1))
@@ -88,7 +87,7 @@ class SGLang(MeasuredCache):
         self._room(prompt - node.end + (self._held.page if self._held.page > 1 else 0))
         self._running.add(running)
         self._begin(request, running)
-        read = self._billed(keys, node.end)
+        read = self._billed(laid, node.end) // self._held.page * self._held.page
         return self._said(request, path, read, "pages that are held" if read else "no page is held")
 
     def _said(self, request: Request, path: Path, read: int, reason: str) -> Prediction:
@@ -96,37 +95,18 @@ class SGLang(MeasuredCache):
         confidence = "ceiling" if self._hybrid else "exact" if counted else "rule"
         return self._predicted(request, min(read, max(0, self._total(request) - 1)), confidence, reason)
 
-    # positions: those of a piece are what they were when it came first, so that equal pages stay equal
-
-    def _keys(self, request: Request, path: Path) -> tuple[Keys, int]:
-        """Return a request with its output, and the tokens of the request alone."""
-        ends = self._chains.setdefault(request.chain, [])
-        del ends[path.kept :]
-        ruler = self._ruler
-        for place in range(path.kept, len(request.pieces)):
-            before = ends[-1] if ends else 0
-            if place == path.new and path.alike:
-                alike = self._begun(request, path) - ruler.position(place - 1)
-                self._held.share(path.nodes[place], path.like, before + alike)
-            size = ruler.position(place) - ruler.position(place - 1)
-            ends.append(self._ends.setdefault(path.nodes[place], before + max(0, size)))
-        made, behind = self._tree.generated(request), [ends[-1]]
-        for place, piece in enumerate(request.output):
-            size = round(ruler.size(piece))
-            if place == made.new and made.alike:
-                self._held.share(
-                    made.nodes[place], made.like, behind[-1] + made.alike * size // max(1, len(piece.data))
-                )
-            behind.append(self._ends.setdefault(made.nodes[place], behind[-1] + size))
-        return Keys([*path.nodes, *made.nodes], [*ends, *behind[1:]]), ends[-1]
-
-    def _billed(self, keys: Keys, held: int) -> int:
-        """Return where a position of the tree stands now that bills may have told where pieces end."""
-        place = bisect_left(keys.ends, held)
-        begin = keys.ends[place - 1] if place else 0
-        first, last = self._ruler.position(place - 1), self._ruler.position(place)
-        position = first + (last - first) * (held - begin) // max(1, keys.ends[place] - begin)
-        return position // self._held.page * self._held.page
+    def _share(self, request: Request, path: Path, laid: Laid) -> None:
+        """Note what the first new piece of a request, and of its output, has in common with one in its place."""
+        if path.new < len(request.pieces) and path.alike:
+            before = laid.ends[path.new - 1] if path.new else 0
+            alike = self._begun(request, path) - self._ruler.position(path.new - 1)
+            self._held.share(path.nodes[path.new], path.like, before + alike)
+        made = laid.made
+        if made.new < len(request.output) and made.alike:
+            place = len(request.pieces) + made.new
+            begin, end = laid.ends[place - 1], laid.ends[place]
+            alike = made.alike * (end - begin) // len(request.output[made.new].data)
+            self._held.share(made.nodes[made.new], made.like, begin + alike)
 
     # memory
 

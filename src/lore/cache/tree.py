@@ -111,7 +111,19 @@ class Tree:
         0 where the other does not stand there, or its bytes are not kept any more.
         """
         found = self._bytes.get(node)
-        return common_prefix(piece.data, found[1]) if found is not None and found[0] == before else 0
+        if found is None or found[0] != before or piece.kind == "image":
+            return 0
+        return common_prefix(piece.data, found[1])
+
+    def alike(self, left: int, right: int) -> tuple[int, int]:
+        """Return how many bytes two pieces have in common at their beginning, and how many the left one has.
+
+        Both are 0 where they do not stand in the same place, or the bytes of one are not kept any more.
+        """
+        one, other = self._bytes.get(left), self._bytes.get(right)
+        if one is None or other is None or one[0] != other[0]:
+            return 0, 0
+        return common_prefix(one[1], other[1]), len(one[1])
 
     def _kept(self, request: Request) -> tuple[_Trail, list[int]]:
         """Return the chain's trail as far as it holds for this request, and what was cut off it."""
