@@ -7,7 +7,7 @@
 # make docs    the reference of the public modules, as pages in build/docs, its links checked
 # make golden  write the golden outputs of the commands anew
 # make pictures  draw the pictures of the README anew
-# make oracle  lore's models of engines against the engines themselves: oracle-vllm, oracle-lmcache, oracle-sglang (COUNT=, RECORD=1)
+# make oracle  lore's models of engines against the engines themselves: oracle-vllm, oracle-lmcache, oracle-sglang, oracle-llama (COUNT=, RECORD=1)
 # make audit   known vulnerabilities of the dependencies
 # make clean   remove the environment and what tools left behind
 
@@ -26,7 +26,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test cover lint compiled bench soak fuzz docs golden pictures oracle oracle-vllm oracle-lmcache oracle-sglang audit clean
+.PHONY: help demo test cover lint compiled bench soak fuzz docs golden pictures oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -112,7 +112,7 @@ pictures: .venv/dev
 	$(BIN)/python tests/pictures/make.py
 
 COUNT ?= 10000
-oracle: oracle-vllm oracle-lmcache oracle-sglang
+oracle: oracle-vllm oracle-lmcache oracle-sglang oracle-llama
 
 build/oracle/vllm/made: tests/oracle/engines/vllm.txt
 	@echo "installing vLLM for CPUs into $(@D)"
@@ -124,6 +124,16 @@ build/oracle/vllm/made: tests/oracle/engines/vllm.txt
 
 oracle-vllm: .venv/dev build/oracle/vllm/made
 	PYTHONPATH=tests $(BIN)/python -m oracle.engines.vllm_agreement --python build/oracle/vllm/bin/python --count $(COUNT) $(if $(RECORD),--record)
+
+build/oracle/llama/made: tests/oracle/engines/llama_build.sh
+	@echo "building llama.cpp's server in $(@D)"
+	@$(PYTHON) -m venv $(@D)/env
+	@$(@D)/env/bin/python -m pip --disable-pip-version-check -q install gguf
+	@sh $< $(@D) $(@D)/env/bin/python
+	@touch $@
+
+oracle-llama: .venv/dev build/oracle/llama/made
+	PYTHONPATH=tests $(BIN)/python -m oracle.engines.llama_agreement --count $(COUNT) $(if $(RECORD),--record)
 
 build/oracle/sglang/made: tests/oracle/engines/sglang.txt
 	@echo "installing SGLang's trees into $(@D)"

@@ -121,8 +121,8 @@ class Request(NamedTuple):
     that is known.
     `cached` names an object at the provider that holds what stands before the pieces (Gemini's `cachedContent`).
     `recorded` are the breakpoints that its bill is about, where `breakpoints` are otherwise than recorded.
-    `priority` is what the client gave it among others, the higher the longer kept; `slot` the place at a server that it
-    asks for, by number.
+    `priority` is what the client gave it among others, the higher the longer kept; `slot` the number of the server's
+    slot that it asks for.
     """
 
     chain: str

@@ -102,7 +102,7 @@ class Views:
             turn.chain, pieces, same, breakpoints[-view.most :], model=model, at=turn.at, answered=turn.answered_at,
             space=b"\x00".join(apart), salts=tuple(salts),
             cached=params.get("cachedContent", b"") or params.get("cached_content", b""),
-            priority=_whole(params.get("priority", b"")),
+            priority=_whole(params.get("priority", b"")) or 0, slot=_whole(params.get("id_slot", b"")),
         )  # fmt: skip
 
     def _head(self, prompt: Prompt, seen: _Seen | None) -> tuple[tuple[Piece, ...], list[int]]:
@@ -154,8 +154,8 @@ class Views:
         return tuple([Breakpoint(at, found[at]) for at in sorted(found) if at < len(pieces)])
 
 
-def _whole(value: bytes) -> int:
-    return int(value) if re.fullmatch(rb"-?[0-9]{1,9}", value) else 0
+def _whole(value: bytes) -> int | None:
+    return int(value) if re.fullmatch(rb"-?[0-9]{1,9}", value) else None
 
 
 def _values(prompt: Prompt, names: Sequence[str]) -> bytes:

@@ -39,7 +39,19 @@ def start(model: Path | None = None, *options: str) -> str:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
-    command = [program, "-m", str(model), "--host", "127.0.0.1", "--port", str(port), "-t", "1", "--no-warmup", *options]
+    command = [
+        program,
+        "-m",
+        str(model),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "-t",
+        "1",
+        "--no-warmup",
+        *options,
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url, until = f"http://127.0.0.1:{port}", time.monotonic() + PATIENCE
     _RUNNING[url] = process

@@ -37,9 +37,7 @@ SETTINGS = (
     Setting(("-np", "1"), {"slots": 1}, 1),
     Setting(("-np", "2", "--cache-ram", "0"), {"slots": 2, "host_tokens": 0}, 2),
     Setting(("-np", "3"), {"slots": 3}, 3),
-    Setting(
-        ("-np", "2", "-sps", "0.5", "--no-cache-idle-slots"), {"slots": 2, "similarity": 0.5, "idle": False}, 2
-    ),
+    Setting(("-np", "2", "-sps", "0.5", "--no-cache-idle-slots"), {"slots": 2, "similarity": 0.5, "idle": False}, 2),
     Setting(("-np", "4", "-kvu", "-sps", "0"), {"slots": 4, "unified": True, "similarity": 0.0}, 4),
 )
 
