@@ -1,7 +1,5 @@
 """llama.cpp: slots, the one that is most alike, copies in main memory, and chunks that are shifted."""
 
-# pyright: basic
-
 from __future__ import annotations
 
 import pytest

@@ -62,7 +62,7 @@ class _Slot:
 
     def __init__(self) -> None:
         self.content = _Content()
-        self.used = (-math.inf, 0)  # until when, and the number of the request
+        self.used: tuple[float, int] = (-math.inf, 0)  # until when, and the number of the request
         self.until = -math.inf
 
 
@@ -201,7 +201,8 @@ class LlamaCpp(MeasuredCache):
         position = left.ends[place - 1] if place else 0
         if place < len(left.nodes) and place < len(right.nodes):
             alike, size = self._tree.alike(left.nodes[place], right.nodes[place])
-            position += (left.ends[place] - position) * alike // size if size else 0
+            shared = (left.ends[place] - position) * alike // size if size else 0
+            position += min(shared, right.ends[place] - position)
         return min(position, left.size, right.size)
 
     def _shifted(self, slot: _Slot, nodes: Sequence[int]) -> int:

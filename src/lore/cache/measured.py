@@ -21,7 +21,7 @@ from lore.model.events import Billed
 
 
 class Laid(NamedTuple):
-    """A request with its output in tokens: the node of each piece, the position at which it ends; `prompt` without output.
+    """A request with its output: the node of each piece, the token at which it ends; `prompt`: without output.
 
     Positions are those that a piece had when it came first, so that equal beginnings stay equal whatever bills teach.
     `made` is the path of the output.

@@ -1,11 +1,9 @@
 """Compare lore's model of llama.cpp's server with the server: `make oracle-llama`.
 
 In: how many sequences. Out: how many requests were asked, and of how many the server's `cache_n` is not what lore's
-model reads, the first of each session in full; exit code 1 where there is one. With `--record` the first answers are written
-to `answers/`, which `make test` compares without a server.
+model reads, the first of each session in full; exit code 1 where there is one. With `--record` the first answers are
+written to `answers/`, which `make test` compares without a server.
 """
-
-# pyright: basic
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ vocabulary is the bytes, so that any text can be sent, and numbered tokens behin
 layer looks back so many tokens (gemma2's architecture has such layers). Needs the package `gguf`.
 """
 
-# pyright: basic, reportMissingImports=false
 # The package is in the environment of the oracle.
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ server is `llama-server` of `build/oracle/llama`, of LORE_LLAMA_SERVER or of PAT
 the test that asks. It listens on the loopback interface alone, and ends with the process that started it.
 """
 
-# pyright: basic
-
 from __future__ import annotations
 
 import atexit

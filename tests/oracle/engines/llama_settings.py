@@ -5,8 +5,6 @@ asked one after another, too, so that `cache_n` does not hang on how fast a mach
 vocabulary; what is generated is one token again and again, which a request asks for (`logit_bias`).
 """
 
-# pyright: basic
-
 from __future__ import annotations
 
 from collections.abc import Iterator
