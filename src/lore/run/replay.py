@@ -74,7 +74,7 @@ def pace_of(text: str) -> Pace:
 class ReplayRequest(NamedTuple):
     """What to replay, and how: `outputs` has a capture for each layout. `cache` overrides who serves the turns.
 
-    `tell` is told what happens, `pause` waits (seconds).
+    `tell` is told what happens.
     """
 
     path: str
@@ -92,7 +92,6 @@ class ReplayRequest(NamedTuple):
     force: bool = False
     redact: bool = False
     tell: Callable[[str], None] = lambda _: None
-    pause: Callable[[float], None] = time.sleep
 
 
 class _Sent(NamedTuple):
@@ -240,7 +239,7 @@ class Replay:
                         self._other(file, number)
                     continue
                 if last is not None and planned.at is not None:
-                    request.pause(max(0.0, last[1] + request.pace.of(planned.at - last[0]) - time.time()))
+                    time.sleep(max(0.0, last[1] + request.pace.of(planned.at - last[0]) - time.time()))
                 answer = self._server.send(planned.sent, planned.dialect, planned.betas)
                 file.append(self._record(planned, _readable(answer, self._server)))
                 at = planned.at if planned.at is not None else last[0] if last is not None else None

@@ -151,12 +151,12 @@ class Server:
     """A server, asked by one request at a time. Not safe between threads.
 
     Raises LoreError when it is made: the URL is none, holds a password, or the extra is not installed. `key` goes along
-    with each request; `pause` waits (seconds), `tell` is told of tries that failed.
+    with each request; `tell` is told of tries that failed.
     """
 
     def __init__(
         self, url: str, *, key: Key = NO_KEY, seconds: float = SECONDS,
-        pause: Callable[[float], None] = time.sleep, tell: Callable[[str], None] = lambda _: None,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
         parts = url_of(url, "--server", hint="as in http://127.0.0.1:8080")
         if parts.username is not None or parts.password is not None:
@@ -167,7 +167,7 @@ class Server:
         self.shown, self.near, self.host = shown(url), is_near(url), parts.netloc.lower()
         self.encrypted, self.key = parts.scheme == "https", key
         self.provider = UNKNOWN if self.near else provider_of(self.host, None, "")
-        self._seconds, self._pause, self._tell = seconds, pause, tell
+        self._seconds, self._tell = seconds, tell
         self._http, self._tenacity = _libraries()
 
     def probe(self) -> Probed:
@@ -223,7 +223,7 @@ class Server:
 
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(_AgainError), stop=tenacity.stop_after_attempt(TRIES),
-            wait=_wait, sleep=self._pause, before_sleep=note, reraise=True,
+            wait=_wait, sleep=time.sleep, before_sleep=note, reraise=True,
         )  # fmt: skip
         try:
             headers = self._headers(dialect, betas)
