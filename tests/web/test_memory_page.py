@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 from contextlib import closing
 from html import unescape
 from pathlib import Path
@@ -451,6 +452,11 @@ def test_what_nobody_foresaw_quotes_nothing(page, monkeypatch):
 def test_a_port_that_is_taken_is_said():
     with listening(0) as taken, pytest.raises(LoreError, match="cannot listen on 127.0.0.1:"):
         listening(taken.getsockname()[1])
+
+
+def test_what_is_written_in_two_pieces_does_not_wait_for_an_acknowledgement():
+    with listening(0) as listener:
+        assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -72,9 +71,6 @@ class Recorder:
         except ModuleNotFoundError as error:
             raise LoreError(f"lore record needs {error.name}, which is not installed", hint=HINT) from None
         listener = listening(port)
-        # Connections inherit it; asyncio sets it only on sockets that name their protocol, which these do not. Without
-        # it a chunk waits for the client's acknowledgement of the one before: 40 ms.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             journal = _journal(output)
         except BaseException:
