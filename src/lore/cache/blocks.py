@@ -27,6 +27,7 @@ from lore.cache.measured import MeasuredCache
 from lore.cache.residence import Bounded, Found, Names, Pool, Residence, Served
 from lore.cache.tree import Path
 from lore.errors import LoreError
+from lore.model.events import Billed
 
 
 class Engine(NamedTuple):
@@ -64,26 +65,48 @@ class Blocks(MeasuredCache):
         self._names = Names(unit)
         self._memory = Residence(self._names) if capacity is None else engine.memory(self._names, capacity)
         self._running: list[_Running] = []  # in the order in which they were asked
+        self._unserved: tuple[Request, Path] | None = None
         self._recomputed = engine.recomputed
         self._hybrid = hybrid
         self._outputs = engine.outputs if decoded is None else decoded
 
     def predict(self, request: Request) -> Prediction:
-        """Say which blocks would be read, and keep the request's."""
+        """Say which blocks would be read; they are kept once the bill has said where they end."""
+        self._serve()
         path = self._lay(request)
         if not request.pieces:
             return UNKNOWN
         self._serve_until(inf if request.at is None else request.at)
+        self._unserved = request, path
         self._name(request, path)
-        total, unit = self._total(request), self._names.unit
-        found = self._memory.find(path.nodes)
-        held = min(self._held(request, path, found), total - self._recomputed)
-        read = max(0, held // unit * unit)
-        self._begin(request, path, found._replace(blocks=min(found.blocks, read // unit)))
+        read = self._read(request, path, self._memory.find(path.nodes))
         reason = "blocks that are held" if read else "no block is held"
         counted = self._counted(request, path)
         confidence = "ceiling" if self._hybrid else "exact" if counted else "rule"
         return self._predicted(request, read, confidence, reason)
+
+    def learn(self, usage: Billed | None) -> str:
+        """Take a bill, then keep the request's blocks where that says that they are."""
+        odd = super().learn(usage)
+        if self._unserved is not None and usage is not None and not odd:
+            request, path = self._unserved
+            self._names.forget(path.nodes[path.new :])
+            self._name(request, path)
+        self._serve()
+        return odd
+
+    def _serve(self) -> None:
+        """Serve the request that was predicted last as far as its answer."""
+        if self._unserved is not None:
+            (request, path), self._unserved = self._unserved, None
+            found = self._memory.find(path.nodes)
+            blocks = min(found.blocks, self._read(request, path, found) // self._names.unit)
+            self._begin(request, path, found._replace(blocks=blocks))
+
+    def _read(self, request: Request, path: Path, found: Found) -> int:
+        """Return the tokens of the whole blocks that are read of a request."""
+        held = min(self._held(request, path, found), self._total(request) - self._recomputed)
+        return max(0, held // self._names.unit * self._names.unit)
 
     def _name(self, request: Request, path: Path) -> None:
         """Name the blocks of the pieces that the chain's path before did not have."""

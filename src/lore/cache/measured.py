@@ -111,7 +111,11 @@ class MeasuredCache:
             return ""
         if usage.write_tokens:
             self._charging.add(request.model)
-        return self._ruler.learn(len(request.pieces) - 1, sum(count or 0 for count in counts))
+        whole = sum(count or 0 for count in counts)
+        odd = self._ruler.learn(len(request.pieces) - 1, whole)
+        if request.output and usage.output_tokens is not None and not odd:
+            self._ruler.know(self._tree.generated(request).nodes[-1], whole + usage.output_tokens)
+        return odd
 
 
 class Recency:

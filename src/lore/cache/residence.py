@@ -72,6 +72,11 @@ class Names:
     def __getitem__(self, node: int) -> Named:
         return self._named[node]
 
+    def forget(self, nodes: Iterable[int]) -> None:
+        """Take the names from nodes of which no block was held yet."""
+        for node in nodes:
+            self._named.pop(node, None)
+
     def add(self, node: int, before: int, tokens: int, like: int = 0, common: int = 0) -> None:
         """Name the blocks of a piece between two nodes, if they have no names; tokens below 0 count as none.
 

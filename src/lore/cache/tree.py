@@ -298,6 +298,10 @@ class Ruler:
         self._known[node] = tokens
         return ""
 
+    def know(self, node: int, tokens: int) -> None:
+        """Take the position of a node that stands on no path yet; one that was billed before holds."""
+        self._known.setdefault(node, tokens)
+
     def _position(self, place: int) -> float:
         below, start = self._below(place)
         estimate = self._between(start, place)

@@ -11,15 +11,22 @@ behind the system prompt; images that come or go lose nothing on Anthropic, agai
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.base import Breakpoint, Piece, Request
 from lore.cache.bills import NO_POSITION, kind_of
-from lore.model.turn import Prompt, Section, Turn
+from lore.model.jsonslice import table
+from lore.model.turn import Prompt, Section, Segment, Turn
 
 Count: TypeAlias = Callable[[bytes], int]  # tokens of a text, by a tokenizer that need not be the provider's
 _TTL = re.compile(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
+# An envelope of what the model says, and what a template does not render of it.
+_MODELS = re.compile(rb'"role"\s*:\s*"(?:assistant|model)"|"type"\s*:\s*"(?:reasoning|\w{1,40}_call)"')
+_UNRENDERED = ("id", "status", "refusal", "annotations", "audio", "phase")
+_NOTHING = (b"null", b'""', b"[]", b"{}")
+_TEXTS = (b'"text"', b'"output_text"')
 _UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
 # A block of text alone: a provider reads it like a message's own text.
 _TEXT_BLOCKS = (
@@ -34,7 +41,8 @@ class View(NamedTuple):
 
     `order` is its render order; `salts` the parameters that enter the prefix where a section begins; `apart`
     those that separate caches altogether; `placement`: as the body says, also behind the latest message, or never;
-    `most` breakpoints count; `drops`: text that Anthropic drops is no content here either.
+    `most` breakpoints count; `drops`: text that Anthropic drops is no content here either. `generates`: an engine,
+    which keeps what it generated; to it a message of the model's is what its template renders of it.
     """
 
     order: tuple[Section, ...] = ("tools", "system", "messages")
@@ -43,6 +51,7 @@ class View(NamedTuple):
     placement: Literal["body", "latest", "none"] = "none"
     most: int = 4
     drops: bool = False
+    generates: bool = False
 
 
 PLAIN = View()
@@ -59,8 +68,10 @@ VIEWS: dict[str, View] = {  # by cache; the others' is plain
     "openai": View(apart=_SPACES, salts=(("tools", ("response_format", "text")),)),
     "openai-breakpoint": View(apart=(*_SPACES, *_EFFORT), placement="latest"),
     "qwen": _EXPLICIT,
-    "sglang": View(apart=("cache_salt", "extra_key", "lora_path")),
-    "vllm": View(apart=("cache_salt",)),
+    "llama.cpp": View(generates=True),
+    "lmcache": View(generates=True),
+    "sglang": View(apart=("cache_salt", "extra_key", "lora_path"), generates=True),
+    "vllm": View(apart=("cache_salt",), generates=True),
 }  # fmt: skip
 
 
@@ -103,6 +114,7 @@ class Views:
             space=b"\x00".join(apart), salts=tuple(salts),
             cached=params.get("cachedContent", b"") or params.get("cached_content", b""),
             priority=_whole(params.get("priority", b"")) or 0, slot=_whole(params.get("id_slot", b"")),
+            output=self._output(turn) if view.generates else (), ended=turn.ended if view.generates else None,
         )  # fmt: skip
 
     def _head(self, prompt: Prompt, seen: _Seen | None) -> tuple[tuple[Piece, ...], list[int]]:
@@ -133,12 +145,31 @@ class Views:
             same = len(head) + start
             del pieces[same:]
         envelope = _envelope(prompt, start)
-        for segment in (*prompt.messages.since(start), *prompt.tail):
-            kind = kind_of(segment, envelope)
-            envelope = segment.data if kind == "envelope" else envelope
-            data = segment.data if kind else content_of(segment.data)
-            pieces.append(self._counted(Piece(data, segment.section, kind)))
+        pieces += map(self._counted, self._of_messages((*prompt.messages.since(start), *prompt.tail), envelope))
         return pieces, same
+
+    def _of_messages(self, segments: Iterable[Segment], envelope: bytes = b"") -> Iterator[Piece]:
+        """Yield a piece for each segment; `envelope` is that of the message in which the first of them stand."""
+        own = self._view.generates and _MODELS.search(envelope) is not None
+        for segment in segments:
+            kind = kind_of(segment, envelope)
+            if kind == "envelope":
+                envelope = segment.data
+                own = self._view.generates and _MODELS.search(envelope) is not None
+            data = segment.data if kind else content_of(segment.data)
+            yield _rendered(data, segment.section, kind) if own else Piece(data, segment.section, kind)
+
+    def _output(self, turn: Turn) -> list[Piece]:
+        """Return what was generated, its tokens as billed; nothing where more was billed than the response holds."""
+        pieces = [] if turn.generated is None else [*self._of_messages(turn.generated())]
+        billed = None if turn.usage is None else turn.usage.output_tokens
+        if billed is None:
+            return pieces
+        sizes = [0 if piece.tokens == 0 else len(piece.data) for piece in pieces]
+        if billed > sum(sizes) or not sum(sizes):
+            return []  # thoughts that are not shown: what follows them stands in no prompt
+        ends = [billed * end // sum(sizes) for end in accumulate(sizes)]
+        return [piece._replace(tokens=end - begin) for piece, begin, end in zip(pieces, [0, *ends], ends, strict=False)]
 
     def _breakpoints(
         self, prompt: Prompt, pieces: Sequence[Piece], places: list[int], size: int
@@ -176,6 +207,24 @@ def _envelope(prompt: Prompt, start: int) -> bytes:
 def _last(pieces: Sequence[Piece]) -> int:
     """Return the place of the last piece that takes a breakpoint, -1 for none."""
     return next((at for at in range(len(pieces) - 1, -1, -1) if pieces[at].kind not in NO_POSITION), -1)
+
+
+def _rendered(data: bytes, section: Section, kind: str) -> Piece:
+    """Return a part of a message of the model's without what no template renders, and clients may leave out.
+
+    What opens a message of the model's stands at the end of the prompt that asks for it: it has no tokens of its own.
+    """
+    if kind != "envelope":
+        members = table(data) or {} if data[:1] == b"{" else {}
+        text = members.get("text", b"")
+        plain = text[:1] == b'"' and members.get("type", b'"text"') in _TEXTS and members.get("thought") != b"true"
+        return Piece(text if plain else data, section, kind)
+    members = table(b"{" + data + b"}") or {}
+    kept = {key: raw for key, raw in members.items() if key not in _UNRENDERED and raw not in _NOTHING}
+    if kept.get("type") == b'"message"':
+        del kept["type"]
+    rendered = b",".join([b'"%b":%b' % (key.encode(), kept[key]) for key in sorted(kept)])
+    return Piece(rendered, section, kind, 0 if kept.keys() <= {"role", "name"} else None)
 
 
 def content_of(data: bytes) -> bytes:

@@ -32,6 +32,7 @@ _ANSWER = ("body", "parsed_body", "body_raw", "rawBody", "events", "content")
 _STATUS = ("status", "status_code", "statusCode", "http_status", "code")
 _BEFORE_END = 0.05  # a response that was stamped when it was written down began some time before, unknown
 _PHASES = ("blocked", "dns", "connect", "send", "wait")  # of HAR's timings, until the response begins
+_LONGEST = 86_400  # seconds that a response takes: what is said to be longer is an odd clock
 _LOOKED_AT = 64  # lines of a beginning: what a proxy notes besides its calls
 
 
@@ -57,6 +58,8 @@ class _Members(Struct, frozen=True, gc=False):
     timings: Raw = Raw(b"")
     served_by: Raw = Raw(b"")
     purpose: Raw = Raw(b"")
+    time: Raw = Raw(b"")
+    replay: Raw = Raw(b"")
 
 
 _MEMBERS = msgspec.json.Decoder(_Members)
@@ -97,6 +100,7 @@ def call_in(members: dict[str, bytes]) -> Http:
 def _read(call: _Call) -> Http:
     request, response, beside = call
     began = ((request, "timestamp"), (beside, "timestamp"), (beside, "recordedAt"), (beside, "recorded_at"))
+    at = next((time for side, key in began if (time := seconds_in(side.get(key, b"null"))) is not None), None)
     answered, logged = seconds_in(response.get("timestamp", b"null")), seconds_in(beside.get("logged_at", b"null"))
     if answered is not None and (logged is None or answered > logged - _BEFORE_END):
         answered = None
@@ -109,8 +113,9 @@ def _read(call: _Call) -> Http:
                      if (found := status_of(side.get(key, b""))) is not None), None),
         response_headers=headers_of(response.get("headers", b"")),
         response=_content(response, _ANSWER),
-        at=next((found for side, key in began if (found := seconds_in(side.get(key, b"null"))) is not None), None),
+        at=at,
         answered=answered,
+        ended=_after(at, parts(beside.get("replay", b"")).get("seconds", b"")) or logged,
         served_by=_text(("served_by",), beside),
         purpose=_text(("purpose",), beside),
     )  # fmt: skip
@@ -230,6 +235,7 @@ class Har(Documents):
             response=_har_content(response.get("content", b"")),
             at=at,
             answered=None if at is None or waited is None else at + waited,
+            ended=_after(at, beside.get("time", b""), 1000),
         )
 
 
@@ -239,6 +245,15 @@ def _har_content(raw: bytes) -> Content:
     if text[:1] != b'"' or text == b'""':
         return NO_CONTENT
     return Content(text, "base64" if found.get("encoding") == b'"base64"' else "text")
+
+
+def _after(at: float | None, raw: bytes, unit: float = 1.0) -> float | None:
+    """Return the time that lies a number of seconds, or of parts of one, behind another; None for no such number."""
+    try:
+        passed = float(raw) / unit if raw else 0.0
+    except ValueError:
+        return None
+    return at + passed if at is not None and 0 < passed < _LONGEST else None
 
 
 def _waited(raw: bytes) -> float | None:

@@ -62,7 +62,7 @@ _OTHER = re.compile(r"/(?:cachedContents|embeddings|moderations|files|batches|au
 
 
 class Http(Struct, frozen=True):
-    """One call; `at` and `answered` as an exchange has them, headers None where none were recorded.
+    """One call; `at`, `answered` and `ended` as an exchange has them, headers None where none were recorded.
 
     `served_by` is the engine that answered, `purpose` what the request is for, where the recorder knows it; `account`
     the digest of a key that it left out of the headers.
@@ -80,6 +80,7 @@ class Http(Struct, frozen=True):
     served_by: str = ""
     account: str = ""
     purpose: str = ""
+    ended: float | None = None
 
 
 def exchanges_of(http: Http) -> list[Judged]:
@@ -117,6 +118,7 @@ def exchanges_of(http: Http) -> list[Judged]:
     exchange = Exchange(
         Sliced.of(body, members), http.request.fidelity, began if http.at is None else http.at, answer.usage,
         answer.verdict, began if http.at is None else http.answered, answer.response_id, answer.output, call,
+        http.ended,
     )  # fmt: skip
     return [exchange, *found]
 

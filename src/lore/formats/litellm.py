@@ -92,7 +92,7 @@ def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
     return Exchange(
         sent.body, sent.fidelity, at, _usage(record, response, metadata), answered=began,
         response_id=answer.response_id, output=answer.output,
-        call=call_answered(_call(record, metadata), answer),
+        call=call_answered(_call(record, metadata), answer), ended=seconds_in(record.get("endTime", b"null")),
     )  # fmt: skip
 
 

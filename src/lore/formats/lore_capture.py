@@ -28,7 +28,7 @@ from lore.formats.http import Http, Judged, exchanges_of, headers_of, status_of
 from lore.formats.lines import Line, LineReader, each, is_crowded, placed, problem, too_many
 from lore.model.canonical import text_of
 from lore.model.codes import Code
-from lore.model.jsonslice import table
+from lore.model.jsonslice import array, table
 from lore.model.turn import seconds_in
 
 NAME = "lore-capture"
@@ -44,6 +44,8 @@ class _Side(Struct):
     members: dict[str, bytes] = {}
     bodies: list[tuple[bool, bytes]] = []  # whether it is base64, and the string
     size: int = 0
+    last: bytes = b""  # when its latest record was begun
+    arrived: bytes = b""  # the latest pairs
 
 
 class _Open(Struct):
@@ -128,6 +130,7 @@ class LoreCapture(LineReader):
 
     def _take(self, call: _Open, side: _Side, members: dict[str, bytes], line: Line) -> None:
         """Keep what a record holds of a body; of one that is too large to be read only so much that it shows."""
+        side.last, side.arrived = members.get("at", b""), members.get("arrived", b"") or side.arrived
         if side.size > LARGEST:
             return
         call.size += len(line.data)
@@ -172,9 +175,21 @@ def _read(call: _Open) -> list[Judged]:
             response=joined(call.response.bodies),
             at=seconds_in(request.get("at", b"null")),
             answered=seconds_in(response.get("at", b"null")),
+            ended=_ended(call),
             account=_text(request, "account"),
         )
     )
+
+
+def _ended(call: _Open) -> float | None:
+    """Return when a response was whole: when its last piece arrived, else when its last record was begun."""
+    began = seconds_in(call.request.members.get("at", b"null"))
+    pairs = array(call.response.arrived)
+    passed = array(pairs[-1])[:1] if pairs else []
+    try:
+        return began + float(passed[0]) / 1000 if passed and began is not None else seconds_in(call.response.last)
+    except ValueError:
+        return None
 
 
 def _text(members: dict[str, bytes], key: str) -> str:

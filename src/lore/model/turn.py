@@ -11,7 +11,7 @@ seconds since the epoch, however a recorder writes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain as chained
@@ -171,8 +171,8 @@ Output: TypeAlias = bytes | Streamed
 class Exchange(Struct, frozen=True):
     """One request with what is known of its response.
 
-    `at` is when it was asked and `answered` when its response began, both in seconds since the epoch;
-    `output` is what the model said, as a JSON array of the dialect's own items or messages (empty: unknown),
+    `at` is when it was asked, `answered` when its response began and `ended` when that was whole, in seconds since the
+    epoch; `output` is what the model said, as a JSON array of the dialect's own items or messages (empty: unknown),
     or the stream in which it said it.
     """
 
@@ -185,6 +185,7 @@ class Exchange(Struct, frozen=True):
     response_id: str = ""
     output: Output = b""
     call: Call = Call()
+    ended: float | None = None
 
 
 class TurnPrompt(NamedTuple):
@@ -225,7 +226,8 @@ class Turn(Struct):
     no prompt can hold; `response_id` is the provider's name for the response, by which a copy of the turn is
     known; `call` is what a recorded request says besides its body; `file` names the file that holds the
     turn, where the recording has several; `hashes` are what the client noted of the prompt by hash; `unkept` names what
-    of a recorded request's body a session does not hold.
+    of a recorded request's body a session does not hold; `generated`, where the response is recorded, slices it as it
+    would stand in the next prompt, and `ended` is when it was whole.
     """
 
     chain: str
@@ -248,6 +250,8 @@ class Turn(Struct):
     signs: tuple[Sign, ...] = ()
     hashes: PromptHashes | None = None
     unkept: tuple[str, ...] = ()
+    generated: Callable[[], Sequence[Segment]] | None = None
+    ended: float | None = None
 
     @property
     def failed(self) -> bool:

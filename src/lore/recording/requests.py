@@ -17,7 +17,8 @@ import heapq
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -31,12 +32,13 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import table
 from lore.model.providers import model_in
-from lore.model.turn import Exchange, Memo, Prompt, Segment, Turn
+from lore.model.turn import Exchange, Memo, Output, Prompt, Segment, Turn
 from lore.model.vector import Vector
 from lore.prefix.chains import Chains
 from lore.prefix.likeness import without_dropped
 from lore.prompt.base import Dialect, Rules
-from lore.prompt.dialects import dialect_of
+from lore.prompt.dialects import DIALECTS, dialect_of
+from lore.prompt.dialects.messages import Body
 from lore.recording.base import HINT_FORMATS, HINT_MEASURED, Problems, Recording, Template, UnrecognisedError
 
 BY_TIME = frozenset(("har", "otel-genai", "litellm", "sglang-log"))  # formats that say when, and promise no order
@@ -131,7 +133,8 @@ class RequestRecording(Recording):
             link.chain, link.turn, prompt, sent=exchange.at, answered=exchange.answered,
             usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
             file=os.path.join(self.shown, read.file) if read.file else "",
-            given_up=self._chains.given_up, response_id=_named(prompt, exchange),
+            given_up=self._chains.given_up, response_id=_named(prompt, exchange), ended=exchange.ended,
+            generated=partial(_generated, prompt, exchange.output) if exchange.output else None,
         )  # fmt: skip
 
     def _prompt(self, read: Read, exchange: Exchange) -> Prompt | None:
@@ -151,6 +154,14 @@ class RequestRecording(Recording):
 
     def _odd(self, read: Read, code: str, message: str) -> None:
         self.problems.add(Problem(code, message), self.shown, read.line, read.byte)
+
+
+def _generated(prompt: Prompt, output: Output) -> Sequence[Segment]:
+    """Slice what a model said to a prompt as it would stand in the next one."""
+    dialect, items = DIALECTS.get(prompt.dialect), output_items(output)
+    if not isinstance(dialect, Body) or not items:
+        return ()
+    return [*dialect.parse(b'{"%b":%b}' % (dialect.root.encode(), items), prompt.fidelity, Memo()).messages]
 
 
 def _named(prompt: Prompt, exchange: Exchange) -> str | None:

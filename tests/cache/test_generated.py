@@ -1,0 +1,136 @@
+"""What engines generated is read by the next prompt: captures of chats, beside engines that count each token."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from cache.asking import piece, reads, request
+from lore.recording.opening import Options
+from lore.run.rules import packaged
+from lore.run.simulate import SimulateRequest, simulate
+
+WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "cache", "prefix", "prompt", "token", "judge"]
+URLS = {"openai-chat": "chat/completions", "anthropic": "messages", "openai-responses": "responses"}
+
+
+class Engine:
+    """A cache of pages of tokens over a chat template; every word of a text is a token, as are the marks around it."""
+
+    def __init__(self, page):
+        self.page, self.held = page, set()
+
+    def ends(self, tokens):
+        for end in range(self.page, len(tokens) + 1, self.page):
+            yield end, tuple(tokens[:end])
+
+    def ask(self, messages, answer):
+        """Return the tokens of the prompt, how many of them are read, and how many are generated."""
+        prompt = [token for role, text in messages for token in (f"<{role}>", *text.split(), "<end>")]
+        prompt, made = [*prompt, "<assistant>"], [*answer.split(), "<end>"]
+        read = max((end for end, key in self.ends(prompt) if key in self.held and end < len(prompt)), default=0)
+        self.held |= {key for _, key in self.ends([*prompt, *made[:-1]])}
+        return len(prompt), read, len(made)
+
+
+def body_of(dialect, messages):
+    if dialect == "openai-responses":
+        items = [
+            {"role": role, "content": [{"type": "output_text" if role == "assistant" else "input_text", "text": text}]}
+            for role, text in messages
+        ]
+        return {"model": "tiny", "input": items}
+    return {"model": "tiny", "messages": [{"role": role, "content": text} for role, text in messages]}
+
+
+def answer_of(dialect, number, text, counts):
+    """Return a response as servers write it: with members that no client sends back."""
+    total, read, made = counts
+    if dialect == "anthropic":
+        usage = {"input_tokens": total - read, "cache_read_input_tokens": read, "output_tokens": made}
+        content = [{"type": "text", "text": text, "citations": None}]
+        return {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": content, "usage": usage}
+    if dialect == "openai-responses":
+        part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        item = {"id": f"m{number}", "type": "message", "status": "completed", "role": "assistant", "content": [part]}
+        usage = {"input_tokens": total, "input_tokens_details": {"cached_tokens": read}, "output_tokens": made}
+        return {"id": f"resp_{number}", "object": "response", "output": [item], "usage": usage}
+    message = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
+    usage = {"prompt_tokens": total, "completion_tokens": made, "prompt_tokens_details": {"cached_tokens": read}}
+    return {"id": f"c{number}", "object": "chat.completion", "choices": [{"index": 0, "message": message}],
+            "usage": usage}  # fmt: skip
+
+
+def streamed(answer):
+    """Return a chat completion as the stream of it, a word a chunk."""
+    words = answer["choices"][0]["message"]["content"].split(" ")
+    texts = [words[0], *(f" {word}" for word in words[1:])]
+    chunks = [{"id": answer["id"], "choices": [{"index": 0, "delta": {"content": text}}]} for text in texts]
+    chunks += [{"id": answer["id"], "choices": [], "usage": answer["usage"]}]
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+
+
+def recorded(path, dialect, engine, page, *, stream=False, answered_in=0.5):
+    """Write a capture of a conversation of ten turns, and return what the engine read of each."""
+    draw, server, found, lines = random.Random(5), Engine(page), [], []
+
+    def text(most):
+        return " ".join(draw.choice(WORDS) for _ in range(draw.randint(most // 4, most)))
+
+    messages = [("user", text(400))]
+    for number in range(10):
+        at, said = 1.7e9 + 10 * number, text(120)
+        counts = server.ask(messages, said)
+        answer = answer_of(dialect, number, said, counts)
+        response = {"status": 200, "headers": {}, "body": streamed(answer) if stream else answer, "timestamp": at + 0.1}
+        asked = {"method": "POST", "url": f"http://x/v1/{URLS[dialect]}", "headers": {}, "timestamp": at}
+        call = {"request": {**asked, "body": body_of(dialect, messages)}, "response": response}
+        lines.append(json.dumps({**call, "served_by": engine, "replay": {"seconds": answered_in}}))
+        found.append(counts[1])
+        messages += [("assistant", said), ("user", text(80))]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return found
+
+
+def predicted(path, *caches):
+    (result,) = simulate(SimulateRequest([str(path)], caches), Options(), packaged())
+    return [turn.predicted.read_tokens for turn in result.turns]
+
+
+@pytest.mark.parametrize(("engine", "page"), [("vllm", 16), ("sglang", 1), ("llama.cpp", 1)])
+@pytest.mark.parametrize("dialect", URLS)
+def test_an_engine_reads_what_it_generated(dialect, engine, page, tmp_path):
+    read = recorded(tmp_path / "c.jsonl", dialect, engine, page)
+    assert predicted(tmp_path / "c.jsonl") == read
+
+
+def test_of_a_stream_too(tmp_path):
+    read = recorded(tmp_path / "c.jsonl", "openai-chat", "vllm", 16, stream=True)
+    assert predicted(tmp_path / "c.jsonl") == read
+
+
+def test_what_is_still_generated_when_the_next_is_asked_is_read_as_far_as_it_is(tmp_path):
+    read = recorded(tmp_path / "c.jsonl", "openai-chat", "vllm", 16, answered_in=60.0)
+    assert all(0 < less < whole for less, whole in zip(predicted(tmp_path / "c.jsonl")[1:], read[1:], strict=True))
+
+
+def test_what_a_provider_generates_is_written_to_no_cache(tmp_path):
+    recorded(tmp_path / "c.jsonl", "openai-chat", "openai", 128)
+    whole = predicted(tmp_path / "c.jsonl", "openai")
+    recorded(tmp_path / "d.jsonl", "openai-chat", "openai", 128, answered_in=60.0)
+    assert predicted(tmp_path / "d.jsonl", "openai") == whole
+
+
+def test_a_block_ends_where_the_bill_says_however_it_was_estimated():
+    """A prompt of 401 tokens that was estimated at 390: 400 are read of it, not 384."""
+    from lore.cache.registry import make
+    from lore.model.events import Billed
+
+    guessed = piece("a", None)._replace(data=b"x" * 1404)
+    model = make("vllm", lambda *_: None)
+    assert model.predict(request([guessed])).total == 390
+    model.learn(Billed(uncached_tokens=401, read_tokens=0))
+    assert model.predict(request([guessed, piece("b")])).read == 400
+    assert reads("vllm", [request([guessed]), request([guessed, piece("b")])]) == [0, 384]
