@@ -290,6 +290,15 @@ def test_a_log_of_json_lines_is_the_same():
     assert (found.prompt_tokens, found.cached_tokens, found.at, found.clock) == (100, 40, 1.0, "start")
 
 
+def test_the_mixed_lines_of_two_servers_measure_nothing_false():
+    prompts = [slot(0, 3, f"new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = {size}") for size in (100, 900)]
+    kept = [slot(0, 3, f"n_tokens = {size}, memory_seq_rm [{size}, end)") for size in (50, 800)]
+    assert counts(joined(*prompts, *kept, *timings(1, 3, 50, 5, 104), *timings(1, 3, 100, 5, 904)), LlamaLog) in (
+        [],
+        [(900, 800)],
+    )
+
+
 @pytest.mark.parametrize("doubt", ["draft acceptance = 0.9 (   9 accepted /    10 generated)", ""])
 def test_what_is_not_sure_is_left_out(doubt: str):
     lines = timings(1, 3, 60, 5, 104)
@@ -343,7 +352,37 @@ def test_a_counter_that_fell_has_begun_anew():
     assert counts(data) == [(100, 50), (30, 10)]
 
 
-@pytest.mark.parametrize("value", ["1e999", "e", "1e16"])
+def test_an_engine_that_began_anew_beside_others_is_not_counted_twice():
+    """Of two engines one is started again: what the other had counted before was taken for new."""
+
+    def both(first: tuple[int, int], second: tuple[int, int]) -> list[str]:
+        return [
+            f'vllm:prefix_cache_{name}_total{{engine="{engine}"}} {counts[at]}'
+            for at, name in enumerate(("queries", "hits"))
+            for engine, counts in enumerate((first, second))
+        ]
+
+    data = joined(*both((1000, 500), (1000, 500)), *both((1100, 600), (10, 0)), *both((1200, 700), (110, 100)))
+    assert counts(data) == [(2000, 1000), (110, 100), (200, 200)]
+
+
+def test_scrapes_of_two_servers_in_one_file_gain_each_by_itself():
+    """A server with low counters behind one with high ones was taken for one that began anew, again and again."""
+    servers = [[f'vllm:prefix_cache_{name}_total{{model_name="{m}"}} %s' for name in ("queries", "hits")] for m in "ab"]
+    data = "".join(
+        joined(f"176362560{minute}", *(line % (base + minute * 10) for line in server)).decode()
+        for minute in range(3)
+        for server, base in zip(servers, (100_000, 100), strict=True)
+    )
+    assert counts(data.encode()) == [(100_000, 100_000), (100, 100), *[(10, 10)] * 4]
+
+
+def test_a_scrape_of_too_many_series_says_so():
+    lines = [f'vllm:prefix_cache_queries_total{{engine="{engine}"}} 1' for engine in range(10_005)]
+    assert [found.code for found in problems(joined(*lines), Metrics)] == ["LORE220"]
+
+
+@pytest.mark.parametrize("value", ["1e999", "e", "1e16", "NaN", "-5", "+Inf"])
 def test_a_sample_that_is_no_count_is_a_problem(value: str):
     found = problems(joined(f"vllm:prefix_cache_hits_total {value}"), Metrics)
     assert [one.code for one in found] == ["LORE201"]

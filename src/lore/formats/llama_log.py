@@ -4,7 +4,8 @@ In: lines of llama-server, plain, with prefix and time, or `--log-jsonl`. Out: a
 released of. How much it read is said (`memory_seq_rm [N, end)`, of versions before 2026 and at `--verbosity`), or
 follows from the counts: a prompt's tokens without those that were processed, else all that the slot holds at the end
 without those that were processed and generated (the last token is not kept). Where neither is known for sure (a draft
-model guessed several at a time, the context was cut) the request is left out. Times count from the server's start.
+model guessed several at a time, the context was cut, the lines of two servers are mixed) the request is left out. Times
+count from the server's start.
 
 Sources: llama.cpp, `tools/server/server-context.cpp` (`print_timings`, `release`, `SLOT_STATE_STARTED`),
 `server-common.h` (`SLT_INF`), `common/log.cpp` (`M.s.ms.us`, `--log-jsonl`), of 2026-11 and, by its logs in public
@@ -46,6 +47,7 @@ class _Task(Struct):
     processed: int | None = None
     generated: int | None = None
     drafted: bool = False
+    mixed: bool = False  # two prompts under one number: those of two servers
 
     def measure(self, held: int | None, time: LogTime, *, truncated: bool) -> Measure | None:
         """Return what it read, where `held` tokens stand in its slot at the end; None where that is not sure."""
@@ -57,7 +59,7 @@ class _Task(Struct):
             kept = (held or 0) + 1 - (self.processed or 0) - (self.generated or 0)
         if prompt is None and kept is not None and self.processed is not None:
             prompt = kept + self.processed
-        if prompt is None or kept is None or not 0 <= kept <= prompt:
+        if prompt is None or kept is None or self.mixed or not 0 <= kept <= prompt:
             return None
         return Measure("request", ENGINE, time.at, time.clock, "", 1, prompt, kept)
 
@@ -120,6 +122,7 @@ class LlamaLog(EngineLog):
         if task is None:
             return []
         if (found := _PROMPT.match(text)) is not None:
+            task.mixed = task.prompt is not None
             task.prompt = count_in(found[1])
         elif (found := _KEPT.search(text[:96])) is not None:
             task.kept = count_in(found[1]) if task.kept is None else task.kept

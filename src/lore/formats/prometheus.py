@@ -3,8 +3,9 @@
 In: text in Prometheus' exposition format or OpenMetrics, of vLLM, SGLang, llama-server or LMCache. Out: an `interval`
 for each scrape: what its counters gained since the one before, the first what they stood at. A scrape ends where a
 series comes again, at `# EOF`, or at the end. Its time is what its samples say, else a line before it that is a time
-(`date -u +%FT%TZ`, or seconds since 1970, bare or as a comment); engines themselves write none. Counters of several
-models or engines are added up; a counter that fell has begun anew.
+(`date -u +%FT%TZ`, or seconds since 1970, bare or as a comment); engines themselves write none. Each series gains by
+itself, and what those of several models or engines gained is added up; where a counter fell, those with its labels have
+begun anew.
 
 Sources: Prometheus' page on exposition formats, OpenMetrics 1.0; vLLM 0.32.0 (`v1/metrics/loggers.py`: prefix cache and
 connector count tokens, and their hits add up to what was cached; `gpu_prefix_cache_…` before 0.10); SGLang 0.5.23
@@ -59,7 +60,7 @@ _WANTED = frozenset(name for counters in _ENGINES.values() for part in counters[
 _PREFIXES = (b"vllm:", b"sglang:", b"llamacpp:", b"lmcache:")
 _SAMPLE = re.compile(
     rb'((?:vllm|sglang|llamacpp|lmcache):[a-z_]{1,80})(\{(?:[^"}]|"(?:[^"\\]|\\.)*+")*+\})?'
-    rb" +([\d.eE+]{1,32})(?: +(\d{1,16}))?\s*$"
+    rb" +(\S{1,32})(?: +(\d{1,16}))?\s*$"
 )
 _COMMENT = re.compile(rb"# (?:HELP|TYPE|EOF)\b")
 _MOST_SERIES = 10_000  # of one scrape: what counts has a few for each model
@@ -68,16 +69,16 @@ _MILLISECONDS = 1e11  # a time above is no number of seconds
 
 
 class _Scrape(Struct):
-    """What is known of a scrape: the sums of its counters, the series that it had, its time."""
+    """What is known of a scrape: its series with their values, its time, whether it has too many of them."""
 
-    sums: dict[str, float] = {}
-    series: dict[bytes, bool] = {}  # a set in the order in which they came: what is saved is the same again
+    series: dict[bytes, float] = {}
     at: float | None = None
+    crowded: bool = False
 
 
 class _ScrapeState(Struct):
     now: _Scrape
-    before: dict[str, float]
+    before: dict[bytes, float]
     next_at: float | None = None
 
 
@@ -130,9 +131,11 @@ class Metrics(EngineLog):
             found = self._ended(line)
         now = self._kept.now
         if len(now.series) >= _MOST_SERIES:
+            passed = f"series of a scrape are passed over: it has more than {_MOST_SERIES:,}"
+            found += [] if now.crowded else [problem(Code.CAPTURE_TOO_LARGE, passed, line)]
+            now.crowded = True
             return found
-        now.series[series] = True
-        now.sums[name] = now.sums.get(name, 0.0) + value
+        now.series[series] = value
         if match[4] is not None:
             now.at = int(match[4]) / 1e3
         return found
@@ -140,17 +143,25 @@ class Metrics(EngineLog):
     def _ended(self, line: Line) -> list[Read]:
         """Return what the counters of the scrape gained since the one before."""
         now, before = self._kept.now, self._kept.before
-        if not now.sums:
+        if not now.series:
             return []
-        self._kept = _ScrapeState(_Scrape(), {**before, **now.sums})
-        gained = {name: value - before.get(name, 0.0) for name, value in now.sums.items()}
-        if any(gain < 0 for gain in gained.values()):
-            gained = now.sums
+        known = {**before, **now.series}
+        self._kept = _ScrapeState(_Scrape(), known if len(known) <= _MOST_SERIES else now.series)
+        fell = {_labels(series) for series, value in now.series.items() if value < before.get(series, 0.0)}
+        gained: dict[str, float] = {}
+        for series, value in now.series.items():
+            name = series.partition(b"{")[0].decode().removesuffix("_total")
+            start = 0.0 if _labels(series) in fell else before.get(series, 0.0)
+            gained[name] = gained.get(name, 0.0) + value - start
         measures = (_measure(engine, counters, gained, now.at) for engine, counters in _ENGINES.items())
         return [placed(measure, line) for measure in measures if measure is not None]
 
     def _rest(self) -> list[Read]:
         return self._ended(Line(max(1, self._lines.number), self._lines.byte, b""))
+
+
+def _labels(series: bytes) -> bytes:
+    return series.partition(b"{")[2]
 
 
 def _measure(engine: str, counters: _Counters, gained: dict[str, float], at: float | None) -> Measure | None:
