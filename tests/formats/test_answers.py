@@ -28,7 +28,7 @@ SAID = {
     ),
     "gemini": (
         {"responseId": "g", "candidates": [{"content": PARTS}], "usageMetadata": {"promptTokenCount": 4}},
-        Billed(uncached_tokens=4), "g", [{"role": "model", "parts": []}],
+        Billed(uncached_tokens=4, read_tokens=0), "g", [{"role": "model", "parts": []}],
     ),
     "bedrock": (
         {"output": {"message": MESSAGE}, "usage": {"inputTokens": 5}},
@@ -46,7 +46,7 @@ def test_every_dialect_says_what_was_billed_and_said(dialect):
 
 def test_gemini_streams_a_list_of_which_the_last_counts():
     assert answer_of(dumps([{"usageMetadata": {"promptTokenCount": n}} for n in (1, 2)])).usage == Billed(
-        uncached_tokens=2
+        uncached_tokens=2, read_tokens=0
     )
 
 

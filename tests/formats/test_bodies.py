@@ -152,7 +152,7 @@ def test_a_pretty_printed_body_is_known_by_its_head(found):
     [
         (RESPONSES, {"usage": {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}}}, Billed(5, 4)),
         (GEMINI, {"usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 4}}, Billed(5, 4)),
-        (GEMINI, {"usage_metadata": {"prompt_token_count": 9}}, Billed(9)),
+        (GEMINI, {"usage_metadata": {"prompt_token_count": 9}}, Billed(9, 0)),
         (CONVERSE, {"usage": {"inputTokens": 5, "cacheReadInputTokens": 4}}, Billed(5, 4)),
     ],
 )

@@ -90,6 +90,14 @@ def test_gemini_counts_in_every_chunk_and_the_last_holds():
     assert (found.usage, found.response_id) == (Billed(uncached_tokens=8, output_tokens=2), "g1")
 
 
+def test_what_gemini_read_is_known_where_its_stream_ended():
+    """Its last event says what was read, and leaves the number out where that is 0; one that was cut says nothing."""
+    last = {"candidates": [{"finishReason": "STOP"}], "usageMetadata": {"promptTokenCount": 8}}
+    assert answer_of_stream(stream(last)).usage == Billed(uncached_tokens=8, read_tokens=0)
+    last["usageMetadata"] = {"promptTokenCount": 8, "cachedContentTokenCount": 5}
+    assert answer_of_stream(stream({"usageMetadata": {"promptTokenCount": 8}}, last)).usage == Billed(3, 5)
+
+
 def test_a_stream_that_was_cut_gives_what_is_known():
     whole = stream(START, DELTA, END)
     for cut in range(len(whole)):

@@ -53,7 +53,7 @@ SHAPES = {
         {"prompt_token_count": 100, "cached_content_token_count": 60, "thoughts_token_count": 2},
         Billed(40, 60, None, 2),
     ),
-    "gemini without a cache": ({"promptTokenCount": 100, "candidatesTokenCount": 5}, Billed(100, None, None, 5)),
+    "gemini that read nothing": ({"promptTokenCount": 100, "candidatesTokenCount": 5}, Billed(100, 0, None, 5)),
     "bedrock": (
         {"inputTokens": 3, "cacheReadInputTokens": 100, "cacheWriteInputTokens": 50, "outputTokens": 7},
         Billed(3, 100, 50, 7),

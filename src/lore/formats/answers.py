@@ -213,7 +213,7 @@ def answer_of_events(events: Iterable[bytes]) -> Answer:
     Of several counts the later ones hold, of several ids the first; an event that repeats the response outweighs all.
     """
     whole, response_id, verdict, provider, edits = NOTHING, "", NOTHING.verdict, "", NOTHING.edits
-    usage: dict[str, Any] = {}
+    usage, ended = dict[str, Any](), False
     for number, raw in enumerate(events):
         members = table(raw) if not number or any(word in raw for word in _TELLING) else None
         if members is None:
@@ -230,9 +230,12 @@ def answer_of_events(events: Iterable[bytes]) -> Answer:
             verdict = verdict_of(side.get("diagnostics", b"")) or verdict
         for counters in _counters(members, inner):
             usage.update((key, value) for key, value in counters.items() if value is not None)
+        ended = ended or b'"finishReason"' in raw or b'"finish_reason"' in raw
         if inner and "response" in members:
             whole = answer_in(inner)
             response_id = whole.response_id or response_id
+    if "promptTokenCount" in usage and not ended:  # Gemini says what was read in its last event
+        usage.setdefault("cachedContentTokenCount", None)
     return Answer(
         whole.usage or billed_from(usage), response_id, whole.verdict or verdict, created=whole.created,
         provider=provider or whole.provider, edits=whole.edits if edits is None else edits,

@@ -108,6 +108,8 @@ def billed_from(usage: dict[str, Any]) -> Billed | None:
     if family is _RESPONSES and not details:
         family = _ANTHROPIC
     total, read, write, output, thought = (_first(usage, details, names) for names in family[:5])
+    if family is _GEMINI and total is not None and not usage.keys() & {*family.read}:
+        read = 0  # its JSON leaves out numbers that are 0 (protobuf.dev, ProtoJSON, 2026-11)
     uncached = total
     if family.included and total is not None:
         uncached = total - (read or 0) - (write or 0)
