@@ -107,3 +107,10 @@ def test_the_report_says_it_in_a_line():
 def test_a_cache_that_there_is_not_is_an_error():
     ran = lore("diff-prefix", session(*THREE[:2]), "--cache", "antropic")
     assert (ran.code, "did you mean anthropic?" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["diff-prefix", "simulate"])
+def test_a_model_that_is_no_text_is_predicted_all_the_same(command):
+    """Half a character (a lone surrogate), as JavaScript may write: it was a bug's exit code."""
+    name = session((body("one", model="\ud83d"), usage(0, 9)), (body("one", "two", model="\ud83d"), usage(9, 9)))
+    assert lore(command, "--json", name).code == 0

@@ -67,6 +67,12 @@ def test_a_path_holds_the_model_where_the_body_does_not():
     assert sent_body(b"{}", Sending("gemini"), model="a/b").path == "/v1beta/models/a%2Fb:generateContent"
 
 
+@pytest.mark.parametrize("dialect", BODIES)
+def test_a_model_that_is_no_text_is_sent_all_the_same(dialect):
+    """Half a character (a lone surrogate), as JavaScript may write: it was a bug's exit code."""
+    assert sent_body(b'{"model":"\\ud83d","messages":[]}', Sending(dialect), model="\ud83d").path.isascii()
+
+
 def test_keys_go_where_they_belong():
     pytest.importorskip("httpx")
     from lore.run.replay_server import key_for

@@ -106,7 +106,7 @@ class Views:
         breakpoints = () if view.placement == "none" else self._breakpoints(prompt, pieces, places, len(head))
         host = turn.call.endpoint.partition("/")[0]
         behind = f"{turn.call.answered_by} {turn.call.deployment}".strip()
-        asked_of = [part.encode() for part in (model or "", host, turn.call.account, behind)]
+        asked_of = [part.encode("utf-8", "surrogatepass") for part in (model or "", host, turn.call.account, behind)]
         apart = (*asked_of, _values(prompt, view.apart))
         salts: list[tuple[Section, bytes]] = [(section, _values(prompt, names)) for section, names in view.salts]
         return Request(

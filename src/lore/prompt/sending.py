@@ -94,7 +94,8 @@ def sent_body(body: bytes, sending: Sending, *, model: str | None = None) -> Sen
     if sending.salt:
         _salt(members, shape, sending)
     made = b"{" + b",".join([encode(key) + b":" + raw for key, raw in members.items()]) + b"}"
-    return SentBody(made, shape.path.replace("{model}", quote(named, safe="")), tuple(left_out), named)
+    path = shape.path.replace("{model}", quote(named, safe="", errors="replace"))
+    return SentBody(made, path, tuple(left_out), named)
 
 
 def _limit(members: dict[str, bytes], shape: _Shape, sending: Sending) -> None:
