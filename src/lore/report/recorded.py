@@ -11,19 +11,24 @@ from datetime import datetime
 from lore.model.codes import CODES, Problem
 from lore.model.ledger import LedgerRow
 from lore.model.running import LastBreak
+from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted, visible
 from lore.report.status_line import percent
 
 _MARKS = {"waste": "✗", "unattributable": "!", "expected": "·"}
 
 
-def live_line(row: LedgerRow, broken: LastBreak | None, *, content: bool) -> str:
-    """Say what a request read, and why it read no more; with `content` what its cause names."""
+def live_line(row: LedgerRow, broken: LastBreak | None, *, content: bool, refused: int | None = None) -> str:
+    """Say what a request read, and why it read no more; with `content` what its cause names.
+
+    `refused` is the status by which its provider refused it.
+    """
     name = f"turn {row.number}" if row.chain == "main" else f"{row.chain} turn {row.number}"
-    parts = [_time(row.at), name, row.model or "unknown model", _read(row)]
+    read = _read(row) if refused is None else f"refused ({refused})"
+    parts = [_time(row.at), name, row.model or "unknown model", read]
     line = "  ".join(filter(None, parts))
     if broken is not None:
-        money = "" if not broken.dollars else f" (${broken.dollars:,.2f})"
+        money = "" if not broken.dollars else f" ({money_of(broken.dollars)})"
         says = broken.says if content else broken.plain
         line += f"  {_MARKS[broken.kind]} {broken.code} {says}: {broken.lost_tokens:,} tokens paid again{money}"
     return visible(line)
@@ -31,7 +36,7 @@ def live_line(row: LedgerRow, broken: LastBreak | None, *, content: bool) -> str
 
 def _read(row: LedgerRow) -> str:
     if row.prompt_tokens is None:
-        return "no bill in its response"
+        return "what it read is not in its bill" if row.billed else "no bill in its response"
     read = "" if row.read_tokens is None else f", read {row.read_tokens:,} from the cache"
     share = "" if not read or not row.prompt_tokens else f" ({percent((row.read_tokens or 0) / row.prompt_tokens)})"
     return f"prompt {row.prompt_tokens:,} tokens{read}{share}"

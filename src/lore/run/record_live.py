@@ -102,7 +102,8 @@ def _print(ended: Connection, path: str, begin: int, dated: Dated, content: bool
         for row, broken, verdict in live_verdicts(
             path, begin, dated, wait, lambda text: say(text) if content else None
         ):
-            say(live_line(row, broken, content=content))
+            refused = verdict.turn.call.status if verdict.turn.failed else None
+            say(live_line(row, broken, content=content, refused=refused))
             if content and verdict.pair is not None:
                 for _, finding in findings_of(verdict.pair, Place(path, reader="author")):
                     say(f"    {worded_finding(finding).message}")

@@ -1,0 +1,31 @@
+"""What `lore record --live` says of a request."""
+
+from __future__ import annotations
+
+from lore.model.ledger import LedgerRow
+from lore.model.running import LastBreak
+from lore.report.recorded import live_line
+
+
+def row(*, prompt: int | None = None, billed: bool = False) -> LedgerRow:
+    return LedgerRow(
+        chain="main", number=1, line=2, at=None, model="m", client="", gateway="", response_id="", prompt_tokens=prompt,
+        uncached_tokens=None, read_tokens=prompt and 90, write_tokens=None, output_tokens=None, billed=billed,
+        spent=None, loss=None, appended=None, compacted=False,
+    )  # fmt: skip
+
+
+def test_a_request_that_was_refused_is_said_to_be():
+    """It was called one without a bill."""
+    assert live_line(row(), None, content=False, refused=429) == "turn 1  m  refused (429)"
+    assert live_line(row(), None, content=False) == "turn 1  m  no bill in its response"
+    assert live_line(row(billed=True), None, content=False) == "turn 1  m  what it read is not in its bill"
+
+
+def test_an_amount_below_a_cent_is_not_called_nothing():
+    """It was `$0.00`."""
+    broken = LastBreak(
+        code="LORE101", kind="waste", turn=1, at=None, lost_tokens=2931, dollars=0.0033, says="s",
+        plain="a date changed", fix="f",
+    )  # fmt: skip
+    assert live_line(row(prompt=100, billed=True), broken, content=False).endswith("2,931 tokens paid again ($0.0033)")
