@@ -123,6 +123,53 @@ def test_confidence_is_a_ceiling_for_models_that_resume_only_at_checkpoints():
     assert predicted("llama.cpp", [request("ab")], hybrid=True)[0].confidence == "ceiling"
 
 
+def test_a_window_is_gone_on_with_where_it_is_whole_and_else_from_a_checkpoint():
+    long = [piece("a", 1000), piece("b", 1000), piece("c", 100)]
+    edited = [*long[:2], piece("d", 100)]
+    asked = [request(long), request(edited), request([long[0], piece("e", 500)])]
+    assert reads("llama.cpp", asked, window=1024) == [0, 2000, 0]  # 1,536 cells reach back to 564, which is too late
+    assert reads("llama.cpp", asked, window=128, slots=1) == [0, 2000, 0]
+    assert reads("llama.cpp", asked, window=1024, swa_full=True) == [0, 2000, 1000]
+    again = [request(long), request([*long, piece("f", 900)]), request([*long, piece("g", 40)])]
+    assert reads("llama.cpp", again, window=16, slots=1) == [0, 2100, 2095]  # of 2,096, 4 before the end
+    assert reads("llama.cpp", again, window=16, slots=1, checkpoints=0) == [0, 2100, 0]
+
+
+def test_a_state_is_gone_on_with_at_its_end_and_else_from_a_checkpoint():
+    asked = [request("abcd"), request("abcde"), request("abcdf"), request("abcdf")]
+    assert reads("llama.cpp", asked, states=True) == [0, 64, 64, 76]  # where the second went on; 4 before the end
+    assert reads("llama.cpp", asked, states=True, checkpoints=0) == [0, 64, 0, 0]
+
+
+def test_a_checkpoint_stands_before_messages_of_the_user():
+    def said(*texts: str) -> list[Piece]:
+        return [each for text in texts for each in (Piece(b'"role":"user"', "messages", "envelope", 2), piece(text, 30))]
+
+    asked = [request(said("a", "b", "c")), request(said("a", "b", "d"))]
+    assert reads("llama.cpp", asked, states=True) == [0, 64]
+    plain = [request([each._replace(kind="") for each in one.pieces]) for one in asked]
+    assert reads("llama.cpp", plain, states=True) == [0, 0]
+
+
+def test_of_many_checkpoints_those_close_to_another_go_first():
+    asked = [request("abcdefgh"[:size]) for size in range(2, 9)] + [request("abcx")]
+    assert reads("llama.cpp", asked, states=True)[-1] == 48
+    assert reads("llama.cpp", asked, states=True, checkpoints=3)[-1] == 28  # the oldest stays
+    assert reads("llama.cpp", asked, states=True, checkpoints=3, checkpoint_step=0)[-1] == 0
+
+
+@pytest.mark.parametrize("options", [{"window": -1}, {"states": True, "ubatch": 0}, {"window": 8, "checkpoints": -1}])
+def test_a_window_that_cannot_be_is_an_error(options):
+    with pytest.raises(LoreError, match="window"):
+        reads("llama.cpp", [], **options)
+
+
+def test_a_prompt_that_is_shorter_than_the_window_needs_a_checkpoint_too():
+    """The server compares the first position that it has, 0, with that which the window begins at, 0 as well."""
+    asked = [request("ab"), request("abc"), request("abd"), request("ax")]
+    assert reads("llama.cpp", asked, window=10**15, slots=1) == [0, 27, 26, 0]
+
+
 def test_a_server_without_slots_is_an_error():
     with pytest.raises(LoreError, match="slot"):
         reads("llama.cpp", [], slots=0)

@@ -13,12 +13,12 @@ In: requests, what was billed for them. Out: predictions. Rules, in the order in
 - What stands in the slot and begins alike is read, at least one token is computed, and the slot holds this request from
   then on, with what was generated but for its last token.
 
-With `cache_reuse` chunks of that many tokens further back in the slot are shifted to where the request has them: here
-whole pieces, there tokens. As the server has it, `slots` of one's own choice do not share memory, and four do if none
-are chosen. How many tokens fit into main memory (8 GiB) is the model's: 128 KiB a token is that of a model with 8
-billion parameters at 16 bits. A model that attends to a window, or has a state (`hybrid`), reads up to a checkpoint
-alone, or nothing: what is predicted is the most. Cost O((slots + copies) x log pieces), and O(pieces that differ) with
-`cache_reuse`.
+With `cache_reuse` chunks of that many tokens further back in the slot are shifted to where the request has them
+(`llama_chunks.py`). As the server has it, `slots` of one's own choice do not share memory, and four do if none are
+chosen. How many tokens fit into main memory (8 GiB) is the model's: 128 KiB a token is that of a model with 8 billion
+parameters at 16 bits. A model whose layers look back over a `window` of tokens, or that has `states`, goes on where
+its memory or a checkpoint allows it (`llama_memory.py`); of one that is only said to be `hybrid` the most is predicted.
+Cost O((slots + copies) x log pieces), and O(bytes that differ) with `cache_reuse`.
 
 Source: llama.cpp 0c1e570 (2026-11), tools/server/server-context.cpp (`get_available_slot`, `update_slots`) and
 server-task.cpp (`server_prompt_cache`); tests/oracle/engines compares every read.
@@ -27,40 +27,40 @@ server-task.cpp (`server_prompt_cache`); tests/oracle/engines compares every rea
 from __future__ import annotations
 
 import math
+import re
 import struct
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Look, Piece, Prediction, Request
+from lore.cache.llama_chunks import Run, shifted
+from lore.cache.llama_memory import Batches, Checkpoint, Kept, Resuming
 from lore.cache.measured import Laid, MeasuredCache
-from lore.cache.tree import common_nodes, key_of
+from lore.cache.tree import Path, common_nodes
 from lore.errors import LoreError
 
 SIMILARITY = 0.1
 SLOTS = 4
 HOST_TOKENS = 65_536
 _LOSES, _KEEPS = 0.5, 0.25  # of what a slot holds: below the one it is copied, below the other no copy is taken
-
-
-class _Chunk(NamedTuple):
-    """What stands at a node, wherever it stands elsewhere."""
-
-    key: bytes
-    tokens: int
+_USER = re.compile(rb'"role" ?: ?"user"|<\|im_start\|>user')
 
 
 class _Content(NamedTuple):
-    """Tokens: the nodes of their pieces, the position at which each ends, and how many there are of all."""
+    """Tokens: the nodes of their pieces, the position at which each ends, how many there are; the `copy` of a slot."""
 
     nodes: Sequence[int] = ()
     ends: Sequence[int] = ()
     size: int = 0
+    copy: tuple[Kept, tuple[Checkpoint, ...]] | None = None
 
 
 class _Slot:
-    """What a slot holds, when it was used last, and until when it computes."""
+    """What the slot of a number holds, when it was used last, and until when it computes."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.content = _Content()
         self.used: tuple[float, int] = (-math.inf, 0)  # until when, and the number of the request
         self.until = -math.inf
@@ -72,23 +72,40 @@ class LlamaCpp(MeasuredCache):
     def __init__(
         self, look: Look, *, slots: int | None = None, similarity: float | None = None, cache_reuse: int | None = None,
         host_tokens: int | None = None, unified: bool | None = None, idle: bool | None = None, hybrid: bool = False,
+        window: int = 0, states: bool = False, swa_full: bool = False, checkpoints: int | None = None,
+        checkpoint_step: int | None = None, batch: int | None = None, ubatch: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         if (slots is not None and slots < 1) or (host_tokens is not None and host_tokens < 0):
             hint = "--what-if slots=1, --what-if host_tokens=0"
             raise LoreError("llama.cpp: a server has at least 1 slot, and at least no main memory", hint=hint)
-        self._slots = [_Slot() for _ in range(SLOTS if slots is None else slots)]
+        self._slots = [_Slot(number) for number in range(SLOTS if slots is None else slots)]
         share = similarity if similarity is not None else look("slot_similarity", None, None)
         self._similarity = _single(SIMILARITY if share is None else share)
-        self._reuse = cache_reuse if cache_reuse is not None else int(look("cache_reuse", None, None) or 0)
+        reuse = cache_reuse if cache_reuse is not None else int(look("cache_reuse", None, None) or 0)
+        self._reuse = reuse if states or swa_full or not window else 0  # two sizes of memory are not shifted
         self._host = HOST_TOKENS if host_tokens is None else host_tokens
         self._guessed = host_tokens is None
         self._unified = slots is None if unified is None else unified
         self._idle = self._host > 0 and idle is not False
-        self._hybrid = hybrid
+        self._hybrid = hybrid and not window and not states
+        self._resuming = None
+        if window or states:
+            ruled = (look("checkpoints", None, None), look("checkpoint_step", None, None))
+            given = (batch, ubatch, checkpoints, checkpoint_step)
+            pairs = zip(given, (None, None, *ruled), Batches(), strict=True)
+            chosen = [next(int(value) for value in values if value is not None) for values in pairs]
+            if min(window, chosen[2], chosen[3]) < 0 or min(chosen[:2]) < 1:
+                hint = "--what-if window=1024, --what-if ubatch=512, --what-if checkpoints=0"
+                raise LoreError("llama.cpp: a window and checkpoints are at least 0, a batch is at least 1", hint=hint)
+            self._resuming = Resuming(
+                Batches(*chosen), window=0 if states else window, slots=len(self._slots), unified=self._unified,
+                full=swa_full and not states,
+            )  # fmt: skip
         self._clock = 0
         self._copies: list[_Content] = []  # the oldest first
-        self._known: dict[int, _Chunk] = {}
+        self._pieces: dict[int, tuple[bytes, int]] = {}  # by node: what stands there, and its tokens
+        self._users: dict[str, list[int]] = {}  # of each chain, the places where a message of the user begins
         self._dropped = False  # a copy, for want of memory that was guessed
 
     def predict(self, request: Request) -> Prediction:
@@ -104,11 +121,12 @@ class LlamaCpp(MeasuredCache):
         self._copy_idle([other for other in self._slots if other is not slot and other.until <= at])
         found = self._common(slot.content, asked)
         self._note(path.nodes[path.kept :], request.pieces[path.kept :])
-        if self._reuse > 0:
-            found += self._shifted(slot, path.nodes)
+        more = self._shifted(slot, asked, found) if self._reuse > 0 else 0
+        found = self._computed(slot, request, path, laid, found + more)
+        alone = self._resuming is None or all(other.until <= at for other in self._slots if other is not slot)
         self._put(slot, request, laid, at)
         read = self._billed(laid, min(found, max(0, laid.prompt - 1)))
-        exact = counted and not self._dropped
+        exact = counted and alone and not more and not self._dropped
         confidence = "ceiling" if self._hybrid else "exact" if exact else "rule"
         return self._predicted(request, min(read, max(0, self._total(request) - 1)), confidence, reason)
 
@@ -142,10 +160,24 @@ class LlamaCpp(MeasuredCache):
             best = min(reversed(free), key=lambda slot: slot.used)
             copied, reason = True, "the slot used least recently: none is alike enough"
         if copied and self._host:
-            self._copy(best.content)
+            self._copy(best)
             if self._load(best, asked):
                 reason += ", with a copy from main memory"
         return best, reason
+
+    def _computed(self, slot: _Slot, request: Request, path: Path, laid: Laid, found: int) -> int:
+        """Return how much is read of what was found, and keep what is computed behind it."""
+        if self._resuming is None:
+            return found
+        places = self._users.setdefault(request.chain, [])
+        del places[bisect_left(places, path.kept) :]
+        added = enumerate(request.pieces[path.kept :], path.kept)
+        places += [at for at, piece in added if piece.kind == "envelope" and _USER.search(piece.data)]
+        users = [laid.ends[place - 1] if place else 0 for place in places]
+        read = self._resuming.resume(slot.number, found, laid.prompt)
+        self._resuming.compute(slot.number, read, laid.prompt, users, self._clock)
+        self._resuming.generate(slot.number, laid.prompt, laid.ends[-1] - 1)
+        return read
 
     def _put(self, slot: _Slot, request: Request, laid: Laid, at: float) -> None:
         size = laid.ends[-1] - 1 if laid.ends[-1] > laid.prompt else laid.prompt
@@ -160,12 +192,15 @@ class LlamaCpp(MeasuredCache):
     def _copy_idle(self, slots: Sequence[_Slot]) -> None:
         """Copy slots that do not compute, and empty them where all share one memory."""
         for slot in slots if self._idle else ():
-            self._copy(slot.content)
+            self._copy(slot)
             if self._unified:
                 slot.content = _Content()
+                if self._resuming is not None:
+                    self._resuming.clear(slot.number)
 
-    def _copy(self, content: _Content) -> None:
+    def _copy(self, slot: _Slot) -> None:
         """Keep a copy, if there is not one that holds it, and drop those that it holds."""
+        content = slot.content
         held = [self._common(copy, content) for copy in self._copies]
         if not content.size or content.size in held or content.size > self._host:
             return
@@ -175,7 +210,8 @@ class LlamaCpp(MeasuredCache):
         while total > self._host:
             total -= self._copies.pop(0).size
             self._dropped = self._guessed
-        self._copies.append(content)
+        copy = None if self._resuming is None else self._resuming.save(slot.number)
+        self._copies.append(content._replace(copy=copy))
 
     def _load(self, slot: _Slot, asked: _Content) -> bool:
         """Take the copy that keeps and gives more than the slot does."""
@@ -191,6 +227,8 @@ class LlamaCpp(MeasuredCache):
         if best is not None:
             slot.content = best
             self._copies.remove(best)
+            if self._resuming is not None and best.copy is not None:
+                self._resuming.restore(slot.number, best.copy)
         return best is not None
 
     # what is alike
@@ -205,32 +243,22 @@ class LlamaCpp(MeasuredCache):
             position += min(shared, right.ends[place] - position)
         return min(position, left.size, right.size)
 
-    def _shifted(self, slot: _Slot, nodes: Sequence[int]) -> int:
+    def _shifted(self, slot: _Slot, asked: _Content, found: int) -> int:
         """Return the tokens of chunks behind the common beginning that are shifted, each to the next open place."""
-        before = slot.content.nodes
-        place = common_nodes(before, nodes)
-        held, wanted = self._chunks(before[place:]), self._chunks(nodes[place:])
-        at = begin = shifted = 0
-        while at < len(held) and begin < len(wanted):
-            count = tokens = 0
-            while at + count < len(held) and begin + count < len(wanted) and held[at + count] == wanted[begin + count]:
-                tokens += held[at + count].tokens
-                count += 1
-            if count and tokens >= self._reuse:
-                at, begin, shifted = at + count, begin + count, shifted + tokens
-            else:
-                at += 1
-        return shifted
-
-    def _chunks(self, nodes: Sequence[int]) -> list[_Chunk]:
-        """Return what stands at nodes, but for what has no tokens: it would match without end."""
-        return [chunk for node in nodes if (chunk := self._known[node]).tokens]
+        before = slot.content
+        place = common_nodes(before.nodes, asked.nodes)
+        begin = min(found, asked.ends[place - 1]) if place else 0  # the last token generated may be missing
+        held, wanted = (Run([self._pieces[node] for node in each.nodes[place:]]) for each in (before, asked))
+        chunks = shifted(held, wanted, found - begin, before.size - begin, self._reuse)
+        if self._resuming is not None:
+            self._resuming.shift(slot.number, [chunk.behind(begin) for chunk in chunks])
+        return sum(chunk.tokens for chunk in chunks)
 
     def _note(self, nodes: Sequence[int], pieces: Sequence[Piece]) -> None:
         """Remember what stands at nodes, where chunks are looked for."""
         if self._reuse > 0:
             for node, piece in zip(nodes, pieces, strict=True):
-                self._known[node] = _Chunk(key_of(piece), round(self._ruler.size(piece)))
+                self._pieces[node] = (piece.data, round(self._ruler.size(piece)))
 
 
 def _single(value: float) -> float:

@@ -38,7 +38,10 @@ class CacheRow(NamedTuple):
         return self.made(look, **options)
 
 
-_LLAMA = ("slots", "similarity", "cache_reuse", "host_tokens", "unified", "idle", "hybrid")
+_LLAMA = (
+    "slots", "similarity", "cache_reuse", "host_tokens", "unified", "idle", "hybrid", "window", "states", "swa_full",
+    "checkpoints", "checkpoint_step", "batch", "ubatch",
+)  # fmt: skip
 
 
 def _engine(engine: Engine) -> CacheRow:
@@ -68,8 +71,11 @@ CACHES: dict[str, CacheKind] = {
         _engine(_LMCACHE),
     )
 }
-_WHOLE = ("block", "cache_reuse", "capacity", "chunk_size", "host_tokens", "interval", "page_size", "slots")
-_FLAGS = ("decoded", "hybrid", "idle", "unified")
+_WHOLE = (
+    "batch", "block", "cache_reuse", "capacity", "checkpoint_step", "checkpoints", "chunk_size", "host_tokens",
+    "interval", "page_size", "slots", "ubatch", "window",
+)  # fmt: skip
+_FLAGS = ("decoded", "hybrid", "idle", "states", "swa_full", "unified")
 WORDS = {"policy": tuple(POLICIES), "tree": TREES}
 
 

@@ -1,8 +1,8 @@
 """Compare lore's model of llama.cpp's server with the server: `make oracle-llama`.
 
-In: how many sequences. Out: how many requests were asked, and of how many the server's `cache_n` is not what lore's
-model reads, the first of each session in full; exit code 1 where there is one. With `--record` the first answers are
-written to `answers/`, which `make test` compares without a server.
+In: how many sequences of each kind (`SETTINGS`). Out: how many requests were asked, and of how many the server's
+`cache_n` is not what lore's model reads, the first of each session in full; exit code 1 where there is one. With
+`--record` the first answers are written to `answers/`, which `make test` compares without a server.
 """
 
 from __future__ import annotations
@@ -13,23 +13,25 @@ import json
 import sys
 from pathlib import Path
 
-from oracle.engines.llama_server import start, stop
-from oracle.engines.llama_settings import TOGETHER, asked, read, setting_of
+from oracle.engines.llama_server import BUILT, start, stop
+from oracle.engines.llama_settings import DELIMITER, SETTINGS, TOGETHER, Setting, asked, read, setting_of
 
 ANSWERS = Path(__file__).parent / "answers" / "llama.jsonl"
-RECORDED = 35  # sessions
+RECORDED = 1  # sessions of each setting
 
 
-def cached(session: int) -> list[int]:
+def cached(setting: Setting, session: int) -> list[int]:
     """Return the server's `cache_n` of each request of a session."""
-    url = start(None, "-c", "8192", "-b", "512", "-ub", "512", *setting_of(session).server)
+    url = start(BUILT / f"{setting.file}.gguf", "-c", "8192", "-b", "512", "-ub", "512", *setting.server)
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
     found: list[int] = []
-    for each in asked(session):
+    for each in asked(setting, session):
         body: dict[str, object] = {
             "prompt": each.tokens, "n_predict": each.generated, "logit_bias": [[each.token, 1000]], "top_k": 1,
             "samplers": ["top_k"], "ignore_eos": True, "cache_prompt": True, "return_tokens": True,
         }  # fmt: skip
+        if setting.users:
+            body["message_delimiters"] = [{"role": "user", "delimiter": DELIMITER}]
         if each.slot is not None:
             body["id_slot"] = each.slot
         connection.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
@@ -45,25 +47,34 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="compare lore's model of llama.cpp's server with the server")
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--record", action="store_true")
+    parser.add_argument("--only", choices=SETTINGS)
     given = parser.parse_args()
-    requests = wrong = 0
+    differing = 0
     kept: list[str] = []
-    sessions = -(-given.count // TOGETHER)
+    for kind in [given.only] if given.only else SETTINGS:
+        differing += _compared(kind, -(-given.count // TOGETHER), kept)
+    if given.record:
+        ANSWERS.write_text("".join(kept), encoding="utf-8")
+    return int(differing > 0)
+
+
+def _compared(kind: str, sessions: int, kept: list[str]) -> int:
+    """Ask sessions of a kind and return how many requests differ; the first answers are added to `kept`."""
+    requests = wrong = 0
     for session in range(sessions):
-        answer, found = cached(session), read(session)
+        setting = setting_of(kind, session)
+        answer, found = cached(setting, session), read(setting, session)
         requests += len(answer)
         differing = [place for place, pair in enumerate(zip(answer, found, strict=True)) if pair[0] != pair[1]]
         wrong += len(differing)
         if differing:
             place = differing[0]
-            print(f"session {session} {setting_of(session).server} request {place}: llama.cpp {answer[place]}, "
-                  f"lore {found[place]}", file=sys.stderr)  # fmt: skip
-        if len(kept) < RECORDED:
-            kept.append(json.dumps([session, *answer], separators=(",", ":")) + "\n")
-    print(f"llama.cpp: {sessions * TOGETHER:,} sequences, {requests:,} requests, {wrong:,} differ")
-    if given.record:
-        ANSWERS.write_text("".join(kept), encoding="utf-8")
-    return int(wrong > 0)
+            print(f"{kind} {session} {setting.server} request {place}: llama.cpp {answer[place]}, lore {found[place]}, "
+                  f"{len(differing)} of {len(answer)} differ", file=sys.stderr)  # fmt: skip
+        if session < RECORDED * len(SETTINGS[kind]):
+            kept.append(json.dumps([kind, session, *answer], separators=(",", ":")) + "\n")
+    print(f"llama.cpp, {kind}: {sessions * TOGETHER:,} sequences, {requests:,} requests, {wrong:,} differ", flush=True)
+    return wrong
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Build llama.cpp's server from the source that the package llama-cpp-python holds, and write a model for it.
+# Build llama.cpp's server from the source that the package llama-cpp-python holds, and write models for it.
 #     llama_build.sh FOLDER PYTHON
-# FOLDER gets `llama-server` and `tiny.gguf`. Needs cmake, ninja and a C++ compiler; about ten minutes, once.
+# FOLDER gets `llama-server`, `tiny.gguf`, `window.gguf` and `state.gguf`. Needs cmake, ninja and a C++ compiler; about ten
+# minutes, once.
 set -e
 VERSION=0.3.36  # llama.cpp 0c1e570
 folder=$1 python=$2
@@ -15,5 +16,5 @@ cmake -G Ninja -S "$folder/source/vendor/llama.cpp" -B "$folder/work" -DCMAKE_BU
 	-DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_ALL_WARNINGS=OFF
 cmake --build "$folder/work" --target llama-server
 cp "$folder/work/bin/llama-server" "$folder/llama-server"
-PYTHONPATH=$tests "$python" -m oracle.engines.llama_model "$folder/tiny.gguf"
+PYTHONPATH=$tests "$python" -m oracle.engines.llama_model "$folder"
 rm -rf "$folder/work" "$folder/source" "$folder"/llama_cpp_python-*.tar.gz

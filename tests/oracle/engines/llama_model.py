@@ -1,9 +1,11 @@
-"""A tiny model for llama.cpp's server: it says nothing of worth, and takes every token and every text.
+"""Tiny models for llama.cpp's server: they say nothing of worth, and take every token and every text.
 
-In: where to write it. Out: a file of the format GGUF, 150 KB. One layer of llama's architecture with 32 dimensions and
-weights of nothing: every token is as likely as another, so a request's `logit_bias` decides what is generated. Its
-vocabulary is the bytes, so that any text can be sent, and numbered tokens behind them. `window` makes it a model whose
-layer looks back so many tokens (gemma2's architecture has such layers). Needs the package `gguf`.
+In: a folder. Out: files of the format GGUF, 400 to 700 KB: `tiny.gguf` (one layer of llama's architecture),
+`window.gguf` (gemma2's: a layer that looks back `WINDOW` tokens below one that looks back at all) and `state.gguf`
+(mamba's).
+32 dimensions and weights of nothing: every token is as likely as another, so a request's `logit_bias` decides what is
+generated. The vocabulary is the bytes, so that any text can be sent, and numbered tokens behind them. Needs the package
+`gguf`.
 """
 
 # The package is in the environment of the oracle.
@@ -12,6 +14,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import gguf
 
 FIRST = 300  # the first numbered token
 TOKENS = 4096
@@ -21,21 +27,80 @@ CHAT = (
 )
 
 
-def write(path: Path) -> None:
-    """Write the model."""
+WINDOW = 48  # tokens
+_SIZE, _INNER, _STATE, _KERNEL, _RANK = 32, 64, 4, 4, 2
+
+
+class _Architecture(NamedTuple):
+    """An architecture of llama.cpp: its name, its layers, the shapes of its tensors (outermost first)."""
+
+    name: str
+    layers: int
+    layer: dict[str, tuple[int, ...]]
+    whole: dict[str, tuple[int, ...]]
+
+
+_SQUARE = (_SIZE, _SIZE)
+_EMBEDDING = {"token_embd.weight": (TOKENS, _SIZE), "output_norm.weight": (_SIZE,)}
+_OUTPUT = {**_EMBEDDING, "output.weight": (TOKENS, _SIZE)}
+_ATTENTION = {
+    **{f"attn_{part}.weight": _SQUARE for part in ("q", "k", "v", "output")},
+    **{f"ffn_{part}.weight": _SQUARE for part in ("gate", "up", "down")},
+    **{f"{norm}.weight": (_SIZE,) for norm in ("attn_norm", "ffn_norm")},
+}
+_SCANS = {
+    "attn_norm.weight": (_SIZE,), "ssm_in.weight": (2 * _INNER, _SIZE), "ssm_conv1d.weight": (_INNER, _KERNEL),
+    "ssm_conv1d.bias": (_INNER,), "ssm_x.weight": (_RANK + 2 * _STATE, _INNER), "ssm_dt.weight": (_INNER, _RANK),
+    "ssm_dt.bias": (_INNER,), "ssm_a": (_INNER, _STATE), "ssm_d": (_INNER,), "ssm_out.weight": (_SIZE, _INNER),
+}  # fmt: skip
+_POST = {"post_attention_norm.weight": (_SIZE,), "post_ffw_norm.weight": (_SIZE,)}
+MODELS = {
+    "tiny": _Architecture("llama", 1, _ATTENTION, _OUTPUT),
+    "window": _Architecture("gemma2", 2, {**_ATTENTION, **_POST}, _EMBEDDING),
+    "state": _Architecture("mamba", 1, _SCANS, _OUTPUT),
+}
+_WHOLE = ("ssm_conv1d.weight", "ssm_a", "ssm_d")  # of single precision
+
+
+def write(path: Path, made: _Architecture) -> None:
+    """Write a model."""
     import gguf
     import numpy
 
-    size, layers, heads = 32, 1, 2
-    writer = gguf.GGUFWriter(str(path), "llama")
+    heads = 2
+    writer = gguf.GGUFWriter(str(path), made.name)
     writer.add_context_length(32_768)
-    writer.add_embedding_length(size)
-    writer.add_block_count(layers)
-    writer.add_feed_forward_length(size)
-    writer.add_head_count(heads)
-    writer.add_head_count_kv(heads)
+    writer.add_embedding_length(_SIZE)
+    writer.add_block_count(made.layers)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(size // heads)
+    if made.layer is _SCANS:
+        writer.add_ssm_conv_kernel(_KERNEL)
+        writer.add_ssm_inner_size(_INNER)
+        writer.add_ssm_state_size(_STATE)
+        writer.add_ssm_time_step_rank(_RANK)
+    else:
+        writer.add_feed_forward_length(_SIZE)
+        writer.add_head_count(heads)
+        writer.add_head_count_kv(heads)
+        writer.add_rope_dimension_count(_SIZE // heads)
+        writer.add_key_length(_SIZE // heads)
+        writer.add_value_length(_SIZE // heads)
+    if made.name == "gemma2":
+        writer.add_sliding_window(WINDOW)
+    _add_vocabulary(writer)
+    layers = {f"blk.{n}.{name}": shape for n in range(made.layers) for name, shape in made.layer.items()}
+    for name, shape in {**made.whole, **layers}.items():
+        single = len(shape) == 1 or name.endswith(_WHOLE)
+        writer.add_tensor(name, numpy.zeros(shape, dtype=numpy.float32 if single else numpy.float16))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _add_vocabulary(writer: gguf.GGUFWriter) -> None:
+    import gguf
+
     writer.add_vocab_size(TOKENS)
     writer.add_tokenizer_model("llama")
     special = ["<unk>", "<s>", "</s>"]
@@ -52,20 +117,8 @@ def write(path: Path) -> None:
     writer.add_add_bos_token(False)  # noqa: FBT003
     writer.add_add_space_prefix(False)  # noqa: FBT003
     writer.add_chat_template(CHAT)
-    shapes = {"token_embd.weight": (TOKENS, size), "output.weight": (TOKENS, size), "output_norm.weight": (size,)}
-    for layer in range(layers):
-        name = f"blk.{layer}."
-        shapes |= {name + norm + ".weight": (size,) for norm in ("attn_norm", "ffn_norm")}
-        shapes |= {name + part + ".weight": (size, size) for part in ("attn_q", "attn_k", "attn_v", "attn_output")}
-        shapes |= {name + part + ".weight": (size, size) for part in ("ffn_gate", "ffn_up", "ffn_down")}
-    for name, shape in shapes.items():
-        made = numpy.zeros(shape, dtype=numpy.float32 if len(shape) == 1 else numpy.float16)
-        writer.add_tensor(name, made)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    for name, made in MODELS.items():
+        write(Path(sys.argv[1]) / f"{name}.gguf", made)

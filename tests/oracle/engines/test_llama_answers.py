@@ -1,6 +1,6 @@
 """What llama.cpp's server (0c1e570) answered to generated sequences, without it: lore's model says the same of each.
 
-`make oracle-llama` asks the server itself, 10,000 sequences, and with RECORD=1 writes these answers.
+`make oracle-llama` asks the server itself, 10,000 sequences of each kind, and with RECORD=1 writes these answers.
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ import pytest
 
 from oracle.engines.llama_agreement import ANSWERS, cached
 from oracle.engines.llama_server import start
-from oracle.engines.llama_settings import SETTINGS, read
+from oracle.engines.llama_settings import SETTINGS, read, setting_of
+
+CASES = [(kind, session) for kind, settings in SETTINGS.items() for session in range(len(settings))]
 
 
 @pytest.fixture(scope="module")
-def recorded() -> list[list[int]]:
-    return [json.loads(line) for line in ANSWERS.read_text(encoding="utf-8").splitlines()]
+def recorded() -> dict[tuple[str, int], list[int]]:
+    lines = [json.loads(line) for line in ANSWERS.read_text(encoding="utf-8").splitlines()]
+    return {(kind, session): answers for kind, session, *answers in lines}
 
 
-def test_every_request_reads_what_the_server_said_was_cached(recorded):
-    assert len(recorded) >= len(SETTINGS)
-    for session, *answers in recorded[: 2 * len(SETTINGS)]:
-        assert read(session) == answers, session
+@pytest.mark.parametrize(("kind", "session"), CASES)
+def test_every_request_reads_what_the_server_said_was_cached(recorded, kind, session):
+    assert read(setting_of(kind, session), session) == recorded[kind, session]
 
 
-def test_slots_main_memory_and_idle_slots_decide_in_these_answers(recorded, monkeypatch):
-    without = [setting._replace(model={}) for setting in SETTINGS]
-    monkeypatch.setattr("oracle.engines.llama_settings.SETTINGS", without)
-    differing = [session for session, *answers in recorded[: len(SETTINGS)] if read(session) != answers]
-    assert differing == list(range(1, len(SETTINGS)))
+@pytest.mark.parametrize(("kind", "session"), [case for case in CASES if setting_of(*case).model])
+def test_each_setting_decides_in_these_answers(recorded, kind, session):
+    assert read(setting_of(kind, session)._replace(model={}), session) != recorded[kind, session]
 
 
-def test_a_server_on_this_machine_answers_as_it_did(recorded):
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_a_server_on_this_machine_answers_as_it_did(recorded, kind):
     start()  # skips where there is none
-    assert cached(0) == recorded[0][1:]
+    assert cached(setting_of(kind, 0), 0) == recorded[kind, 0]
