@@ -143,7 +143,8 @@ def test_a_state_is_gone_on_with_at_its_end_and_else_from_a_checkpoint():
 
 def test_a_checkpoint_stands_before_messages_of_the_user():
     def said(*texts: str) -> list[Piece]:
-        return [each for text in texts for each in (Piece(b'"role":"user"', "messages", "envelope", 2), piece(text, 30))]
+        opening = Piece(b'"role":"user"', "messages", "envelope", 2)
+        return [each for text in texts for each in (opening, piece(text, 30))]
 
     asked = [request(said("a", "b", "c")), request(said("a", "b", "d"))]
     assert reads("llama.cpp", asked, states=True) == [0, 64]
