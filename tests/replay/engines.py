@@ -140,7 +140,7 @@ def status(code, body=b'{"error":{"message":"no"}}', **headers):
     """An answer of a status, to be put into `failing`."""
 
     def act(handler):
-        handler.send_response(code)
+        handler.send_response_only(code)
         for name, value in headers.items():
             handler.send_header(name.replace("_", "-"), value)
         handler.send_header("content-length", str(len(body)))

@@ -122,7 +122,7 @@ def test_a_refusal_in_the_middle_ends_the_run_and_is_sent_again_by_the_next(caps
 
 def test_limits_and_lost_connections_are_tried_again(capsys, monkeypatch):
     waits = []
-    monkeypatch.setattr("lore.run.replay_server.time.sleep", waits.append)
+    monkeypatch.setattr("time.sleep", waits.append)
     engine = VLLM()
     engine.failing = [status(429, retry_after="7"), reset, status(503)]
     with serving(engine) as url:
@@ -130,6 +130,7 @@ def test_limits_and_lost_connections_are_tried_again(capsys, monkeypatch):
 
     assert found["layouts"][0]["requests"] == len(engine.asked) == 4
     assert found["stopped"] is None
+    assert waits[:3] == [7, 2, 4]  # what is asked for, else a pause that grows
 
 
 def test_tries_have_an_end_and_a_wait_that_is_too_long_is_not_waited_for(capsys):

@@ -153,18 +153,18 @@ def _outputs(output: str | None, layouts: tuple[Layout, ...]) -> dict[str, str]:
 def _confirm(server: Server, estimate: ReplayEstimate | None, *, yes: bool) -> None:
     """Ask before anything leaves this machine; raises LoreError where nobody says yes."""
     from lore.errors import LoreError
-    from lore.report.replayed import estimate_in_words, question
+    from lore.report.replayed import destination, estimate_in_words, question
 
     if server.near or estimate is None:
         return
+    where = destination(server.shown, server.key.variable, server.proxy, encrypted=server.encrypted)
     if yes:
-        along = f", key of {server.key.variable}" if server.key.variable else ""
-        tell(f"{estimate_in_words(estimate)}; to {server.shown}{along}")
+        tell(f"{estimate_in_words(estimate)}; to {where}")
         return
     if not can_ask():
         message = f"{server.shown} is not this machine, and there is no terminal to ask whether to send to it"
         raise LoreError(message, hint="--yes sends without a question, --dry-run says what it would cost")
-    if not confirmed(question(server.shown, estimate, server.key.variable, encrypted=server.encrypted)):
+    if not confirmed(question(where, estimate)):
         raise LoreError("nothing was sent: it was not confirmed", hint="answer y, or give --yes")
 
 

@@ -20,20 +20,28 @@ from lore.model.canonical import decode
 
 
 class Deadline(threading.Timer):
-    """Hangs up when a try has taken too long as a whole: httpx' time-outs begin anew with each piece of an answer."""
+    """Hangs up when a try has taken too long as a whole: httpx' time-outs begin anew with each piece of an answer.
 
-    def __init__(self, seconds: float) -> None:
+    With `near` it hangs up on any server that is not on this machine, before a byte is sent: a name may lead anywhere.
+    """
+
+    def __init__(self, seconds: float, *, near: bool = False) -> None:
         super().__init__(seconds, self.hang_up)
         self.daemon = True
+        self._near = near
         self.is_over = False
         self._socket: socket.socket | None = None
 
     def note(self, name: str, info: Mapping[str, Any]) -> None:
-        """Take the socket of a connection as soon as there is one."""
+        """Take the socket of a connection as soon as there is one. Raises OSError for one that leads elsewhere."""
         if name.endswith(("connect_tcp.complete", "start_tls.complete")):
-            self._socket = info["return_value"].get_extra_info("socket")
+            found: socket.socket = info["return_value"].get_extra_info("socket")
+            self._socket = found
             if self.is_over:
                 self.hang_up()
+            elif self._near and not _is_loopback(address := found.getpeername()[0]):
+                found.close()
+                raise OSError(f"it leads to {address}, which is not this machine")
 
     def hang_up(self) -> None:
         """End what is waited for."""
@@ -69,10 +77,21 @@ def url_of(endpoint: str, name: str, *, hint: str) -> SplitResult:
 def is_near(url: str) -> bool:
     """Tell whether an endpoint is on this machine: no proxy is asked then."""
     host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    with suppress(OSError):
+        host = socket.inet_ntoa(socket.inet_aton(host))  # as 127.1 is connected to
+    return _is_loopback(host, unspecified=True)
+
+
+def _is_loopback(address: str, *, unspecified: bool = False) -> bool:
+    """Tell whether an address is of this machine alone; the `unspecified` one, as servers print it, leads to that."""
     try:
-        return ip_address(host).is_loopback
+        found = ip_address(address)
     except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+        return False
+    found = getattr(found, "ipv4_mapped", None) or found
+    return found.is_loopback or (unspecified and found.is_unspecified)
 
 
 def key_in(environ: Mapping[str, str], variable: str, option: str) -> str:

@@ -125,7 +125,7 @@ class OpenAISummarizer:
         raise AssertionError("the last try returns or raises")
 
     def _once(self, body: bytes) -> _Reply:
-        http, deadline = self._http, Deadline(self._seconds)
+        http, deadline = self._http, Deadline(self._seconds, near=self._is_near)
         late = GivenUpError(f"{self._shown}: no whole answer after {self._seconds:g} s")
         deadline.start()
         try:

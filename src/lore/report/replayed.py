@@ -128,8 +128,12 @@ def estimate_in_words(estimate: ReplayEstimate) -> str:
     return f"{text}: about {money_of(estimate.dollars)}, {money_of(estimate.dollars_uncached)} if nothing is cached"
 
 
-def question(server: str, estimate: ReplayEstimate, key: str, *, encrypted: bool) -> str:
-    """Ask whether to send; `key` names the variable of the key that goes along, empty for none."""
+def destination(server: str, key: str, proxy: str, *, encrypted: bool) -> str:
+    """Say where prompts go, with the key of which variable and through which proxy (each empty: none)."""
     along = f", with the key of {key}" if key else ", without a key"
-    plain = "" if encrypted else ", UNENCRYPTED"
-    return f"{estimate_in_words(estimate)}.\nSend the recording's prompts to {server}{along}{plain}? [y/N] "
+    return f"{server}{along}{f', through the proxy {proxy}' if proxy else ''}{'' if encrypted else ', UNENCRYPTED'}"
+
+
+def question(where: str, estimate: ReplayEstimate) -> str:
+    """Ask whether to send to a destination."""
+    return f"{estimate_in_words(estimate)}.\nSend the recording's prompts to {where}? [y/N] "
