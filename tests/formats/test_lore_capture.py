@@ -87,6 +87,12 @@ def test_a_body_in_pieces_is_the_body(size):
     assert found.usage.read_tokens == 7
 
 
+def test_a_call_that_no_server_answered_has_no_time_of_an_answer():
+    ended = line_of({"call": "a-1", "part": "response", "at": "2026-11-23T17:00:02.500Z", "ended": "no answer"})
+    (found,) = exchanges(LoreCapture, OPENING + request() + ended)
+    assert (found.answered, found.call.status) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("encoding", "pack"),
     [("gzip", gzip.compress), ("br", brotli.compress), ("zstd", zstandard.ZstdCompressor().compress)],

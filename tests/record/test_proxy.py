@@ -282,6 +282,15 @@ def test_an_answer_that_breaks_off_breaks_off_for_the_client_too(answer, tmp_pat
         assert alone.last()[-1]["ended"].startswith("the upstream broke off")
 
 
+def test_an_answer_with_a_length_besides_its_chunks_is_as_long_as_these(tmp_path):
+    """A length beside chunks does not hold (RFC 9112, 6.3); passed on, its client waited for the rest."""
+    script = b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n0\r\n\r\n"
+    with scripted(script) as upstream, recording(tmp_path / "c.jsonl", upstream) as alone:
+        answer = httpx.post(f"{alone.address}/anthropic/v1/messages", json={}, trust_env=False, timeout=60)
+        assert answer.content == b"short"
+        assert alone.last()[-1]["ended"] == "complete"
+
+
 def test_an_answer_before_the_end_of_a_request_passes(client):
     assert client.post(f"{X}/early", content=b"x" * 10).status_code == 413
 

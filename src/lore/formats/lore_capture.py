@@ -174,7 +174,7 @@ def _read(call: _Open) -> list[Judged]:
             response_headers=headers_of(response.get("headers", b"")),
             response=joined(call.response.bodies),
             at=seconds_in(request.get("at", b"null")),
-            answered=seconds_in(response.get("at", b"null")),
+            answered=seconds_in(response.get("at", b"null")) if "status" in response else None,
             ended=_ended(call),
             account=_text(request, "account"),
         )

@@ -342,12 +342,14 @@ async def _send_back(call: _Call, method: str, response: httpx.Response, send: S
     side, raw = call.response, response.headers.raw
     side.begin()
     side.head = {"status": response.status_code, "headers": response_headers(raw)}
-    length = response.headers.get("content-length", "")
+    chunked = "transfer-encoding" in response.headers  # which holds, where a length is said as well (RFC 9112, 6.3)
+    length = "" if chunked else response.headers.get("content-length", "")
     if method == "HEAD" or response.status_code in (204, 304) or length == "0":  # no body will come
         await _written(side.end(ended=COMPLETE))
+    dropped = _of(response.headers) | frozenset((b"content-length",) if chunked else ())
     await send({
         "type": "http.response.start", "status": response.status_code,
-        "headers": [(name, value) for name, value in raw if name.lower() not in _of(response.headers)],
+        "headers": [(name, value) for name, value in raw if name.lower() not in dropped],
     })  # fmt: skip
     left = int(length) if length.isdigit() and method != "HEAD" else None
     try:
