@@ -7,18 +7,19 @@ from lore.model.running import LastBreak
 from lore.report.recorded import live_line
 
 
-def row(*, prompt: int | None = None, billed: bool = False) -> LedgerRow:
+def row(*, prompt: int | None = None, billed: bool = False, answered: float | None = 9.0) -> LedgerRow:
     return LedgerRow(
         chain="main", number=1, line=2, at=None, model="m", client="", gateway="", response_id="", prompt_tokens=prompt,
         uncached_tokens=None, read_tokens=prompt and 90, write_tokens=None, output_tokens=None, billed=billed,
-        spent=None, loss=None, appended=None, compacted=False,
+        spent=None, loss=None, appended=None, compacted=False, answered=answered,
     )  # fmt: skip
 
 
-def test_a_request_that_was_refused_is_said_to_be():
+def test_a_request_that_was_refused_or_not_answered_is_said_to_be():
     """It was called one without a bill."""
     assert live_line(row(), None, content=False, refused=429) == "turn 1  m  refused (429)"
     assert live_line(row(), None, content=False) == "turn 1  m  no bill in its response"
+    assert live_line(row(answered=None), None, content=False) == "turn 1  m  no answer"
     assert live_line(row(billed=True), None, content=False) == "turn 1  m  what it read is not in its bill"
 
 

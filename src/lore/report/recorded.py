@@ -36,6 +36,8 @@ def live_line(row: LedgerRow, broken: LastBreak | None, *, content: bool, refuse
 
 def _read(row: LedgerRow) -> str:
     if row.prompt_tokens is None:
+        if row.answered is None:
+            return "no answer"
         return "what it read is not in its bill" if row.billed else "no bill in its response"
     read = "" if row.read_tokens is None else f", read {row.read_tokens:,} from the cache"
     share = "" if not read or not row.prompt_tokens else f" ({percent((row.read_tokens or 0) / row.prompt_tokens)})"

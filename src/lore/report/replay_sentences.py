@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from lore.model.results_replay import ReplayedLayout
 from lore.report.plain import counted
 
+WARM = 0.05  # of the first prompt: what a chat template puts before any prompt is less
 # How an engine is told to say what it read. Sources: vLLM 0.32 and SGLang 0.5, options of their servers.
 _SWITCHES = {
     "vllm": "vLLM says it when started with --enable-prompt-tokens-details",
@@ -36,7 +37,7 @@ def _notes(layout: ReplayedLayout, engine: str, slots: int | None) -> Iterator[s
         who = f"{counted(silent, 'answer')} of {layout.requests:,}"
         yield f"{who} did not say what was read from a cache{f': {switch}' if switch else ''}"
     first = found.turns[0].billed
-    if first is not None and first.read_tokens:
+    if first is not None and first.read_tokens and first.read_tokens > WARM * (first.uncached_tokens or 0):
         yield (
             f"the cache was warm: the first request read {first.read_tokens:,} tokens that this replay had not sent; "
             "restart the server, or wait until it forgets, for figures of a cold one"

@@ -1,0 +1,18 @@
+"""What is said of a replay besides its figures."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from lore.model.results import BilledResult
+from lore.report.replay_sentences import notes_of
+
+
+@pytest.mark.parametrize(("read", "warm"), [(0, False), (4, False), (60, True)])
+def test_what_a_chat_template_puts_before_every_prompt_makes_no_cache_warm(read, warm):
+    """An engine reads the first tokens of its template of any two requests: the server was to be started again."""
+    first = SimpleNamespace(billed=BilledResult(200 - read, read, None, 1), chain="main")
+    layout = SimpleNamespace(skipped={}, left_out={}, requests=1, simulated=SimpleNamespace(turns=[first]))
+    assert any("was warm" in note for note in notes_of([layout], "vllm", None)) is warm
