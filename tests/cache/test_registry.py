@@ -30,9 +30,11 @@ def test_a_model_stands_under_its_name():
 
 @pytest.mark.parametrize("name", CACHES)
 def test_every_option_is_taken(name):
+    needed = {"window_capacity": {"window": 9}} if name == "sglang" else {}
+    needed |= {option: {"states": True} for option in ("strategy", "state_capacity", "state_chunk", "state_interval")}
     for option in CACHES[name].options:
-        value = WORDS.get(option, (1,))[-1]
-        assert make(name, rules(), {option: value}).predict(request("ab")).total == 32
+        value = WORDS.get(option, (8 if option == "state_capacity" else 1,))[-1]
+        assert make(name, rules(), {option: value, **needed.get(option, {})}).predict(request("ab")).total == 32
 
 
 def test_an_option_decides():

@@ -9,6 +9,9 @@ Time is a count of what was done; a node's `used` is its last look-up or inserti
 are the requests that published it, `priority` the highest of theirs. A node that is cut off in front has the hits,
 the priority and the locks of what it was cut from; `RadixCache` has it made then, `UnifiedRadixCache` as long ago.
 
+Layers that do not keep every token (`layers.py`) say at which node a request can go on: a look-up ends at the
+deepest of those, and uses what leads there.
+
 Cost O(nodes x log tokens) for a key, and O(log nodes) for a node that goes. A node keeps the pieces that it covers.
 
 Source: SGLang 0.5.23, `mem_cache/radix_cache.py`, `mem_cache/evict_policy.py` and
@@ -18,10 +21,10 @@ Source: SGLang 0.5.23, `mem_cache/radix_cache.py`, `mem_cache/evict_policy.py` a
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 
 class Keys(NamedTuple):
@@ -39,12 +42,24 @@ class Keys(NamedTuple):
 class Node:
     """Tokens from `begin` to `end` of every key that comes here."""
 
-    __slots__ = ("begin", "children", "end", "hits", "keys", "locks", "made", "parent", "priority", "used")
+    __slots__ = (
+        "begin", "children", "end", "hits", "kept", "kept_locks", "keys", "locks", "made", "parent", "priority", "used",
+    )  # fmt: skip
 
     def __init__(self, parent: Node | None, keys: Keys, begin: int, end: int) -> None:
         self.parent, self.keys, self.begin, self.end = parent, keys, begin, end
         self.children: dict[int, Node] = {}
         self.locks = self.hits = self.used = self.made = self.priority = 0
+        self.kept: int | None = None  # when what a component holds of it was used last; None: it holds nothing
+        self.kept_locks = 0
+
+    @property
+    def path(self) -> Iterator[Node]:
+        """Yield this node and those before it, up to the root and without it."""
+        step = self
+        while step.parent is not None:
+            yield step
+            step = step.parent
 
 
 POLICIES: dict[str, Callable[[Node], tuple[int, ...]]] = {
@@ -58,11 +73,53 @@ POLICIES: dict[str, Callable[[Node], tuple[int, ...]]] = {
 }
 
 
-class Inserted(NamedTuple):
-    """Where a key ends, and how many tokens of it were there already."""
+class Match(NamedTuple):
+    """The node at which a request goes on, and up to which token its key is held, which may be further."""
 
     node: Node
-    shared: int
+    held: int
+
+
+class Publication(NamedTuple):
+    """What a request publishes: all before `end`.
+
+    Nodes before `counted` were published by it before; the first `own` tokens are the tree's already; of those before
+    `gone` it has no window any more.
+    """
+
+    end: int
+    priority: int = 0
+    counted: int = 0
+    own: int = 0
+    gone: int = 0
+
+
+class Component(Protocol):
+    """What layers that do not keep every token hold of a tree's nodes; `layers.py` has those that there are."""
+
+    def valid(self) -> Callable[[Node], bool]:
+        """Return what says of each node of a path, in order, whether a request can go on behind it."""
+        ...
+
+    def use(self, node: Node) -> None:
+        """Note that a request goes on behind a node."""
+        ...
+
+    def overlap(self, node: Node, published: Publication) -> None:
+        """Take from a request what a node that was there lacks; this may cut the node in front."""
+        ...
+
+    def commit(self, node: Node, published: Publication, *, new: bool) -> None:
+        """Take what a request has of the last node that it publishes; this may cut it in front where it is new."""
+        ...
+
+    def cut(self, head: Node, node: Node) -> None:
+        """Share what was held of a node with the one that was cut off in front."""
+        ...
+
+    def drop(self, node: Node) -> None:
+        """Forget what is held of a node."""
+        ...
 
 
 class RadixTree:
@@ -70,6 +127,7 @@ class RadixTree:
 
     def __init__(self, page: int, policy: str = "lru", *, bounded: bool = False, cut_is_new: bool = False) -> None:
         self.page = page
+        self.component: Component | None = None
         self._bounded = bounded
         self.size = 0
         self.root = Node(None, Keys((), ()), 0, 0)
@@ -85,60 +143,78 @@ class RadixTree:
         """Note that a piece's tokens before the position `end` are those of another piece in its place."""
         self._shared[node] = (self._first(like, end), end)
 
-    def match(self, keys: Keys, end: int) -> Node:
-        """Return the node at which the part of a key ends that is held, of its whole pages before `end`."""
-        now, end = self._tick(), end // self.page * self.page
-        node = self.root
-        node.used = now
-        while (child := self._child(node, keys, end)) is not None:
-            node, whole = self._entered(child, keys, end, now)
-            if not whole:
-                break
-        return node
+    def match(self, keys: Keys, end: int) -> Match:
+        """Return where a request with this key goes on, of its whole pages before `end`."""
+        now, end = self.tick(), end // self.page * self.page
+        node = best = self.root
+        valid = self.component.valid() if self.component is not None else None
+        whole = True
+        while whole and (child := self._child(node, keys, end)) is not None:
+            node, whole = self._entered(child, keys, end)
+            if valid is None or valid(node):
+                best = node
+        if self.component is not None:
+            self.component.use(best)
+        for step in best.path:
+            step.used = now
+            self._offer(step)
+        return Match(best, node.end)
 
-    def insert(self, keys: Keys, end: int, *, priority: int = 0, counted: int = 0) -> Inserted:
-        """Hold a key's whole pages before `end`. Nodes before `counted` were published by the same request before."""
-        now, end = self._tick(), end // self.page * self.page
-        node = self.root
-        node.used, shared = now, 0
-        while (child := self._child(node, keys, end)) is not None:
-            node, whole = self._entered(child, keys, end, now)
-            shared = node.end
-            node.priority = max(node.priority, priority)
-            node.hits += shared > counted
+    def insert(self, keys: Keys, published: Publication) -> Node:
+        """Hold a key's whole pages before the end of what is published; return the node at which it ends."""
+        now, end = self.tick(), published.end // self.page * self.page
+        node, whole = self.root, True
+        while whole and (child := self._child(node, keys, end)) is not None:
+            child.used = now
+            node, whole = self._entered(child, keys, end)
+            node.priority = max(node.priority, published.priority)
+            if self.component is not None:
+                self.component.overlap(node, published)
+            node.hits += node.end > published.counted
             self._offer(node)
-            if not whole:
-                break
-        if shared < end:
-            leaf = Node(node, keys.part(shared, end), shared, end)
-            leaf.used = leaf.made = self._tick()
-            leaf.priority, leaf.hits = priority, int(end > counted)
-            node.children[self._name(keys, shared + self.page)] = leaf
-            self.size += end - shared
+        begin = node.end
+        if new := begin < end:
+            leaf = Node(node, keys.part(begin, end), begin, end)
+            leaf.used = leaf.made = self.tick()
+            leaf.priority = published.priority
+            node.children[self._name(keys, begin + self.page)] = leaf
+            self.size += end - begin
             node = leaf
+        if self.component is not None and node is not self.root:
+            self.component.commit(node, published, new=new)
+        if new:
+            node.hits = int(begin + node.end - node.begin > published.counted)
             self._offer(node)
-        return Inserted(node, shared)
+        return node
 
     def lock(self, node: Node, by: int = 1) -> None:
         """Keep a node and all before it, or with -1 no longer so for one that did."""
-        step: Node | None = node
-        while step is not None and step is not self.root:
+        for step in node.path:
             step.locks += by
             self._offer(step)
-            step = step.parent
+
+    def is_leaf(self, node: Node) -> bool:
+        """Tell whether a node can go whole."""
+        return not (node.locks or node.children) and node is not self.root
+
+    def remove(self, leaf: Node) -> None:
+        """Throw a leaf away."""
+        parent = leaf.parent
+        assert parent is not None
+        if self.component is not None:
+            self.component.drop(leaf)
+        del parent.children[self._name(leaf.keys, leaf.begin + self.page)]
+        leaf.parent = None
+        self.size -= leaf.end - leaf.begin
+        self._offer(parent)
 
     def evict(self, tokens: int) -> None:
         """Throw leaves away until at least so many tokens went, or nothing can go."""
         least = self.size - tokens
         while self.size > least and self._leaves:
             rank, _, node = heappop(self._leaves)
-            parent = node.parent
-            if parent is None or node.locks or node.children or rank != self._rank(node):
-                continue
-            del parent.children[self._name(node.keys, node.begin + self.page)]
-            node.parent = None
-            self.size -= node.end - node.begin
-            self._offer(parent)
+            if node.parent is not None and self.is_leaf(node) and rank == self._rank(node):
+                self.remove(node)
 
     # names of pages
 
@@ -156,9 +232,8 @@ class RadixTree:
         """Return the child in which a key goes on, by its next page."""
         return node.children.get(self._name(keys, node.end + self.page)) if node.end < end else None
 
-    def _entered(self, child: Node, keys: Keys, end: int, now: int) -> tuple[Node, bool]:
-        """Use a child; return it or, where the key leaves it or ends in it, its beginning; and whether it goes on."""
-        child.used = now
+    def _entered(self, child: Node, keys: Keys, end: int) -> tuple[Node, bool]:
+        """Return a child or, where the key leaves it or ends in it, its beginning; and whether it goes on."""
         low, high = child.begin // self.page + 1, min(child.end, end) // self.page  # pages that are common
         middle = high
         while low < high:
@@ -168,30 +243,32 @@ class RadixTree:
                 high = middle - 1
             middle = (low + high + 1) // 2
         if low * self.page == child.end:
-            self._offer(child)
             return child, True
-        return self._cut(child, low * self.page), False
+        return self.cut(child, low * self.page), False
 
-    def _cut(self, node: Node, at: int) -> Node:
+    def cut(self, node: Node, at: int) -> Node:
         """Cut a node in two; return the first, which is new."""
         parent = node.parent
         assert parent is not None
         head = Node(parent, node.keys.part(node.begin, at), node.begin, at)
         head.hits, head.priority, head.locks = node.hits, node.priority, node.locks
-        head.used = self._tick()
+        head.used = self.tick()
         head.made = head.used if self._cut_is_new else node.made
         parent.children[self._name(node.keys, node.begin + self.page)] = head
-        node.parent, node.begin = head, at
+        node.parent, node.begin, node.used = head, at, self.tick()
         node.keys = node.keys.part(at, node.end)
         head.children[self._name(node.keys, at + self.page)] = node
+        if self.component is not None:
+            self.component.cut(head, node)
         self._offer(node)
         return head
 
     def _offer(self, node: Node) -> None:
         """Put a leaf that may go in line, by what it is now."""
-        if self._bounded and not (node.locks or node.children) and node is not self.root:
+        if self._bounded and self.is_leaf(node):
             heappush(self._leaves, (self._rank(node), next(self._serial), node))
 
-    def _tick(self) -> int:
+    def tick(self) -> int:
+        """Return the next moment."""
         self._clock += 1
         return self._clock

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias, cast
 from lore.cache.base import CacheKind, CacheModel, Look
 from lore.cache.blocks import Blocks, Engine
 from lore.cache.breakpoints import Breakpoints
+from lore.cache.layers import STRATEGIES
 from lore.cache.llama_cpp import LlamaCpp
 from lore.cache.prefix import DeepSeek, GeminiExplicit, Prefix
 from lore.cache.radix import POLICIES
@@ -38,6 +39,10 @@ class CacheRow(NamedTuple):
         return self.made(look, **options)
 
 
+_SGLANG = (
+    "page_size", "capacity", "policy", "tree", "chunked_prefill", "window", "window_capacity", "states", "strategy",
+    "state_capacity", "state_chunk", "state_interval", "hybrid",
+)  # fmt: skip
 _LLAMA = (
     "slots", "similarity", "cache_reuse", "host_tokens", "unified", "idle", "hybrid", "window", "states", "swa_full",
     "checkpoints", "checkpoint_step", "batch", "ubatch",
@@ -66,17 +71,18 @@ CACHES: dict[str, CacheKind] = {
         CacheRow("qwen", "qwen", Breakpoints),
         CacheRow("qwen-implicit", "qwen", partial(Prefix, minimum="minimum_implicit", lifetime="lifetime_implicit")),
         _engine(Engine("vllm", 16, ("block", "capacity", "hybrid"))),
-        CacheRow("sglang", "sglang", SGLang, ("page_size", "capacity", "policy", "tree", "hybrid")),
+        CacheRow("sglang", "sglang", SGLang, _SGLANG),
         CacheRow("llama.cpp", "llama.cpp", LlamaCpp, _LLAMA),
         _engine(_LMCACHE),
     )
 }
 _WHOLE = (
-    "batch", "block", "cache_reuse", "capacity", "checkpoint_step", "checkpoints", "chunk_size", "host_tokens",
-    "interval", "page_size", "slots", "ubatch", "window",
+    "batch", "block", "cache_reuse", "capacity", "checkpoint_step", "checkpoints", "chunk_size", "chunked_prefill",
+    "host_tokens", "interval", "page_size", "slots", "state_capacity", "state_chunk", "state_interval", "ubatch",
+    "window", "window_capacity",
 )  # fmt: skip
 _FLAGS = ("decoded", "hybrid", "idle", "states", "swa_full", "unified")
-WORDS = {"policy": tuple(POLICIES), "tree": TREES}
+WORDS = {"policy": tuple(POLICIES), "strategy": STRATEGIES, "tree": TREES}
 
 
 def cache_named(name: str) -> CacheKind:

@@ -11,8 +11,11 @@ hold is not computed, and leaves nothing behind.
 What keeps requests apart (cache salt, `extra_key`, LoRA adapter) is their space. Where pieces have their exact counts
 the prediction is exact. Requests that are computed in one batch do not read each other: tell it by `answered`.
 
-Not modelled: chunks of long prompts (`--chunked-prefill-size` cuts nodes at its multiples), memory on the host
-(`--enable-hierarchical-cache`), sessions, speculative decoding, requests that are retracted, the policy `tlru`.
+Models whose layers do not all keep every token (sliding windows, states) read less: `layers.py`. A prompt that is
+longer than `chunked_prefill` tokens is published chunk by chunk.
+
+Not modelled: memory on the host (`--enable-hierarchical-cache`), sessions, speculative decoding, requests that are
+retracted, the policy `tlru`, models that have windows and states.
 
 Source: SGLang 0.5.23, `mem_cache/common.py`, `mem_cache/allocation.py`, `managers/schedule_batch.py`,
 `managers/scheduler_components/batch_result_processor.py`, on 2026-11-23; tests/oracle/engines compares every read.
@@ -25,8 +28,9 @@ from heapq import heappop, heappush
 from itertools import count
 
 from lore.cache.base import UNKNOWN, Look, Prediction, Request
+from lore.cache.layers import Layers, Running, States, Windows
 from lore.cache.measured import Laid, MeasuredCache
-from lore.cache.radix import Keys, Node, RadixTree
+from lore.cache.radix import Keys, Node, Publication, RadixTree
 from lore.cache.tree import Path
 from lore.errors import LoreError
 
@@ -34,30 +38,21 @@ TREES = ("unified", "radix")
 _END, _ANSWER, _TOKEN = range(3)  # in this order where they fall together
 
 
-class _Running:
-    """A request that holds memory: the first `length` tokens of `keys`, of which the tree has the first `shared`."""
-
-    def __init__(self, keys: Keys, prompt: int, node: Node, priority: int) -> None:
-        self.keys, self.prompt, self.node, self.priority = keys, prompt, node, priority
-        self.length = prompt
-        self.shared = node.end
-        self.counted = 0
-
-    @property
-    def computed(self) -> int:
-        """Tokens that are computed on when it has ended."""
-        return max(self.prompt, self.keys.ends[-1] - 1)
-
-
 class SGLang(MeasuredCache):
     """The cache of one server, with memory of `capacity` pages; None: without end.
 
-    `hybrid` says that the model has layers whose state cannot be resumed at any token: what is read is at most this.
+    `chunked_prefill` is how many tokens of a prompt are computed at once. `window` is the tokens of a model's sliding
+    windows, `window_capacity` the pages of their memory. `states` says that a model has states instead, `strategy` when
+    they are kept, `state_capacity` for how many there is memory, `state_chunk` and `state_interval` at which tokens.
+    `hybrid` says that it has layers of which nothing else is said: what is read is at most this.
     """
 
     def __init__(
         self, look: Look, *, page_size: int | None = None, capacity: int | None = None, policy: str = "lru",
-        tree: str = "unified", hybrid: bool = False,
+        tree: str = "unified", chunked_prefill: int | None = None, window: int | None = None,
+        window_capacity: int | None = None, states: bool = False, strategy: str | None = None,
+        state_capacity: int | None = None, state_chunk: int | None = None, state_interval: int | None = None,
+        hybrid: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         page = page_size if page_size is not None else int(look("block_tokens", None, None) or 1)
@@ -65,10 +60,26 @@ class SGLang(MeasuredCache):
             raise LoreError("sglang: a page holds at least 1 token, and memory at least 0 pages", hint="page_size=1")
         self._held = RadixTree(page, policy, bounded=capacity is not None, cut_is_new=tree == "radix")
         self._capacity = capacity
+        self._chunk = max(page, chunked_prefill // page * page) if chunked_prefill else math.inf
+        of_states = (strategy, state_capacity, state_chunk, state_interval)
+        self._layers: Layers | None = None
+        if tree == "radix" and (states or window is not None):
+            raise LoreError("sglang: tree=radix keeps neither windows nor states", hint="tree=unified")
+        if window is not None and states:
+            raise LoreError("sglang: a model with windows and states is not modelled", hint="hybrid=true")
+        if window is not None:
+            self._layers = Windows(self._held, window, None if window_capacity is None else window_capacity * page)
+        elif window_capacity is not None:
+            raise LoreError("sglang: window_capacity is of the windows of a model", hint="window=TOKENS")
+        if states:
+            self._layers = States(self._held, *of_states)
+        elif any(value is not None for value in of_states):
+            raise LoreError("sglang: strategy and state_… are of the states of a model", hint="states=true")
+        self._held.component = self._layers
         self._hybrid = hybrid
-        self._events: list[tuple[float, int, int, _Running]] = []
+        self._events: list[tuple[float, int, int, Running]] = []
         self._serial = count()
-        self._running: set[_Running] = set()
+        self._running: set[Running] = set()
 
     def predict(self, request: Request) -> Prediction:
         """Say what would be read, and keep the request's pages."""
@@ -81,13 +92,13 @@ class SGLang(MeasuredCache):
         keys, prompt = Keys(laid.nodes, laid.ends), laid.prompt
         if self._capacity is not None and self._pages(keys.ends[-1]) > self._capacity:
             return self._said(request, path, 0, "memory cannot hold the request")
-        node = self._held.match(keys, max(0, prompt - 1))
-        self._held.lock(node)
-        running = _Running(keys, prompt, node, request.priority)
-        self._room(prompt - node.end + (self._held.page if self._held.page > 1 else 0))
+        running = Running(keys, prompt, self._held.match(keys, max(0, prompt - 1)), request.priority)
+        held = running.shared
+        self._lock(running, running.node)
         self._running.add(running)
+        self._prefill(running)
         self._begin(request, running)
-        read = self._billed(laid, node.end) // self._held.page * self._held.page
+        read = self._billed(laid, held) // self._held.page * self._held.page
         return self._said(request, path, read, "pages that are held" if read else "no page is held")
 
     def _said(self, request: Request, path: Path, read: int, reason: str) -> Prediction:
@@ -110,21 +121,54 @@ class SGLang(MeasuredCache):
 
     # memory
 
+    @property
+    def _counts(self) -> bool:
+        """Whether it matters when a token is computed."""
+        return self._capacity is not None or self._layers is not None
+
     def _pages(self, tokens: int) -> int:
         return -(-tokens // self._held.page)
 
     def _room(self, tokens: int) -> None:
         """Throw away what nobody uses until so many tokens are free, or nothing can go."""
+        layers, page = self._layers, self._held.page
+        parts = layers.size if layers is not None else 0
+        short = layers.short(tokens, self._running) if layers is not None and layers.per_token else 0
         if self._capacity is not None:
-            page = self._held.page
             own = sum(self._pages(running.length) - running.shared // page for running in self._running)
-            short = tokens - (self._capacity - own) * page + self._held.size
-            if short > 0:
-                self._held.evict(short)
+            self._held.evict(max(0, tokens - (self._capacity - own) * page + self._held.size))
+        if layers is not None:
+            layers.evict(short - parts + layers.size)
+
+    def _lock(self, running: Running, node: Node) -> None:
+        running.node = node
+        self._held.lock(node)
+        if self._layers is not None:
+            running.since = self._layers.lock(node)
+
+    def _unlock(self, running: Running) -> None:
+        self._held.lock(running.node, -1)
+        if self._layers is not None:
+            self._layers.unlock(running.node, running.since)
+
+    def _prefill(self, running: Running) -> None:
+        """Compute a prompt, chunk by chunk, and publish each chunk but the last."""
+        if self._layers is not None:
+            self._layers.admit(running)
+            self._layers.make(0, self._running)
+        while running.length < running.prompt:
+            since = running.length
+            end = int(min(running.prompt, since + self._chunk))
+            self._room(end - since + (self._held.page if self._held.page > 1 else 0))
+            running.length = end
+            if self._layers is not None:
+                self._layers.prefilled(running, since)
+            if end < running.prompt:
+                self._publish(running)
 
     # what happens
 
-    def _begin(self, request: Request, running: _Running) -> None:
+    def _begin(self, request: Request, running: Running) -> None:
         """Plan what happens to a request: at once what has no time of its own."""
         at = math.inf if request.at is None else request.at
         answered = at if request.answered is None else max(at, request.answered)
@@ -138,7 +182,7 @@ class SGLang(MeasuredCache):
             return
         heappush(self._events, (ended, _END, next(self._serial), running))
         steps = running.computed - running.prompt
-        if self._capacity is not None and ended > answered:
+        if self._counts and ended > answered:
             gap = (ended - answered) / (steps + 1)
             for step in range(1, steps + 1):
                 heappush(self._events, (answered + step * gap, _TOKEN, next(self._serial), running))
@@ -157,39 +201,55 @@ class SGLang(MeasuredCache):
                     batch.append(heappop(self._events)[3])
                 self._decode(batch)
 
-    def _decode(self, batch: list[_Running]) -> None:
+    def _decode(self, batch: list[Running]) -> None:
         """Give each of these requests a place for one more token."""
-        batch = [running for running in batch if running.length < running.computed]
+        layers, batch = self._layers, [running for running in batch if running.length < running.computed]
+        if layers is not None:
+            for running in batch:
+                layers.decoding(running)
         self._room(len(batch) * self._held.page)
         for running in batch:
             running.length += 1
+            if layers is not None:
+                layers.decoded(running)
 
-    def _answer(self, running: _Running) -> None:
+    def _answer(self, running: Running) -> None:
         """Publish a prompt; one whose response is one token ends there."""
         if running not in self._running:
             return
         if running.computed == running.prompt:
             self._end(running)
         else:
-            self._publish(running, running.prompt)
+            self._publish(running)
 
-    def _end(self, running: _Running) -> None:
+    def _end(self, running: Running) -> None:
         """Publish what was generated, and let go of what a request holds."""
         if running in self._running:
-            while running.length < running.computed and self._capacity is not None:
+            while running.length < running.computed and self._counts:
                 self._decode([running])
-            self._publish(running, running.computed)
-            self._held.lock(running.node, -1)
+            running.length = running.computed
+            self._publish(running, ended=True)
+            self._unlock(running)
             self._running.discard(running)
 
-    def _publish(self, running: _Running, end: int) -> None:
-        page = self._held.page
+    def _publish(self, running: Running, *, ended: bool = False) -> None:
+        """Hold what was computed of a request, and what it goes on from."""
+        page, layers, end = self._held.page, self._layers, running.length
+        if layers is not None:
+            end = layers.publishes(running, ended=ended)
+            if not end:
+                return
+            if not ended:
+                layers.make(int(not layers.per_token), self._running)
         end = end // page * page
-        node = self._held.insert(running.keys, end, priority=running.priority, counted=running.counted).node
+        published = Publication(end, running.priority, running.counted, running.shared, running.gone)
+        node = self._held.insert(running.keys, published)
         running.counted = max(running.counted, end)
         prompt = running.prompt // page * page
-        if 0 < prompt < end:
-            self._held.insert(running.keys, prompt, priority=running.priority + 1, counted=prompt)
-        self._held.lock(running.node, -1)
-        self._held.lock(node)
-        running.node, running.shared = node, end
+        if layers is None and 0 < prompt < end:
+            self._held.insert(running.keys, Publication(prompt, running.priority + 1, prompt))
+        self._unlock(running)
+        self._lock(running, node)
+        running.shared = end
+        if layers is not None:
+            layers.published(running, ended=ended)

@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from oracle.engines.sequences import sequence
-from oracle.engines.sglang_model import read, settings
+from oracle.engines.sglang_model import read
+from oracle.engines.sglang_settings import settings
 
 HERE = Path(__file__).parent
 
-RECORDED = {"unified": 800, "radix": 200}
+RECORDED = {"unified": 800, "radix": 200, "chunks": 200, "windows": 800, "states": 800}
 
 
 def answers(python: str, tree: str, count: int) -> Iterator[list[int]]:
@@ -37,10 +38,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="compare lore's model of SGLang with SGLang's own trees")
     parser.add_argument("--python", required=True)
     parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--trees", nargs="*", choices=tuple(RECORDED), default=tuple(RECORDED))
     parser.add_argument("--record", action="store_true")
     given = parser.parse_args()
     differing = 0
-    for tree, recorded in RECORDED.items():
+    for tree in given.trees:
+        recorded = RECORDED[tree]
         requests = wrong = 0
         kept: list[str] = []
         for answer in answers(given.python, tree, given.count):
@@ -51,7 +54,9 @@ def main() -> int:
             found = read(sequence(seed), tree)
             if found != cached:
                 wrong += sum(left != right for left, right in zip(found, cached, strict=True))
-                print(f"seed {seed}, {settings(sequence(seed))}: SGLang {cached}, lore {found}", file=sys.stderr)
+                print(
+                    f"seed {seed}, {settings(sequence(seed), tree)[1]}: SGLang {cached}, lore {found}", file=sys.stderr
+                )
         print(f"SGLang {tree}: {given.count:,} sequences, {requests:,} requests, {wrong:,} differ")
         differing += wrong
         if given.record:

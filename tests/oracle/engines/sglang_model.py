@@ -5,7 +5,7 @@ from __future__ import annotations
 from lore.cache.base import Piece, Request
 from lore.cache.registry import make
 from oracle.engines.sequences import Operation, Sequence, Text
-from oracle.engines.sglang_tree import priority_of, settings
+from oracle.engines.sglang_settings import priority_of, settings
 
 
 def piece_of(text: Text) -> Piece:
@@ -29,11 +29,10 @@ def request_of(operation: Operation, before: Operation | None) -> Request:
     )  # fmt: skip
 
 
-def read(drawn: Sequence, tree: str = "unified") -> list[int | None]:
+def read(drawn: Sequence, kind: str = "unified") -> list[int | None]:
     """Return what lore's model reads for each request of a sequence, in tokens."""
-    page, policy = settings(drawn)
-    options = {"page_size": page, "policy": policy, "tree": tree, "capacity": drawn.capacity(page)}
-    model = make("sglang", lambda rule, model, at: None, options)
+    drawn, options = settings(drawn, kind)
+    model = make("sglang", lambda rule, model, at: None, options._asdict())
     found, before = [], {}
     for operation in drawn.operations:
         found.append(model.predict(request_of(operation, before.get(operation.chain))).read)

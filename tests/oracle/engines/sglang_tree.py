@@ -21,10 +21,10 @@ from array import array
 from types import SimpleNamespace
 
 from oracle.engines.sequences import Operation, Sequence, sequence
+from oracle.engines.sglang_memory import Rows, rows_of, tree_of
+from oracle.engines.sglang_settings import TREES, Settings, priority_of, settings
 from oracle.engines.stand_ins import stand_in
 
-PAGES = (1, 16, 64)
-POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
 UNUSED = (
     "triton", "transformers", "PIL", "pybase64", "starlette", "tvm_ffi", "zmq", "openai", "dill", "IPython",
     "sglang.kernels", "sglang.jit_kernel",
@@ -51,65 +51,37 @@ def prepare() -> None:
     torch.compile = lambda function=None, **_: function or (lambda own: own)
     from sglang.srt.mem_cache import common
 
+    # a stand-in would say yes
+    importlib.import_module("sglang.srt.layers.attention.dsv4.unified_kv_gate").is_unified_kv_triton = lambda: False
     common.get_serving = lambda: SimpleNamespace(strip_thinking_cache=False)
     common.get_spec = lambda: SimpleNamespace(speculative_algorithm=None)
 
 
-class Rows:
-    """`ReqToTokenPool` without a device: a row of places a request."""
+def tell(asked: Settings) -> None:
+    """Say what SGLang's functions ask of the server's settings."""
+    from sglang.srt import runtime_context
+    from sglang.srt.managers import schedule_batch
+    from sglang.srt.managers.scheduler_components import batch_result_processor
+    from sglang.srt.mem_cache.rust_tree_core import adapter
+    from sglang.srt.mem_cache.unified_cache.components import mamba
 
-    def __init__(self, rows: int, width: int) -> None:
-        import torch
-
-        self.req_to_token = torch.zeros((rows, width), dtype=torch.int64)
-
-    def write(self, place, values) -> None:
-        self.req_to_token[place] = values
-
-    def free(self, request) -> None:
-        request.kv.req_pool_idx = None
-
-
-def tree_of(name: str, page: int, policy: str, capacity: int | None, enough: int, rows: Rows):
-    """Return a tree of SGLang's over memory of `capacity` pages, where None is `enough`."""
-    import torch
-    from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
-    from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
-    from sglang.srt.mem_cache.cache_init_params import CacheInitParams
-    from sglang.srt.mem_cache.radix_cache import RadixCache
-    from sglang.srt.mem_cache.unified_cache.components import ComponentType
-    from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
-    from sglang.srt.mem_cache.utils import get_eviction_strategy
-
-    size = (capacity if capacity is not None else enough) * page
-    if page == 1:
-        allocator = TokenToKVPoolAllocator(size, torch.int64, "cpu", None, need_sort=False)
-    else:
-        allocator = PagedTokenToKVPoolAllocator(size, page, torch.int64, "cpu", None, need_sort=False)
-        allocator.use_triton_kernels = False
-    if name == "radix":
-        tree = RadixCache.create_simulated(mock_allocator=allocator, page_size=page)
-        tree.req_to_token_pool = rows
-        tree.eviction_strategy = get_eviction_strategy(policy)
-        return tree
-    parts = (ComponentType.FULL,)
-    return UnifiedRadixCache(
-        CacheInitParams(
-            disable=False,
-            req_to_token_pool=rows,
-            token_to_kv_pool_allocator=allocator,
-            page_size=page,
-            eviction_policy=policy,
-            tree_components=parts,
-        )  # fmt: skip
-    )
+    states = SimpleNamespace(
+        mamba_max_states_per_path=-1, enable_mamba_extra_buffer=asked.buffered,
+        enable_mamba_extra_buffer_lazy=False, mamba_track_interval=asked.state_interval,
+    )  # fmt: skip
+    for module in (runtime_context, schedule_batch, batch_result_processor, mamba, adapter):
+        module.get_exec = lambda: SimpleNamespace(mamba=states)
+        module.mamba_cache_chunk_size = lambda: max(asked.state_chunk or 1, asked.page_size)
+    schedule_batch.get_parallel = lambda: SimpleNamespace(dcp_enabled=False)
 
 
 class Engine:
     """One sequence in one tree."""
 
-    def __init__(self, tree, rows: Rows, page: int) -> None:
-        from sglang.srt.managers.schedule_batch import Req, ReqKvInfo
+    def __init__(self, tree, rows: Rows, asked: Settings) -> None:
+        from sglang.srt.managers.schedule_batch import Req, ReqKvInfo, ScheduleBatch
+        from sglang.srt.managers.scheduler_components.batch_result_processor import SchedulerBatchResultProcessor
+        from sglang.srt.mem_cache import common
 
         class Request(Req):
             """A request of SGLang's, with what its memory needs alone."""
@@ -127,7 +99,9 @@ class Engine:
                 self.dllm_config = self.positional_embed_overrides = self.multimodal_inputs = None
                 self.return_logprob = self.is_retracted = self.skip_radix_cache_insert = False
                 self.finished_len = None
-                self.reasoning_tokens = 0
+                self.reasoning_tokens = self.decode_batch_idx = 0
+                self.prefix_len = 0
+                self.swa_branching_seqlen = self.mamba_branching_seqlen = None
                 self.done = False
                 self.output = array("q", operation.output)
 
@@ -140,41 +114,67 @@ class Engine:
             def owned_kv_len(self) -> int:
                 return self.kv.kv_committed_len
 
-        self.tree, self.rows, self.page, self.request = tree, rows, page, Request
+        self.tree, self.rows, self.page, self.request = tree, rows, asked.page_size, Request
+        self.asked, self.common = asked, common
+        batch = self.steps = ScheduleBatch.__new__(ScheduleBatch)
+        batch.tree_cache, batch.req_to_token_pool = tree, rows
+        batch.token_to_kv_pool_allocator = tree.token_to_kv_pool_allocator
+        batch.forward_mode = SimpleNamespace(is_decode=lambda: True)
+        batch.model_config = SimpleNamespace(hf_text_config=SimpleNamespace(mamba_chunk_size=asked.state_chunk))
+        batch.spec_algorithm = SimpleNamespace(is_none=lambda: True)
+        batch.mamba_track_buffer_indices = None
+        self.results = SchedulerBatchResultProcessor.__new__(SchedulerBatchResultProcessor)
+        object.__setattr__(self.results, "tree_cache", tree)
 
     def begin(self, number: int, operation: Operation):
-        """Match a request and compute it; return it with what was cached of it, in tokens."""
-        import torch
-        from sglang.srt.mem_cache.allocation import alloc_paged_token_slots_extend, alloc_token_slots
-        from sglang.srt.mem_cache.common import checkpoint_kv_cache
-
+        """Match a request and compute it, chunk by chunk; return it with what was cached of it, in tokens."""
         request = self.request(number, operation)
-        request.init_next_round_input(self.tree, cow_mamba=False)
+        request.init_next_round_input(self.tree)
         cached, total = request.prefix_len, len(request.origin_input_ids)
         request.lock = self.tree.lock(request.last_node)
-        row = self.rows.req_to_token[number]
         if cached:
-            row[:cached] = self.tree.prefix_device_indices(request)
-        if self.page == 1:
-            made = alloc_token_slots(self.tree, total - cached)
-        else:
-            before, whole = torch.tensor([cached]), torch.tensor([total])
-            last = row[cached - 1 : cached].clone() if cached else torch.tensor([-1])
-            made = alloc_paged_token_slots_extend(self.tree, before, before, whole, whole, last, total - cached)
-        row[cached:total] = made
-        request.kv.kv_allocated_len = request.kv.kv_committed_len = request.extend_end = total
+            self.rows.req_to_token[number, :cached] = self.tree.prefix_device_indices(request)
+        self.rows.states(request)
+        step = (
+            total
+            if self.asked.chunked_prefill is None
+            else max(self.page, self.asked.chunked_prefill // self.page * self.page)
+        )
+        for end in range(cached + step, total, step):
+            self.extend(request, end)
+            self.common.checkpoint_kv_cache(request, self.tree)
+        self.extend(request, total)
         request.output_ids.extend(request.output[:1])
         if len(request.output) <= 1:
             self.end(request)
         else:
-            checkpoint_kv_cache(request, self.tree)
+            self.common.checkpoint_kv_cache(request, self.tree)
         return request, cached
+
+    def extend(self, request, end: int) -> None:
+        """Compute a request up to a token."""
+        import torch
+        from sglang.srt.mem_cache.allocation import alloc_paged_token_slots_extend, alloc_token_slots
+
+        begin, row = request.prefix_len, self.rows.req_to_token[int(request.rid)]
+        if self.page == 1:
+            made = alloc_token_slots(self.tree, end - begin)
+        else:
+            before, whole = torch.tensor([begin]), torch.tensor([end])
+            last = row[begin - 1 : begin].clone() if begin else torch.tensor([-1])
+            made = alloc_paged_token_slots_extend(self.tree, before, before, whole, whole, last, end - begin)
+        row[begin:end] = made
+        request.kv.kv_allocated_len = request.kv.kv_committed_len = request.extend_end = end
+        if self.asked.buffered:
+            self.steps._mamba_radix_cache_v2_req_prepare_for_extend(request)
 
     def decode(self, requests: list) -> None:
         """Compute one more token of each request that runs."""
         import torch
         from sglang.srt.mem_cache.allocation import alloc_paged_token_slots_decode, alloc_token_slots
 
+        self.steps.reqs = requests
+        self.steps.maybe_evict_swa()
         before = [request.kv.kv_committed_len for request in requests]
         if self.page == 1:
             made = alloc_token_slots(self.tree, len(requests))
@@ -186,7 +186,10 @@ class Engine:
         for request, length, place in zip(requests, before, made, strict=True):
             self.rows.req_to_token[int(request.rid), length] = place
             request.kv.kv_allocated_len = request.kv.kv_committed_len = length + 1
+            request.decode_batch_idx += 1
             request.output_ids.extend(request.output[len(request.output_ids) : len(request.output_ids) + 1])
+            self.steps.mamba_decode_batch_idx_cpu = [request.decode_batch_idx]
+            self.results._mamba_prefix_cache_update(request, self.steps, None, 0)
 
     def end(self, request) -> None:
         from sglang.srt.mem_cache.common import release_kv_cache
@@ -202,23 +205,14 @@ def tokens_of(operation: Operation) -> list[int]:
     )]  # fmt: skip
 
 
-def settings(drawn: Sequence) -> tuple[int, str]:
-    """Return the page size and the policy that a sequence is asked with: by its seed, so that all come together."""
-    return PAGES[drawn.seed % len(PAGES)], POLICIES[drawn.seed % len(POLICIES)]
-
-
-def priority_of(operation: Operation) -> int:
-    """Return a request's priority: 0 to 2, by its chain."""
-    return int(operation.chain) % 3
-
-
-def cached(drawn: Sequence, name: str, page: int, policy: str) -> list[int]:
+def cached(drawn: Sequence, asked: Settings) -> list[int]:
     """Return what is cached of each request of a sequence, in tokens."""
-    operations = drawn.operations
+    operations, page = drawn.operations, asked.page_size
     widths = [len(each.tokens) + len(each.output) + 1 for each in operations]
-    rows = Rows(len(operations), max(widths))
+    tell(asked)
     enough = sum(width // page + 3 for width in widths)
-    engine = Engine(tree_of(name, page, policy, drawn.capacity(page), enough, rows), rows, page)
+    rows = rows_of(asked, len(operations), max(widths), enough + 8 * len(operations))
+    engine = Engine(tree_of(asked, enough, rows), rows, asked)
     found: list[int] = []
     running: dict[int, object] = {}  # by number, ascending
     steps = sorted({step for each in operations for step in range(each.at, each.ended + 1)})
@@ -238,14 +232,14 @@ def cached(drawn: Sequence, name: str, page: int, policy: str) -> list[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="what SGLang's trees hold of generated sequences")
-    parser.add_argument("--tree", choices=("radix", "unified"), default="unified")
+    parser.add_argument("--tree", choices=TREES, default="unified")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     asked = parser.parse_args()
     prepare()
     for seed in range(asked.first, asked.first + asked.count):
-        drawn = sequence(seed)
-        print(json.dumps([seed, *cached(drawn, asked.tree, *settings(drawn))], separators=(",", ":")))
+        drawn, server = settings(sequence(seed), asked.tree)
+        print(json.dumps([seed, *cached(drawn, server)], separators=(",", ":")))
 
 
 if __name__ == "__main__":

@@ -11,25 +11,36 @@ from pathlib import Path
 import pytest
 
 from oracle.engines.sequences import sequence
-from oracle.engines.sglang_model import read, settings
+from oracle.engines.sglang_model import read
+from oracle.engines.sglang_settings import settings
 
 ANSWERS = Path(__file__).parent / "answers"
+LEAST = {"unified": 800, "radix": 200, "chunks": 200, "windows": 800, "states": 800}
 
 
-def recorded(tree: str) -> list[list[int]]:
-    return [json.loads(line) for line in (ANSWERS / f"sglang-{tree}.jsonl").read_text(encoding="utf-8").splitlines()]
+def recorded(kind: str) -> list[list[int]]:
+    return [json.loads(line) for line in (ANSWERS / f"sglang-{kind}.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize(("tree", "least"), [("unified", 800), ("radix", 200)])
-def test_every_request_reads_what_sglang_said_was_cached(tree, least):
-    answers = recorded(tree)
-    assert len(answers) >= least
+@pytest.mark.parametrize("kind", LEAST)
+def test_every_request_reads_what_sglang_said_was_cached(kind):
+    answers = recorded(kind)
+    assert len(answers) >= LEAST[kind]
     for seed, *cached in answers:
-        assert read(sequence(seed), tree) == cached, (seed, settings(sequence(seed)))
+        assert read(sequence(seed), kind) == cached, (seed, settings(sequence(seed), kind)[1])
 
 
 def test_answers_hold_every_page_size_and_policy_under_pressure_and_without():
     drawn = [sequence(seed) for seed, *_ in recorded("unified")]
-    found = {(*settings(one), one.room is None) for one in drawn}
-    assert len(found) == 3 * 7 * 2
-    assert any(a.at < b.at < a.ended for one in drawn for a, b in zip(one.operations, one.operations[1:], strict=False))
+    asked = [settings(each, "unified")[1] for each in drawn]
+    assert len({(each.page_size, each.policy, each.capacity is None) for each in asked}) == 3 * 7 * 2
+    assert any(a.at < b.at < a.ended for each in drawn for a, b in zip(each.operations, each.operations[1:]))
+
+
+def test_answers_hold_windows_and_states_in_memory_that_is_short_and_with_chunks():
+    asked = [settings(sequence(seed), "windows")[1] for seed, *_ in recorded("windows")]
+    assert len({(each.window, each.page_size, each.window_capacity is None) for each in asked}) == 7 * 3 * 2
+    assert {each.chunked_prefill for each in asked} == {None, 64, 128}
+    asked = [settings(sequence(seed), "states")[1] for seed, *_ in recorded("states")]
+    kinds = {(each.strategy, each.state_capacity is None, each.state_chunk, each.state_interval) for each in asked}
+    assert len(kinds) == 2 * 2 * 2 * 2
