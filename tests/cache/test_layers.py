@@ -50,7 +50,8 @@ def test_a_long_response_gives_back_the_window_of_its_prompt():
     assert reads("sglang", asked, window=16) == [0, 32]
     long = [request([piece("a", 16)], output=[piece("o", 300)]), request([piece("a", 16), piece("x")])]
     assert reads("sglang", long, window=16) == [0, 16]
-    assert reads("sglang", [*asked, request([*request("ab").pieces, piece("o", 300), piece("x")])], window=16)[-1] == 331
+    goes_on = request([*asked[0].pieces, piece("o", 300), piece("x")])
+    assert reads("sglang", [*asked, goes_on], window=16)[-1] == 331
 
 
 def test_long_prompts_are_published_chunk_by_chunk_and_keep_what_ends_a_chunk():

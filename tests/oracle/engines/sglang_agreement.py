@@ -20,7 +20,7 @@ from oracle.engines.sglang_settings import settings
 
 HERE = Path(__file__).parent
 
-RECORDED = {"unified": 800, "radix": 200, "chunks": 200, "windows": 800, "states": 800}
+RECORDED = {"unified": 800, "radix": 200, "chunks": 200, "windows": 400, "states": 400}
 
 
 def answers(python: str, tree: str, count: int) -> Iterator[list[int]]:
