@@ -121,6 +121,30 @@ def test_what_a_client_has_whole_stands_in_the_file(client, recorded):
         assert (request["body"], response["body"], response["ended"]) == (body.decode(), body.decode(), "complete")
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+    ],
+)
+def test_no_answer_is_whole_for_its_client_before_it_stands_in_the_file(answer, tmp_path, monkeypatch):
+    """A disk that takes its time: a client that had its answer could lose it by a crash."""
+    answered, early, append = threading.Event(), list[bool](), journal.Journal.append
+
+    def slow(self, line):
+        if b'"response"' in line:
+            early.append(answered.wait(0.3))
+        return append(self, line)
+
+    monkeypatch.setattr(journal.Journal, "append", slow)
+    with scripted(answer) as upstream, recording(tmp_path / "c.jsonl", upstream) as alone:
+        httpx.post(f"{alone.address}/anthropic/v1/messages", json={}, trust_env=False, timeout=60)
+        answered.set()
+    assert early == [False]
+
+
 def test_a_hundred_megabytes_pass_both_ways_in_pieces(upstream, standin, tmp_path):
     chunk = bytes(range(256)) * 4096  # a megabyte that is no text
     whole = hashlib.sha256(chunk * 100).hexdigest()
