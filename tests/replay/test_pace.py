@@ -1,0 +1,46 @@
+"""`--pace`: recorded gaps, shortened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lore.cli.main import main
+from lore.errors import LoreError
+from lore.run.replay import pace_of
+from replay.engines import VLLM, serving
+
+pytest.importorskip("httpx")
+pytest.importorskip("tenacity")
+
+STABLE = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "stable.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("pace", "gap", "waited"),
+    [
+        ("1x", 300, 300), ("10x", 300, 30), ("2s", 300, 2), ("2s", 1, 1), ("500ms", 300, 0.5), ("1m", 300, 60),
+        ("0", 300, 0), ("10x,2s", 300, 2), ("10x,2s", 10, 1), ("1x", -5, 0),
+    ],
+)  # fmt: skip
+def test_a_gap_is_divided_and_bounded(pace, gap, waited):
+    assert pace_of(pace).of(gap) == pytest.approx(waited)
+
+
+@pytest.mark.parametrize("text", ["", "0x", "fast", "-1s", "nan", "1e3s", "10x;2s", "١x"])
+def test_what_is_no_pace_is_said_to_be(text):
+    with pytest.raises(LoreError, match="is no pace"):
+        pace_of(text)
+
+
+def test_recorded_gaps_are_waited_for_between_requests(tmp_path, monkeypatch, capsys):
+    """Of a minute between requests what the requests themselves take is not waited for."""
+    waits = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    monkeypatch.chdir(tmp_path)
+    with serving(VLLM()) as url:
+        assert main(["replay", str(STABLE), "--server", url, "--dialect", "openai-chat", "--pace", "1x"]) == 0
+    long = [wait for wait in waits if wait > 1]
+    assert len(long) == 3
+    assert all(wait <= 60 for wait in long)
