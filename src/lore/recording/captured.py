@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -30,7 +31,7 @@ _PIECE = 1 << 20
 class Captured(NamedTuple):
     """One request with its answer. Times are seconds since the epoch; `served_by` is empty where nobody knows.
 
-    `turn` and `chain` name what was replayed.
+    `turn` and `chain` name what was replayed; `salt` kept its cache apart (empty: none).
     """
 
     url: str
@@ -45,6 +46,7 @@ class Captured(NamedTuple):
     turn: int
     chain: str
     served_by: str = ""
+    salt: str = ""
 
 
 def digest_of(body: bytes) -> str:
@@ -66,11 +68,22 @@ def line_of(record: Captured) -> bytes:
         }  # fmt: skip
     replayed = {
         "v": VERSION, "turn": record.turn, "chain": record.chain, "sha256": digest_of(record.body),
-        "seconds": round(record.ended - record.sent, 6),
+        "seconds": round(record.ended - record.sent, 6), **({"salt": record.salt} if record.salt else {}),
     }  # fmt: skip
     known = {"served_by": record.served_by} if record.served_by else {}
     known["purpose"] = "utility" if record.chain.startswith(UTILITY) else REPLAY
     return encode({"request": request, "response": response, **known, "replay": replayed}) + b"\n"
+
+
+def salt_in(path: str) -> str:
+    """Return the salt of the first record of a capture; empty where there is none."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(LONGEST)
+    except (OSError, ValueError):
+        return ""
+    salt = text_of(parts((table(first) or {}).get("replay", b"")).get("salt", b'""'))
+    return salt if re.fullmatch("[0-9a-f]{8}", salt) else ""
 
 
 class CaptureFile:

@@ -25,7 +25,9 @@ def notes_of(layouts: Sequence[ReplayedLayout], engine: str, slots: int | None) 
 
 def _notes(layout: ReplayedLayout, engine: str, slots: int | None) -> Iterator[str]:
     for reason, count in layout.skipped.items():
-        yield f"not sent: {counted(count, 'request')} {reason}"
+        named, more = layout.unsent.get(reason, []), count - len(layout.unsent.get(reason, []))
+        names = ", ".join([*named, *([f"and {more:,} more"] if more else [])])
+        yield f"not sent: {counted(count, 'request')} {reason} ({names})"
     for name, count in layout.left_out.items():
         yield f"{name!r} is left out of {counted(count, 'request')}: no room for it, or another API's"
     found = layout.simulated

@@ -14,9 +14,12 @@ from lore.model.results_replay import Replayed, ReplayedLayout, ReplayEstimate
 from lore.report.console import line
 from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted
+from lore.report.simulated_turns import billed_reads, draw
 from lore.report.simulation import write as write_simulated
 
-_HEADER = ("layout", "dialect", "tail", "requests", "prompt tokens", "read", "share read", "predicted", "capture")
+_HEADER = (
+    "layout", "dialect", "tail", "requests", "prompt tokens", "read", "share read", "computed", "predicted", "capture",
+)  # fmt: skip
 
 
 def write(result: Replayed, out: Console, *, verbose: bool = False) -> None:
@@ -32,6 +35,10 @@ def write(result: Replayed, out: Console, *, verbose: bool = False) -> None:
             write_simulated(layout.simulated, out, every=True, verbose=verbose)
     if not alone:
         _table(result.layouts, out)
+        sent = [layout for layout in result.layouts if layout.simulated is not None and layout.read_share is not None]
+        draw([(layout.name, billed_reads(layout.simulated.turns), "green") for layout in sent if layout.simulated], out)
+        for layout in result.layouts:
+            out.print(line(f"  {changes_in_words(layout)}"))
         out.print(line((conclusion(result), "bold")))
     for note in result.notes:
         out.print(line((f"note: {note}", "dim")))
@@ -58,7 +65,7 @@ def _table(layouts: list[ReplayedLayout], out: Console) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
     for number, row in enumerate(rows):
         cells = [
-            cell.rjust(width) if 3 <= column <= 7 else cell.ljust(width)
+            cell.rjust(width) if 3 <= column <= 8 else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         out.print(line(("  ".join(cells).rstrip(), "" if number else "bold")))
@@ -66,14 +73,40 @@ def _table(layouts: list[ReplayedLayout], out: Console) -> None:
 
 def _row(layout: ReplayedLayout) -> tuple[str, ...]:
     if layout.same_as is not None:
-        return (layout.name, layout.dialect, layout.tail or "", "", "", "", "", "", f"as {layout.same_as}")
+        return (layout.name, layout.dialect, layout.tail or "", "", "", "", "", "", "", f"as {layout.same_as}")
     found = layout.simulated
     predicted = None if found is None else found.totals.predicted.read_tokens
     share = "" if layout.read_share is None else f"{layout.read_share:.1%}"
-    counts = (layout.prompt_tokens, layout.read_tokens, predicted)
-    tokens, read, foreseen = ("unknown" if count is None else f"{count:,}" for count in counts)
+    counts = (layout.prompt_tokens, layout.read_tokens, layout.computed_tokens, predicted)
+    tokens, read, computed, foreseen = ("unknown" if count is None else f"{count:,}" for count in counts)
     sent = f"{layout.requests:,} of {layout.planned:,}"
-    return (layout.name, layout.dialect, layout.tail or "", sent, tokens, read, share, foreseen, layout.capture)
+    return (
+        layout.name,
+        layout.dialect,
+        layout.tail or "",
+        sent,
+        tokens,
+        read,
+        share,
+        computed,
+        foreseen,
+        layout.capture,
+    )
+
+
+def changes_in_words(layout: ReplayedLayout) -> str:
+    """Say what a layout makes of what was recorded."""
+    if layout.same_as is not None:
+        return f"{layout.name}: the same bytes as {layout.same_as}: not sent again"
+    if not layout.assembled:
+        return f"{layout.name}: the messages as they were recorded, each system prompt where it stood"
+    moved = "nothing in its system prompt changes from request to request" if layout.tail else ""
+    if layout.moved_turns:
+        moved = (
+            f"lines of its system prompt that change from request to request stand in the tail "
+            f"({layout.moved_bytes:,} bytes in {counted(layout.moved_turns, 'request')})"
+        )
+    return f"{layout.name}: assembled by lore{f'; {moved}' if moved else ''}"
 
 
 def conclusion(result: Replayed) -> str:
@@ -86,13 +119,23 @@ def conclusion(result: Replayed) -> str:
         return f"all layouts send the same bytes as {different[0].name}: there is nothing to compare"
     if len(known) < 2:
         return "fewer than two layouts have figures of what was read: nothing can be compared"
-    best, others = known[0], known[1:]
-    if any(layout.requests < layout.planned for layout in known):
+    found = result.comparison
+    if found is None or any(layout.requests < layout.planned for layout in known):
         return "not every layout was sent whole: their shares are not of the same requests"
-    rest = ", ".join(f"{layout.name} {_share(layout):.1%}" for layout in others)
+    shares = ", ".join(f"{layout.name} {_share(layout):.1%}" for layout in known if layout.name != found.best)
     if result.reads_most is None:
-        return f"no layout reads more: {best.name} {_share(best):.1%}, {rest} of its prompt tokens"
-    return f"{best.name} reads most: {_share(best):.1%} of its prompt tokens; {rest}"
+        return f"no layout reads more: {found.best} {_share(known[0]):.1%}, {shares} of its prompt tokens"
+    fewest = next(layout for layout in known if layout.name == found.computes_least)
+    text = f"{found.best} reads most: {_share(known[0]):.1%} of its prompt tokens; {shares}"
+    text += f". It leads by {100 * found.lead:.1f} points, "
+    if found.lead_least <= 0:
+        text += "and by none without one of the requests: send a longer session to be sure"
+    else:
+        text += f"{100 * found.lead_least:.1f} to {100 * found.lead_most:.1f} whichever request is left out"
+    if fewest.name != found.best:
+        text += f". The fewest tokens are computed with {fewest.name}: {fewest.computed_tokens or 0:,}, beside "
+        text += f"{known[0].computed_tokens or 0:,}: its prompts are shorter"
+    return text
 
 
 def _share(layout: ReplayedLayout) -> float:

@@ -6,7 +6,7 @@ to the terminal's width (`verbose`: wrapped instead); in a pipe nothing is cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -174,24 +174,32 @@ def count_of(value: int | None) -> str:
 
 
 def write_chart(turns: Sequence[SimulatedTurn], out: Console) -> None:
-    """Draw what was predicted and what was billed to be read, turn by turn, on one scale.
+    """Draw what was predicted and what was billed to be read, turn by turn, on one scale."""
+    predicted = [turn.predicted.read_tokens or 0 for turn in turns]
+    draw([("predicted", predicted, "cyan"), ("billed", billed_reads(turns), "green")], out)
+
+
+def billed_reads(turns: Sequence[SimulatedTurn]) -> list[int]:
+    """Return the tokens that each turn was billed to read; 0 where that is not known."""
+    return [(turn.billed and turn.billed.read_tokens) or 0 for turn in turns]
+
+
+def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
+    """Draw tokens read turn by turn, a line a row of a name, counts and a colour, on one scale.
 
     A column is one turn, or the least of a group of turns where they are too many.
     """
-    predicted = [turn.predicted.read_tokens or 0 for turn in turns]
-    billed = [(turn.billed and turn.billed.read_tokens) or 0 for turn in turns]
-    most, count = max((*predicted, *billed), default=0), len(turns)
+    most = max((value for _, values, _ in rows for value in values), default=0)
+    count, size = (
+        min((len(values) for _, values, _ in rows), default=0),
+        max((len(name) for name, *_ in rows), default=0),
+    )
     if count < 3 or not most:
         return
-    lines = [(f"  {name:<9} ", values, colour) for name, values, colour in _lines(predicted, billed)]
+    lines = [(f"  {name:<{size}} ", values, colour) for name, values, colour in rows]
     width = min(CHART, count, (columns_of(out) or out.width) - len(lines[0][0]))
     out.print(line((f"tokens read, turn by turn (full height {most:,})", "bold")))
     for name, values, colour in lines:
         groups = [values[count * at // width : max(count * (at + 1) // width, 1)] for at in range(width)]
         bars = "".join(_BARS[-(-min(group) * (len(_BARS) - 1) // most)] for group in groups)
         out.print(line(name, (bars, colour)))
-
-
-def _lines(predicted: list[int], billed: list[int]) -> Iterator[tuple[str, list[int], str]]:
-    yield "predicted", predicted, "cyan"
-    yield "billed", billed, "green"

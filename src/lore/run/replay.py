@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from decimal import Decimal
 from typing import NamedTuple
 
+from lore.cache.bills import BYTES_PER_TOKEN
 from lore.cache.predictor import Predictor
 from lore.cache.prices import MILLION
 from lore.cache.rules import Rules
@@ -25,16 +27,16 @@ from lore.formats.catalogue import lacks_of
 from lore.formats.contents import ContentError, unpacked
 from lore.model.jsonslice import table
 from lore.model.providers import ENGINES
-from lore.model.results_replay import Replayed, ReplayedLayout, ReplayEstimate
-from lore.model.results_simulate import Simulated
+from lore.model.results_replay import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
+from lore.model.results_simulate import Simulated, SimulatedTurn
 from lore.prompt.sending import Sending
 from lore.recording import corpus
 from lore.recording.base import Problems
-from lore.recording.captured import Captured, CaptureFile, capture_file, digest_of, line_of, taken
+from lore.recording.captured import Captured, CaptureFile, capture_file, digest_of, line_of, salt_in, taken
 from lore.recording.opening import Options
 from lore.report.replay_sentences import notes_of
 from lore.report.sentences import not_in_logs
-from lore.run.replay_plan import Layout, Looked, Plan, Planned, salt_of
+from lore.run.replay_plan import Layout, Looked, Plan, Planned
 from lore.run.replay_server import Answer, Probed, RefusedError, Server
 from lore.run.simulate import SimulateRequest, Simulation, simulate
 from lore.run.verdicts import PACKAGED, Dated
@@ -154,6 +156,7 @@ class Replay:
             for played in Simulation(predictor, dated=self._request.dated).recording(recording):
                 size, price, cost = played.result.predicted, played.paid.price, played.result.cost
                 total = sum((size.read_tokens or 0, size.write_tokens or 0, size.uncached_tokens or 0))
+                total = total or round(sum(len(part.data) for part in played.verdict.turn.prompt) / BYTES_PER_TOKEN)
                 tokens += total
                 if price is None or price.uncached is None or cost is None or cost.predicted is None:
                     known = False
@@ -184,10 +187,12 @@ class Replay:
         left = list(self._distinct())[len(done) :]
         done += [_Sent(plan, looked, "", same) for plan, looked, same in left]
         layouts = [self._layout(sent) for sent in done]
+        comparison = compared(layouts)
         return Replayed(
             recording=corpus.show(self._request.path), server=self._server.shown, engine=self._engine or None,
             version=self.probed.version or None, cache=self._request.cache, layouts=layouts,
-            reads_most=reads_most(layouts), estimate=estimate, stopped=stopped, interrupted=interrupted,
+            reads_most=comparison.best if comparison is not None and comparison.lead >= NO_DIFFERENCE else None,
+            comparison=comparison, estimate=estimate, stopped=stopped, interrupted=interrupted,
             notes=[*self.notes, *notes_of(layouts, self._engine, self.probed.slots)],
         )  # fmt: skip
 
@@ -216,9 +221,13 @@ class Replay:
             self._request = request._replace(model=models[0])
         several = len({looked.digest for looked in self.looked}) > 1
         self._plans = [
-            self._plan(layout, salt_of(os.path.basename(request.outputs[layout.name]), layout.name) if several else "")
+            self._plan(layout, self._salt(request.outputs[layout.name]) if several else "")
             for layout in request.layouts
         ]
+
+    def _salt(self, capture: str) -> str:
+        """Return 8 hex digits that keep a layout's cache apart from all others'; those of a capture that goes on."""
+        return (salt_in(capture) if self._request.resume else "") or secrets.token_hex(4)
 
     def _open(self, plan: Plan, looked: Looked, same: str | None) -> _Sent:
         return _Sent(plan, looked, "" if same is not None else self._request.outputs[plan.layout.name], same)
@@ -260,7 +269,7 @@ class Replay:
             return Captured(url, headers, planned.sent.body, at, 0, {}, b"", at, at, planned.turn, planned.chain)
         return Captured(
             url, headers, planned.sent.body, answer.sent, answer.status, answer.headers, answer.body, answer.began,
-            answer.ended, planned.turn, planned.chain, self._engine,
+            answer.ended, planned.turn, planned.chain, self._engine, planned.salt,
         )  # fmt: skip
 
     def _layout(self, sent: _Sent) -> ReplayedLayout:
@@ -281,7 +290,9 @@ class Replay:
             tail=None if plan.layout.recorded else plan.layout.tail or self._request.options.rules.tail,
             capture=corpus.show(sent.capture) if sent.capture else "", planned=looked.requests,
             requests=0 if found is None else len(found.turns), resumed=sent.resumed, skipped=looked.skipped,
-            left_out=looked.left_out, same_as=sent.same_as, prompt_tokens=prompt, read_tokens=read,
+            left_out=looked.left_out, unsent=looked.unsent, assembled=not plan.layout.recorded,
+            moved_turns=looked.moved.turns, moved_bytes=looked.moved.bytes,
+            computed_tokens=None if read is None or not prompt else prompt - read, same_as=sent.same_as, prompt_tokens=prompt, read_tokens=read,
             read_share=None if read is None or not prompt else round(read / prompt, 4), simulated=found,
         )  # fmt: skip
 
@@ -312,11 +323,30 @@ def _readable(answer: Answer, server: Server) -> Answer:
     return answer._replace(body=body.strip(), headers=headers)
 
 
-def reads_most(layouts: list[ReplayedLayout]) -> str | None:
-    """Return the layout that reads the largest share of its prompts; None where no two differ."""
-    known = sorted(
-        ((layout.read_share, layout.name) for layout in layouts if layout.read_share is not None), reverse=True
-    )
-    if len(known) < 2 or known[0][0] - known[1][0] < NO_DIFFERENCE:
+def compared(layouts: list[ReplayedLayout]) -> LayoutComparison | None:
+    """Compare the two layouts that read the largest shares; None where no two were sent whole and say what they read."""
+    known = [layout for layout in layouts if layout.read_share is not None and layout.requests == layout.planned]
+    if len(known) < 2 or len({layout.requests for layout in known}) > 1:
         return None
-    return known[0][1]
+    first, second, *_ = sorted(known, key=lambda layout: -(layout.read_share or 0.0))
+    rows = [[_read_of(turn) for turn in layout.simulated.turns] for layout in (first, second) if layout.simulated]
+    every = range(len(rows[0]))
+    leads = [_share(rows[0], left) - _share(rows[1], left) for left in every if len(every) > 1]
+    lead = _share(rows[0]) - _share(rows[1])
+    return LayoutComparison(
+        best=first.name, next=second.name, lead=round(lead, 4), lead_least=round(min(leads, default=lead), 4),
+        lead_most=round(max(leads, default=lead), 4),
+        computes_least=min(known, key=lambda layout: layout.computed_tokens or 0).name,
+    )  # fmt: skip
+
+
+def _read_of(turn: SimulatedTurn) -> tuple[int, int]:
+    """Return what a request read, and how large it was."""
+    billed = turn.billed
+    read = 0 if billed is None else billed.read_tokens or 0
+    return read, read if billed is None else read + (billed.write_tokens or 0) + (billed.uncached_tokens or 0)
+
+
+def _share(rows: list[tuple[int, int]], left_out: int = -1) -> float:
+    kept = [row for at, row in enumerate(rows) if at != left_out]
+    return sum(read for read, _ in kept) / max(1, sum(size for _, size in kept))

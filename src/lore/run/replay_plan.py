@@ -19,7 +19,7 @@ import msgspec
 from lore.errors import LoreError
 from lore.formats.http import FIELDS
 from lore.formats.lore_log import LoreLog
-from lore.model.canonical import encode
+from lore.model.events import MAIN
 from lore.model.jsonslice import without_member
 from lore.model.turn import Prompt, Turn
 from lore.prompt.base import POLICIES, Policy
@@ -33,8 +33,10 @@ from lore.recording.converting import converted
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of, written_out
 from lore.recording.requests import RequestRecording
+from lore.recording.varying_system import Moved, VaryingSystem
 
 RECORDED, LORE = "recorded", "lore"
+NAMED = 10  # turns of a reason
 _BEGINNING = b'{"kind":"session_started","v":1,"session_id":""}\n'
 _HEADERS = (b'{"kind":"session_started"', b'{"kind":"session_changed"')
 
@@ -60,13 +62,15 @@ class Planned(NamedTuple):
     dialect: str
     sent: SentBody
     betas: tuple[str, ...] = ()
+    salt: str = ""
 
 
 class Looked(NamedTuple):
     """What a plan comes to: requests and their bytes, what identifies them all, and what is not sent, by the reason.
 
     `left_out` are the members that bodies lack of what was recorded, by how many they lack; `first` is the dialect of
-    the first request, `models` are those that are asked for.
+    the first request, `models` are those that are asked for. `unsent` names the turns that are not sent, as a command
+    does (`#3`, `#CHAIN:3`), at most `NAMED` of a reason; `moved` is what stands in tails instead of system prompts.
     """
 
     requests: int
@@ -77,6 +81,8 @@ class Looked(NamedTuple):
     first: str
     models: tuple[str, ...]
     timed: bool
+    unsent: dict[str, list[str]]
+    moved: Moved
 
 
 def layouts_of(names: str | None, dialect: str | None, recording: Recording) -> tuple[Layout, ...]:
@@ -117,6 +123,9 @@ class Plan:
         self.skipped: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
         self.problems = Problems()
+        self._unsent: dict[str, list[str]] = {}
+        self._varying: VaryingSystem | None = None
+        self._partial: frozenset[tuple[str, int]] | None = None
 
     def look(self) -> Looked:
         """Count what would be sent. Raises LoreError where that is nothing."""
@@ -131,13 +140,23 @@ class Plan:
             reasons = "".join(f"; {number:,} {reason}" for reason, number in self.skipped.items())
             raise LoreError(f"{corpus.show(self._path)} holds no request to send{reasons}", hint="lore fold shows it")
         return Looked(
-            count, size, digest.hexdigest(), dict(self.skipped), dict(self.left_out), first, tuple(models), timed
+            count,
+            size,
+            digest.hexdigest(),
+            dict(self.skipped),
+            dict(self.left_out),
+            first,
+            tuple(models),
+            timed,
+            {reason: list(names) for reason, names in self._unsent.items()},
+            Moved() if self._varying is None else self._varying.moved,
         )
 
     def requests(self) -> Iterator[Planned]:
         """Yield the requests in order."""
         self.skipped.clear()
         self.left_out.clear()
+        self._unsent.clear()
         self.problems = Problems()
         requests = self._recorded() if self.layout.recorded else self._assembled()
         for number, planned in enumerate(requests):
@@ -155,7 +174,7 @@ class Plan:
             yield from self._of_session(self._assembling.open(self._path, self.problems))
             return
         for exchange, turn in recording.exchanges():
-            if turn is None or self._is_left_out(turn):
+            if turn is None or self._is_left_out(turn, partial=turn.prompt.partial):
                 continue
             dialect = DIALECTS.get(turn.prompt.dialect)
             if not isinstance(dialect, Body) or dialect.name not in SENDABLE:
@@ -180,14 +199,18 @@ class Plan:
         if isinstance(recording.reader, LoreLog):
             yield from self._of_session(recording)
             return
-        opened = corpus.Opened(_BEGINNING, _adopted(converted(recording).lines))
+        if self._varying is None:
+            again = self._assembling.open(self._path, Problems(), subagents=True)
+            self._varying = VaryingSystem(converted(again).lines)
+        opened = corpus.Opened(_BEGINNING, _adopted(self._varying.lines(converted(recording).lines)))
         made = self._assembling.open(self._path, self.problems, opened=opened)
         yield from self._of_session(made)
 
     def _of_session(self, recording: Recording) -> Iterator[Planned]:
+        partial = self._without_beginning()
         session = session_of(recording, "events: there is nothing to replay", hint="name a session, or a capture")
         for turn in session.turns():
-            if self._is_left_out(turn):
+            if self._is_left_out(turn, partial=(turn.chain, turn.number) in partial):
                 continue
             asked = self.layout.dialect or turn.prompt.dialect
             dialect = DIALECTS.get(asked)
@@ -206,21 +229,32 @@ class Plan:
         self.left_out.update(names - {"stream", "stream_options", "max_tokens", "max_output_tokens"})
         return msgspec.structs.replace(prompt, params={})
 
-    def _is_left_out(self, turn: Turn) -> bool:
+    def _without_beginning(self) -> frozenset[tuple[str, int]]:
+        """Name the recorded requests that continue what is not recorded: a session made of them does not say it."""
+        if self._partial is None:
+            recording = self._options.open(self._path, Problems())
+            turns = recording.turns() if isinstance(recording, RequestRecording) else ()
+            self._partial = frozenset((turn.chain, turn.number) for turn in turns if turn.prompt.partial)
+        return self._partial
+
+    def _is_left_out(self, turn: Turn, *, partial: bool) -> bool:
         reason = ""
         if turn.failed:
             reason = "that had failed"
         elif turn.call.purpose == "count_tokens":
             reason = "that only counted tokens"
-        elif turn.prompt.partial:
+        elif partial:
             reason = "whose beginning is not recorded"
-        self.skipped.update([reason] if reason else [])
+        if reason:
+            self.skipped[reason] += 1
+            if len(named := self._unsent.setdefault(reason, [])) < NAMED:
+                named.append(f"#{turn.number}" if turn.chain == MAIN else f"#{turn.chain}:{turn.number}")
         return bool(reason)
 
     def _planned(self, turn: Turn, body: bytes, dialect: str) -> Planned:
         sent = sent_body(body, self.sending._replace(dialect=dialect), model=turn.prompt.model)
         betas = turn.call.betas or () if dialect == "anthropic" and turn.prompt.dialect == dialect else ()
-        return Planned(turn.number, turn.chain, turn.at, dialect, sent, betas)
+        return Planned(turn.number, turn.chain, turn.at, dialect, sent, betas, self.sending.salt)
 
 
 def _adopted(lines: Iterator[bytes]) -> Iterator[bytes]:
@@ -229,8 +263,3 @@ def _adopted(lines: Iterator[bytes]) -> Iterator[bytes]:
         if line.startswith(_HEADERS):
             line = without_member(without_member(line.rstrip(b"\n"), "origin"), "form") + b"\n"  # noqa: PLW2901
         yield line
-
-
-def salt_of(name: str, layout: str) -> str:
-    """Return 8 hex digits that keep a layout's cache apart from others', and from those of other runs."""
-    return hashlib.sha256(encode([name, layout])).hexdigest()[:8]

@@ -1,0 +1,141 @@
+"""Layouts of a capture: what stands in the tail of each, what is not sent, which reads most and how surely."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lore.cli.main import main
+from lore.model.results_replay import ReplayedLayout
+from lore.recording.varying_system import Moved, VaryingSystem
+from lore.run.replay import compared
+from replay.engines import VLLM, serving
+
+pytest.importorskip("httpx")
+pytest.importorskip("tenacity")
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+CLOCK, STABLE = FIXTURES / "recordings" / "clock_in_system.jsonl", FIXTURES / "recordings" / "stable.jsonl"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def replay(recording, url, *more):
+    return ["replay", str(recording), "--server", url, "--pace", "0", "-o", "c.jsonl", *more]
+
+
+def test_tails_of_a_capture_hold_what_changes_in_its_system_prompt(capsys):
+    engine, layouts = VLLM(), "recorded:openai-chat,user:openai-chat,persist:openai-chat"
+    with serving(engine) as url:
+        assert main(replay(CLOCK, url, "--layouts", layouts, "--json")) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert main(replay(CLOCK, url, "--layouts", layouts, "--force", "--no-color")) == 0
+        said = capsys.readouterr().out
+
+    recorded, user, persist = found["layouts"]
+    assert (recorded["moved_turns"], recorded["assembled"]) == (0, False)
+    assert (user["moved_turns"], persist["moved_turns"]) == (4, 4)
+    for body in engine.asked[4:8]:
+        assert "date is" not in json.dumps(body["messages"][0])
+        assert "date is" in json.dumps(body["messages"][-1])
+    assert recorded["read_share"] < user["read_share"] < persist["read_share"]
+    comparison = found["comparison"]
+    assert (comparison["best"], comparison["next"]) == ("persist:openai-chat", "user:openai-chat")
+    assert comparison["lead"] == pytest.approx(persist["read_share"] - user["read_share"], abs=2e-4)
+    assert 0 < comparison["lead_least"] <= comparison["lead"] <= comparison["lead_most"]
+    assert all(row["computed_tokens"] == row["prompt_tokens"] - row["read_tokens"] for row in found["layouts"])
+    assert "persist:openai-chat reads most: 67.0% of its prompt tokens; user:openai-chat 5" in said
+    assert "whichever request is left out" in said
+    assert "lines of its system prompt that change from request to request stand in the tail (344 bytes in 4 " in said
+    assert "tokens read, turn by turn" in said
+    assert "the cache was warm" not in said  # each run has salts of its own
+
+
+def test_a_comparison_goes_on_under_the_salts_that_it_began_with(capsys):
+    engine = VLLM()
+    with serving(engine) as url:
+        arguments = replay(CLOCK, url, "--layouts", "user:openai-chat,persist:openai-chat", "--json")
+        assert main([*arguments, "--turns", "2"]) == 0
+        assert main([*arguments, "--resume"]) == 0
+
+    names = [f"c.{name}-openai-chat.jsonl" for name in ("user", "persist")]
+    assert [len(Path(name).read_bytes().splitlines()) for name in names] == [4, 4]
+    assert len({body["cache_salt"] for body in engine.asked}) == 2
+    assert len(engine.asked) == 8
+
+
+def test_where_nothing_varies_tails_send_the_same(capsys):
+    with serving(VLLM()) as url:
+        assert main(replay(STABLE, url, "--layouts", "user:openai-chat,persist:openai-chat", "--json")) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["same_as"] for row in found["layouts"]] == [None, "user:openai-chat"]
+    assert found["comparison"] is None
+
+
+def _line(kind, **members):
+    return json.dumps({"kind": kind, **members}, separators=(",", ":")).encode() + b"\n"
+
+
+def test_a_system_prompt_that_changes_seldom_stays_where_it_is():
+    turns = [_line("turn_started", turn=number) for number in range(1, 7)]
+    lines = [_line("session_started", system="one\ntwo"), *turns[:3], _line("session_changed", system="one\n2"), *turns]
+    varying = VaryingSystem(lines)
+    assert [*varying.lines(lines)] == lines
+    assert varying.moved == Moved()
+
+
+def test_lines_that_all_requests_have_stay_in_the_block_in_which_they_are():
+    lines = []
+    for number in range(2):
+        block = {"type": "text", "text": f"rules\n  \ud83d\nclock {number}\nend"}
+        lines += [_line("session_changed" if number else "session_started", system=["kept", block, f"all {number}"])]
+        lines += [_line("turn_started", turn=number, chain="main")]
+    varying = VaryingSystem(lines)
+    made = [json.loads(line) for line in varying.lines(lines)]
+    assert made[0]["system"] == ["kept", {"type": "text", "text": "rules\n  \ud83d\nend"}]
+    assert "system" not in made[2]
+    assert [line["context"]["extra"] for line in made[1::2]] == [[f"clock {n}\nall {n}"] for n in range(2)]
+    assert varying.moved == Moved(2, 26)
+
+
+def _layout(name, share, **more):
+    counts = {"prompt_tokens": 100, "read_tokens": round(share * 100), "computed_tokens": 100 - round(share * 100)}
+    known = {"capture": "c", "planned": 2, "requests": 2, "resumed": 0, "skipped": {}, "left_out": {}, "tail": None}
+    return ReplayedLayout(name=name, dialect="openai-chat", read_share=share, **{**known, **counts, **more})
+
+
+def test_layouts_that_were_not_sent_whole_are_not_compared():
+    assert compared([_layout("a", 0.5), _layout("b", 0.7, requests=1)]) is None
+    assert compared([_layout("a", 0.5)]) is None
+
+
+def _asked(number, previous, text):
+    body = {"model": "m", "input": [{"role": "user", "content": text}], "previous_response_id": previous}
+    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"ok {text}"}]}
+    usage = {"input_tokens": 100, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 0}}
+    answer = {"id": f"r{number}", "object": "response", "output": [item], "usage": usage}
+    asked = {"method": "POST", "url": "http://x/v1/responses", "headers": {}, "body": body, "timestamp": 1.7e9 + number}
+    return json.dumps({"request": asked, "response": {"status": 200, "headers": {}, "body": answer}}) + "\n"
+
+
+@pytest.mark.parametrize("dialect", [None, "openai-chat", "anthropic"])
+def test_requests_whose_beginning_is_not_recorded_are_named_and_not_sent(dialect, capsys):
+    rows = [("gone", "lost"), ("r0", "more of it"), (None, "another one " * 9), ("r2", "goes on")]
+    Path("p.jsonl").write_text("".join(_asked(at, *row) for at, row in enumerate(rows)), "utf-8")
+    engine = VLLM()
+    with serving(engine) as url:
+        assert main(replay("p.jsonl", url, *(["--dialect", dialect] if dialect else []), "--json")) == 0
+    found = json.loads(capsys.readouterr().out)
+
+    (layout,) = found["layouts"]
+    assert layout["skipped"] == {"whose beginning is not recorded": 2}
+    assert layout["unsent"] == {"whose beginning is not recorded": ["#1", "#2"]}
+    assert "not sent: 2 requests whose beginning is not recorded (#1, #2)" in found["notes"]
+    assert len(engine.asked) == 2
+    assert not any("lost" in json.dumps(body) for body in engine.asked)
+    assert "ok another one" in json.dumps(engine.asked[1])
