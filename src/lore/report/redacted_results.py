@@ -53,11 +53,9 @@ def _measured(result: MeasuredResult | UnsetType) -> MeasuredResult | UnsetType:
 def redacted_replayed(result: Replayed) -> Replayed:
     """Return a replay without content: its own words name no more than parameters of requests."""
     layouts = [
-        replace(
-            layout, simulated=None if layout.simulated is None else redacted_simulated(layout.simulated), unsent={},
-        )
+        replace(layout, simulated=None if layout.simulated is None else redacted_simulated(layout.simulated))
         for layout in result.layouts
-    ]  # fmt: skip
+    ]
     return replace(result, layouts=layouts)
 
 

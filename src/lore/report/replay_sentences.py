@@ -27,7 +27,7 @@ def _notes(layout: ReplayedLayout, engine: str, slots: int | None) -> Iterator[s
     for reason, count in layout.skipped.items():
         named, more = layout.unsent.get(reason, []), count - len(layout.unsent.get(reason, []))
         names = ", ".join([*named, *([f"and {more:,} more"] if more else [])])
-        yield f"not sent: {counted(count, 'request')} {reason} ({names})"
+        yield f"not sent: {counted(count, 'request')} {reason}{f' ({names})' if named else ''}"
     for name, count in layout.left_out.items():
         yield f"{name!r} is left out of {counted(count, 'request')}: no room for it, or another API's"
     found = layout.simulated

@@ -290,10 +290,11 @@ class Replay:
             tail=None if plan.layout.recorded else plan.layout.tail or self._request.options.rules.tail,
             capture=corpus.show(sent.capture) if sent.capture else "", planned=looked.requests,
             requests=0 if found is None else len(found.turns), resumed=sent.resumed, skipped=looked.skipped,
-            left_out=looked.left_out, unsent=looked.unsent, assembled=not plan.layout.recorded,
-            moved_turns=looked.moved.turns, moved_bytes=looked.moved.bytes,
-            computed_tokens=None if read is None or not prompt else prompt - read, same_as=sent.same_as, prompt_tokens=prompt, read_tokens=read,
-            read_share=None if read is None or not prompt else round(read / prompt, 4), simulated=found,
+            left_out=looked.left_out, unsent={} if self._request.redact else looked.unsent,
+            assembled=not plan.layout.recorded, moved_turns=looked.moved.turns, moved_bytes=looked.moved.bytes,
+            same_as=sent.same_as, prompt_tokens=prompt, read_tokens=read,
+            read_share=None if read is None or not prompt else round(read / prompt, 4),
+            computed_tokens=None if read is None or not prompt else prompt - read, simulated=found,
         )  # fmt: skip
 
     def _simulated(self, capture: str) -> Simulated | None:
@@ -324,7 +325,7 @@ def _readable(answer: Answer, server: Server) -> Answer:
 
 
 def compared(layouts: list[ReplayedLayout]) -> LayoutComparison | None:
-    """Compare the two layouts that read the largest shares; None where no two were sent whole and say what they read."""
+    """Compare the two layouts that read the largest shares; None where no two were sent whole, or say what they read."""
     known = [layout for layout in layouts if layout.read_share is not None and layout.requests == layout.planned]
     if len(known) < 2 or len({layout.requests for layout in known}) > 1:
         return None
