@@ -325,7 +325,7 @@ def _readable(answer: Answer, server: Server) -> Answer:
 
 
 def compared(layouts: list[ReplayedLayout]) -> LayoutComparison | None:
-    """Compare the two layouts that read the largest shares; None where no two were sent whole, or say what they read."""
+    """Compare the two layouts that read the largest shares; None where no two were sent whole and say it."""
     known = [layout for layout in layouts if layout.read_share is not None and layout.requests == layout.planned]
     if len(known) < 2 or len({layout.requests for layout in known}) > 1:
         return None
