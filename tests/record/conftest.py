@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from contextlib import contextmanager
 
@@ -34,6 +35,19 @@ class Recording:
         """The records of the last call when it has ended: a client may have its answer before its end is written."""
         wait_until(lambda: "ended" in self.calls()[-1][-1])
         return self.calls()[-1]
+
+    def answer(self):
+        """The answer of the last call: the members of its records, and its body as bytes."""
+        members, body = {}, b""
+        for record in self.last():
+            if record["part"] == "response":
+                body += body_of(record)
+                members.update(record)
+        return members, body
+
+
+def body_of(record):
+    return record.get("body", "").encode() + base64.b64decode(record.get("base64", ""))
 
 
 @contextmanager

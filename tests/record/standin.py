@@ -194,6 +194,15 @@ class StandIn:
         await send({"type": "http.response.body", "body": b"data: 2\n\n", "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
+    async def x_drip(self, send, receive, path, body):
+        """Send a number of chunks, a moment apart."""
+        del receive, body
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        for number in range(int(path.rpartition("/")[2])):
+            await send({"type": "http.response.body", "body": f"data: é{number}\n\n".encode(), "more_body": True})
+            await asyncio.sleep(0.002)
+        await send({"type": "http.response.body", "body": b""})
+
     async def x_endless(self, send, receive, path, body):
         """Send as fast as it is taken, until the client leaves."""
         del path, body

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
@@ -110,8 +109,8 @@ def test_a_client_is_answered_and_its_call_is_kept(client, stream, dialect, poin
 def test_a_stream_is_kept_with_the_times_of_its_chunks(pointed, recorded):
     assert anthropic(stream=True) == TEXT
     sides = [record for record in recorded.last() if record["part"] == "response"]
-    arrived = [pair for record in sides for pair in record["arrived"]]
-    body = "".join(record["body"] for record in sides)
+    arrived = [pair for record in sides for pair in record.get("arrived", ())]
+    body = recorded.answer()[1].decode()
     assert sum(size for _, size in arrived) == len(body.encode())
     assert [since for since, _ in arrived] == sorted(since for since, _ in arrived)
     assert len(arrived) > 1
@@ -119,24 +118,10 @@ def test_a_stream_is_kept_with_the_times_of_its_chunks(pointed, recorded):
     assert sides[0]["headers"]["request-id"] == "req_1"
 
 
-def test_what_is_signed_for_this_address_is_refused_by_aws_and_lore_says_why(pointed, recorded, monkeypatch):
-    from botocore.exceptions import ClientError
-
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAREFUSED123456789")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
-    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
-    with pytest.raises(ClientError) as error:
-        bedrock(stream=False)
-    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
-    assert [text for text in recorded.told if "SigV4" in text and "--only" in text]
-    assert recorded.last()[-1]["status"] == 403
-    assert "Signature" not in json.dumps(recorded.last()[0])
-
-
 def test_the_command_reaches_the_recorder_past_any_proxy():
     from lore.run.record import child_environment
 
     made = child_environment({"NO_PROXY": "corp.example", "HTTPS_PROXY": "http://p:1", "PATH": os.defpath}, {"A": "b"})
     assert made["NO_PROXY"] == "corp.example,127.0.0.1,localhost,::1"
-    assert made["no_proxy"] == "127.0.0.1,localhost,::1"
+    assert made["no_proxy"] == made["NO_PROXY"]  # some clients read the one first, some the other
     assert (made["HTTPS_PROXY"], made["A"]) == ("http://p:1", "b")

@@ -2,7 +2,8 @@
 
 In: what passed. Out: records as JSON lines (`formats/lore_capture.py` reads them). Rules: credentials are never
 written: a header that is not listed is left out, and so is the value of each query parameter that is not listed; of the
-key only a digest is kept, which tells accounts apart. A key in a body is content and stays. Pure.
+key only a digest is kept, which tells accounts apart; what looks like a credential in a path or in a header that is
+listed is masked. A key in a body is content and stays. Pure.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from urllib.parse import unquote_to_bytes
 import orjson
 
 from lore.formats.http import account_of
+from lore.model.mask import mask
 
 Pairs = Iterable[tuple[bytes, bytes]]
 
@@ -39,6 +41,7 @@ _RESPONSE = (
     "x-amzn-bedrock-", "x-goog-", "x-gemini-service-tier", "server-timing", "server", "x-generation-id",
 )  # fmt: skip
 _PARAMETERS = (b"alt", b"beta", b"api-version", b"limit", b"stream", b"$alt", b"prettyPrint")
+_PLAIN = re.compile(rb"[A-Za-z0-9.,_-]{0,40}")  # a value that is kept: `alt=sse;key=…` is none
 _SECRET = re.compile(r"key|token(?!s)|secret|auth|cookie|signature|credential|password", re.IGNORECASE)
 LONGEST_HEADER = 8 * 1024  # characters that are kept of a header's value
 _KEYS = (b"x-api-key", b"api-key", b"x-goog-api-key", b"authorization", b"chatgpt-account-id")
@@ -61,7 +64,7 @@ def _kept(headers: Pairs, listed: tuple[str, ...]) -> dict[str, str]:
     for raw, value in headers:
         name = raw.decode("latin-1").lower()
         if name in names or (name.startswith(begins) and not _SECRET.search(name)):
-            text = value.decode("utf-8", "replace")[:LONGEST_HEADER]
+            text = mask(value.decode("utf-8", "replace"))[:LONGEST_HEADER]
             found[name] = f"{found[name]}, {text}"[:LONGEST_HEADER] if name in found else text
     return found
 
@@ -77,11 +80,11 @@ def account(headers: Pairs, query: bytes) -> str:
 
 def url_of(origin: str, path: bytes, query: bytes) -> str:
     """Return the URL that was asked, with only those parameters that are listed; others keep their names."""
-    kept = [
-        name + b"=" + value if name in _PARAMETERS else name + b"=REDACTED" if value else name
-        for name, value in _parameters(query)
-    ]
-    return origin + (path + (b"?" + b"&".join(kept) if kept else b"")).decode("latin-1")
+    kept: list[bytes] = []
+    for name, value in _parameters(query):
+        plain = name in _PARAMETERS and _PLAIN.fullmatch(value)
+        kept.append(name if not value else name + b"=" + (value if plain else b"REDACTED"))
+    return mask(origin + (path + (b"?" + b"&".join(kept) if kept else b"")).decode("latin-1"))
 
 
 def _parameters(query: bytes) -> list[tuple[bytes, bytes]]:

@@ -28,38 +28,58 @@ DEFAULT_REGION = "us-east-1"
 
 
 class Variable(Struct, frozen=True):
-    """An environment variable that clients read; `always`: set for every command, else where the user has set it."""
+    """An environment variable that clients read; `always`: set for every command, else where the user has set it.
+
+    `general` is one that clients read where this one is not set.
+    """
 
     name: str
     always: bool = False
+    general: str = ""
+
+    def value(self, environment: Mapping[str, str]) -> str:
+        """Return what the user has set; empty for nothing."""
+        return (environment.get(self.name) or environment.get(self.general) or "").strip()
 
 
 class Client(Struct, frozen=True):
-    """A row of the table: a server, and the variables that point its clients elsewhere."""
+    """A row of the table: a server, and the variables that point its clients elsewhere; `signs`: clients sign requests
+    for the host that they speak to (AWS).
+    """
 
     name: str
     source: str
     variables: tuple[Variable, ...]
     url: str = ""
     path: str = ""
+    signs: bool = False
 
 
 class Route(NamedTuple):
-    """A server behind a first part of the path; `origin` is `scheme://host[:port]`."""
+    """A server behind a first part of the path; `origin` is `scheme://host[:port]`, `regional` the same with
+    `{region}` where it is a provider's own and there is one in each region.
+    """
 
     name: str
     origin: str
+    regional: str = ""
+
+    def origin_in(self, region: str) -> str:
+        """Return the server of a region, which must be a name of one."""
+        return self.regional.replace("{region}", region) if _REGION.fullmatch(region) and self.regional else self.origin
 
 
 class Routes(NamedTuple):
     """Routes, and variables with what stands behind the address of the recorder (`/anthropic`, `/openai/v1`).
 
-    `only` is the route of requests whose path names none; None where such requests have no server.
+    `signed` names those variables whose clients sign what they send; `only` is the route of requests whose path names
+    none, None where such requests have no server.
     """
 
     routes: tuple[Route, ...]
     variables: tuple[tuple[str, str], ...]
     only: Route | None = None
+    signed: frozenset[str] = frozenset()
 
     def of(self, path: bytes) -> tuple[Route, bytes] | None:
         """Return whose a request is and the path that its server knows; None for nobody's."""
@@ -95,13 +115,15 @@ def routes_of(environment: Mapping[str, str], upstreams: Sequence[str] = (), onl
         for variable in client.variables:
             url = _url(client, variable, environment, given.get(client.name), everything)
             if url is not None:
-                route = _route(client.name, url, routes)
+                own = client.name not in given and everything is None and not variable.value(environment)
+                route = _route(client.name, url, routes, client.url if own and "{region}" in client.url else "")
                 variables.append((variable.name, f"/{route.name}{url.path.rstrip('/')}"))
     for name, url in given.items():
         if name not in known:
             _route(name, url, routes)
     alone = None if everything is None else _route("any", everything, routes)
-    return Routes(tuple(routes.values()), tuple(variables), alone)
+    signed = frozenset(variable.name for client in clients() if client.signs for variable in client.variables)
+    return Routes(tuple(routes.values()), tuple(variables), alone, signed)
 
 
 def _given(upstreams: Sequence[str]) -> tuple[dict[str, SplitResult], SplitResult | None]:
@@ -125,7 +147,7 @@ def _url(
     everything: SplitResult | None,
 ) -> SplitResult | None:  # fmt: skip
     """Return the value that a variable would have without the recorder; None where it is left alone."""
-    value = environment.get(variable.name, "").strip()
+    value = variable.value(environment)
     if given is not None:
         return given if given.path.strip("/") else given._replace(path=client.path)
     if everything is not None:
@@ -137,10 +159,15 @@ def _url(
         return server(value, variable.name)
     if not variable.always:
         return None
+    return urlsplit(client.url.replace("{region}", _region(environment)) + client.path)
+
+
+def _region(environment: Mapping[str, str]) -> str:
+    """Return the region of AWS that clients use without a word. Raises LoreError."""
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
     if not _REGION.fullmatch(region):
         raise LoreError("AWS_REGION is no name of a region", hint=f"for instance {DEFAULT_REGION}")
-    return urlsplit(client.url.replace("{region}", region) + client.path)
+    return region
 
 
 def server(text: str, where: str) -> SplitResult:
@@ -159,10 +186,10 @@ def server(text: str, where: str) -> SplitResult:
     return url
 
 
-def _route(name: str, url: SplitResult, routes: dict[str, Route]) -> Route:
+def _route(name: str, url: SplitResult, routes: dict[str, Route], regional: str = "") -> Route:
     """Return the route to a server, a new one (`openai-2`) where the name stands for another already."""
     origin, number, free = f"{url.scheme}://{url.netloc.lower()}", 1, name
     while free in routes and routes[free].origin != origin:
         number += 1
         free = f"{name}-{number}"
-    return routes.setdefault(free, Route(free, origin))
+    return routes.setdefault(free, Route(free, origin, regional))

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 HINT = "pip install 'lore-cache[record]'"
 LEAVE = 10  # seconds that calls under way have when the command has ended
+LONGEST_HEAD = 1024 * 1024  # bytes of a request's headers: the server behind may take fewer
 _NO_PROXY = ("127.0.0.1", "localhost", "::1")
 _HANDED_ON = ("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _BY_TERMINAL = ("SIGINT", "SIGQUIT")  # which it sends to each process that runs in its foreground
@@ -67,29 +68,31 @@ class Recorder:
         try:
             import uvicorn  # noqa: PLC0415 - an optional extra
 
-            from lore.record.proxy import Proxy  # noqa: PLC0415 - needs httpx
+            from lore.record.forwarding import client  # noqa: PLC0415 - needs httpx
+            from lore.record.proxy import Proxy  # noqa: PLC0415
         except ModuleNotFoundError as error:
             raise LoreError(f"lore record needs {error.name}, which is not installed", hint=HINT) from None
         listener = listening(port)
-        try:
+        bound = listener.getsockname()[1]
+        names = [ADDRESS, "localhost", "[::1]"]
+        hosts = frozenset([f"{name}:{bound}" for name in names] + (names if bound == 80 else []))
+        token = secrets.token_urlsafe(16)
+        with ExitStack() as undone:
+            undone.callback(listener.close)
+            server = client()  # of which the user's environment may be wrong
             journal = _journal(output)
-        except BaseException:
-            listener.close()
-            raise
+            undone.pop_all()
         self.path, self.shown, self.begin = journal.path, journal.shown, journal.end
         if journal.torn:
             tell(f"{journal.shown}: {journal.torn:,} bytes of a record that was not finished are cut off")
-        bound = listener.getsockname()[1]
-        self.address = f"http://{ADDRESS}:{bound}"
+        self.address, self._signed = f"http://{ADDRESS}:{bound}", f"/{token}"
         self._routes, self._journal, self._listener = routes, journal, listener
-        names = [ADDRESS, "localhost", "[::1]"]
-        hosts = frozenset([f"{name}:{bound}" for name in names] + (names if bound == 80 else []))
-        self._proxy = Proxy(routes, journal, hosts, secrets.token_hex(4), tell)
+        self._proxy = Proxy(routes, journal, server, hosts, secrets.token_hex(4), token, tell)
         self._proxy.open(__version__)
         self._server = uvicorn.Server(uvicorn.Config(
             self._proxy, log_config=None, log_level="critical", access_log=False, server_header=False,
             date_header=False, lifespan="on", ws="none", http="h11", loop="asyncio", proxy_headers=False,
-            timeout_keep_alive=75, timeout_graceful_shutdown=LEAVE,
+            timeout_keep_alive=75, timeout_graceful_shutdown=LEAVE, h11_max_incomplete_event_size=LONGEST_HEAD,
         ))  # fmt: skip
         self._thread = threading.Thread(target=self._serve, name="lore-record", daemon=True)
         self._thread.start()
@@ -105,7 +108,11 @@ class Recorder:
 
     def environment(self) -> dict[str, str]:
         """Return the variables that point clients at the proxy, in the order of the table."""
-        return {name: self.address + path for name, path in self._routes.variables}
+        signed = self._routes.signed
+        return {
+            name: self.address + (self._signed if name in signed else "") + path
+            for name, path in self._routes.variables
+        }
 
     def stop(self, tell: Tell) -> Recorded:
         """Let calls under way end, close the capture, and say what was recorded. A second interrupt waits no longer."""
@@ -117,7 +124,6 @@ class Recorder:
                 self._thread.join(0.1)
             except KeyboardInterrupt:
                 self._server.force_exit = True
-        self._proxy.close()
         self._journal.close()
         counts = self.counts
         return Recorded(self.path, counts.calls, counts.lost, counts.refused)
@@ -139,8 +145,9 @@ def _journal(output: str | None) -> Journal:
 def child_environment(environment: Mapping[str, str], pointing: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a command: the user's, with clients pointed at the proxy, and no other on their way."""
     made = {**environment, **pointing}
-    for name in ("NO_PROXY", "no_proxy"):
-        listed = [part.strip() for part in environment.get(name, "").split(",") if part.strip()]
+    for name, other in (("NO_PROXY", "no_proxy"), ("no_proxy", "NO_PROXY")):
+        given = environment.get(name) or environment.get(other, "")
+        listed = [part.strip() for part in given.split(",") if part.strip()]
         made[name] = ",".join([*listed, *(host for host in _NO_PROXY if host not in listed)])
     return made
 

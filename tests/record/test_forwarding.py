@@ -1,0 +1,161 @@
+"""Servers behind a proxy and with certificates of the user's own, as the environment names them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+
+import httpx
+import pytest
+
+from lore.errors import LoreError
+from lore.record import forwarding
+from record.conftest import recording
+
+NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+         "REQUESTS_CA_BUNDLE", "AWS_CA_BUNDLE")  # fmt: skip
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    return monkeypatch
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate of its own authority for api.example.test."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("needs openssl")
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        [program, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=api.example.test",
+         "-addext", "subjectAltName=DNS:api.example.test", "-keyout", "key.pem", "-out", "cert.pem"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+    return folder / "cert.pem", folder / "key.pem"
+
+
+class Tunnel:
+    """A proxy that knows CONNECT and answers every request in the tunnel by itself, as the server that was named."""
+
+    def __init__(self, certificate):
+        self.asked = []
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(*certificate)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                with contextlib.suppress(OSError), connection:
+                    self._serve(connection)
+
+    def _serve(self, connection):
+        self.asked.append(self._head(connection))
+        if not self.asked[-1].startswith("CONNECT "):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nplain")
+            return
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        with self._context.wrap_socket(connection, server_side=True) as inner:
+            self.asked.append(self._head(inner))
+            inner.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nsafe")
+
+    def _head(self, connection):
+        data = b""
+        while b"\r\n\r\n" not in data:
+            piece = connection.recv(65536)
+            if not piece:
+                break
+            data += piece
+        return data.decode()
+
+    def close(self):
+        self._listener.close()
+
+
+@pytest.fixture
+def tunnel(certificate):
+    made = Tunnel(certificate)
+    yield made
+    made.close()
+
+
+def ask(recorded):
+    return httpx.get(f"{recorded.address}/anthropic/v1/models?limit=1", trust_env=False, timeout=60)
+
+
+@pytest.mark.parametrize("trusting", ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"])
+def test_a_server_is_reached_through_the_proxy_and_by_the_certificates_of_the_environment(
+    trusting, environment, tunnel, certificate, tmp_path
+):
+    environment.setenv("HTTPS_PROXY", tunnel.address)
+    environment.setenv(trusting, str(certificate[0]))
+    with recording(tmp_path / "c.jsonl", "https://api.example.test:8443") as recorded:
+        assert ask(recorded).text == "safe"
+        assert recorded.answer()[1] == b"safe"
+    connect, inner = tunnel.asked
+    assert connect.startswith("CONNECT api.example.test:8443 HTTP/1.1\r\n")
+    assert inner.startswith("GET /v1/models?limit=1 HTTP/1.1\r\n")
+    assert "\r\nhost: api.example.test:8443\r\n" in inner.lower()
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(environment, tunnel, tmp_path):
+    environment.setenv("HTTPS_PROXY", tunnel.address)
+    with recording(tmp_path / "c.jsonl", "https://api.example.test") as recorded:
+        answer = ask(recorded)
+    assert answer.status_code == 502
+    assert "certificate verify failed" in answer.json()["message"].lower()
+
+
+def test_a_server_without_tls_is_asked_through_http_proxy_unless_no_proxy_names_it(environment, tunnel, tmp_path):
+    environment.setenv("HTTP_PROXY", tunnel.address)
+    with recording(tmp_path / "c.jsonl", "http://models.example.test") as recorded:
+        assert ask(recorded).text == "plain"
+    assert tunnel.asked[0].startswith("GET http://models.example.test/v1/models?limit=1 HTTP/1.1\r\n")
+    environment.setenv("NO_PROXY", "models.example.test")
+    with recording(tmp_path / "d.jsonl", "http://models.example.test") as recorded:
+        assert ask(recorded).status_code == 502  # no such host, and the proxy was not asked
+    assert len(tunnel.asked) == 1
+
+
+def test_a_server_on_this_machine_is_asked_directly(environment, upstream, tunnel, tmp_path):
+    environment.setenv("HTTP_PROXY", tunnel.address)
+    with recording(tmp_path / "c.jsonl", upstream) as recorded:
+        answer = httpx.post(f"{recorded.address}/anthropic/x/echo", content=b"here", trust_env=False)
+    assert (answer.content, tunnel.asked) == (b"here", [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("HTTPS_PROXY", "nonsense://x", "no URL of a proxy"),
+        ("ALL_PROXY", "socks5://127.0.0.1:1", "socksio"),
+        ("SSL_CERT_FILE", "/no/such/file.pem", "SSL_CERT_FILE names no certificates that can be read: no such file"),
+        ("NODE_EXTRA_CA_CERTS", __file__, "NODE_EXTRA_CA_CERTS names no certificates that can be read: it holds none"),
+    ],
+)
+def test_an_environment_that_is_wrong_is_said_before_anything_runs(name, value, words, environment, tmp_path):
+    if "socksio" in words:
+        environment.setitem(__import__("sys").modules, "socksio", None)
+    environment.setenv(name, value)
+    with pytest.raises(LoreError, match=words), recording(tmp_path / "c.jsonl", "https://h.example"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_headers_of_one_connection_stay_behind():
+    pairs = [(b"Connection", b"close, X-Hop"), (b"x-hop", b"1"), (b"TE", b"trailers"), (b"A", b"1"), (b"a", b"2"),
+             (b"Expect", b"100-continue"), (b"connection", b"x-two"), (b"X-Two", b"2")]  # fmt: skip
+    assert forwarding.passed_on(pairs, request=True) == [(b"A", b"1"), (b"a", b"2")]
+    assert (b"Expect", b"100-continue") in forwarding.passed_on(pairs, request=False)

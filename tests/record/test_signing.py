@@ -1,0 +1,280 @@
+"""Requests to AWS are signed anew for their server: boto3 itself, before a server that checks what it is sent."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import sys
+from urllib.parse import quote, urlsplit
+
+import httpx
+import pytest
+
+from lore.record.signing import NotSignedError, Signer, signature_of
+from lore.record.upstreams import routes_of
+from record.conftest import recording
+from record.standin import TEXT, StandIn, served
+
+boto3 = pytest.importorskip("boto3")
+KEY, SECRET, TOKEN = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "SESSION-TOKEN-SECRET"
+MODEL = "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.nova:0"  # whose path is escaped, and so escaped twice
+
+
+def signature(method, target, headers, body, secret):
+    """Calculate a signature by the description of AWS, for the host that was asked."""
+    scheme, _, rest = headers["authorization"].partition(" ")
+    said = dict(part.strip().split("=", 1) for part in rest.split(","))
+    _, date, region, service, end = said["Credential"].split("/")
+    path, _, query = target.partition("?")
+    signed = said["SignedHeaders"].split(";")
+    assert "host" in signed
+    lines = [method, quote(path, safe="/~"), "&".join(sorted(query.split("&"))) if query else ""]
+    lines += [f"{name}:{' '.join(headers[name].split())}" for name in signed]
+    lines += ["", said["SignedHeaders"], hashlib.sha256(body).hexdigest()]
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    text = "\n".join([scheme, headers["x-amz-date"], f"{date}/{region}/{service}/{end}", digest])
+    key = f"AWS4{secret}".encode()
+    for part in (date, region, service, end, text):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return key.hex() == said["Signature"], region
+
+
+class Aws(StandIn):
+    """Answers as Bedrock does, and refuses a signature that is not of its own host."""
+
+    def __init__(self):
+        super().__init__()
+        self.regions = []
+
+    async def __call__(self, scope, receive, send):
+        async def with_check():
+            message = await receive()
+            headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
+            self.headers = headers
+            if headers.get("authorization", "").startswith("Bearer "):
+                self.regions.append("bearer")
+                return message
+            holds, region = signature(
+                scope["method"], scope["raw_path"].decode(), headers, message.get("body", b""), SECRET
+            )
+            self.regions.append(region if holds else "refused")
+            return message
+
+        if scope["type"] == "http":
+            path = scope["raw_path"].decode()
+            kind = path.rpartition("/")[2]
+            message = await with_check()
+            self.got.append((scope["method"], path, dict(scope["headers"]), message.get("body", b"")))
+            if self.regions[-1] == "refused":
+                await self.answer(send, 403, b'{"message":"The request signature we calculated does not match"}')
+            elif kind == "converse":
+                await self.answer(send, 200, json.dumps(ANSWER).encode())
+            else:
+                await self.answer(send, 200, FRAMES, b"application/vnd.amazon.eventstream")
+
+    async def answer(self, send, status, body, kind=b"application/json"):
+        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+ANSWER = {
+    "output": {"message": {"role": "assistant", "content": [{"text": TEXT}]}}, "stopReason": "end_turn",
+    "usage": {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3}, "metrics": {"latencyMs": 1},
+}  # fmt: skip
+
+
+def frame(kind, value):
+    """An event as AWS frames it: lengths, a checksum of them, headers, the payload, a checksum of all."""
+    import zlib
+
+    payload, headers = json.dumps(value).encode(), b""
+    for name, text in ((":message-type", "event"), (":event-type", kind), (":content-type", "application/json")):
+        headers += bytes([len(name)]) + name.encode() + b"\x07" + len(text).to_bytes(2, "big") + text.encode()
+    begin = (16 + len(headers) + len(payload)).to_bytes(4, "big") + len(headers).to_bytes(4, "big")
+    begin += zlib.crc32(begin).to_bytes(4, "big")
+    data = begin + headers + payload
+    return data + zlib.crc32(data).to_bytes(4, "big")
+
+
+FRAMES = frame("messageStart", {"role": "assistant"}) + frame(
+    "contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": TEXT}}
+)
+
+
+@pytest.fixture(scope="module")
+def aws():
+    return Aws()
+
+
+@pytest.fixture(scope="module")
+def address(aws):
+    with served(aws) as found:
+        yield found
+
+
+@pytest.fixture
+def environment(monkeypatch, tmp_path):
+    """The variables of an AWS client that finds nothing of this machine's own."""
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
+                 "AWS_BEARER_TOKEN_BEDROCK"):  # fmt: skip
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    return monkeypatch
+
+
+def client(recorded, key=KEY, secret=SECRET, token=None):
+    import botocore.config
+
+    return boto3.Session().client(
+        "bedrock-runtime", region_name="eu-west-1", aws_access_key_id=key, aws_secret_access_key=secret,
+        aws_session_token=token, config=botocore.config.Config(retries={"total_max_attempts": 1}),
+        endpoint_url=recorded.recorder.environment()["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"],
+    )  # fmt: skip
+
+
+def converse(made, how="converse"):
+    return getattr(made, how)(modelId=MODEL, messages=[{"role": "user", "content": [{"text": "hé"}]}])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_what_boto3_signs_for_the_recorder_is_signed_for_its_server(environment, aws, address, tmp_path, token):
+    environment.setenv("AWS_ACCESS_KEY_ID", KEY)
+    environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    if token:
+        environment.setenv("AWS_SESSION_TOKEN", token)
+    with recording(tmp_path / "c.jsonl", f"bedrock={address}") as recorded:
+        made = client(recorded, token=token)
+        assert converse(made)["output"]["message"]["content"][0]["text"] == TEXT
+        events = list(converse(made, "converse_stream")["stream"])
+        assert events[1]["contentBlockDelta"]["delta"]["text"] == TEXT
+        assert recorded.answer()[1] == FRAMES
+        assert [call[0]["body"].encode() for call in recorded.calls()] == [body for *_, body in aws.got[-2:]]
+    assert aws.regions[-2:] == ["eu-west-1", "eu-west-1"]
+    assert aws.headers["host"] == urlsplit(address).netloc
+    assert aws.headers.get("x-amz-security-token") == token
+    written = (tmp_path / "c.jsonl").read_text("utf-8")
+    assert not [secret for secret in (KEY, SECRET, TOKEN, "Signature") if secret in written]
+
+
+def test_a_role_of_which_each_process_has_keys_of_its_own_is_signed(environment, aws, address, tmp_path):
+    environment.setenv("AWS_ACCESS_KEY_ID", "ASIAEXAMPLE000000001")
+    environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    environment.setenv("AWS_SESSION_TOKEN", TOKEN)
+    with recording(tmp_path / "c.jsonl", f"bedrock={address}") as recorded:
+        converse(client(recorded, "ASIAEXAMPLE000000002", "another", "of the client"))
+    assert aws.headers["x-amz-security-token"] == TOKEN
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("no botocore", "pip install 'lore-cache[bedrock]'"),
+        ("no credentials", "AWS_PROFILE"),
+        ("a profile that is not there", "aws sts get-caller-identity"),
+        ("another account", "other credentials"),
+    ],
+)
+def test_what_cannot_be_signed_is_answered_before_anything_is_sent(environment, aws, address, tmp_path, case, words):
+    from botocore.exceptions import ClientError
+
+    before = len(aws.got)
+    if case == "another account":
+        environment.setenv("AWS_ACCESS_KEY_ID", "AKIAOTHER00000000000")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "other")
+    with recording(tmp_path / "c.jsonl", f"bedrock={address}") as recorded:
+        made = client(recorded)
+        if case == "no botocore":
+            environment.setitem(sys.modules, "botocore.auth", None)
+        if case == "a profile that is not there":
+            environment.setenv("AWS_PROFILE", "nobody")
+        with pytest.raises(ClientError) as error:
+            converse(made)
+        assert recorded.last()[-1]["ended"] == "not sent: it could not be signed"
+    assert words in str(error.value)
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 502
+    assert len(aws.got) == before
+    assert words in "".join(recorded.told)
+
+
+def test_who_does_not_have_the_address_of_the_run_signs_nothing(environment, aws, address, tmp_path):
+    environment.setenv("AWS_ACCESS_KEY_ID", KEY)
+    environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    before = len(aws.got)
+    signed = f"AWS4-HMAC-SHA256 Credential={KEY}/20261123/eu-west-1/bedrock/aws4_request, SignedHeaders=host, "
+    headers = {"authorization": f"{signed}Signature={'0' * 64}"}
+    with recording(tmp_path / "c.jsonl", f"bedrock={address}") as recorded:
+        for path in ("/bedrock", "/wrong-token/bedrock", "/"):
+            url = f"{recorded.address}{path}/model/m/converse"
+            answer = httpx.post(url, content=b"{}", headers=headers, trust_env=False)
+            assert answer.status_code in (502, 404)
+        given = recorded.recorder.environment()["AWS_ENDPOINT_URL_BEDROCK_RUNTIME"]
+        assert httpx.post(f"{given}/model/m/converse", content=b"{}", headers=headers, trust_env=False).is_success
+    assert len(aws.got) == before + 1
+
+
+def test_a_bearer_token_passes_as_it_is(environment, aws, address, tmp_path):
+    with recording(tmp_path / "c.jsonl", f"bedrock={address}") as recorded:
+        headers = {"authorization": "Bearer bedrock-api-key-SECRET"}
+        url = f"{recorded.address}/bedrock/model/m/converse"
+        assert httpx.post(url, content=b"{}", headers=headers, trust_env=False).is_success
+    assert aws.headers["authorization"] == "Bearer bedrock-api-key-SECRET"
+    assert "SECRET" not in (tmp_path / "c.jsonl").read_text("utf-8")
+
+
+def test_the_region_of_a_signature_says_which_server_of_aws_is_meant():
+    own = routes_of({}).of(b"/bedrock/model")[0]
+    assert own.origin_in("eu-west-1") == "https://bedrock-runtime.eu-west-1.amazonaws.com"
+    assert own.origin_in("evil.example/") == "https://bedrock-runtime.us-east-1.amazonaws.com"
+    for named in (routes_of({}, ["bedrock=https://vpce-1.vpce.amazonaws.com"]),
+                  routes_of({"AWS_ENDPOINT_URL": "https://vpce-1.vpce.amazonaws.com"})):  # fmt: skip
+        assert named.of(b"/bedrock/model")[0].origin_in("eu-west-1") == "https://vpce-1.vpce.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "AWS4-ECDSA-P256-SHA256 Credential=A/20261123/bedrock/aws4_request, SignedHeaders=host, Signature=00",
+        "AWS4-HMAC-SHA256 Credential=A/20261123/evil.example/bedrock/aws4_request, SignedHeaders=host, Signature=00",
+        "AWS4-HMAC-SHA256",
+        "AWS4-HMAC-SHA256 " + "Credential=" * 10_000,
+    ],
+)
+def test_another_signature_is_none_that_is_made_anew(value):
+    with pytest.raises(NotSignedError):
+        signature_of([(b"Authorization", value.encode())])
+    assert signature_of([(b"authorization", b"Bearer x")]) is None
+
+
+def test_a_body_that_is_signed_chunk_by_chunk_is_refused():
+    value = (
+        "AWS4-HMAC-SHA256 Credential=A/20261123/eu-west-1/bedrock/aws4_request,SignedHeaders=host;date,Signature="
+        + "0" * 64
+    )
+    made = signature_of([(b"authorization", value.encode())])
+    assert (made.region, made.service, made.headers) == ("eu-west-1", "bedrock", {b"host", b"date"})
+    with pytest.raises(NotSignedError, match="chunk by chunk"):
+        signature_of([
+            (b"authorization", value.encode()), (b"X-Amz-Content-Sha256", b"STREAMING-AWS4-HMAC-SHA256-EVENTS"),
+        ])  # fmt: skip
+
+
+def test_only_what_the_client_signed_is_signed_anew(environment):
+    environment.setenv("AWS_ACCESS_KEY_ID", KEY)
+    environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    scope = f"{KEY}/20261123/eu-west-1/bedrock/aws4_request"
+    value = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=x-a;host;x-b, Signature={'0' * 64}"
+    sent = [
+        (b"Authorization", value.encode()), (b"X-A", b" 1  2 "), (b"x-b", b"3"), (b"X-C", b"4"), (b"host", b"here"),
+        (b"content-length", b"2"), (b"x-amz-date", b"old"),
+    ]  # fmt: skip
+    headers = Signer().sign(signature_of(sent), "POST", "https://h.example/model/a%3Ab?x=1&a=2", sent, b"{}")
+    got = {name.decode().lower(): text.decode() for name, text in headers}
+    assert headers[:4] == [sent[1], sent[2], sent[3], sent[5]]
+    assert "SignedHeaders=host;x-a;x-amz-date;x-b," in got["authorization"]
+    holds, _ = signature("POST", "/model/a%3Ab?x=1&a=2", {**got, "host": "h.example"}, b"{}", SECRET)
+    assert holds
