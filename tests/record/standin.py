@@ -261,8 +261,11 @@ def served(application):
 
 
 @contextmanager
-def scripted(answer, *, times=1000):
-    """A server that answers any request with these bytes, or as a function of the connection does."""
+def scripted(answer, *, times=1000, got=None):
+    """A server that answers any request with these bytes, or as a function of the connection does.
+
+    Yields its address; `got` takes what it was sent up to the end of the headers, and what came with them.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
 
     def work():
@@ -276,6 +279,8 @@ def scripted(answer, *, times=1000):
                     received = b""
                     while b"\r\n\r\n" not in received:
                         received += connection.recv(65536)
+                    if got is not None:
+                        got.append(received)
                     if callable(answer):
                         answer(connection)
                     else:
