@@ -94,3 +94,73 @@ def test_what_the_disk_refuses_leaves_no_half_record(tmp_path, monkeypatch):
     assert file.append(b'{"kept":1}\n')
     file.close()
     assert path.read_bytes() == OPENING + b'{"kept":1}\n'
+
+
+def test_a_file_that_is_moved_is_begun_anew_and_loses_nothing(tmp_path):
+    path, moved = tmp_path / "c.jsonl", tmp_path / "c.jsonl.1"
+    file = Journal(str(path))
+    file.open_run(OPENING)
+    number = file.append(b'{"a":1}\n')
+    path.rename(moved)
+    assert not file.append(b'{"a":2}\n', number)  # the rest of a record that is not here
+    assert file.append(b'{"b":1}\n') == number + 1
+    assert (file.begin, file.end) == (0, len(OPENING) + 8)
+    file.close()
+    assert moved.read_bytes() == OPENING + b'{"a":1}\n'
+    assert path.read_bytes() == OPENING + b'{"b":1}\n'
+
+
+@pytest.mark.parametrize("empty", [lambda path: path.write_bytes(b""), lambda path: path.unlink()])
+def test_a_file_that_is_emptied_or_removed_is_begun_anew(tmp_path, empty):
+    path = tmp_path / "c.jsonl"
+    file = Journal(str(path))
+    file.open_run(OPENING)
+    file.append(b'{"a":1}\n')
+    empty(path)
+    assert file.append(b'{"b":1}\n')
+    file.close()
+    assert path.read_bytes() == OPENING + b'{"b":1}\n'
+    assert path.stat().st_mode & 0o777 in (0o600, 0o644)
+
+
+def test_what_takes_the_name_of_a_capture_is_left_alone(tmp_path):
+    path = tmp_path / "c.jsonl"
+    file = Journal(str(path))
+    file.open_run(OPENING)
+    path.unlink()
+    path.write_bytes(b"notes of mine\n")
+    assert not file.append(b'{"a":1}\n')
+    assert "no capture" in file.failed
+    path.unlink()
+    other = Journal(str(path))
+    assert not file.append(b'{"a":1}\n')
+    assert "another lore record" in file.failed
+    other.close()
+    path.unlink()
+    assert file.append(b'{"a":1}\n')
+    file.close()
+    assert path.read_bytes() == OPENING + b'{"a":1}\n'
+
+
+def test_a_folder_that_is_gone_refuses_until_it_is_there_again(tmp_path):
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    file = Journal(str(folder / "c.jsonl"))
+    file.open_run(OPENING)
+    (folder / "c.jsonl").unlink()
+    folder.rmdir()
+    assert not file.append(b'{"a":1}\n')
+    assert file.failed == "no such file or directory"
+    folder.mkdir()
+    assert file.append(b'{"b":1}\n')
+    file.close()
+    assert (folder / "c.jsonl").read_bytes() == OPENING + b'{"b":1}\n'
+
+
+def test_a_disk_that_is_full_from_the_beginning_is_said(tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")
+    file = Journal("/dev/full")
+    with pytest.raises(LoreError, match="no space left on device"):
+        file.open_run(OPENING)
+    file.close()

@@ -51,12 +51,21 @@ def test_a_header_of_any_length_is_kept_short():
         (b"alt=sse&key=AIzaSECRET&x=SECRET", "?alt=sse&key=REDACTED&x=REDACTED"),
         (b"beta=true", "?beta=true"),
         (b"KEY=SECRET&&flag", "?KEY=REDACTED&flag"),
+        (b"alt=sse;key=SECRET", "?alt=REDACTED"),
+        (b"%6bey=SECRET", "?%6bey=REDACTED"),
     ],
 )
 def test_a_url_keeps_no_key(query, kept):
     assert url_of("https://h", b"/v1beta/models/m:generateContent", query) == (
         "https://h/v1beta/models/m:generateContent" + kept
     )
+
+
+def test_what_looks_like_a_key_is_masked_where_keys_do_not_stand():
+    key = "sk-ant-REALLY-SECRET-0123456789"
+    assert "SECRET" not in url_of("https://h", f"/v1/{key}/messages".encode(), b"")
+    assert "SECRET" not in url_of("https://h", b"/v1", f"{key}".encode())
+    assert "SECRET" not in str(request_headers([(b"user-agent", f"agent {key}".encode())]))
 
 
 def test_an_account_is_a_digest_wherever_its_key_stands():

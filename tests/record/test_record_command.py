@@ -13,6 +13,7 @@ import threading
 import pytest
 
 from cli.running import lore
+from helpers.schemas import valid
 from record.conftest import body_of
 from record.standin import StandIn, served, wait_until
 from replay.engines import VLLM, serving
@@ -94,6 +95,39 @@ def test_an_agent_is_recorded_and_its_capture_is_judged(upstream, standin, tmp_p
 def test_the_exit_code_is_the_commands(command, code, tmp_path):
     ran = lore("record", "-o", str(tmp_path / "c.jsonl"), "--", *command)
     assert ran.code == code, ran.err
+
+
+def test_the_summary_stands_behind_all_that_the_command_wrote(upstream, tmp_path):
+    program = """
+import anthropic, json, os, sys, urllib.request
+with anthropic.Anthropic(api_key="sk-ant-SECRET-0123456789", max_retries=0) as client:
+    client.messages.create(model="claude-opus-5", max_tokens=9, messages=[{"role": "user", "content": "x"}])
+for path, body in (("/v1/messages", b"no json"), ("/x/status/204", b"")):
+    try:
+        urllib.request.urlopen(os.environ["ANTHROPIC_BASE_URL"] + path, data=body).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+print("no end", end="")
+sys.exit(5)
+"""
+    (tmp_path / "agent.py").write_text(program, "utf-8")
+    command = ["--json", "--upstream", upstream, "-o", "c.jsonl", "--", sys.executable, "agent.py"]
+    ran = record(*command, cwd=tmp_path)
+    out, err = ran.communicate(timeout=180)
+    assert ran.returncode == 5, err
+    first, last = out.decode().splitlines()
+    assert first == "no end"
+    answer = json.loads(last)
+    valid(answer, "record")
+    (server,) = answer.pop("upstreams")
+    assert answer == {
+        "schema": 2, "file": "c.jsonl", "bytes": (tmp_path / "c.jsonl").stat().st_size, "calls": 3,
+        "model_requests": 1, "unparsed": 1, "lost": 0, "refused": 0, "exit_code": 5,
+    }  # fmt: skip
+    assert (server["name"], server["server"], server["calls"], server["unanswered"]) == ("anthropic", upstream, 3, 0)
+    assert server["statuses"] == {"200": 1, "204": 1, "500": 1}
+    assert server["request_bytes"] > 7
+    assert server["response_bytes"] > 100
 
 
 def test_what_stands_behind_the_command_is_its_own(tmp_path, monkeypatch):
@@ -211,6 +245,7 @@ def test_what_was_forwarded_is_on_disk_whenever_the_recorder_is_killed(seed, ups
         (("--upstream", "nonsense", "--", "true"), "--upstream is no URL of a server"),
         (("--only", "antropic", "--", "true"), "did you mean 'anthropic'"),
         (("-o", "no/such/folder/c.jsonl", "--", "true"), "cannot write"),
+        (("-o", "-", "--", "true"), "standard output is the command's"),
     ],
 )
 def test_a_mistake_is_said_before_anything_runs(words, said, tmp_path, monkeypatch):

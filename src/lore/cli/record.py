@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
 
-from lore.cli.common import Config, Verbose, dated_rules, found_settings, quiet_pipe, tell
+from lore.cli.common import AsJson, Config, Verbose, dated_rules, found_settings, quiet_pipe, tell, writing
 
 SETTINGS = {"allow_interspersed_args": False}  # what stands behind the command is the command's
 
@@ -39,6 +38,7 @@ def run(
         int | None, typer.Option("--listen", min=0, max=65535, help="Port; 0 and default: one that is free.")
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Print a verdict for each request as it falls.")] = False,
+    as_json: AsJson = False,
     verbose: Verbose = False,
     config: Config = None,
 ) -> int:
@@ -49,40 +49,49 @@ def run(
     prompts and answers are. The exit code is the command's own (127: not found, 126: it cannot be run). Without a
     command, --listen PORT records agents that are started elsewhere, until Ctrl-C.
 
-    Needs the extra `lore-cache[record]`. Lines of lore itself go to standard error.
+    Needs the extra `lore-cache[record]`. Lines of lore itself go to standard error; --json adds one line behind all
+    that the command wrote to standard output.
     """
     from lore.errors import LoreError
     from lore.record.upstreams import routes_of
-    from lore.report.recorded import closing_lines, opening_lines
-    from lore.run.record import Recorder, child_environment, run_command, wait_for_end
+    from lore.report.recorded import closing_lines, export_lines, opening_lines
+    from lore.run.record import CommandError, Recorder, child_environment, run_command, wait_for_end
 
     if not command and listen is None:
         raise LoreError("there is nothing to record", hint="lore record -- COMMAND, or lore record --listen PORT")
     dated = dated_rules(found_settings(config))
     routes = routes_of(os.environ, upstream or (), only or ())
     recorder = Recorder(routes, output, listen or 0, tell)
-    shown = recorder.shown
     pointing = recorder.environment()
-    servers = [(f"/{route.name}", route.origin) for route in routes.routes]
-    if not command or verbose:
-        for line in opening_lines(recorder.address, shown, servers):
-            tell(line)
-    watcher = None
-    if live:
-        from lore.run.record_live import LiveProcess
-
-        watcher = LiveProcess(recorder.path, recorder.begin, dated, content=verbose)
+    watcher, code = None, None
     try:
+        if not command or verbose:
+            servers = [(f"/{route.name}", route.origin) for route in routes.routes]
+            for line in opening_lines(recorder.address, recorder.shown, servers):
+                tell(line)
+        if live:
+            from lore.run.record_live import LiveProcess
+
+            watcher = LiveProcess(recorder.path, recorder.begin, dated, content=verbose)
         if command:
-            return run_command(command, child_environment(os.environ, pointing))
-        for name, value in pointing.items():
-            sys.stdout.write(f"export {name}={value}\n")
-        sys.stdout.flush()
+            code = run_command(command, child_environment(os.environ, pointing))
+            return code
+        for line in export_lines(pointing, child_environment(os.environ, pointing)):
+            tell(line) if as_json else print(line, flush=True)
         wait_for_end()
         return 0
+    except CommandError as error:
+        code = error.exit_code
+        raise
     finally:
-        recorded = recorder.stop(tell)
+        recorder.stop(tell)
         if watcher is not None:
             watcher.stop()
-        for line in closing_lines(shown, recorded.calls, recorded.lost, recorded.refused, pointed=bool(command)):
+        counts = recorder.counts
+        for line in closing_lines(recorder.shown, counts.calls, counts.lost, counts.refused, pointed=bool(command)):
             tell(line)
+        if as_json:
+            from lore.report.json_report import render
+
+            with writing():
+                print("\n" if command else "", render(recorder.summary(code)), sep="")  # its last line may have no end

@@ -20,6 +20,7 @@ def schemas() -> dict[str, type[Struct]]:
     from lore.model import results_found as found
     from lore.model import results_lint as lint
     from lore.model import results_overview as overview
+    from lore.model import results_record as record
     from lore.model import results_replay as replay
     from lore.model import results_running as running
     from lore.model import results_simulate as simulate
@@ -39,6 +40,7 @@ def schemas() -> dict[str, type[Struct]]:
         "knowledge-written": store.KnowledgeWritten,
         "simulate": simulate.Simulated,
         "simulate-rules": simulate.RulesResult,
+        "record": record.Recorded,
         "replay": replay.Replayed,
         "compact": simulate.DryRun,
         "compact-written": simulate.Compacted,

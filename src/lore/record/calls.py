@@ -115,6 +115,7 @@ class Call:
         self.request = Side(writer, name, "request")
         self.response = Side(writer, name, "response", self.request)
         self.clock, self.began, self.ended = clock, clock(), LEFT
+        self.server = ""  # its origin
         self.status: int | None = None
 
     def close(self) -> None:

@@ -42,15 +42,16 @@ class Journal:
         except FileExistsError:
             raise
         except (OSError, ValueError) as error:
-            raise LoreError(
-                f"cannot write {self.shown}: {_reason(error)}", hint="name another file with --output"
-            ) from None
+            raise self._refused(_reason(error)) from None
         self.begin, self.number = self.end, 1
         self.failed = ""  # why the last append was refused
         self._opening = self._missing = b""
         self._changed, self._waiting, self._ending = Condition(), False, False
         self._thread = Thread(target=self._synchronise, name="lore-record-sync", daemon=True)
         self._thread.start()
+
+    def _refused(self, reason: str) -> LoreError:
+        return LoreError(f"cannot write {self.shown}: {reason}", hint="name another file with --output")
 
     def _open(self, flags: int = 0) -> None:
         """Open and lock the file under the name, and find its end. Raises OSError, ValueError, LoreError."""
@@ -90,9 +91,10 @@ class Journal:
         return size - self.end
 
     def open_run(self, line: bytes) -> None:
-        """Append the first record of a run; a file that refuses it now or is begun anew has it before any other."""
+        """Append the first record of a run, which a file that is begun anew has, too. Raises LoreError."""
         self._opening = self._missing = line
-        self.append(b"")
+        if not self.append(b""):
+            raise self._refused(self.failed)
 
     def append(self, line: bytes, number: int = 0) -> int:
         """Append a record; return the number of its file, 0 where it is refused: `failed` says why.
@@ -101,12 +103,12 @@ class Journal:
         """
         try:
             self._follow_name()
-            if number not in (0, self.number):
-                self.failed = "it was moved, removed or emptied meanwhile"
-                return 0
             if self._missing:
                 self._write(self._missing)
                 self._missing = b""
+            if number not in (0, self.number):
+                self.failed = "it was moved, removed or emptied meanwhile"
+                return 0
             self._write(line)
         except LoreError as error:  # what stands under the name now is not ours
             self.failed = error.message

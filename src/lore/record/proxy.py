@@ -44,8 +44,8 @@ class ClientLeftError(Exception):
 class Passed:
     """What passed to one server: calls, bytes of bodies, answers by status; `unanswered` had none."""
 
-    def __init__(self, route: Route) -> None:
-        self.name, self.server = route.name, route.origin
+    def __init__(self, name: str, server: str) -> None:
+        self.name, self.server = name, server
         self.calls = self.request_bytes = self.response_bytes = self.unanswered = 0
         self.statuses = Counter[int]()
 
@@ -65,7 +65,7 @@ class Counts:
 
     def __init__(self) -> None:
         self.calls = self.lost = self.refused = self.open = 0
-        self.passed: dict[str, Passed] = {}
+        self.passed: dict[tuple[str, str], Passed] = {}
 
 
 class _Body(httpx.AsyncByteStream):
@@ -129,7 +129,7 @@ class Proxy:
         self.counts = Counts()
 
     def open(self, version: str) -> None:
-        """Write the first record of this run."""
+        """Write the first record of this run. Raises LoreError."""
         upstreams = {route.name: route.origin for route in self._routes.routes}
         record = {"lore_capture": 1, "at": moment(self._clock()), "lore": version, "upstreams": upstreams}
         self._journal.open_run(line_of(record))
@@ -158,7 +158,7 @@ class Proxy:
             call.close()
             self.counts.open -= 1
             self.counts.lost += not call.written
-            self.counts.passed.setdefault(found[0].name, Passed(found[0])).add(call)
+            self.counts.passed.setdefault((found[0].name, call.server), Passed(found[0].name, call.server)).add(call)
 
     def _path(self, path: bytes, headers: Headers) -> tuple[bytes, bool]:
         """Return a path from a slash on, without the token, and whether it began with that."""
@@ -195,6 +195,7 @@ class Proxy:
         if signature is not None and not may_sign:
             unsigned = _NOT_GIVEN
         origin = route.origin_in(signature.region) if signature is not None else route.origin
+        call.server = origin
         call.request.begin(call.began, {
             "method": scope["method"], "url": url_of(origin, path, query),
             "headers": request_headers(headers.raw), "account": account(headers.raw, query),

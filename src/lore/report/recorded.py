@@ -6,6 +6,8 @@ machine.
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from datetime import datetime
 
 from lore.model.codes import CODES, Problem
@@ -60,6 +62,14 @@ def opening_lines(address: str, path: str, upstreams: list[tuple[str, str]]) -> 
     """Say where the recorder listens and what it writes; `upstreams` are pairs of a path here and a server."""
     lines = [f"recording to {path}; listening on {address}"]
     return [*lines, *(f"  {address}{here} -> {server}" for here, server in upstreams)]
+
+
+def export_lines(pointing: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+    """Say which variables point a program here, as a shell reads them; past a proxy of the environment, if any."""
+    proxies = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    proxied = any(environment.get(name) or environment.get(name.lower()) for name in proxies)
+    past = {name: environment[name] for name in ("NO_PROXY", "no_proxy") if proxied and name in environment}
+    return [f"export {name}={shlex.quote(value)}" for name, value in {**pointing, **past}.items()]
 
 
 def closing_lines(path: str, calls: int, lost: int, refused: int, *, pointed: bool) -> list[str]:

@@ -16,13 +16,18 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 from lore import __version__
 from lore.errors import LoreError
+from lore.formats.lore_capture import LoreCapture
+from lore.model.results_record import Recorded, RecordedUpstream
+from lore.model.turn import Exchange
 from lore.record.upstreams import Routes
 from lore.run.loopback import ADDRESS, listening
 
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from lore.record.proxy import Counts
 
 HINT = "pip install 'lore-cache[record]'"
+PIECE = 1024 * 1024  # bytes of a capture that are read at once
 LEAVE = 10  # seconds that calls under way have when the command has ended
 LONGEST_HEAD = 1024 * 1024  # bytes of a request's headers: the server behind may take fewer
 _NO_PROXY = ("127.0.0.1", "localhost", "::1")
@@ -46,15 +52,6 @@ class CommandError(LoreError):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message, hint="lore record -- COMMAND [ARGUMENT]…")
         self.exit_code = code
-
-
-class Recorded(NamedTuple):
-    """What a run came to: the capture, its calls, those that are not in it, and what was refused."""
-
-    path: str
-    calls: int
-    lost: int
-    refused: int
 
 
 class Recorder:
@@ -81,14 +78,15 @@ class Recorder:
             undone.callback(listener.close)
             server = client()  # of which the user's environment may be wrong
             journal = _journal(output)
+            undone.callback(journal.close)
+            self._proxy = Proxy(routes, journal, server, hosts, secrets.token_hex(4), token, tell)
+            self._proxy.open(__version__)
             undone.pop_all()
-        self.path, self.shown, self.begin = journal.path, journal.shown, journal.end
+        self.path, self.shown, self.begin = journal.path, journal.shown, journal.begin
         if journal.torn:
             tell(f"{journal.shown}: {journal.torn:,} bytes of a record that was not finished are cut off")
         self.address, self._signed = f"http://{ADDRESS}:{bound}", f"/{token}"
         self._routes, self._journal, self._listener = routes, journal, listener
-        self._proxy = Proxy(routes, journal, server, hosts, secrets.token_hex(4), token, tell)
-        self._proxy.open(__version__)
         self._server = uvicorn.Server(uvicorn.Config(
             self._proxy, log_config=None, log_level="critical", access_log=False, server_header=False,
             date_header=False, lifespan="on", ws="none", http="h11", loop="asyncio", proxy_headers=False,
@@ -114,25 +112,58 @@ class Recorder:
             for name, path in self._routes.variables
         }
 
-    def stop(self, tell: Tell) -> Recorded:
-        """Let calls under way end, close the capture, and say what was recorded. A second interrupt waits no longer."""
+    def stop(self, tell: Tell) -> None:
+        """Let calls under way end, and close the capture. A signal that comes meanwhile waits no longer."""
+
+        def leave(_: int, __: object) -> None:
+            self._server.force_exit = True
+
         self._server.should_exit = True
         if self.counts.open:
             tell(f"waiting up to {LEAVE} seconds for {self.counts.open:,} requests under way (Ctrl-C: no longer)")
-        while self._thread.is_alive():
-            try:
+        with _handling(leave):
+            while self._thread.is_alive():
                 self._thread.join(0.1)
-            except KeyboardInterrupt:
-                self._server.force_exit = True
         self._journal.close()
-        counts = self.counts
-        return Recorded(self.path, counts.calls, counts.lost, counts.refused)
+
+    def summary(self, exit_code: int | None) -> Recorded:
+        """Return what was recorded, once it has stopped. Reads what this run wrote."""
+        counts, readable = self.counts, _readable(self.path, self._journal.begin)
+        return Recorded(
+            file=self.shown, bytes=self._journal.end - self._journal.begin, calls=counts.calls,
+            model_requests=readable and readable[0], unparsed=readable and readable[1], lost=counts.lost,
+            refused=counts.refused, exit_code=exit_code,
+            upstreams=[
+                RecordedUpstream(
+                    name=passed.name, server=passed.server, calls=passed.calls, request_bytes=passed.request_bytes,
+                    response_bytes=passed.response_bytes, unanswered=passed.unanswered,
+                    statuses={str(status): number for status, number in sorted(passed.statuses.items())},
+                )
+                for passed in counts.passed.values()
+            ],
+        )  # fmt: skip
+
+
+def _readable(path: str, begin: int) -> tuple[int, int] | None:
+    """Count what commands read of a capture from a byte on: requests, and problems. None where it cannot be read."""
+    reader, reads = LoreCapture(), Counter[bool]()
+    try:
+        with open(path, "rb") as file:
+            file.seek(begin)
+            for piece in iter(partial(file.read, PIECE), b""):
+                reads.update(isinstance(read.value, Exchange) for read in reader.feed(piece))
+    except OSError:
+        return None
+    reads.update(isinstance(read.value, Exchange) for read in reader.finish())
+    return reads[True], reads[False]
 
 
 def _journal(output: str | None) -> Journal:
     """Open the file that was named, or a new one with the time in its name."""
     from lore.record.journal import Journal  # noqa: PLC0415 - only where something is recorded
 
+    if output == "-":
+        raise LoreError("a capture is a file: standard output is the command's", hint="--output FILE")
     if output is not None:
         return Journal(output)
     name = f"record-{datetime.fromtimestamp(time.time(), UTC):%Y%m%d-%H%M%S}"

@@ -1,0 +1,127 @@
+"""The records of a call: each chunk of an answer, no hole, and what is said of a call that the disk refused in part."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from lore.formats.lore_capture import LoreCapture
+from lore.model.turn import Exchange
+from lore.record.calls import Call, Writer
+from lore.record.journal import Journal
+from lore.testing import everything
+
+OPENING = b'{"lore_capture":1}\n'
+HEAD = {"method": "POST", "url": "https://api.anthropic.com/v1/messages", "headers": {}, "account": ""}
+BODY = b'{"model":"claude-opus-5","max_tokens":1,"messages":[{"role":"user","content":"x"}]}'
+
+
+class Disk(Journal):
+    """A capture of which the append with one of these numbers is refused."""
+
+    def __init__(self, path, *refused):
+        super().__init__(str(path))
+        self.refused, self.count = refused, 0
+
+    def append(self, line, number=0):
+        self.count += 1
+        if self.count in self.refused:
+            self.failed = "no space left on device"
+            return 0
+        return super().append(line, number)
+
+
+def passed(path, *refused, chunks=(b'{"id":"msg_1",', b'"usage":{"input_tokens":1,', b'"output_tokens":1}}')):
+    """Write a call: its records, and what was told."""
+    told, disk = [], Disk(path, *(number + 1 for number in refused))
+    disk.open_run(OPENING)
+    call = Call("a-1", Writer(disk, told.append), lambda: 100.0)
+    call.request.begin(100.0, HEAD)
+    call.request.add(BODY)
+    call.request.end(100.0)
+    call.response.begin(100.5, {"status": 200, "headers": {"content-type": "application/json"}})
+    call.response.write(b"", 0.5)
+    for chunk in chunks:
+        call.response.write(chunk, 1.0)
+    call.ended = "complete"
+    call.close()
+    disk.close()
+    return [json.loads(line) for line in path.read_bytes().splitlines()][1:], told, call
+
+
+def exchanges(path):
+    return [read.value for read in everything(LoreCapture(), path.read_bytes()) if isinstance(read.value, Exchange)]
+
+
+def test_each_chunk_of_an_answer_is_a_record(tmp_path):
+    records, told, call = passed(tmp_path / "c.jsonl")
+    assert [record.get("body") for record in records[2:5]] == ['{"id":"msg_1",', '"usage":{"input_tokens":1,',
+                                                               '"output_tokens":1}}']  # fmt: skip
+    assert records[2]["arrived"] == [[1000.0, 14]]
+    assert (records[1]["status"], records[-1]["ended"], told, call.written) == (200, "complete", [], True)
+    (exchange,) = exchanges(tmp_path / "c.jsonl")
+    assert (exchange.response_id, exchange.at, exchange.answered) == ("msg_1", 100.0, 100.5)
+
+
+def test_a_chunk_that_ends_within_a_character_stands_in_the_file_to_the_byte(tmp_path):
+    text = '{"id":"msg_1","content":[{"type":"text","text":"é🙂"}]}'.encode()
+    chunks = [text[at : at + 1] for at in range(len(text))]
+    records, _, _ = passed(tmp_path / "c.jsonl", chunks=chunks)
+    assert (
+        b"".join(record.get("body", "").encode() + base64.b64decode(record.get("base64", "")) for record in records[2:])
+        == text
+    )
+    assert exchanges(tmp_path / "c.jsonl")[0].response_id == "msg_1"
+
+
+def test_an_answer_that_the_disk_refused_in_the_middle_ends_there(tmp_path):
+    records, told, call = passed(tmp_path / "c.jsonl", 4)  # the second of three chunks
+    assert [record.get("body") for record in records[1:]] == [None, '{"id":"msg_1",', None]
+    assert records[-1]["ended"] == "not written whole"
+    assert not call.written
+    assert ["no space left on device; requests still pass" in text for text in told] == [True, False]
+
+
+def test_of_a_request_that_the_disk_refused_no_answer_is_written(tmp_path):
+    records, _, call = passed(tmp_path / "c.jsonl", 1)
+    assert (records, call.written) == ([], False)
+    assert exchanges(tmp_path / "c.jsonl") == []
+
+
+def test_a_call_of_which_the_beginning_stands_in_another_file_is_not_gone_on_with(tmp_path):
+    path, told = tmp_path / "c.jsonl", []
+    journal = Journal(str(path))
+    journal.open_run(OPENING)
+    writer = Writer(journal, told.append)
+    call = Call("a-1", writer, lambda: 100.0)
+    call.request.begin(100.0, HEAD)
+    call.request.add(BODY)
+    call.request.end(100.0)
+    path.rename(tmp_path / "old.jsonl")
+    call.response.begin(100.5, {"status": 200, "headers": {}})
+    call.response.write(b"{}", 0.5, "complete")
+    call.close()
+    journal.close()
+    assert path.read_bytes() == OPENING
+    assert not call.written
+    assert told == [f"{journal.shown} was moved, removed or emptied: a file of this name is begun anew"]
+    assert len(exchanges(tmp_path / "old.jsonl")) == 1
+
+
+def test_a_request_of_which_an_answer_comes_early_stands_before_it(tmp_path):
+    path = tmp_path / "c.jsonl"
+    journal = Journal(str(path))
+    journal.open_run(OPENING)
+    call = Call("a-1", Writer(journal, print), lambda: 100.0)
+    call.request.begin(100.0, HEAD)
+    call.request.add(b"begin")
+    call.request.flush()
+    call.response.begin(100.5, {"status": 413, "headers": {}})
+    call.response.write(b"too much", 0.5)
+    call.ended = "complete"
+    call.close()
+    journal.close()
+    records = [json.loads(line) for line in path.read_bytes().splitlines()][1:]
+    assert [(record["part"], record.get("ended")) for record in records] == [
+        ("request", None), ("response", None), ("request", "complete"), ("response", "complete"),
+    ]  # fmt: skip
