@@ -25,7 +25,7 @@ from lore.model.codes import CODES, UNEXPLAINED, Code, Reader, fix_of
 from lore.model.results_simulate import Saving, Simulated, SimulatedTurn
 
 TTL, AUTO = "ttl=1h", "breakpoints=auto"
-KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, cause=CODE[,CODE], or an option of the cache that --cache names"
+KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, cause=CODE[,CODE], or options of the cache that --cache names"
 _TTL = {"5m": 300.0, "1h": 3600.0}
 _TOGETHER = 8  # sets of causes that are tried together: those that lost most
 _LIVING = {"anthropic", "bedrock"}  # caches at which a client can ask for a longer life
@@ -91,7 +91,10 @@ class NotedSaving(NamedTuple):
 
 
 def change_of(text: str, caches: Sequence[str]) -> WhatIf | None:
-    """Read `KEY=VALUE`; None for a cause: the turns are played already. Raises LoreError for what cannot be."""
+    """Read `KEY=VALUE`, of options of a cache several with commas; None for a cause: its turns are played already.
+
+    Raises LoreError for what cannot be.
+    """
     key, equals, value = text.partition("=")
     key, value = key.strip().replace("-", "_"), value.strip()
     if not equals or not value:
@@ -114,7 +117,16 @@ def change_of(text: str, caches: Sequence[str]) -> WhatIf | None:
         case _:
             if not caches:
                 raise LoreError(f"--what-if {key} is an option of one cache", hint="name it with --cache, or: " + KEYS)
-            return WhatIf(options=((key, value if key in WORDS else _number(key, value)),))
+            return WhatIf(options=tuple([_option(part) for part in text.split(",")]))
+
+
+def _option(text: str) -> tuple[str, Option]:
+    """Read one of the options of a cache, which are parted by commas."""
+    key, _, value = text.partition("=")
+    key, value = key.strip().replace("-", "_"), value.strip()
+    if not value:
+        raise LoreError(f"--what-if {text!r} is not KEY=VALUE", hint=KEYS)
+    return key, value if key in WORDS else _number(key, value)
 
 
 def _codes(text: str) -> tuple[str, ...]:
