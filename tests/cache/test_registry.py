@@ -32,6 +32,7 @@ def test_a_model_stands_under_its_name():
 def test_every_option_is_taken(name):
     needed = {"window_capacity": {"window": 9}} if name == "sglang" else {}
     needed |= {option: {"states": True} for option in ("strategy", "state_capacity", "state_chunk", "state_interval")}
+    needed |= {option: {"states": True, "block": 1} for option in ("groups", "retention")}
     for option in CACHES[name].options:
         value = WORDS.get(option, (8 if option == "state_capacity" else 1,))[-1]
         assert make(name, rules(), {option: value, **needed.get(option, {})}).predict(request("ab")).total == 32
@@ -51,7 +52,7 @@ def test_an_unknown_name_is_an_error_that_names_the_nearest():
 def test_an_unknown_option_is_an_error_that_names_those_there_are():
     with pytest.raises(LoreError, match="no option 'slot'") as raised:
         make("vllm", rules(), {"slot": 4})
-    assert raised.value.hint == "options: block, capacity, hybrid"
+    assert raised.value.hint == "options: block, capacity, window, states, groups, full, retention, hybrid"
     with pytest.raises(LoreError) as raised:
         make("anthropic", rules(), {"slot": 4})
     assert raised.value.hint == "it has none"

@@ -108,9 +108,53 @@ def test_a_chain_is_exact_again_when_what_was_not_counted_is_gone():
     assert [one.confidence for one in predicted("vllm", [loose, then])] == ["rule", "exact"]
 
 
-def test_an_option_that_cannot_be_is_an_error():
-    with pytest.raises(LoreError, match="block"):
-        reads("vllm", [], block=0)
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [({"block": 0}, "a block holds"), ({"window": 0}, "a window has"), ({"window": 9, "groups": 0}, "at least 1 group"),
+     ({"groups": 2}, "layers with a window or states"), ({"retention": 16}, "layers with a window or states"),
+     ({"window": 9, "states": True}, "not modelled"), ({"full": 0}, "full is at least 0"),
+     ({"full": -1, "window": 9}, "full is at least 0"), ({"window": 9, "retention": 17}, "multiple of the block")],
+)  # fmt: skip
+def test_an_option_that_cannot_be_is_an_error(options, match):
+    with pytest.raises(LoreError, match=match) as raised:
+        reads("vllm", [], **options)
+    assert "window" in raised.value.hint
+
+
+def test_layers_with_a_window_are_resumed_at_the_end_of_a_prompt_and_not_behind_it():
+    """What was generated is read by layers that attend to all tokens alone; from then on its end is kept, too."""
+    asked = [request("abcd", output=pieces("efgh")), request("abcdefgx"), request("abcdefgy")]
+    assert reads("vllm", asked) == [0, 112, 112]
+    assert reads("vllm", asked, window=32) == [0, 48, 112]
+    assert reads("vllm", asked, states=True) == [0, 48, 112]
+    assert reads("vllm", asked, window=1_000) == [0, 48, 112]
+    assert reads("vllm", asked, window=32, retention=16) == [0, 112, 112]
+    assert reads("vllm", asked, window=32, retention=64) == [0, 64, 112]
+
+
+def test_where_all_layers_have_a_window_no_other_says_where_prompts_part():
+    asked = [request("abcd", output=pieces("ef")), request("abcdexz"), request("abcdeyz")]
+    assert reads("vllm", asked, window=32) == [0, 48, 80]
+    assert reads("vllm", asked, window=32, full=0) == [0, 48, 48]
+
+
+def test_a_window_that_was_thrown_away_in_part_is_not_read():
+    asked = [request("abcd"), request("wxyz"), request("abcd")]
+    assert reads("vllm", asked, window=32, capacity=16) == [0, 0, 48]
+    assert reads("vllm", asked, window=32, capacity=9) == [0, 0, 0]
+
+
+def test_groups_of_layers_share_one_memory():
+    asked = [request("ab"), request("xy"), request("abc")]
+    assert reads("vllm", asked, full=2, capacity=8) == [0, 0, 32]
+    assert reads("vllm", asked, full=2, capacity=7) == [0, 0, 16]
+    assert reads("vllm", asked, window=17, groups=3, capacity=16) == [0, 0, 16]
+
+
+def test_layers_of_another_kind_are_a_ceiling():
+    counted = predicted("vllm", [request("ab")], window=32)[0]
+    assert counted.confidence == "exact"
+    assert predicted("vllm", [request("ab")], window=32, hybrid=True)[0].confidence == "ceiling"
 
 
 class Naive:

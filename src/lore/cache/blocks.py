@@ -9,7 +9,7 @@ counts by its bytes, and where it ends inside a block that block is not read. An
 A request whose end is known (`Request.ended`) is served until then: what it generates is computed evenly between the
 beginning of its response and its end, and with a `capacity` what it uses cannot be thrown away. Where there is no room
 for the next one, that one waits for those that end first. A request of which no end is known is served at once.
-What memory holds and throws away: `residence.py`.
+What memory holds and throws away: `residence.py`, and with a capacity or layers of several kinds `pool.py`.
 
 Sources: vLLM 0.32, v1/core (at least the last token is computed; a cache salt enters the first block, an adapter and
 images all that they touch), LMCache 0.5.6 (chunks that are not full are not saved, what was generated only with
@@ -24,10 +24,13 @@ from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Look, Prediction, Request
 from lore.cache.measured import MeasuredCache
-from lore.cache.residence import Bounded, Found, Names, Pool, Residence, Served
+from lore.cache.pool import Layers, Pool
+from lore.cache.residence import Chunks, Found, Names, Residence, Served
 from lore.cache.tree import Path
 from lore.errors import LoreError
 from lore.model.events import Billed
+
+_ENDLESS = 1 << 60  # blocks
 
 
 class Engine(NamedTuple):
@@ -35,7 +38,7 @@ class Engine(NamedTuple):
 
     `recomputed` tokens at the end of a request are computed whatever is held; of a prompt that LMCache holds whole,
     what is said is what is found in chunks. `outputs`: what was generated is kept, where `decoded` does not say.
-    `memory` is what holds blocks where a capacity is given.
+    `chunks`: a memory with a capacity is LMCache's, not vLLM's.
     """
 
     name: str
@@ -43,27 +46,35 @@ class Engine(NamedTuple):
     options: tuple[str, ...]
     recomputed: int = 1
     outputs: bool = True
-    memory: type[Bounded] = Pool
+    chunks: bool = False
 
 
 class Blocks(MeasuredCache):
     """A memory of `capacity` blocks; None: without end.
 
-    `hybrid` says that the model has layers whose state cannot be resumed at any block: it reads nothing, or less.
+    A model may have `groups` of layers (1 where nothing is said) that attend to a `window` of tokens, or, with
+    `states`, keep a state, beside `full` groups (1) that attend to all tokens. Of these is kept what stands before the
+    end of a prompt and where prompts were seen to part, and before each multiple of `retention` tokens. `hybrid` says
+    that it has layers of another kind, whose state cannot be resumed at any block: it reads nothing, or less.
     """
 
     def __init__(
         self, look: Look, engine: Engine, *, capacity: int | None = None, hybrid: bool = False,
-        decoded: bool | None = None, **sizes: int | None,
+        decoded: bool | None = None, states: bool = False, **options: int | None,
     ) -> None:  # fmt: skip
         super().__init__()
-        size = sizes.get(engine.options[0])
+        size = options.pop(engine.options[0], None)
         unit = size if size is not None else int(look("block_tokens", None, None) or engine.unit)
         if unit < 1 or (capacity is not None and capacity < 0):
-            hint = f"options of {engine.name}: " + ", ".join(engine.options)
-            raise LoreError(f"{engine.name}: a block holds at least 1 token, and memory at least 0 blocks", hint=hint)
+            raise _fault(engine, "a block holds at least 1 token, and memory at least 0 blocks")
         self._names = Names(unit)
-        self._memory = Residence(self._names) if capacity is None else engine.memory(self._names, capacity)
+        layers = _layers(engine, unit, states=states, **options)
+        if engine.chunks and capacity is not None:
+            self._memory = Chunks(self._names, capacity)
+        elif capacity is not None or layers.groups:
+            self._memory = Pool(self._names, _ENDLESS if capacity is None else capacity, layers)
+        else:
+            self._memory = Residence(self._names)
         self._running: list[_Running] = []  # in the order in which they were asked
         self._unserved: tuple[Request, Path] | None = None
         self._recomputed = engine.recomputed
@@ -79,8 +90,10 @@ class Blocks(MeasuredCache):
         self._serve_until(inf if request.at is None else request.at)
         self._unserved = request, path
         self._name(request, path)
-        read = self._read(request, path, self._memory.find(path.nodes))
+        found, read = self._found(request, path)
         reason = "blocks that are held" if read else "no block is held"
+        if found.seen:
+            reason = "blocks that every layer holds" if read else "some layers hold nothing of what others do"
         counted = self._counted(request, path)
         confidence = "ceiling" if self._hybrid else "exact" if counted else "rule"
         return self._predicted(request, read, confidence, reason)
@@ -99,14 +112,18 @@ class Blocks(MeasuredCache):
         """Serve the request that was predicted last as far as its answer."""
         if self._unserved is not None:
             (request, path), self._unserved = self._unserved, None
-            found = self._memory.find(path.nodes)
-            blocks = min(found.blocks, self._read(request, path, found) // self._names.unit)
-            self._begin(request, path, found._replace(blocks=blocks))
+            self._begin(request, path, self._found(request, path)[0])
 
-    def _read(self, request: Request, path: Path, found: Found) -> int:
-        """Return the tokens of the whole blocks that are read of a request."""
+    def _found(self, request: Request, path: Path) -> tuple[Found, int]:
+        """Return what is held of a request that all layers can resume at, and the tokens of it that are read."""
+        found, unit = self._memory.find(path.nodes), self._names.unit
         held = min(self._held(request, path, found), self._total(request) - self._recomputed)
-        return max(0, held // self._names.unit * self._names.unit)
+        read = max(0, held // unit * unit)
+        found = found._replace(blocks=min(found.blocks, read // unit))
+        resumed = self._memory.resume(path.nodes, found)
+        if resumed.blocks < found.blocks:
+            read = min(read, self._held(request, path, resumed) // unit * unit)
+        return resumed, read
 
     def _name(self, request: Request, path: Path) -> None:
         """Name the blocks of the pieces that the chain's path before did not have."""
@@ -142,7 +159,7 @@ class Blocks(MeasuredCache):
         self._memory.compute(served, prompt)
         begin = request.at if request.answered is None else request.answered
         ended = request.ended if begin is not None and request.ended is not None else -inf
-        running = _Running(served, prompt, tokens, begin or 0.0, ended)
+        running = _Running(served, prompt, tokens, begin or 0.0, ended, computed=prompt)
         self._running.append(running)
         if ended <= (request.at or 0.0):
             self._end(running)
@@ -173,9 +190,36 @@ class Blocks(MeasuredCache):
                 self._memory.compute(running.served, tokens)
 
     def _end(self, running: _Running) -> None:
-        self._memory.compute(running.served, running.prompt + max(0, running.output - 1))
+        whole = running.prompt + max(0, running.output - 1)
+        for tokens in self._memory.steps(running.served, running.computed, whole):
+            self._memory.compute(running.served, tokens)
         self._memory.end(running.served)
         self._running.remove(running)
+
+
+def _layers(
+    engine: Engine, unit: int, *, states: bool, window: int | None = None, groups: int | None = None,
+    full: int | None = None, retention: int | None = None,
+) -> Layers:  # fmt: skip
+    """Return the layers of a model; raises LoreError where there can be none like these."""
+    if window is None and not states:
+        if groups is not None or retention:
+            raise _fault(engine, "groups and retention are of layers with a window or states")
+        others = 0
+    elif window is not None and states:
+        raise _fault(engine, "layers with a window and with states in one model are not modelled")
+    else:
+        others = 1 if groups is None else groups
+        if others < 1 or (window is not None and window < 1):
+            raise _fault(engine, "a window has at least 1 token, and there is at least 1 group of such layers")
+    whole, kept = 1 if full is None else full, retention or 0
+    if whole < 0 or not whole + others or kept < 0 or kept % unit:
+        raise _fault(engine, "full is at least 0 (1 without other layers), and retention a multiple of the block")
+    return Layers(whole, others, 2 if window is None else window, states, kept)
+
+
+def _fault(engine: Engine, text: str) -> LoreError:
+    return LoreError(f"{engine.name}: {text}", hint=f"options of {engine.name}: " + ", ".join(engine.options))
 
 
 @dataclass(slots=True, eq=False)
@@ -187,7 +231,7 @@ class _Running:
     output: int
     begin: float
     ended: float
-    computed: int = 0
+    computed: int
 
     def reached(self, at: float) -> int:
         """Return how many tokens are computed at a time; the last that is generated never is."""

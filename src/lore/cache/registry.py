@@ -19,7 +19,6 @@ from lore.cache.layers import STRATEGIES
 from lore.cache.llama_cpp import LlamaCpp
 from lore.cache.prefix import DeepSeek, GeminiExplicit, Prefix
 from lore.cache.radix import POLICIES
-from lore.cache.residence import Chunks
 from lore.cache.sglang import TREES, SGLang
 from lore.errors import LoreError
 
@@ -43,6 +42,7 @@ _SGLANG = (
     "page_size", "capacity", "policy", "tree", "chunked_prefill", "window", "window_capacity", "states", "strategy",
     "state_capacity", "state_chunk", "state_interval", "hybrid",
 )  # fmt: skip
+_VLLM = ("block", "capacity", "window", "states", "groups", "full", "retention", "hybrid")
 _LLAMA = (
     "slots", "similarity", "cache_reuse", "host_tokens", "unified", "idle", "hybrid", "window", "states", "swa_full",
     "checkpoints", "checkpoint_step", "batch", "ubatch",
@@ -54,7 +54,7 @@ def _engine(engine: Engine) -> CacheRow:
 
 
 _LMCACHE = Engine(
-    "lmcache", 256, ("chunk_size", "capacity", "decoded", "hybrid"), recomputed=0, outputs=False, memory=Chunks
+    "lmcache", 256, ("chunk_size", "capacity", "decoded", "hybrid"), recomputed=0, outputs=False, chunks=True
 )
 CACHES: dict[str, CacheKind] = {
     cache.name: cache
@@ -70,7 +70,7 @@ CACHES: dict[str, CacheKind] = {
         CacheRow("xai", "xai", Prefix),
         CacheRow("qwen", "qwen", Breakpoints),
         CacheRow("qwen-implicit", "qwen", partial(Prefix, minimum="minimum_implicit", lifetime="lifetime_implicit")),
-        _engine(Engine("vllm", 16, ("block", "capacity", "hybrid"))),
+        _engine(Engine("vllm", 16, _VLLM)),
         CacheRow("sglang", "sglang", SGLang, _SGLANG),
         CacheRow("llama.cpp", "llama.cpp", LlamaCpp, _LLAMA),
         _engine(_LMCACHE),
@@ -78,8 +78,8 @@ CACHES: dict[str, CacheKind] = {
 }
 _WHOLE = (
     "batch", "block", "cache_reuse", "capacity", "checkpoint_step", "checkpoints", "chunk_size", "chunked_prefill",
-    "host_tokens", "interval", "page_size", "slots", "state_capacity", "state_chunk", "state_interval", "ubatch",
-    "window", "window_capacity",
+    "full", "groups", "host_tokens", "interval", "page_size", "retention", "slots", "state_capacity", "state_chunk",
+    "state_interval", "ubatch", "window", "window_capacity",
 )  # fmt: skip
 _FLAGS = ("decoded", "hybrid", "idle", "states", "swa_full", "unified")
 WORDS = {"policy": tuple(POLICIES), "strategy": STRATEGIES, "tree": TREES}

@@ -3,13 +3,7 @@
 In: nodes of paths with the tokens behind them. Out: how many leading blocks are held. Rules: a block is what stands up
 to its end, so equal prefixes have the same blocks; it belongs to the piece in which it ends; what two pieces have in
 common at their beginning is the same blocks. Without a capacity what was computed once is held. With one every read is
-the engine's, block by block. vLLM's `Pool`:
-
-- a request needs a place for each of its blocks, the last one too where it is not full;
-- what it finds is used and cannot go; what it does not find it computes into free places, though another place may
-  hold the same by then: of copies the first that was made is found;
-- a free place is one that holds nothing, then the one that was given back longest ago;
-- a request gives its places back when it ends, the last block first; one that is not full holds nothing then.
+the engine's, block by block; vLLM's memory is in `pool.py`.
 
 LMCache's `Chunks` are one list, the least recently used first. What a request finds is used, its first chunk last. What
 it does not find is put behind that, its first chunk first, after room was made for all of it: so of a prompt that was
@@ -18,8 +12,8 @@ stored and not asked for again the first chunk goes first, and what is left of i
 Cost without a capacity: O(log pieces) for a look-up and O(pieces that are not held) for the rest; with one O(blocks of
 the request, at most `capacity`).
 
-Sources: vLLM 0.32, v1/core/block_pool.py and single_type_kv_cache_manager.py; LMCache 0.5.6, v1/cache_engine.py and
-v1/storage_backend/local_cpu_backend.py; compared in tests/oracle/engines on 2026-11-23.
+Source: LMCache 0.5.6, v1/cache_engine.py and v1/storage_backend/local_cpu_backend.py; compared in tests/oracle/engines
+on 2026-11-23.
 """
 
 from __future__ import annotations
@@ -27,7 +21,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, count
+from itertools import chain
 from typing import NamedTuple
 
 
@@ -104,12 +98,11 @@ class Names:
 class Served:
     """A request that is served: the parts of its blocks, of which the first `done` are found or computed."""
 
-    __slots__ = ("_rest", "done", "places")
+    __slots__ = ("_rest", "done")
 
     def __init__(self, parts: Iterable[Part], done: int) -> None:
         self._rest = list(parts)[::-1]
         self.done = done
-        self.places: list[int] = []  # that it uses of a pool
 
     def take(self, until: int) -> Iterator[Part]:
         """Go on to the block number `until`, and yield what lies between."""
@@ -123,10 +116,14 @@ class Served:
 
 
 class Found(NamedTuple):
-    """What of a path is held: the first `place` pieces whole, and so many `blocks` in all."""
+    """What of a path is held: the first `place` pieces whole, and so many `blocks` in all.
+
+    `seen`: the blocks that some layers hold, where others hold less of them.
+    """
 
     place: int
     blocks: int
+    seen: int = 0
 
 
 class Residence:
@@ -142,6 +139,10 @@ class Residence:
         for stretch, begin, end in self.names[nodes[place]].parts if place < len(nodes) else ():
             blocks += max(0, min(end, stretch.held) - begin)
         return Found(place, blocks)
+
+    def resume(self, nodes: Sequence[int], found: Found) -> Found:
+        """Return what of that which was found all layers can resume at."""
+        return found
 
     def begin(self, nodes: Sequence[int], found: Found, output: Sequence[int]) -> Served:
         """Serve a request that reads what was found; `output` are the nodes behind it of what it will generate."""
@@ -219,81 +220,3 @@ class Chunks(Bounded):
             self._held.popitem(last=False)
         for block in fresh:
             self._held.setdefault(block)
-
-
-class Pool(Bounded):
-    """vLLM's places for a block each, `capacity` of them."""
-
-    def __init__(self, names: Names, capacity: int) -> None:
-        super().__init__(names, capacity)
-        self._empty = capacity
-        self._places = count()  # a place has a new number with each block that it takes
-        self._idle: OrderedDict[int, int] = OrderedDict()  # the block in each place that nobody uses, oldest first
-        self._used: dict[int, int] = {}  # by place, how many use it
-        self._copies: dict[int, dict[int, None]] = {}  # by block, the places that hold it, oldest first
-        self._blocks: dict[int, int] = {}  # what stands in a place
-
-    def holds(self, block: int) -> bool:
-        """Tell whether a block is held."""
-        return block in self._copies
-
-    def begin(self, nodes: Sequence[int], found: Found, output: Sequence[int]) -> Served:
-        """Serve a request that reads what was found; `output` are the nodes behind it of what it will generate."""
-        served = super().begin(nodes, Found(0, 0), output)
-        for part in served.take(found.blocks):
-            for block in part.blocks:
-                place = next(iter(self._copies[block]))
-                self._idle.pop(place, None)
-                self._used[place] = self._used.get(place, 0) + 1
-                served.places.append(place)
-        return served
-
-    def fits(self, served: Served, tokens: int) -> bool:
-        """Tell whether there is room for so many tokens of a request."""
-        return self._needed(tokens) - len(served.places) <= self._empty + len(self._idle)
-
-    def steps(self, served: Served, since: int, until: int) -> Iterable[int]:
-        """Return the numbers of tokens, up to `until`, at which a request that has `since` needs or fills a block."""
-        unit, most = self.names.unit, min(until, self.capacity * self.names.unit)
-        edges = range(since // unit * unit, most + 1, unit)
-        return [tokens for edge in edges for tokens in sorted({edge, edge + 1}) if since < tokens <= most]
-
-    def compute(self, served: Served, tokens: int) -> None:
-        """Take places for the first so many tokens of a request, as far as there are, and fill them."""
-        while len(served.places) < self._needed(tokens) and (self._empty or self._idle):
-            served.places.append(self._take())
-        done = served.done
-        for part in served.take(min(tokens // self.names.unit, len(served.places))):
-            for block in part.blocks:
-                place = served.places[done]
-                self._blocks[place] = block
-                self._copies.setdefault(block, {})[place] = None
-                done += 1
-
-    def end(self, served: Served) -> None:
-        """Give a request's places back, the last one first."""
-        while served.places:
-            place = served.places.pop()
-            self._used[place] -= 1
-            if self._used[place]:
-                continue
-            del self._used[place]
-            if place in self._blocks:
-                self._idle[place] = self._blocks[place]
-            else:
-                self._empty += 1
-
-    def _needed(self, tokens: int) -> int:
-        return min(-(-tokens // self.names.unit), self.capacity)
-
-    def _take(self) -> int:
-        if self._empty:
-            self._empty -= 1
-        else:
-            old, block = self._idle.popitem(last=False)
-            del self._blocks[old], self._copies[block][old]
-            if not self._copies[block]:
-                del self._copies[block]
-        place = next(self._places)
-        self._used[place] = 1
-        return place

@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from oracle.engines.lmcache_settings import predicted
+from oracle.engines.lmcache_model import predicted
 from oracle.engines.vllm_agreement import answers, compared
 
 ANSWERS = Path(__file__).parent / "answers" / "lmcache.jsonl"

@@ -1,9 +1,8 @@
-"""What LMCache is asked of a seed's sequence, and what lore's model of it says then. Needs no LMCache."""
+"""What LMCache is asked of a seed's sequence. Needs neither LMCache nor lore."""
 
 from __future__ import annotations
 
-from oracle.engines.models import reads
-from oracle.engines.sequences import Operation, Sequence, sequence
+from oracle.engines.sequences import Operation, sequence
 
 CHUNK = 16  # tokens
 CAPACITY = 64  # chunks
@@ -16,11 +15,3 @@ def stream(seed: int) -> list[Operation]:
         for place, each in enumerate(sequence(seed).operations)
         if not any(piece.image for piece in each.pieces)
     ]
-
-
-def predicted(count: int) -> list[list[int]]:
-    """Return for each seed what lore's model finds for its requests: one memory holds them all."""
-    asked = [stream(seed) for seed in range(count)]
-    whole = Sequence(0, tuple(each for one in asked for each in one))
-    found = iter(reads(whole, "lmcache", chunk_size=CHUNK, capacity=CAPACITY))
-    return [[next(found) for _ in one] for one in asked]

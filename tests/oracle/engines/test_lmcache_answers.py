@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from oracle.engines.lmcache_agreement import ANSWERS
-from oracle.engines.lmcache_settings import predicted
+from oracle.engines.lmcache_model import predicted
 
 
 def test_every_request_finds_what_lmcache_said_it_found():

@@ -6,28 +6,43 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
 from oracle.engines.models import reads
 from oracle.engines.sequences import Operation, Sequence, Text
-from oracle.engines.vllm_agreement import ANSWERS
-from oracle.engines.vllm_settings import FIRST_SERVED, block_of, capacity_of, predicted, served
+from oracle.engines.vllm_agreement import ANSWERS, SEVERAL
+from oracle.engines.vllm_model import mixed, predicted
+from oracle.engines.vllm_settings import FIRST_SERVED, block_of, capacity_of, layers_of, served
 
 Recorded: TypeAlias = list[tuple[Sequence, list[int]]]
 
 
+def answers(path: Path) -> Recorded:
+    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [(served(seed), cached) for seed, *cached in found]
+
+
 @pytest.fixture(scope="module")
 def recorded() -> Recorded:
-    answers = [json.loads(line) for line in ANSWERS.read_text(encoding="utf-8").splitlines()]
-    return [(served(seed), cached) for seed, *cached in answers]
+    return answers(ANSWERS)
 
 
 def test_every_request_reads_what_vllm_said_was_cached(recorded: Recorded):
     assert len(recorded) >= 200
     for drawn, cached in recorded:
         assert predicted(drawn) == cached, (drawn.seed, block_of(drawn), capacity_of(drawn))
+
+
+def test_models_with_windows_and_states_read_what_vllm_said_was_cached():
+    recorded = answers(SEVERAL)
+    assert len(recorded) >= 200
+    for drawn, cached in recorded:
+        assert mixed(drawn) == cached, (drawn.seed, block_of(drawn), layers_of(drawn))
+    assert sum(predicted(drawn) != cached for drawn, cached in recorded) > 100, "in these the layers decide"
+    assert {"window", "states"} <= {name for drawn, _ in recorded for name in layers_of(drawn)}
 
 
 def test_the_prompts_of_a_served_engine_read_what_it_said():

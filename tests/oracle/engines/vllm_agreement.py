@@ -15,17 +15,19 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from oracle.engines.vllm_settings import FIRST_SERVED, predicted, predicted_served, served
+from oracle.engines.vllm_model import mixed, predicted, predicted_served
+from oracle.engines.vllm_settings import FIRST_SERVED, served
 
 ANSWERS = Path(__file__).parent / "answers" / "vllm.jsonl"
+SEVERAL = ANSWERS.with_name("vllm-several.jsonl")  # of models with layers of several kinds
 RECORDED = 200  # sequences
 SERVED = 100
 _SHOWN = 10
 
 
-def answers(python: str, module: str, count: int) -> Iterator[list[int]]:
+def answers(python: str, module: str, count: int, *options: str) -> Iterator[list[int]]:
     """Yield what vLLM answers: the lines of a program, each an array of numbers."""
-    command = [python, "-m", f"oracle.engines.{module}", "--count", str(count)]
+    command = [python, "-m", f"oracle.engines.{module}", "--count", str(count), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -58,21 +60,23 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--record", action="store_true")
     given = parser.parse_args()
-    kept: list[str] = []
+    kept: dict[Path, list[str]] = {ANSWERS: [], SEVERAL: []}
 
-    def managed() -> Iterator[tuple[int, list[int], list[int]]]:
-        for seed, *cached in answers(given.python, "vllm_blocks", given.count):
-            if len(kept) < RECORDED:
-                kept.append(json.dumps([seed, *cached], separators=(",", ":")) + "\n")
-            yield seed, cached, predicted(served(seed))
+    def managed(path: Path, *options: str) -> Iterator[tuple[int, list[int], list[int]]]:
+        for seed, *cached in answers(given.python, "vllm_blocks", given.count, *options):
+            if len(kept[path]) < RECORDED:
+                kept[path].append(json.dumps([seed, *cached], separators=(",", ":")) + "\n")
+            yield seed, cached, mixed(served(seed)) if path == SEVERAL else predicted(served(seed))
 
     count = min(SERVED, given.count)
     wanted = [FIRST_SERVED, *predicted_served(count)]
     asked = ((seed, cached, wanted[seed + 1]) for seed, *cached in answers(given.python, "vllm_served", count))
-    alike = compared("vLLM 0.32, block manager", given.count, managed())
+    alike = compared("vLLM 0.32, block manager", given.count, managed(ANSWERS))
+    alike = compared("vLLM 0.32, windows and states", given.count, managed(SEVERAL, "--several")) and alike
     alike = compared("vLLM 0.32, served, memory of 48 blocks", count + 1, asked) and alike
     if given.record and alike:
-        ANSWERS.write_text("".join(kept), encoding="utf-8")
+        for path, lines in kept.items():
+            path.write_text("".join(lines), encoding="utf-8")
     return int(not alike)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence as Many
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -21,16 +22,49 @@ from vllm.sampling_params import SamplingParams
 from vllm.utils.hashing import sha256
 from vllm.v1.core.kv_cache_manager import KVCacheManager
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, KVCacheSpec
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.kv_cache_interface import (
+    FullAttentionSpec,
+    KVCacheConfig,
+    KVCacheGroupSpec,
+    KVCacheSpec,
+    MambaSpec,
+    SlidingWindowSpec,
+)  # fmt: skip
 from vllm.v1.request import Request
 
 from oracle.engines.sequences import Operation, Sequence, events
-from oracle.engines.vllm_settings import block_of, capacity_of, served
+from oracle.engines.vllm_settings import block_of, capacity_of, layers_of, mixed_capacity_of, served
 
-_PLENTY = 2_000  # blocks
 _LONGEST = 8_192  # tokens of a request
 
 init_none_hash(sha256)
+
+
+class _Scheduler:
+    """What vLLM's scheduler is asked where it cuts a prompt into chunks for layers with states."""
+
+    def __init__(self, block: int) -> None:
+        self.cache_config = SimpleNamespace(block_size=block)
+        self.scheduler_config = SimpleNamespace(long_prefill_token_threshold=0)
+        self.block_size = self.hash_block_size = block
+        self.max_num_scheduled_tokens = _LONGEST
+        self.mamba_partial_cache_hit = self.mamba_shared_prefix_checkpoint = self.use_eagle_block_drop = False
+        self.mamba_has_prefill_checkpoint_blocks, self.mamba_prefill_checkpoint_alignment = False, None
+
+    def chunk(self, request: Request, tokens: int, cached: int) -> int:
+        """Return how many of so many tokens are computed next, `cached` of a request that begins."""
+        return Scheduler._mamba_block_aligned_split(self, request, tokens, cached)
+
+
+def specs(block: int, layers: dict[str, Any]) -> list[KVCacheSpec]:
+    """Return the groups of layers of a model, as `layers_of` has them."""
+    kind = {"block_size": block, "num_kv_heads": 1, "head_size": 1, "dtype": torch.float32}
+    if layers.get("states"):
+        other = MambaSpec(block_size=block, shapes=((1,),), dtypes=(torch.float32,), mamba_cache_mode="align")
+    else:
+        other = SlidingWindowSpec(**kind, sliding_window=layers["window"])
+    return [full(block)] * layers["full"] + [other] * layers["groups"]
 
 
 def full(block: int) -> FullAttentionSpec:
@@ -39,16 +73,18 @@ def full(block: int) -> FullAttentionSpec:
 
 
 class Engine:
-    """A block manager with `capacity` blocks, None: plenty, for layers of these kinds."""
+    """A block manager with `capacity` blocks for layers of these kinds."""
 
-    def __init__(self, block: int, capacity: int | None = None, layers: Many[KVCacheSpec] = (), **options: Any) -> None:
+    def __init__(
+        self, block: int, capacity: int, layers: Many[KVCacheSpec] = (), retention: int = 0,
+        states: bool = False,
+    ) -> None:  # fmt: skip
         groups = [KVCacheGroupSpec([f"layer {n}"], spec) for n, spec in enumerate(layers or (full(block),))]
-        blocks = (_PLENTY if capacity is None else capacity) + 1  # the first is vLLM's own
-        config = KVCacheConfig(num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=groups)
-        self.manager = KVCacheManager(
-            config, max_model_len=_LONGEST, scheduler_block_size=options.pop("aligned", block), hash_block_size=block,
-            **options,
-        )  # fmt: skip
+        # The first block is vLLM's own.
+        config = KVCacheConfig(num_blocks=capacity + 1, kv_cache_tensors=[], kv_cache_groups=groups)
+        config.prefix_cache_retention_interval = retention  # vLLM's own default is 0
+        self.manager = KVCacheManager(config, max_model_len=_LONGEST, scheduler_block_size=block, hash_block_size=block)
+        self.scheduler = _Scheduler(block) if states else None
         self.hasher = get_request_block_hasher(block, sha256)
         self._number = 0
 
@@ -69,9 +105,16 @@ class Engine:
         self.manager.new_step_starts()
         blocks, cached, boundary = self.manager.get_computed_blocks(request)
         request.shared_prefix_boundary = boundary
-        if self.manager.allocate_slots(request, request.num_tokens - cached, cached, blocks) is None:
-            raise MemoryError(f"no room for {request.num_tokens} tokens")
-        request.num_computed_tokens = request.num_tokens
+        found = cached
+        while request.num_computed_tokens < request.num_tokens:
+            tokens = request.num_tokens - request.num_computed_tokens - found
+            if self.scheduler is not None:
+                tokens = self.scheduler.chunk(request, tokens, found)
+            if self.manager.allocate_slots(request, tokens, found, blocks if found else None) is None:
+                raise MemoryError(f"no room for {request.num_tokens} tokens")
+            request.num_computed_tokens += found + tokens
+            found = 0
+            self.manager.new_step_starts()
         return cached
 
     def generate(self, request: Request, token: int) -> None:
@@ -86,9 +129,18 @@ class Engine:
         self.manager.free(request)
 
 
-def reads(sequence: Sequence) -> list[int]:
-    """Return how many tokens of each request are cached when it comes."""
-    engine = Engine(block_of(sequence), capacity_of(sequence))
+def reads(sequence: Sequence, *, several: bool = False) -> list[int]:
+    """Return how many tokens of each request are cached when it comes; `several`: of a model as `layers_of` has it."""
+    block, layers = block_of(sequence), layers_of(sequence)
+    plenty = sum(-(-(len(each.tokens) + len(each.output)) // block) for each in sequence.operations)
+    if several:
+        kinds = {"retention": layers["retention"], "states": "states" in layers}
+        capacity = mixed_capacity_of(sequence)
+        plenty *= layers["full"] + layers["groups"]
+        engine = Engine(block, plenty if capacity is None else capacity, specs(block, layers), **kinds)
+    else:
+        capacity = capacity_of(sequence)
+        engine = Engine(block, plenty if capacity is None else capacity)
     requests = [engine.request(each.tokens, each) for each in sequence.operations]
     found, generated = [0] * len(requests), [0] * len(requests)
     for what, number in events(sequence):
@@ -115,8 +167,10 @@ def _images(operation: Operation) -> list[MultiModalFeatureSpec]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="print what vLLM's block manager finds of generated sequences")
     parser.add_argument("--count", type=int, required=True)
-    for seed in range(parser.parse_args().count):
-        print(json.dumps([seed, *reads(served(seed))], separators=(",", ":")), flush=True)
+    parser.add_argument("--several", action="store_true", help="serve models with layers of several kinds")
+    given = parser.parse_args()
+    for seed in range(given.count):
+        print(json.dumps([seed, *reads(served(seed), several=given.several)], separators=(",", ":")), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What vLLM serves a seed's sequence with, and what lore's model of it says then. Needs no vLLM."""
+"""What vLLM serves a seed's sequence with. Needs neither vLLM nor lore: both sides of the comparison import it."""
 
 from __future__ import annotations
 
+import random
 from itertools import groupby
 
-from oracle.engines.models import reads
 from oracle.engines.sequences import Operation, Sequence, sequence
 
 _BLOCKS = (16, 16, 16, 32, 8, 64, 1)
@@ -50,9 +50,28 @@ def capacity_of(drawn: Sequence) -> int | None:
     return drawn.capacity(block_of(drawn))
 
 
-def predicted(drawn: Sequence) -> list[int]:
-    """Return what lore's model reads of the cache for each request."""
-    return reads(drawn, "vllm", block=block_of(drawn), capacity=capacity_of(drawn))
+def layers_of(drawn: Sequence) -> dict[str, int | bool]:
+    """Return the layers of a model that the sequence is served with, beside those that attend to all tokens."""
+    chance = random.Random(f"layers {drawn.seed}")
+    groups, full = chance.choice((1, 1, 2, 5)), chance.choice((1, 1, 1, 2))
+    retention = chance.choice((0, 0, 0, 1, 2, 4)) * block_of(drawn)
+    if chance.random() < 0.4:
+        return {"states": True, "groups": groups, "full": full, "retention": retention}
+    if chance.random() < 0.15:
+        groups, full = 1, 0
+    window = chance.choice((2, 8, 16, 17, 33, 48, 64, 100, 200))
+    return {"window": window, "groups": groups, "full": full, "retention": retention}
+
+
+def mixed_capacity_of(drawn: Sequence) -> int | None:
+    """Return how many blocks memory has for groups of layers as `layers_of` has them; None: enough."""
+    layers, blocks = layers_of(drawn), capacity_of(drawn)
+    if blocks is None:
+        return None
+    if "window" in layers:
+        return blocks * (layers["full"] + layers["groups"])
+    running = max(sum(other.at <= each.at < other.ended for other in drawn.operations) for each in drawn.operations)
+    return blocks * layers["full"] + 2 * running * layers["groups"]
 
 
 # What is served with a model: vLLM's attention on a CPU takes blocks of 32.
@@ -73,10 +92,3 @@ def batches(seed: int) -> list[list[Operation]]:
         [each._replace(at=100 * seed + turn, chain=f"{seed}.{each.chain}", generated=None) for each in batch]
         for turn, batch in enumerate(together)
     ]
-
-
-def predicted_served(count: int) -> list[list[int]]:
-    """Return for each seed what lore's model reads for its requests: one memory holds them all."""
-    asked = [[each for batch in batches(seed) for each in batch] for seed in range(count)]
-    found = iter(reads(Sequence(0, tuple(each for one in asked for each in one)), "vllm", **ROOM))
-    return [[next(found) for _ in one] for one in asked]

@@ -1,0 +1,233 @@
+"""vLLM's memory: one pool of places for the blocks of every group of layers, and which of them a group still needs.
+
+In: nodes of paths. Out: what of a request can be resumed at. Rules of a place:
+
+- a request needs a place for each of its blocks, the last one too where it is not full;
+- what it finds is used and cannot go; what it does not find it computes into free places, though another place may
+  hold the same by then: of copies the first that was made is found;
+- a free place is one that holds nothing, then the one that was given back longest ago;
+- a request gives its places back when it ends, the last block first; one that is not full holds nothing then.
+
+Layers are in groups, each with blocks of its own in the same pool. Layers that attend to a window need its last tokens
+alone, layers with a state (a window of two tokens) the state at the end; a place with what is behind is given back as
+the request goes on. Of these only what a later prompt can resume at is found again: the window before the last full
+block that a prompt sent again may read, that before the place up to which full attention held more than they did, and
+with `retention` that before each of its multiples. What is read is what every group can resume at. A state is computed
+where it is kept: so a prompt is computed as far as each of these places, and a state needs a place there alone.
+
+Cost: O(blocks of the request, at most `capacity`).
+
+Source: vLLM 0.32, v1/core/block_pool.py, single_type_kv_cache_manager.py, kv_cache_coordinator.py and, of chunks of a
+prompt, sched/scheduler.py; compared in tests/oracle/engines on 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from itertools import chain, count
+from typing import NamedTuple
+
+from lore.cache.residence import Bounded, Found, Names, Part, Served
+
+
+class Layers(NamedTuple):
+    """The layers of a model: `full` groups attend to all tokens, `groups` to the last `window` of them.
+
+    `states`: the latter have a state, that of the last token, in place of a window (`window` is 2). `retention` is in
+    tokens.
+    """
+
+    full: int = 1
+    groups: int = 0
+    window: int = 2
+    states: bool = False
+    retention: int = 0
+
+    def skipped(self, group: int, tokens: int, unit: int) -> int:
+        """Return how many leading blocks a group does not need any more when so many tokens are computed."""
+        return 0 if group < self.full else max(0, tokens - self.window + 1) // unit
+
+
+_ALL = Layers()
+
+
+class Using(Served):
+    """A request that uses places: by group those of its blocks, None for what the group does not need."""
+
+    __slots__ = ("blocks", "computed", "edges", "places", "prompt", "skipped")
+
+    def __init__(self, parts: Iterable[Part], prompt: int, edges: tuple[int, ...], groups: int) -> None:
+        super().__init__(parts, 0)
+        self.blocks: list[int] = []  # the names of those that are found or computed
+        self.places: list[list[int | None]] = [[] for _ in range(groups)]
+        self.skipped = [0] * groups
+        self.prompt, self.computed = prompt, 0  # tokens
+        self.edges = edges  # blocks up to which a later prompt can resume
+
+    def name(self, until: int) -> None:
+        """Go on to the block number `until`."""
+        for part in self.take(until):
+            self.blocks += part.blocks
+
+
+class Pool(Bounded):
+    """Places for a block each, `capacity` of them."""
+
+    def __init__(self, names: Names, capacity: int, layers: Layers = _ALL) -> None:
+        super().__init__(names, capacity)
+        self._layers = layers
+        self._groups = range(layers.full + layers.groups)
+        self._run = -(-(layers.window - 1) // names.unit)  # blocks of a window
+        self._empty = capacity
+        self._numbers = count()  # a place has a new number with each block that it takes
+        self._idle: OrderedDict[int, int] = OrderedDict()  # the block in each place that nobody uses, oldest first
+        self._used: dict[int, int] = {}  # by place, how many use it
+        self._copies: dict[int, dict[int, None]] = {}  # by block of a group, the places that hold it, oldest first
+        self._blocks: dict[int, int] = {}  # what stands in a place
+
+    def holds(self, block: int) -> bool:
+        """Tell whether all groups that attend to all tokens hold a block."""
+        return self._all_hold(block, self._groups[: self._layers.full])
+
+    def resume(self, nodes: Sequence[int], found: Found) -> Found:
+        """Return what of that which was found all layers can resume at: where the others have all of their window."""
+        others = self._groups[self._layers.full :]
+        if not others or not found.blocks:
+            return found
+        blocks = [block for node in nodes for part in self.names[node].parts for block in part.blocks]
+        run = 0
+        for number in range(found.blocks - 1, -1, -1):
+            run = run + 1 if self._all_hold(blocks[number], others) else 0
+            if run and run >= self._run:
+                run += number
+                break
+        if run == found.blocks:
+            return found
+        place = bisect_right(nodes, run * self.names.unit, key=lambda node: self.names[node].end)
+        return Found(place, run, found.blocks if self._layers.full else 0)
+
+    def begin(self, nodes: Sequence[int], found: Found, output: Sequence[int]) -> Using:
+        """Serve a request that reads what was found; `output` are the nodes behind it of what it will generate."""
+        unit, prompt = self.names.unit, self.names[nodes[-1]].end
+        parts = (part for node in chain(nodes, output) for part in self.names[node].parts)
+        served = Using(parts, prompt, (found.seen, (prompt - 1) // unit), len(self._groups))
+        served.name(found.blocks)
+        served.computed = found.blocks * unit
+        for group in self._groups:
+            first = served.skipped[group] = self._layers.skipped(group, served.computed, unit)
+            served.places[group] += [None] * first
+            for block in served.blocks[first:]:
+                place = next(iter(self._copies[self._key(group, block)]))
+                self._idle.pop(place, None)
+                self._used[place] = self._used.get(place, 0) + 1
+                served.places[group].append(place)
+        return served
+
+    def fits(self, served: Served, tokens: int) -> bool:
+        """Tell whether there is room for so many tokens of a request."""
+        assert isinstance(served, Using)
+        blocks = -(-tokens // self.names.unit)
+        needed = sum(max(0, blocks - len(served.places[group])) for group in self._groups)
+        if self._layers.states:  # a group of states needs a place at each end of a chunk, and gives the one before back
+            chunks = min(2, len(self._chunks(served, tokens)))
+            needed = sum(blocks - len(places) for places in served.places[: self._layers.full])
+            needed += chunks * self._layers.groups
+        return min(needed, self.capacity) <= self._empty + len(self._idle)
+
+    def steps(self, served: Served, since: int, until: int) -> Iterable[int]:
+        """Return the tokens, up to `until`, at which a request that has `since` needs, fills or gives back a block."""
+        unit = self.names.unit
+        edges = set(range(since // unit * unit, until + 1, unit))
+        edges |= {edge + 1 for edge in edges}
+        if self._layers.groups:  # what is behind a window goes with the next token
+            edges |= {since + 1, *range(since + 1 + (self._layers.window - since - 1) % unit, until + 1, unit)}
+        return sorted(edge for edge in edges if since < edge <= until)
+
+    def compute(self, served: Served, tokens: int) -> None:
+        """Take places for the first so many tokens of a request, as far as there are, and fill them.
+
+        What is generated has to be computed step by step.
+        """
+        assert isinstance(served, Using)
+        if served.computed >= served.prompt:
+            self._compute(served, tokens - 1, tokens)
+            return
+        for end in self._chunks(served, tokens):
+            self._compute(served, served.computed, end)
+
+    def end(self, served: Served) -> None:
+        """Give a request's places back, the last one of each group first."""
+        assert isinstance(served, Using)
+        for group in self._groups:
+            self._give_back(served, group, len(served.places[group]))
+
+    def _chunks(self, served: Using, tokens: int) -> list[int]:
+        """Return where the chunks end in which a prompt is computed: a state is kept where one ends."""
+        edges = {edge * self.names.unit for edge in served.edges} if self._layers.states else set[int]()
+        return [*sorted(edge for edge in edges if served.computed < edge < tokens), tokens]
+
+    def _compute(self, served: Using, before: int, tokens: int) -> None:
+        """Go on from `before` tokens."""
+        unit = self.names.unit
+        for group in self._groups:
+            self._give_back(served, group, self._layers.skipped(group, before, unit))
+        needed = -(-tokens // unit)
+        for group, places in enumerate(served.places):
+            if self._layers.states and group >= self._layers.full:
+                places += [None] * (needed - 1 - len(places))
+            while len(places) < needed and (self._empty or self._idle):
+                places.append(self._take())
+        first = served.done
+        served.name(min(tokens // unit, *map(len, served.places)))
+        for group, places in enumerate(served.places):
+            for number in range(first, served.done):
+                place = places[number]
+                if place is not None and self._is_kept(served, group, number):
+                    block = self._blocks[place] = self._key(group, served.blocks[number])
+                    self._copies.setdefault(block, {})[place] = None
+        served.computed = tokens
+
+    def _is_kept(self, served: Using, group: int, number: int) -> bool:
+        """Tell whether a block of a request can be found again."""
+        if group < self._layers.full:
+            return True
+        every = self._layers.retention // self.names.unit
+        if every and (self._run >= every or number % every >= every - self._run):
+            return True
+        return any(edge - self._run <= number < edge for edge in served.edges)
+
+    def _give_back(self, served: Using, group: int, until: int) -> None:
+        places = served.places[group]
+        for number in range(min(until, len(places)) - 1, served.skipped[group] - 1, -1):
+            place, places[number] = places[number], None
+            if place is None:
+                continue
+            self._used[place] -= 1
+            if self._used[place]:
+                continue
+            del self._used[place]
+            if place in self._blocks:
+                self._idle[place] = self._blocks[place]
+            else:
+                self._empty += 1
+        served.skipped[group] = max(served.skipped[group], until)
+
+    def _take(self) -> int:
+        if self._empty:
+            self._empty -= 1
+        else:
+            old, block = self._idle.popitem(last=False)
+            del self._blocks[old], self._copies[block][old]
+            if not self._copies[block]:
+                del self._copies[block]
+        place = next(self._numbers)
+        self._used[place] = 1
+        return place
+
+    def _key(self, group: int, block: int) -> int:
+        return block * len(self._groups) + group
+
+    def _all_hold(self, block: int, groups: Iterable[int]) -> bool:
+        return all(self._key(group, block) in self._copies for group in groups)
