@@ -56,6 +56,21 @@ def test_tails_of_a_capture_hold_what_changes_in_its_system_prompt(capsys):
     assert "the cache was warm" not in said  # each run has salts of its own
 
 
+def test_a_page_shows_layouts_side_by_side_and_each_request_beside_its_prediction():
+    with serving(VLLM()) as url:
+        layouts = ("--layouts", "recorded:openai-chat,user:openai-chat", "--report", "html=page.html")
+        assert main(replay(CLOCK, url, *layouts)) == 0
+        assert main(replay(STABLE, url, "--dialect", "openai-chat", "--force", "--report", "html=one.html")) == 0
+
+    page, alone = (Path(name).read_text("utf-8") for name in ("page.html", "one.html"))
+    assert "user:openai-chat reads most: 58.5% of its prompt tokens" in page
+    assert "user:openai-chat: 1,088 of 1,861 tokens read" in page
+    assert "turn 3, read: 224 of " in page
+    assert "turn 3, predicted: " in page
+    assert "69.6% of 1,862 prompt tokens were read from the cache." in alone
+    assert "turn 2, read: 384 of 441 tokens read" in alone
+
+
 def test_a_comparison_goes_on_under_the_salts_that_it_began_with(capsys):
     engine = VLLM()
     with serving(engine) as url:

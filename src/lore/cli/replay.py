@@ -202,24 +202,14 @@ def _sent(found: Replayed) -> bool:
 def _write_page(
     page: PageTarget, found: Replayed, request: ReplayRequest, *, verbose: bool, colour: bool | None
 ) -> None:
-    """Write the page of the captures, as `lore simulate` of them does."""
+    """Write the page of a replay: what was read beside the prediction, and the captures as other pages show them."""
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.report.html.intros import of_simulation
+    from lore.report.html.intros import of_replay
     from lore.run.html_report import Site
     from lore.run.pages import PageRequest
-    from lore.run.simulate import SimulateRequest, simulate
 
     captures = [request.outputs[layout.name] for layout in found.layouts if layout.requests]
-    if not captures:
-        return
     options = Options(counter=request.options.counter)
-    caches = (request.cache,) if request.cache else ()
-    asked = SimulateRequest(captures, caches, dated=request.dated, redact=request.redact)
-    result = next(simulate(asked, options, request.rules))
-    site = Site(
-        of_simulation(result),
-        inputs(captures),
-        PageRequest(options, request.cache, request.dated, request.redact, None),
-    )
-    write_pages(page, site, verbose=verbose, colour=colour)
+    how = PageRequest(options, request.cache, request.dated, request.redact, None)
+    write_pages(page, Site(of_replay(found), inputs(captures), how), verbose=verbose, colour=colour)

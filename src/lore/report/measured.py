@@ -73,15 +73,20 @@ def _sums(log: MeasuredLog) -> str:
 
 
 def _table(rows: list[MeasuredRow], result: MeasuredResult) -> Iterator[str]:
+    cells = measured_cells(rows, result)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield "  " + "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+
+
+def measured_cells(rows: list[MeasuredRow], result: MeasuredResult) -> list[tuple[str, ...]]:
+    """Return rows as cells below their heads, without columns that hold nothing; nothing for a sum alone."""
     if not rows or (len(rows) == 1 and result.pairing in (None, "totals")):
-        return
+        return []
     first = "turn" if rows[0].turn is not None else "time" if result.logs[0].extent == "window" else "until"
     cells = [(first, *_HEADER), *(_cells(row, result) for row in rows)]
     kept = [column for column in range(len(_HEADER) + 1) if any(row[column] for row in cells[1:])]
-    widths = [max(len(row[column]) for row in cells) for column in kept]
-    for row in cells:
-        texts = (row[column].rjust(width) for column, width in zip(kept, widths, strict=True))
-        yield "  " + "  ".join(texts).rstrip()
+    return [tuple([row[column] for column in kept]) for row in cells]
 
 
 def _cells(row: MeasuredRow, result: MeasuredResult) -> tuple[str, ...]:

@@ -60,8 +60,13 @@ def sent_in_words(layout: ReplayedLayout, *, alone: bool) -> str:
     return f"{name}{sent}{again}, written to {layout.capture}"
 
 
+def layout_cells(layouts: list[ReplayedLayout]) -> list[tuple[str, ...]]:
+    """Return layouts as rows of cells, the first of them the heads."""
+    return [_HEADER, *map(_row, layouts)]
+
+
 def _table(layouts: list[ReplayedLayout], out: Console) -> None:
-    rows = [_HEADER, *map(_row, layouts)]
+    rows = layout_cells(layouts)
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
     for number, row in enumerate(rows):
         cells = [

@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from lore.model.results import Checked, Finding
 from lore.model.results_lint import LintResult
 from lore.model.results_overview import Comparison, Overview, Spending
+from lore.model.results_replay import Replayed
 from lore.model.results_simulate import CompactedSide, DryRun, Fired, Saving, Simulated
 from lore.report.compacted import side_in_words, signed
 from lore.report.comparison import about_side, cause_in_cells, conclusions, measure_in_words
 from lore.report.evidence_sentences import money_of
 from lore.report.grouped import once_a_file
 from lore.report.html.blocks import Block, Cell, Strip, Swatch, Table, count, strip, when
+from lore.report.html.measured import measured_block, replay_blocks, replay_lead
 from lore.report.html.session import MONEY, causes_block, lead_of, money_block
 from lore.report.lint import answer_in_words
 from lore.report.overview import cost_of, share_read, span_in_words
@@ -108,7 +112,15 @@ def of_simulation(result: Simulated) -> Intro:
     lines = (f"{counted(totals.turns, 'turn')}, rules as of {result.rules.as_of or 'unknown'}",)
     lines += tuple(agreement_lines(result.agreement))
     closing = (Block("Predicted and billed", lines, table=table), Block(lines=tuple(result.notes)))
-    return Intro("lore simulate", cache, lead, (_savings(result.what_if),), closing)
+    measured = () if result.measured is UNSET else (measured_block(result.measured),)
+    return Intro("lore simulate", cache, lead, (*measured, _savings(result.what_if)), closing)
+
+
+def of_replay(result: Replayed) -> Intro:
+    """Introduce what a server read of a recording that was sent to it."""
+    by = f" ({' '.join(part for part in (result.engine, result.version) if part)})" if result.engine else ""
+    heading = f"{result.recording} to {result.server}{by}"
+    return Intro("lore replay", heading, replay_lead(result), replay_blocks(result))
 
 
 def _savings(changes: Sequence[Saving]) -> Block:
