@@ -181,3 +181,24 @@ def test_what_is_refused_is_counted_and_said_once(tmp_path):
             assert (status, json.loads(body)["error"]["type"]) == (426, "lore_record")
         assert recorded.recorder.counts.refused == 3
         assert len([text for text in recorded.told if "WebSockets" in text]) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n\x00\x01", 502),
+        (b"HTTP/1.1 999 Own\r\nContent-Length: 2\r\n\r\nok", 502),
+        (b"HTTP/1.0 200 OK\r\n\r\nuntil it closes", 200),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\xff\xfe", 200),
+    ],
+)
+def test_an_answer_of_an_odd_kind_passes_or_is_a_502(answer, status, tmp_path):
+    with scripted(answer) as server, recording(tmp_path / "c.jsonl", f"anthropic={server}") as recorded:
+        found, body = ask(recorded, "GET /anthropic/ HTTP/1.1\r\nHost: {host}")
+        assert found == status
+        assert (recorded.answer()[0]["ended"] == "complete") == (status != 502)
+        if status != 502:
+            assert (
+                body.replace(b"f\r\nuntil it closes\r\n0\r\n\r\n", b"until it closes")
+                == answer.partition(b"\r\n\r\n")[2]
+            )

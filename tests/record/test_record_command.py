@@ -6,14 +6,17 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
+from urllib.parse import urlsplit
 
 import pytest
 
 from cli.running import lore
 from helpers.schemas import valid
+from lore.report.recorded import export_lines
 from record.conftest import body_of
 from record.standin import StandIn, served, wait_until
 from replay.engines import VLLM, serving
@@ -172,6 +175,35 @@ def test_an_agent_that_is_started_elsewhere_is_recorded_until_ctrl_c(upstream, t
     _, err = program.communicate(timeout=120)
     assert program.returncode == 0
     assert b"recorded 1 call in c.jsonl" in err
+
+
+def test_a_second_signal_waits_no_longer_for_calls_under_way(upstream, tmp_path):
+    program = record("--listen", "0", "--json", "--upstream", upstream, "-o", "c.jsonl", cwd=tmp_path)
+    lines = (line.decode() for line in program.stderr)
+    address = next(line for line in lines if "export ANTHROPIC_BASE_URL" in line).partition("=")[2].strip()
+    url = urlsplit(address)
+    with socket.create_connection((url.hostname, url.port), timeout=60) as connection:
+        connection.sendall(f"GET {url.path}/x/drip/1000000 HTTP/1.1\r\nHost: {url.netloc}\r\n\r\n".encode())
+        assert connection.recv(10)
+        program.send_signal(signal.SIGTERM)
+        assert any("waiting up to" in line for line in lines)
+        program.send_signal(signal.SIGTERM)
+        rest = "".join(lines)
+    out, _ = program.communicate(timeout=60)
+    assert program.returncode == 0, rest
+    answer = valid(json.loads(out), "record")
+    assert (answer["calls"], answer["exit_code"], answer["upstreams"][0]["statuses"]) == (1, None, {"200": 1})
+    last = (tmp_path / "c.jsonl").read_bytes().splitlines()[-1]
+    assert json.loads(last)["ended"] == "lore record was stopped"
+
+
+def test_a_program_that_is_started_elsewhere_is_told_to_come_past_a_proxy():
+    pointing = {"OPENAI_BASE_URL": "http://127.0.0.1:1/openai/v1"}
+    environment = {"NO_PROXY": "a b,127.0.0.1", "no_proxy": "127.0.0.1"}
+    assert export_lines(pointing, environment) == ["export OPENAI_BASE_URL=http://127.0.0.1:1/openai/v1"]
+    assert export_lines({}, {**environment, "https_proxy": "http://p:1"}) == [
+        "export NO_PROXY='a b,127.0.0.1'", "export no_proxy=127.0.0.1",
+    ]  # fmt: skip
 
 
 def killed(upstream, standin, folder, seed):

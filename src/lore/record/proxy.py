@@ -230,6 +230,9 @@ class Proxy:
             if signature is not None or unsigned:
                 request = await self._signed(request, signature, unsigned, body)
             response = await self._client.send(request, stream=True)
+            if not 200 <= response.status_code < 600:  # RFC 9110, 15: nothing that uvicorn would send
+                await response.aclose()
+                raise httpx.RemoteProtocolError(f"it answered with status {response.status_code}")
         except ClientLeftError:
             return
         except NotSignedError as error:
