@@ -17,12 +17,12 @@ _COUNTER = Counter()
 
 def _pieces(body):
     """The texts of a request in the order in which an engine renders them, each behind what parts it from the last."""
-    yield json.dumps(body.get("tools", []))
-    system = body.get("system", [])
+    yield json.dumps(body.get("tools", body.get("toolConfig", [])))
+    system = body.get("system", body.get("instructions", body.get("systemInstruction", {}).get("parts", [])))
     yield from (system if isinstance(system, str) else [json.dumps(block) for block in system])
-    for message in body.get("messages", body.get("input", [])):
-        yield f"<|{message.get('role')}|>"
-        content = message.get("content") or ""
+    for message in body.get("messages", body.get("input", body.get("contents", []))):
+        yield f"<|{message.get('role', message.get('type'))}|>"
+        content = message.get("content") or message.get("parts") or ("" if "role" in message else json.dumps(message))
         yield content if isinstance(content, str) else json.dumps([_bare(part) for part in content])
         yield json.dumps(message.get("tool_calls", []))
 
@@ -83,6 +83,32 @@ class VLLM(Engine):
 
     def probes(self, path):
         return {"/version": {"version": "0.32.0"}, "/v1/models": {"data": [{"id": "tiny"}]}}.get(path, {})
+
+
+class Everything(VLLM):
+    """Takes requests of every API, and answers each in its own shape."""
+
+    def answer(self, path, body):
+        if path.endswith("/chat/completions"):
+            return super().answer(path, body)
+        total, read = self.cached(body)
+        number = len(self.asked)
+        said = {"type": "text", "text": "x"}
+        if path.endswith("/messages"):
+            usage = {"input_tokens": total - read, "cache_read_input_tokens": read, "output_tokens": 1}
+            return {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": [said], "usage": usage}
+        if path.endswith("/responses"):
+            item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]}
+            usage = {"input_tokens": total, "input_tokens_details": {"cached_tokens": read}, "output_tokens": 1}
+            return {"id": f"resp_{number}", "object": "response", "output": [item], "usage": usage}
+        if path.endswith(":generateContent"):
+            content = {"role": "model", "parts": [{"text": "x"}]}
+            usage = {"promptTokenCount": total, "cachedContentTokenCount": read, "candidatesTokenCount": 1}
+            return {"responseId": f"g{number}", "candidates": [{"content": content}], "usageMetadata": usage}
+        if path.endswith("/converse"):
+            usage = {"inputTokens": total - read, "cacheReadInputTokens": read, "outputTokens": 1}
+            return {"output": {"message": {"role": "assistant", "content": [{"text": "x"}]}}, "usage": usage}
+        raise AssertionError(path)
 
 
 class LlamaCpp(Engine):

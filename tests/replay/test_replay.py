@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lore.cli.main import main
-from replay.engines import VLLM, Anthropic, Engine, LlamaCpp, reset, serving, status
+from replay.engines import VLLM, Anthropic, Engine, Everything, LlamaCpp, reset, serving, status
 
 pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
@@ -52,6 +52,21 @@ def test_an_engine_reads_what_is_predicted_of_a_session_that_only_grows(kind, ca
     assert turns[0]["billed"]["read_tokens"] == 0
     assert layout["read_tokens"] > 1000
     assert (layout["requests"], layout["planned"]) == (4, 4)
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"])
+def test_each_api_says_what_it_read_and_that_is_what_was_predicted(dialect, capsys):
+    engine = Everything()
+    with serving(engine) as url:
+        found = replayed(capsys, STABLE, "--server", url, "--dialect", dialect, "-o", "c.jsonl")
+
+    (layout,) = found["layouts"]
+    turns = layout["simulated"]["turns"]
+    assert len(turns) == len(engine.asked) == layout["planned"]
+    assert turns[0]["billed"]["read_tokens"] == 0
+    assert all(turn["billed"]["read_tokens"] > 100 for turn in turns[1:])
+    assert [turn["predicted"]["read_tokens"] for turn in turns] == [turn["billed"]["read_tokens"] for turn in turns]
+    assert not any("unknown" in note or "not say" in note for note in found["notes"])
 
 
 def test_simulate_says_the_same_of_the_capture(capsys):
