@@ -125,7 +125,7 @@ build/oracle/vllm/made: tests/oracle/engines/vllm.txt
 oracle-vllm: .venv/dev build/oracle/vllm/made
 	PYTHONPATH=tests $(BIN)/python -m oracle.engines.vllm_agreement --python build/oracle/vllm/bin/python --count $(COUNT) $(if $(RECORD),--record)
 
-build/oracle/llama/made: tests/oracle/engines/llama_build.sh
+build/oracle/llama/made: tests/oracle/engines/llama_build.sh tests/oracle/engines/llama_model.py
 	@echo "building llama.cpp's server in $(@D)"
 	@$(PYTHON) -m venv $(@D)/env
 	@$(@D)/env/bin/python -m pip --disable-pip-version-check -q install gguf
@@ -134,6 +134,7 @@ build/oracle/llama/made: tests/oracle/engines/llama_build.sh
 
 oracle-llama: .venv/dev build/oracle/llama/made
 	PYTHONPATH=tests $(BIN)/python -m oracle.engines.llama_agreement --count $(COUNT) $(if $(RECORD),--record)
+	PYTHONPATH=tests $(BIN)/python -m oracle.engines.llama_parallel --count $(COUNT) $(if $(RECORD),--record)
 
 build/oracle/sglang/made: tests/oracle/engines/sglang.txt
 	@echo "installing SGLang's trees into $(@D)"

@@ -11,34 +11,43 @@ import argparse
 import http.client
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from oracle.engines.llama_server import BUILT, start, stop
-from oracle.engines.llama_settings import DELIMITER, SETTINGS, TOGETHER, Setting, asked, read, setting_of
+from oracle.engines.llama_settings import DELIMITER, SETTINGS, TOGETHER, Asked, Setting, asked, read, setting_of
 
 ANSWERS = Path(__file__).parent / "answers" / "llama.jsonl"
 RECORDED = 1  # sessions of each setting
 
 
-def cached(setting: Setting, session: int) -> list[int]:
-    """Return the server's `cache_n` of each request of a session."""
-    url = start(BUILT / f"{setting.file}.gguf", "-c", "8192", "-b", "512", "-ub", "512", *setting.server)
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
-    found: list[int] = []
-    for each in asked(setting, session):
-        body: dict[str, object] = {
-            "prompt": each.tokens, "n_predict": each.generated, "logit_bias": [[each.token, 1000]], "top_k": 1,
-            "samplers": ["top_k"], "ignore_eos": True, "cache_prompt": True, "return_tokens": True,
-        }  # fmt: skip
-        if setting.users:
-            body["message_delimiters"] = [{"role": "user", "delimiter": DELIMITER}]
-        if each.slot is not None:
-            body["id_slot"] = each.slot
+def served(setting: Setting, *options: str) -> str:
+    """Start a server with these options and return its URL."""
+    return start(BUILT / f"{setting.file}.gguf", "-c", "8192", "-b", "512", "-ub", "512", *setting.server, *options)
+
+
+def answered(url: str, setting: Setting, each: Asked) -> dict[str, Any]:
+    """Send a request and return what the server answers."""
+    body: dict[str, object] = {
+        "prompt": each.tokens, "n_predict": each.generated, "logit_bias": [[each.token, 1000]], "top_k": 1,
+        "samplers": ["top_k"], "ignore_eos": True, "cache_prompt": True, "return_tokens": True,
+    }  # fmt: skip
+    if setting.users:
+        body["message_delimiters"] = [{"role": "user", "delimiter": DELIMITER}]
+    if each.slot is not None:
+        body["id_slot"] = each.slot
+    with closing(http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)) as connection:
         connection.request("POST", "/completion", json.dumps(body), {"Content-Type": "application/json"})
         answer = json.loads(connection.getresponse().read())
-        assert answer["tokens"] == [each.token] * each.generated, answer
-        found.append(answer["timings"]["cache_n"])
-    connection.close()
+    assert answer["tokens"] == [each.token] * each.generated, answer
+    return answer
+
+
+def cached(setting: Setting, session: int) -> list[int]:
+    """Return the server's `cache_n` of each request of a session."""
+    url = served(setting)
+    found = [answered(url, setting, each)["timings"]["cache_n"] for each in asked(setting, session)]
     stop(url)
     return found
 

@@ -1,10 +1,10 @@
 """How llama.cpp's server and lore's model of it are asked: the same sequences with the same options.
 
 Sequences are asked one after another within a session of `TOGETHER`, in which a server keeps what it has; requests are
-asked one after another, too, so that `cache_n` does not hang on how fast a machine is (`llama_parallel.py` asks several
-at once). Tokens are numbered for a small vocabulary; what is generated is one token again and again, which a request
-asks for (`logit_bias`). Where `users` is set, some pieces are messages of a user: they begin with the token of a byte
-that nothing else has, which the server is told to be where such a message begins (`message_delimiters`).
+asked one after another, too, so that `cache_n` does not hang on how fast a machine is (`llama_parallel.py` asks
+several at once). Tokens are numbered for a small vocabulary; what is generated is one token again and again, which a
+request asks for (`logit_bias`). Where `users` is set, some pieces are messages of a user: they begin with the token of
+a byte that nothing else has, which the server is told to be where such a message begins (`message_delimiters`).
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ _PLAIN = (
     Setting(("-np", "4", "-kvu", "-sps", "0"), {"slots": 4, "unified": True, "similarity": 0.0}, 4),
 )
 _NO_RAM = ("--cache-ram", "0")
+PARALLEL = (*_PLAIN, Setting(("-np", "2", "--cache-reuse", "4"), {"slots": 2, "cache_reuse": 4}, 2))
 SETTINGS: dict[str, tuple[Setting, ...]] = {
     "plain": _PLAIN,
     "reuse": (
@@ -94,13 +95,19 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
 
 
 class Asked(NamedTuple):
-    """A request: its tokens, how many more of which token are generated, the slot that it asks for."""
+    """A request: its tokens, how many more of which token are generated, the slot that it asks for.
+
+    `sequence` is the number of its sequence, `at` and `ended` are its steps there.
+    """
 
     tokens: list[int]
     generated: int
     token: int
     slot: int | None
     request: Request
+    sequence: int
+    at: int
+    ended: int
 
 
 def setting_of(kind: str, session: int) -> Setting:
@@ -137,18 +144,20 @@ def asked(setting: Setting, session: int) -> Iterator[Asked]:
             output = operation.generated or Text(_STREAMS, 1)
             texts = [text for text in operation.pieces for text in (*_opening(setting, text), text)]
             pieces = [_piece(text) for text in texts]
-            same = _same(pieces, before.get(operation.chain, ()))
+            same = same_in(pieces, before.get(operation.chain, ()))
             before[operation.chain] = pieces
             request = Request(f"{seed} {operation.chain}", pieces, same, output=(_piece(output),), slot=slot)
             tokens = [token for text in texts for token in tokens_of(text)]
-            yield Asked(tokens, output.length, _token(output, 0), slot, request)
+            yield Asked(
+                tokens, output.length, _token(output, 0), slot, request, seed, operation.at, operation.ended
+            )  # fmt: skip
 
 
 def _opening(setting: Setting, text: Text) -> Sequence[Text]:
     return [_USER] if setting.users and not text.image and text.stream % 3 == 0 else []
 
 
-def _same(pieces: Sequence[Piece], before: Sequence[Piece]) -> int:
+def same_in(pieces: Sequence[Piece], before: Sequence[Piece]) -> int:
     pairs = enumerate(zip(pieces, before, strict=False))
     return next((place for place, (left, right) in pairs if left != right), min(len(pieces), len(before)))
 

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
+from oracle.engines import llama_parallel
 from oracle.engines.llama_agreement import ANSWERS, cached
+from oracle.engines.llama_parallel import Taken
 from oracle.engines.llama_server import start
-from oracle.engines.llama_settings import SETTINGS, read, setting_of
+from oracle.engines.llama_settings import PARALLEL, SETTINGS, read, setting_of
 
 CASES = [(kind, session) for kind, settings in SETTINGS.items() for session in range(len(settings))]
 
@@ -30,6 +33,25 @@ def test_every_request_reads_what_the_server_said_was_cached(recorded, kind, ses
 @pytest.mark.parametrize(("kind", "session"), [case for case in CASES if setting_of(*case).model])
 def test_each_setting_decides_in_these_answers(recorded, kind, session):
     assert read(setting_of(kind, session)._replace(model={}), session) != recorded[kind, session]
+
+
+@pytest.fixture(scope="module")
+def together() -> list[list[Taken]]:
+    lines = llama_parallel.ANSWERS.read_text(encoding="utf-8").splitlines()
+    return [[Taken(*each) for each in order] for _, *order in map(json.loads, lines)]
+
+
+@pytest.mark.parametrize("session", range(len(PARALLEL)))
+def test_requests_that_run_at_the_same_time_read_what_the_server_said(together, session):
+    order = together[session]
+    assert PARALLEL[session].slots == 1 or any(each.at < other.ended for other, each in pairwise(order))
+    assert llama_parallel.read(PARALLEL[session], session, order) == [each.cached for each in order]
+
+
+def test_when_requests_end_decides_in_these_answers(together):
+    sooner = [[each._replace(ended=each.at) for each in order] for order in together]
+    found = [llama_parallel.read(PARALLEL[session], session, order) for session, order in enumerate(sooner)]
+    assert found != [[each.cached for each in order] for order in together]
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
