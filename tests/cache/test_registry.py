@@ -8,7 +8,7 @@ import pytest
 
 from cache.asking import reads, request, rules
 from lore.cache.base import UNKNOWN
-from lore.cache.registry import CACHES, WORDS, cache_named, make
+from lore.cache.registry import CACHES, WORDS, cache_named, configured, make
 from lore.errors import LoreError
 from lore.recording import base
 from lore.recording.base import PLUGIN_GROUPS, register_plugins
@@ -103,3 +103,13 @@ def test_others_publish_models_under_an_entry_point(monkeypatch):
     registry, call = PLUGIN_GROUPS["lore.caches"]
     assert registry is CACHES
     assert not call
+
+
+def test_a_cache_is_named_with_its_options():
+    assert configured("vllm") == ("vllm", ())
+    assert configured("llama.cpp:slots=2, swa-full=true") == ("llama.cpp", (("slots", 2), ("swa_full", True)))
+    assert configured("sglang:policy=lfu")[1] == (("policy", "lfu"),)
+    assert cache_named("vllm:block=32").name == "vllm"
+    for text in ("vllm:block", "vllm:block=", "vllm:block=x"):
+        with pytest.raises(LoreError, match="^--cache vllm:"):
+            configured(text)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,13 +29,15 @@ pytest.importorskip("tenacity")
 pytestmark = pytest.mark.skipif(not (LLAMA / "llama-server").exists(), reason="there is no llama-server")
 
 
-@pytest.fixture
-def server():
+@contextmanager
+def serving(*options, model="tiny"):
+    """Start a server with these options; yields its URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [LLAMA / "llama-server", "-m", LLAMA / "tiny.gguf", "--host", "127.0.0.1", "--port", str(port)]
-    with subprocess.Popen([*command, "-c", "32768"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    command = [LLAMA / "llama-server", "-m", LLAMA / f"{model}.gguf", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["-c", "32768", *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             url = f"http://127.0.0.1:{port}"
             for _ in range(600):
@@ -45,7 +48,13 @@ def server():
                     time.sleep(0.1)
             yield url
         finally:
-            process.terminate()
+            process.kill()
+
+
+@pytest.fixture
+def server():
+    with serving() as url:
+        yield url
 
 
 def test_what_the_server_read_of_a_session_that_grows_is_what_was_predicted(server, tmp_path, monkeypatch, capsys):
@@ -92,3 +101,76 @@ def test_what_an_agent_was_recorded_to_send_is_judged_and_replayed(server, tmp_p
     assert [turn["billed"]["read_tokens"] > 1_000 for turn in turns] == [False, True, True, True]
     for turn in turns:
         assert abs(turn["predicted"]["read_tokens"] - turn["billed"]["read_tokens"]) <= 16
+
+
+def _spoken(name, count, size=70):
+    """A conversation that grows: its requests, as an OpenAI client sends them."""
+    messages = [{"role": "system", "content": f"{name} is an agent. " * 40}]
+    for number in range(count):
+        messages.append({"role": "user", "content": f"{name}, question {number}: " + name * size})
+        yield json.dumps({"model": "tiny", "messages": messages}) + "\n"
+        messages.append({"role": "assistant", "content": f"answer {number}"})
+
+
+def _replayed(capsys, path, url):
+    arguments = ["--server", url, "--dialect", "openai-chat", "--pace", "0", "-o", "c.jsonl", "--json"]
+    assert main(["replay", path, *arguments]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def _measured(capsys, log, *more):
+    assert main(["simulate", "c.jsonl", "--measured", log, "--json", *more]) == 0
+    return json.loads(capsys.readouterr().out)["measured"]
+
+
+@pytest.mark.parametrize("verbosity", [(), ("-lv", "5"), ("--log-jsonl",)], ids=["plain", "all", "jsonl"])
+def test_a_real_log_and_real_metrics_measure_what_the_answers_said(verbosity, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("r.jsonl").write_text("".join(_spoken("ann", 4)), "utf-8")
+    with serving("-np", "2", "--metrics", "--log-file", "server.log", *verbosity) as url:
+        found = _replayed(capsys, "r.jsonl", url)
+        with urllib.request.urlopen(f"{url}/metrics", timeout=30) as scraped:
+            Path("metrics.txt").write_bytes(scraped.read())
+        until = time.monotonic() + 60
+        while Path("server.log").read_bytes().count(b"stop processing") < 4 and time.monotonic() < until:
+            time.sleep(0.05)  # it is written a little later
+    billed = found["layouts"][0]["simulated"]["totals"]["billed"]
+    read, prompt = billed["read_tokens"], billed["read_tokens"] + billed["uncached_tokens"]
+    assert read > 1_000
+    for log, requests in (("server.log", 4), ("metrics.txt", None)):
+        measured = _measured(capsys, log)
+        found = measured["logs"][0]
+        assert (found["engine"], found["requests"]) == ("llama.cpp", requests), measured
+        assert (found["cached_tokens"], found["prompt_tokens"]) == (read, prompt)
+
+
+def test_the_slots_of_a_server_are_those_of_the_prediction(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines = [line for pair in zip(*(_spoken(name, 4) for name in ("ann", "bob", "cid")), strict=True) for line in pair]
+    Path("r.jsonl").write_text("".join(lines), "utf-8")
+    with serving("-np", "2") as url:
+        found = _replayed(capsys, "r.jsonl", url)
+    assert any("the server has 2 slots" in note for note in found["notes"])
+    turns = found["layouts"][0]["simulated"]["turns"]
+    assert len({turn["chain"] for turn in turns}) == 3
+    for turn in turns:
+        assert abs(turn["predicted"]["read_tokens"] - turn["billed"]["read_tokens"]) <= 16
+
+
+def test_a_window_of_a_served_model_is_predicted_where_it_is_said(tmp_path, monkeypatch, capsys):
+    """The first question is edited at last: the server goes on from a checkpoint, though more begins alike."""
+    monkeypatch.chdir(tmp_path)
+    bodies = [json.loads(line) for line in _spoken("ann", 6, 700)]
+    question = bodies[5]["messages"][3]
+    question["content"] = question["content"].replace("ann" * 600, "ann" * 500 + "bob" * 100)
+    Path("r.jsonl").write_text("".join(json.dumps(body) + "\n" for body in bodies), "utf-8")
+    with serving("-np", "1", model="window") as url:
+        _replayed(capsys, "r.jsonl", url)
+    over = {}
+    for options in ("", ",window=48"):
+        assert main(["simulate", "c.jsonl", "--json", "--cache", f"llama.cpp:slots=1{options}"]) == 0
+        turns = json.loads(capsys.readouterr().out)["turns"]
+        over[options] = [turn["predicted"]["read_tokens"] - turn["billed"]["read_tokens"] for turn in turns]
+    assert over[""][:5] == over[",window=48"][:5] == [0] * 5
+    assert over[""][5] > 300
+    assert abs(over[",window=48"][5]) < 150  # where a message begins is estimated within what was billed

@@ -19,7 +19,7 @@ from lore.cache.forecast import Situation
 from lore.cache.habits import Tally, chance
 from lore.cache.levels import BY_LEVEL, Levels, Predicted
 from lore.cache.lifetimes import WITH_BREAKPOINTS
-from lore.cache.registry import Option, cache_named, make
+from lore.cache.registry import Option, cache_named, configured, make
 from lore.cache.rules import Rules, Served, cache_of, is_transcript, normal, served_by
 from lore.cache.views import PLAIN, VIEWS, Count, Views, automatic
 from lore.model.events import Billed
@@ -154,15 +154,16 @@ class Predictor:
         self.rules = rules
         self._count = count
         self.model = change.model
-        self._change = change
-        self._cache = cache
+        name, given = (None, ()) if cache is None else configured(cache)
+        self._change = change = change._replace(options=(*given, *change.options))
+        self._cache = name
         self._models: dict[tuple[str, str, str], CacheModel] = {}
         self._turns: dict[tuple[str, str, str], _Requests | _LivingLevels] = {}  # of this recording
         self._recording = 0
         self._requests_seen: dict[str, Predicted] = {}  # by what a copy of a request is known by
         self.touched = Touched()
-        if cache is not None:  # what cannot be made is said before anything is read
-            make(cache, _bound(rules, cache, ""), dict(change.options))
+        if name is not None:  # what cannot be made is said before anything is read
+            make(name, _bound(rules, name, ""), dict(change.options))
 
     def begin(self) -> None:
         """Begin another recording: its chains are its own, what it wrote to a cache is not."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, TypeAlias, cast
 
@@ -85,8 +86,37 @@ _FLAGS = ("decoded", "hybrid", "idle", "states", "swa_full", "unified")
 WORDS = {"policy": tuple(POLICIES), "strategy": STRATEGIES, "tree": TREES}
 
 
-def cache_named(name: str) -> CacheKind:
-    """Return the model of this name; raises LoreError for a name that there is not."""
+def configured(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:
+    """Read `NAME` or `NAME:OPTION=VALUE,OPTION=VALUE`: a cache, and what is set of it; raises as `options_in` does."""
+    name, _, given = text.partition(":")
+    hint = "NAME:OPTION=VALUE,OPTION=VALUE, as in llama.cpp:slots=2,window=1024"
+    return name, options_in(given, f"--cache {name}:", hint) if given else ()
+
+
+def options_in(text: str, place: str, hint: str) -> tuple[tuple[str, Option], ...]:
+    """Read `OPTION=VALUE,OPTION=VALUE`; raises LoreError, which names the place, for what is none.
+
+    Whether a model has an option is for `make` to say.
+    """
+    return tuple([_option(part, place, hint) for part in text.split(",")])
+
+
+def _option(text: str, place: str, hint: str) -> tuple[str, Option]:
+    option, _, value = text.partition("=")
+    option, value = option.strip().replace("-", "_"), value.strip()
+    if not value:
+        raise LoreError(f"{place}{text!r} is not KEY=VALUE", hint=hint)
+    if option in WORDS or value in ("true", "false"):
+        return option, value if option in WORDS else value == "true"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return option, kind(value)
+    raise LoreError(f"{place}{option}={value}: not a number", hint=hint)
+
+
+def cache_named(text: str) -> CacheKind:
+    """Return the model of this name, its options left aside; raises LoreError for a name that there is not."""
+    name = text.partition(":")[0]
     found = CACHES.get(name)
     if found is None:
         near = difflib.get_close_matches(name, CACHES, 1)

@@ -51,7 +51,8 @@ def run(
     last: Last = False,
     since: Since = None,
     cache: Annotated[
-        list[str] | None, typer.Option("--cache", help="Simulate this cache, whoever served it; repeatable.")
+        list[str] | None,
+        typer.Option("--cache", help="Simulate this cache (NAME, NAME:OPTION=VALUE,…), whoever served it; repeatable."),
     ] = None,
     what_if: Annotated[
         list[str] | None,

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from lore.cache.predictor import Touched, WhatIf
 from lore.cache.prices import Price
-from lore.cache.registry import WORDS, Option
+from lore.cache.registry import options_in
 from lore.errors import LoreError
 from lore.judge.base import CURRENCY, summed
 from lore.judge.counterfactual import BY_VERDICT, Break, Played, otherwise
@@ -117,16 +116,7 @@ def change_of(text: str, caches: Sequence[str]) -> WhatIf | None:
         case _:
             if not caches:
                 raise LoreError(f"--what-if {key} is an option of one cache", hint="name it with --cache, or: " + KEYS)
-            return WhatIf(options=tuple([_option(part) for part in text.split(",")]))
-
-
-def _option(text: str) -> tuple[str, Option]:
-    """Read one of the options of a cache, which are parted by commas."""
-    key, _, value = text.partition("=")
-    key, value = key.strip().replace("-", "_"), value.strip()
-    if not value:
-        raise LoreError(f"--what-if {text!r} is not KEY=VALUE", hint=KEYS)
-    return key, value if key in WORDS else _number(key, value)
+            return WhatIf(options=options_in(text, "--what-if ", KEYS))
 
 
 def _codes(text: str) -> tuple[str, ...]:
@@ -134,15 +124,6 @@ def _codes(text: str) -> tuple[str, ...]:
     if not codes:
         raise LoreError(f"--what-if cause={text} names no cause", hint=KEYS)
     return codes
-
-
-def _number(key: str, value: str) -> Option:
-    if value in ("true", "false"):
-        return value == "true"
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(value)
-    raise LoreError(f"--what-if {key}={value}: not a number", hint=KEYS)
 
 
 # two runs

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lore.cache.llama_cpp import SLOTS
+from lore.model.providers import LLAMA_CPP
 from lore.model.results_replay import ReplayedLayout
 from lore.report.plain import counted
 
@@ -44,6 +46,6 @@ def _notes(layout: ReplayedLayout, engine: str, slots: int | None) -> Iterator[s
             f"the cache was warm: the first request read {first.read_tokens:,} tokens that this replay had not sent; "
             "restart the server, or wait until it forgets, for figures of a cold one"
         )
-    chains = {turn.chain for turn in found.turns}
-    if engine == "llama.cpp" and slots is not None and slots > 1 and len(chains) > 1:
-        yield f"the server has {slots:,} slots, the prediction one: lore simulate CAPTURE --what-if slots={slots}"
+    if engine == LLAMA_CPP and slots is not None and slots != SLOTS:
+        again = f"lore simulate CAPTURE --cache {LLAMA_CPP}:slots={slots} prints it again"
+        yield f"the server has {counted(slots, 'slot')}, and so has the prediction: {again}"

@@ -19,14 +19,16 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from lore.cache.bills import BYTES_PER_TOKEN
+from lore.cache.llama_cpp import SLOTS
 from lore.cache.predictor import Predictor
 from lore.cache.prices import MILLION
+from lore.cache.registry import configured
 from lore.cache.rules import Rules
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
 from lore.formats.contents import ContentError, unpacked
 from lore.model.jsonslice import table
-from lore.model.providers import ENGINES
+from lore.model.providers import ENGINES, LLAMA_CPP
 from lore.model.results_replay import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
 from lore.model.results_simulate import Simulated, SimulatedTurn
 from lore.prompt.sending import Sending
@@ -126,7 +128,7 @@ class Replay:
 
     def _plan(self, layout: Layout, salt: str) -> Plan:
         request = self._request
-        cache = request.cache or self.probed.cache or self._server.provider
+        cache = (request.cache or "").partition(":")[0] or self.probed.cache or self._server.provider
         sending = Sending("", request.max_tokens, request.model, salt, cache)
         return Plan(request.path, request.options, layout, sending, request.most)
 
@@ -208,7 +210,7 @@ class Replay:
     @property
     def _engine(self) -> str:
         """The engine that serves the turns, as the user says, else as the server says; empty where nobody knows."""
-        cache = self._request.cache or self.probed.cache
+        cache = (self._request.cache or "").partition(":")[0] or self.probed.cache
         return cache if cache in ENGINES else ""
 
     def _know_server(self) -> None:
@@ -299,7 +301,8 @@ class Replay:
 
     def _simulated(self, capture: str) -> Simulated | None:
         request = self._request
-        caches = (request.cache,) if request.cache else ()
+        cache = served_as(request.cache or self._engine, self.probed.slots)
+        caches = (cache,) if request.cache or ":" in cache else ()
         asked = SimulateRequest([capture], caches, dated=request.dated, redact=request.redact)
         try:
             return next(simulate(asked, Options(counter=request.options.counter), request.rules), None)
@@ -322,6 +325,14 @@ def _readable(answer: Answer, server: Server) -> Answer:
     if table(body.strip()) is None:
         raise RefusedError(f"{server.shown} answers {answer.status} with what is no JSON object")
     return answer._replace(body=body.strip(), headers=headers)
+
+
+def served_as(cache: str, slots: int | None) -> str:
+    """Return a cache with the slots that its server says it has; four are what a server has if none are chosen."""
+    name, options = configured(cache)
+    if name != LLAMA_CPP or slots in (None, SLOTS) or "slots" in dict(options):
+        return cache
+    return f"{cache}{',' if options else ':'}slots={slots}"
 
 
 def compared(layouts: list[ReplayedLayout]) -> LayoutComparison | None:

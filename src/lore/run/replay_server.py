@@ -37,6 +37,7 @@ TRIES = 6
 FIRST_PAUSE, MOST_PAUSE = 1.0, 60.0  # seconds between tries, where the server does not say
 MOST_WAIT = 300.0  # seconds of what `Retry-After` may ask for: beyond, the run ends and can be resumed
 SECONDS = 600.0  # that one try may take: a long prompt on a CPU
+MOST_SLOTS = 256  # of a llama.cpp server: LLAMA_MAX_SEQ
 MOST_BYTES = 16 * 1024 * 1024  # of an answer
 _PROBE_SECONDS, _PROBE_BYTES = 10.0, 4 * 1024 * 1024
 _HINT_HTTP = "pip install 'lore-cache[http]'"
@@ -185,7 +186,8 @@ class Server:
         props = self._asked("/props")
         if "default_generation_settings" in props or "total_slots" in props:
             slots = props.get("total_slots")
-            return Probed(LLAMA_CPP, _word(props.get("build_info")), models, slots if isinstance(slots, int) else None)
+            known = slots if isinstance(slots, int) and 0 < slots <= MOST_SLOTS else None
+            return Probed(LLAMA_CPP, _word(props.get("build_info")), models, known)
         version = self._asked("/version")
         if isinstance(version.get("version"), str):
             return Probed("vllm", _word(version["version"]), models)
