@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lore.model.ledger import LedgerRow
 from lore.model.running import LastBreak
 from lore.report.recorded import live_line
@@ -23,10 +25,11 @@ def test_a_request_that_was_refused_or_not_answered_is_said_to_be():
     assert live_line(row(billed=True), None, content=False) == "turn 1  m  what it read is not in its bill"
 
 
-def test_an_amount_below_a_cent_is_not_called_nothing():
+@pytest.mark.parametrize(("dollars", "shown"), [(0.0033, " ($0.0033)"), (0.00001, ""), (None, "")])
+def test_an_amount_below_a_cent_is_not_called_nothing(dollars, shown):
     """It was `$0.00`."""
     broken = LastBreak(
-        code="LORE101", kind="waste", turn=1, at=None, lost_tokens=2931, dollars=0.0033, says="s",
+        code="LORE101", kind="waste", turn=1, at=None, lost_tokens=2931, dollars=dollars, says="s",
         plain="a date changed", fix="f",
     )  # fmt: skip
-    assert live_line(row(prompt=100, billed=True), broken, content=False).endswith("2,931 tokens paid again ($0.0033)")
+    assert live_line(row(prompt=100, billed=True), broken, content=False).endswith(f"2,931 tokens paid again{shown}")

@@ -17,6 +17,7 @@ from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted, visible
 from lore.report.status_line import percent
 
+LEAST_SHOWN = 0.0001  # dollars: less is not shown
 _MARKS = {"waste": "✗", "unattributable": "!", "expected": "·"}
 
 
@@ -30,7 +31,7 @@ def live_line(row: LedgerRow, broken: LastBreak | None, *, content: bool, refuse
     parts = [_time(row.at), name, row.model or "unknown model", read]
     line = "  ".join(filter(None, parts))
     if broken is not None:
-        money = "" if not broken.dollars else f" ({money_of(broken.dollars)})"
+        money = "" if (broken.dollars or 0) < LEAST_SHOWN else f" ({money_of(broken.dollars)})"
         says = broken.says if content else broken.plain
         line += f"  {_MARKS[broken.kind]} {broken.code} {says}: {broken.lost_tokens:,} tokens paid again{money}"
     return visible(line)

@@ -1,0 +1,32 @@
+"""`lore replay --redact` says nothing of what a recording holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lore.cli.main import main
+from replay.engines import VLLM, serving
+
+pytest.importorskip("httpx")
+pytest.importorskip("tenacity")
+
+CLOCK = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "clock_in_system.jsonl"
+QUOTED = "2026-11-20T08:01:02Z"  # what its prompts say
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_what_is_quoted_of_a_prompt_is_redacted(redact, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    options = ["--redact"] if redact else []
+    with serving(VLLM()) as url:
+        command = ["replay", str(CLOCK), "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl", *options]
+        assert main([*command, "--report", "html=page.html", "--json"]) == 0
+        answer = capsys.readouterr().out
+        assert main([*command, "--resume"]) == 0
+        table = capsys.readouterr().out
+    assert "LORE101" in table
+    page = Path("page.html").read_text("utf-8")
+    assert [QUOTED in text for text in (answer, table, page)] == [not redact] * 3
