@@ -162,6 +162,39 @@ def test_a_signal_is_handed_on_and_nothing_is_left(name, tmp_path):
         os.kill(child, 0)
 
 
+TERMINAL = """
+import os, signal, sys
+signal.signal(signal.SIGINT, lambda *_: (print("interrupted", flush=True), os._exit(9)))
+print("terminal", [os.isatty(stream) for stream in (0, 1, 2)], os.tcgetpgrp(0) == os.getpgrp(), flush=True)
+print("said", sys.stdin.readline().strip(), flush=True)
+signal.pause()
+"""
+
+
+def test_the_terminal_is_the_commands_and_ctrl_c_is_its_too(tmp_path):
+    pty = pytest.importorskip("pty")
+    pid, master = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execv(sys.executable, [sys.executable, "-m", "lore", "record", "--", sys.executable, "-c", TERMINAL])
+    with os.fdopen(master, "r+b", buffering=0) as terminal:
+        shown = b""
+
+        def until(words):
+            nonlocal shown
+            while words not in shown:
+                shown += terminal.read(4096)
+
+        until(b"terminal [True, True, True] True")
+        terminal.write(b"hello\n")
+        until(b"said hello")
+        terminal.write(b"\x03")
+        until(b"recorded 0 calls")
+        until(b"lore guide record")
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    assert b"interrupted" in shown
+
+
 def test_an_agent_that_is_started_elsewhere_is_recorded_until_ctrl_c(upstream, tmp_path):
     program = record("--listen", "0", "--upstream", upstream, "-o", "c.jsonl", cwd=tmp_path)
     lines = [program.stdout.readline().decode() for _ in range(5)]

@@ -32,7 +32,7 @@ from lore.record.kept import account, line_of, moment, request_headers, response
 from lore.record.signing import LARGEST, NotSignedError, Signature, Signer, signature_of
 from lore.record.upstreams import Route, Routes
 
-_NOT_GIVEN = "signed requests pass by the address that lore record gave alone: AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
+_NOT_GIVEN = "lore signs only what comes to the address that it set as AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
 _LENGTH = b"content-length"
 _ELSEWHERE = "the request is for another host: this is no proxy for others"
 
