@@ -34,6 +34,7 @@ from lore.cli.common import (
 )
 from lore.cli.inputs import Last, Since, chosen_inputs
 from lore.cli.pages import Open, page_among, read_twice, write_pages
+from lore.cli.sql import folder_among, write_folder
 
 if TYPE_CHECKING:
     from lore.config import Loaded
@@ -73,7 +74,7 @@ Reports: TypeAlias = Annotated[
     typer.Option(
         "--report",
         help="KIND or KIND=FILE, also several: terminal, json, jsonl, markdown, junit, sarif, github; html=FILE.html"
-        " (one page) or html=FOLDER (an index, and a page for each session).",
+        " (one page) or html=FOLDER (an index, and a page for each session); parquet=FOLDER (tables, for `lore sql`).",
     ),
 ]
 Jobs: TypeAlias = Annotated[
@@ -137,7 +138,8 @@ def run(
     if fault:
         raise LoreError(fault)
     budgets = given.over(loaded.settings.check.budgets)
-    reports = targets(report or (), as_json=as_json)
+    given_reports, folder = folder_among(report or [])
+    reports = targets(given_reports, as_json=as_json)
     context = context_of(
         loaded, explicit=config is not None, select=select or (), ignore=ignore or (), baseline=baseline,
         update=update_baseline, redact=redact, reader=reader_named(reader),
@@ -149,13 +151,15 @@ def run(
         log=log(verbose),
     )
     if follow:
+        if folder is not None:
+            raise LoreError("--follow writes no tables", hint="leave --report parquet out")
         refuse(jobs=jobs, baseline=baseline, since=since, last=last, pass_over=pass_over, reports=reports)
         is_json = any(report.kind == "json" for report in reports)
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
     page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
     keep_apart(reports, needed(loaded, baseline))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
-    drawn = [] if page is None else read_twice(inputs(which.paths))
+    again = [] if page is None and folder is None else read_twice(inputs(which.paths))
     with (
         progress(wanted=not verbose, colour=color) as report_progress,
         interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
@@ -166,12 +170,16 @@ def run(
             pass_over=pass_over or bool(which.looked), interrupted=interrupted,
         )  # fmt: skip
     code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose)
+    files = [file for file in again if which.wanted is None or which.wanted(file)]
+    if folder is not None and not outcome.result.interrupted:
+        write_folder(
+            folder, files, outcome.result.findings, options, loaded, redact=redact, color=color, verbose=verbose
+        )
     if page is not None and not outcome.result.interrupted:
         from lore.report.html.intros import of_check
         from lore.run.html_report import Site
         from lore.run.pages import PageRequest
 
-        files = [file for file in drawn if which.wanted is None or which.wanted(file)]
         request = PageRequest(options, dated=context.dated, redact=redact, reader=context.reader)
         write_pages(
             page, Site(of_check(outcome.result, verbose=verbose), files, request), verbose=verbose, colour=color

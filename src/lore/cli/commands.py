@@ -74,6 +74,12 @@ COMMANDS: dict[str, Command] = {
             ("fold session.jsonl --follow", "and what comes, while it is written"),
         ),
     ),
+    "sql": Command(
+        LOOK, "sql", (
+            ("sql", "the tables that can be asked, and their columns"),
+            ('sql "SELECT model, sum(dollars) FROM turns GROUP BY ALL" fixtures/recordings', "a question of your own"),
+        ),
+    ),
     "report": Command(
         LOOK, "reports", (
             ("report --format trace fixtures/recordings -o trace.json", "requests on a time line, for ui.perfetto.dev"),

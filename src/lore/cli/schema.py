@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed."""
-    from lore.model import results, trace
+    from lore.model import results, tables, trace
     from lore.model import results_found as found
     from lore.model import results_lint as lint
     from lore.model import results_overview as overview
@@ -50,6 +50,8 @@ def schemas() -> dict[str, type[Struct]]:
         "overview": overview.Overview,
         "compare": overview.Comparison,
         "trace": trace.Trace,
+        "sql": tables.SqlResult,
+        "sql-tables": tables.TablesResult,
         "store-list": store.StoreList,
         "store-show": store.StoreShown,
         "store-import": store.StoreImported,

@@ -8,7 +8,7 @@ Memory: one number a request, for the median. Cost O(1) a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from math import fsum
 from statistics import median_low
 from typing import NamedTuple
@@ -41,13 +41,11 @@ class Copies:
         self._first: dict[str, str] = {}
         self.count = 0
 
-    def without(self, rows: Iterable[LedgerRow], recording: str) -> Iterator[LedgerRow]:
-        """Yield the rows of a recording that no earlier one had; what it holds twice itself is no copy."""
-        for row in rows:
-            if row.response_id and self._first.setdefault(row.response_id, recording) != recording:
-                self.count += 1
-            else:
-                yield row
+    def has(self, row: LedgerRow, recording: str) -> bool:
+        """Tell whether an earlier recording had this row; what one holds twice itself is no copy."""
+        copied = bool(row.response_id) and self._first.setdefault(row.response_id, recording) != recording
+        self.count += copied
+        return copied
 
 
 class Sums:

@@ -13,6 +13,7 @@ from msgspec import UnsetType
 from msgspec.structs import replace
 
 from lore.model.codes import Code
+from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results_found import FoundSession, FoundSessions
 from lore.model.results_measured import MeasuredResult
 from lore.model.results_overview import ComparedSide, Comparison, Overview, SpendingCause
@@ -129,6 +130,27 @@ def redacted_comparison(result: Comparison) -> Comparison:
 def _compared_side(side: ComparedSide) -> ComparedSide:
     clients = [name if _CLIENT.fullmatch(name) else digest(name) for name in side.clients]
     return replace(side, clients=clients, models=list(map(redacted_model, side.models)))
+
+
+def redacted_ledger(ledger: Ledger) -> Ledger:
+    """Return a ledger without names that logs give: of projects, sessions, hosts, responses, of what a cause names."""
+    message = ledger.message if ledger.message is None or is_own(ledger.message) else digest(ledger.message)
+    return replace(
+        ledger, project=None if ledger.project is None else digest(ledger.project), message=message,
+        session=short_hash(ledger.session) if ledger.session else "", rows=tuple(map(_ledger_row, ledger.rows)),
+    )  # fmt: skip
+
+
+def _ledger_row(row: LedgerRow) -> LedgerRow:
+    loss = row.loss
+    if loss is not None:
+        name = redacted_model if loss.code == Code.MODEL_CHANGED else digest
+        loss = replace(loss, names=tuple(map(name, loss.names)))
+    return replace(
+        row, chain=redacted_chain(row.chain) or row.chain, model=_model(row.model), loss=loss,
+        client=row.client if _CLIENT.fullmatch(row.client) else digest(row.client), gateway=digest(row.gateway),
+        response_id=short_hash(row.response_id) if row.response_id else "",
+    )  # fmt: skip
 
 
 def redacted_dry_run(result: DryRun) -> DryRun:

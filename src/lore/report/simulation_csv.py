@@ -28,7 +28,7 @@ def write_csv(result: Simulated, out: IO[str], *, header: bool = True) -> None:
     measured = {(row.path, row.chain, row.turn): row.cached_tokens for row in found if row.turn is not None}
     for turn in result.turns:
         read = measured.get((turn.path, turn.chain, turn.turn))
-        rows.writerow([_cell(value) for value in (*_row(turn), read)])
+        rows.writerow([cell(value) for value in (*_row(turn), read)])
 
 
 def _row(turn: SimulatedTurn) -> tuple[object, ...]:
@@ -47,7 +47,8 @@ def _row(turn: SimulatedTurn) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _cell(value: object) -> object:
+def cell(value: object) -> object:
+    """Return a value as a spreadsheet may have it: visible, without credentials, never run."""
     if not isinstance(value, str):
         return value
     text = mask(visible(value))

@@ -312,7 +312,7 @@ def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
     for text in reports:
         kind, equals, path = text.partition("=")
         if kind not in REPORTS:
-            raise LoreError(f"no report is called {kind!r}", hint="reports: " + ", ".join(REPORTS))
+            raise LoreError(f"no report is called {kind!r}", hint="reports: " + ", ".join((*REPORTS, "parquet")))
         if equals and not path:
             raise LoreError(f"--report {text} names no file", hint=f"--report {kind}=FILE, or --report {kind}")
         found.append(Target(kind, "" if path == "-" else path))

@@ -136,7 +136,7 @@ def compare(
     for total, there in zip(sums, found, strict=True):
         for log in there.logs:
             if (ledger := made.get(log.file.path)) is not None:
-                total.take(requests_of(ledger, log.file.path, log.agent, total.copies))
+                total.take(requests_of(ledger, log, total.copies))
         if not total.sums.requests:
             raise LoreError(f"there are no requests of {total.side.name}", hint=_there(sums, request.paths))
     left, right = (total.sessions() for total in sums)

@@ -97,7 +97,7 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
     found = gathered(here, request.paths, request.agent)
     failed = found.failed
     wanted = [log for log in found.logs if request.begin is None or (log.written or request.until) >= request.begin]
-    agents = {log.file.path: log.agent for log in wanted}
+    logs = {log.file.path: log for log in wanted}
     copies, files, problems = Copies(), 0, 0
     now, before = _Period(request.by), _Period(None)
     for file, ledger in ledgers.each([log.file for log in wanted], progress, request.jobs):
@@ -105,7 +105,7 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
         problems += ledger.problems
         if ledger.message is not None:
             failed.append(f"{ledger.path}: {ledger.message}")
-        for each in requests_of(ledger, file.path, agents[file.path], copies):
+        for each in requests_of(ledger, logs[file.path], copies):
             if request.project and not is_of(each.project, request.project):
                 continue
             if request.since is None or each.at is None or each.at >= request.since:
@@ -123,18 +123,27 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
     return Summed(result, now.by("day"), now.by("session"), [log.file for log in wanted])
 
 
-def requests_of(ledger: Ledger, path: str, agent: Agent | None, copies: Copies) -> Iterator[Request]:
+def requests_of(ledger: Ledger, log: AgentLog, copies: Copies) -> Iterator[Request]:
     """Yield the requests of a recording that no earlier one had."""
+    return (request for request in every_request(ledger, log) if not copies.has(request.row, log.file.path))
+
+
+def every_request(ledger: Ledger, log: AgentLog) -> Iterator[Request]:
+    """Yield the requests of a recording."""
+    path = log.file.path
     own = session_of(path) or path
-    name = agent.title if agent is not None else _agent_of(ledger.format)
-    for row in copies.without(ledger.rows, path):
+    name = agent_of(ledger, log)
+    for row in ledger.rows:
         beside = own != path or (row.chain != MAIN and not row.chain.startswith(UTILITY))
         at = row.at if row.at is not None else ledger.written
         yield Request(row, corpus.show(own), name, ledger.project or "", beside, at)
 
 
-def _agent_of(format: str) -> str:
-    return next((agent.title for agent in AGENTS if format in agent.formats), format or "unknown")
+def agent_of(ledger: Ledger, log: AgentLog) -> str:
+    """Name the agent that wrote a recording: by where it lies, else by its format."""
+    if log.agent is not None:
+        return log.agent.title
+    return next((agent.title for agent in AGENTS if ledger.format in agent.formats), ledger.format or "unknown")
 
 
 def is_of(project: str, wanted: str) -> bool:

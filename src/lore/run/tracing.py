@@ -20,6 +20,7 @@ from lore.report.redacted import redacted_error
 from lore.report.trace import LaneRequest, trace_of
 from lore.run.ledgers import Ledgers, Progress
 from lore.run.overview import requests_of
+from lore.run.sessions import AgentLog
 
 
 class Traced(NamedTuple):
@@ -53,7 +54,7 @@ def traced(
                     raise error
                 named = error.message.startswith(ledger.path)
                 failed.append(error.message if named else f"{ledger.path}: {error.message}")
-            for request in requests_of(ledger, file.path, None, copies):
+            for request in requests_of(ledger, AgentLog(None, file, None), copies):
                 yield LaneRequest(corpus.show(file.path), request)
 
     found = list(requests())

@@ -1,0 +1,182 @@
+"""`lore sql`: a question about recordings that lore has no command for."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lore.cli.common import (
+    AsJson,
+    Colour,
+    Config,
+    Redact,
+    Verbose,
+    answer,
+    dated_rules,
+    found_settings,
+    log,
+    progress,
+    quiet_pipe,
+    surroundings,
+    tell,
+)
+from lore.cli.overview import NoCache
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from lore.config import Loaded
+    from lore.model.results import Finding
+    from lore.recording.inputs import Input
+    from lore.recording.opening import Options
+
+SHOWN = 50  # rows
+PARQUET = "parquet"
+
+
+@quiet_pipe
+def run(
+    query: Annotated[str | None, typer.Argument(help="SQL as DuckDB has it; default: list tables and columns.")] = None,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(help="Recordings, or one folder of tables; default: where agents keep logs."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help=f"Every row, not the first {SHOWN}.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Every row, separated by commas.")] = False,
+    no_cache: NoCache = False,
+    redact: Redact = False,
+    as_json: AsJson = False,
+    config: Config = None,
+    color: Colour = None,
+    verbose: Verbose = False,
+) -> int:
+    """Ask in SQL what recordings cost and what was found in them.
+
+    Three tables: turns (a row a request), sessions (a row a recording), findings (a row a finding of `lore check`).
+    Requests that several recordings hold are `copied` in all but one: leave them out of sums.
+
+    Recordings are read once, and what was read is kept in your cache folder, in numbers and names alone. A folder that
+    `lore check … --report parquet=FOLDER` wrote is asked as it is. A query only reads, and nothing but these tables.
+    Needs the extra `lore-cache[tables]`.
+    """
+    from lore.errors import LoreError
+    from lore.run.sql import asked, checked, first
+    from lore.run.tables import needed
+
+    if as_json and as_csv:
+        raise LoreError("--json and --csv are two answers", hint="leave one out")
+    if query is None:
+        return _list_tables(as_json=as_json, color=color)
+    needed()
+    checked(query)
+    tables = _tables(query, paths or [], found_settings(config), no_cache=no_cache, redact=redact, color=color,
+                     verbose=verbose)  # fmt: skip
+    with tables as folder, asked(folder, query) as found:
+        from lore.report.queried import write_csv_rows, write_rows
+
+        if as_csv:
+            write_csv_rows(found.columns, found.rows, sys.stdout)
+            return 0
+        from lore.model.tables import SqlResult
+
+        rows, more = first(found.rows, None if every or as_json else SHOWN)
+        result = SqlResult(columns=found.columns, types=found.types, rows=rows, more=more)
+        answer(result, write_rows, as_json=as_json, color=color)
+    return 0
+
+
+def _list_tables(*, as_json: bool, color: bool | None) -> int:
+    from lore.model.tables import TABLES, TablesResult
+    from lore.report.queried import write_tables
+
+    answer(TablesResult(tables=TABLES), write_tables, as_json=as_json, color=color)
+    return 0
+
+
+def _tables(
+    query: str, paths: list[str], loaded: Loaded, *, no_cache: bool, redact: bool, color: bool | None, verbose: bool
+) -> AbstractContextManager[str]:
+    """Return the folder of tables that is asked: the one that is named, or one that is made of recordings."""
+    from lore.errors import LoreError
+    from lore.recording.opening import Options
+    from lore.run.check import cores
+    from lore.run.ledgers import Ledgers, folder_of
+    from lore.run.overview import gathered
+    from lore.run.sql import is_tables, made_tables, names_findings
+    from lore.run.tables import TablesRequest, write_tables
+
+    folders = [path for path in paths if is_tables(path)]
+    if folders and len(paths) > 1:
+        raise LoreError("a folder of tables is asked alone", hint="name it alone, or recordings")
+    if folders:
+        if redact:
+            raise LoreError("tables are what they are", hint="--redact stands where they are written: lore check")
+        return nullcontext(folders[0])
+    here = surroundings()
+    options = Options(rules=loaded.settings.assemble, log=log(verbose))
+    found = gathered(here, paths, None)
+    for failure in found.failed:
+        tell(failure)
+    if not found.logs:
+        raise LoreError("there are no recordings", hint="name some, or a folder: lore sql QUERY recordings/")
+    findings = (
+        _findings([log.file.path for log in found.logs], options, loaded, redact=redact)
+        if names_findings(query)
+        else []
+    )
+    ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=time.time())
+
+    def write(folder: str) -> None:
+        with progress(wanted=not verbose, colour=color, what="reading") as shown:
+            write_tables(folder, TablesRequest(found.logs, findings, redact, cores()), ledgers, shown)
+
+    return made_tables(write)
+
+
+def _findings(paths: list[str], options: Options, loaded: Loaded, *, redact: bool) -> list[Finding]:
+    """Judge recordings as `lore check` does, with the settings in force here."""
+    from lore.run.check import CheckContext, check, cores
+
+    settings = loaded.settings.check
+    root = "" if loaded.file is None else str(loaded.file.parent)
+    context = CheckContext(settings.policy, root=root, redact=redact, dated=dated_rules(loaded), reader=settings.reader)
+    return check(paths, settings.budgets, options, context=context, jobs=cores(), pass_over=True).result.findings
+
+
+def folder_among(reports: list[str]) -> tuple[list[str], str | None]:
+    """Take `parquet=FOLDER` out of what --report asks for; raises LoreError where it cannot be written."""
+    from lore.errors import LoreError
+    from lore.run.tables import refuse
+
+    folders = [text.partition("=")[2] for text in reports if text.partition("=")[0] == PARQUET]
+    if not folders:
+        return reports, None
+    if len(folders) > 1 or folders[0] in ("", "-"):
+        raise LoreError("tables are written into one folder", hint=f"--report {PARQUET}=FOLDER")
+    refuse(folders[0])
+    return [text for text in reports if text.partition("=")[0] != PARQUET], folders[0]
+
+
+def write_folder(
+    folder: str, files: list[Input], findings: list[Finding], options: Options, loaded: Loaded, *, redact: bool,
+    color: bool | None, verbose: bool,
+) -> None:  # fmt: skip
+    """Write the tables of recordings that were judged, and say what is in them."""
+    from lore.recording import corpus
+    from lore.recording.recent import written
+    from lore.report.plain import counted
+    from lore.run.check import cores
+    from lore.run.ledgers import Ledgers, folder_of
+    from lore.run.sessions import AgentLog
+    from lore.run.tables import TablesRequest, write_tables
+
+    ledgers = Ledgers(options, folder_of(surroundings()), dated=dated_rules(loaded), now=time.time())
+    logs = [AgentLog(None, file, written(file)) for file in files]
+    with progress(wanted=not verbose, colour=color, what="writing") as shown:
+        done = write_tables(folder, TablesRequest(logs, findings, redact, cores()), ledgers, shown)
+    rows = ", ".join(f"{counted(number, 'row')} of {name}" for name, number in done.rows.items())
+    tell(f"{corpus.show(folder)}: {rows}, {done.bytes / 1e6:,.2f} MB")

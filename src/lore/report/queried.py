@@ -1,0 +1,75 @@
+"""What `lore sql` answers, for a person: the rows of a query, or the tables that there are; and rows as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from typing import IO
+
+import orjson
+from rich.console import Console
+
+from lore.model.tables import SqlResult, TablesResult
+from lore.report.console import line
+from lore.report.plain import counted, visible
+from lore.report.simulation_csv import cell
+from lore.report.table import Column, Table
+
+_FLOWS = ("message", "fix", "evidence")  # columns whose text may be long
+_NUMBERS = ("BIGINT", "INTEGER", "DOUBLE", "HUGEINT", "FLOAT", "DECIMAL", "UBIGINT", "SMALLINT", "UINTEGER", "TINYINT")
+_HEADS = (Column("column"), Column("type"), Column(""))
+
+
+def write_rows(result: SqlResult, out: Console) -> None:
+    """Write the rows of a query."""
+    names = [visible(name) for name in result.columns]
+    flows = bool(names) and result.columns[-1] in _FLOWS
+    heads = [
+        Column(name, right=kind.startswith(_NUMBERS)) for name, kind in zip(names, result.types, strict=True)
+    ]  # fmt: skip
+    rows = [list(map(_shown, row)) for row in result.rows]
+    table = Table(heads, rows, out, flows=flows)
+    table.write_head()
+    for row in rows:
+        table.write(row)
+    more = ", and there are more: --all, --csv or --json gives every row" if result.more else ""
+    out.print(line((f"{counted(len(rows), 'row')}{more}", "dim")))
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.4g}" if abs(value) < 1_000 else f"{value:,.0f}"
+        case str():
+            return visible(value)
+        case _:
+            return visible(orjson.dumps(value).decode())
+
+
+def write_csv_rows(columns: list[str], rows: Iterable[list[object]], out: IO[str]) -> None:
+    """Write rows as they come, separated by commas; what is unknown is empty, a list is JSON."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(list(map(cell, columns)))
+    for row in rows:
+        writer.writerow([
+            cell(orjson.dumps(value).decode() if isinstance(value, (list, dict)) else value) for value in row
+        ])  # fmt: skip
+
+
+def write_tables(result: TablesResult, out: Console) -> None:
+    """Write the tables that there are, with what their columns mean."""
+    for name, columns in result.tables.items():
+        out.print(line((name, "bold")))
+        rows = [(f"  {column.name}", column.kind, column.meaning) for column in columns]
+        table = Table(_HEADS, rows, out)
+        for row in rows:
+            table.write(row)
+        out.print()
+    example = "SELECT loss_name, count(*), sum(again_dollars) FROM turns WHERE NOT copied GROUP BY ALL ORDER BY 3 DESC"
+    out.print(line(f'lore sql "{example}"'))

@@ -1,0 +1,197 @@
+"""A question in SQL about recordings: what `lore sql` answers.
+
+In: a query, and recordings or a folder of tables (`tables.py`). Out: names and types of columns, and rows of JSON
+values. Rules: DuckDB runs in this process, and may read these tables and nothing else: no file, no network, no
+extension, no setting; one statement that reads, so nothing is written. Findings are looked for where the query names
+them. Needs PyArrow and DuckDB, the extra `tables`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from datetime import date, datetime, time
+from decimal import Decimal
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from lore.errors import LoreError
+from lore.model.tables import TABLES, VERSION
+from lore.recording import corpus
+from lore.run.tables import table_path
+
+if TYPE_CHECKING:
+    import duckdb
+
+MEMORY = "1GB"
+BATCH = 1_000  # rows that are fetched at a time
+_READS = ("SELECT", "EXPLAIN")
+_LOCKED = (
+    "SET autoinstall_known_extensions = false", "SET autoload_known_extensions = false",
+    "SET allowed_directories = [{folder}]", "SET enable_external_access = false", "SET lock_configuration = true",
+)  # fmt: skip
+_PLACE = re.compile(r"\n\nLINE (\d+): (.*)\n( *)\^", re.DOTALL)
+_FINDINGS = re.compile(r"\bfindings\b", re.IGNORECASE)
+
+
+class Rows(NamedTuple):
+    """What a query answers: rows come as they are asked for, as JSON has them."""
+
+    columns: list[str]
+    types: list[str]
+    rows: Iterator[list[object]]
+
+
+def is_tables(path: str) -> bool:
+    """Tell whether a folder holds tables, as `--report parquet=FOLDER` writes them."""
+    return os.path.isfile(table_path(path, "turns"))
+
+
+def names_findings(query: str) -> bool:
+    """Tell whether a query may ask for findings."""
+    return _FINDINGS.search(query) is not None
+
+
+@contextmanager
+def made_tables(write: Callable[[str], object]) -> Generator[str]:
+    """Write tables into a folder of their own for as long as they are asked."""
+    with tempfile.TemporaryDirectory(prefix="lore-sql-") as folder:
+        write(folder)
+        yield folder
+
+
+def checked(query: str) -> None:
+    """Raise LoreError, before recordings are read, where a query could not be asked of any tables."""
+    with tempfile.TemporaryDirectory(prefix="lore-sql-") as nothing, asked(nothing, query, explained=True):
+        pass
+
+
+@contextmanager
+def asked(folder: str, query: str, *, explained: bool = False) -> Generator[Rows]:
+    """Run a query over a folder of tables; raises LoreError for what is none, or may not be.
+
+    A table that the folder lacks has no rows. With `explained` it is planned and not run.
+    """
+    import duckdb  # noqa: PLC0415 - an extra
+
+    with closing(duckdb.connect(config={"memory_limit": MEMORY})) as connection:
+        try:
+            _open(connection, folder)
+        except duckdb.Error as error:
+            reason = str(error).partition("\n")[0]
+            raise LoreError(f"the tables in {corpus.show(folder)} cannot be read: {reason}") from None
+        try:
+            answer = _run(connection, query, explained=explained)
+            described = answer.description or []
+            yield Rows([name for name, *_ in described], [str(kind) for _, kind, *_ in described], _rows(answer))
+        except duckdb.InterruptException:
+            raise KeyboardInterrupt from None
+        except duckdb.Error as error:
+            raise _refused(query, str(error)) from None
+
+
+def _open(connection: duckdb.DuckDBPyConnection, folder: str) -> None:
+    """Make the tables known, then let nothing else be opened."""
+    for name, columns in TABLES.items():
+        path = table_path(folder, name)
+        if os.path.isfile(path):
+            _fits(connection, path)
+            connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({_quoted(path)})")  # noqa: S608
+        else:
+            nothing = ", ".join(f"NULL::{_NULLS[column.kind]} AS {column.name}" for column in columns)
+            connection.execute(f"CREATE VIEW {name} AS SELECT {nothing} WHERE false")  # noqa: S608
+    for statement in _LOCKED:
+        connection.execute(statement.format(folder=_quoted(os.path.join(folder, ""))))
+
+
+_NULLS = {
+    "text": "VARCHAR", "texts": "VARCHAR[]", "integer": "BIGINT", "number": "DOUBLE", "yes or no": "BOOLEAN",
+    "time": "TIMESTAMP",
+}  # fmt: skip
+
+
+def _fits(connection: duckdb.DuckDBPyConnection, path: str) -> None:
+    """Raise LoreError for tables of another version, and for files of others."""
+    query = f"SELECT value FROM parquet_kv_metadata({_quoted(path)}) WHERE key = 'lore.tables'"  # noqa: S608
+    found = connection.execute(query).fetchone()
+    version = None if found is None else bytes(found[0]).decode("utf-8", "replace")
+    if version != str(VERSION):
+        other = "no table of lore's" if version is None else f"of version {corpus.show(version)}, not {VERSION}"
+        raise LoreError(f"{corpus.show(path)} is {other}", hint="lore check RECORDINGS --report parquet=FOLDER")
+
+
+def _quoted(path: str) -> str:
+    return "'" + path.replace("'", "''") + "'"
+
+
+def _run(
+    connection: duckdb.DuckDBPyConnection, query: str, *, explained: bool
+) -> duckdb.DuckDBPyConnection:  # fmt: skip
+    statements = connection.extract_statements(query)
+    if len(statements) != 1:
+        raise LoreError("the query is empty" if not statements else "one query at a time", hint=_HINT)
+    kind = statements[0].type.name
+    if kind not in _READS:
+        raise LoreError(f"{kind.lower()} is no query: tables are read, never written", hint=_HINT)
+    return connection.execute(f"EXPLAIN {query}" if explained and kind == _READS[0] else statements[0])
+
+
+_HINT = '`lore sql` lists the tables; lore sql "SELECT model, sum(dollars) FROM turns WHERE NOT copied GROUP BY model"'
+
+
+def _refused(query: str, text: str) -> LoreError:
+    """Put an error of DuckDB's into one sentence, with the line and column of the query that it is about."""
+    message = _PLACE.split(text)[0].replace("\n", " ")
+    kind, _, reason = message.partition(": ")
+    place = _PLACE.search(text)
+    where = ""
+    if place is not None:
+        lines = query.split("\n")
+        number = int(place[1])
+        column = len(place[3]) - len(f"LINE {number}: ") + 1
+        cut = place[2].startswith("...")  # DuckDB shows the middle of a long line
+        where = f" (line {number})" if cut or len(lines) < number else f" (line {number}, column {column})"
+    if "disabled by configuration" in message:
+        reason = "a query reads the tables of lore, and no other file"
+    return LoreError(f"{reason or kind}{where}", hint="`lore sql` lists the tables and their columns")
+
+
+def _rows(answer: duckdb.DuckDBPyConnection) -> Iterator[list[object]]:
+    while batch := answer.fetchmany(BATCH):
+        for row in batch:
+            yield list(map(plain, row))
+
+
+def plain(value: object) -> object:
+    """Return a value as JSON has it: times as ISO 8601, bytes in hexadecimal, what is no number as null."""
+    match value:
+        case bool() | None | str():
+            return value
+        case int():
+            return value if abs(value) < 2**63 else float(value) if abs(value) < 2**1000 else str(value)
+        case float():
+            return value if math.isfinite(value) else None
+        case Decimal():
+            return float(value)
+        case datetime():
+            return value.isoformat(timespec="milliseconds") + "Z"
+        case date() | time():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case list() | tuple():
+            return list(map(plain, cast("Iterable[object]", value)))
+        case dict():
+            return {str(key): plain(each) for key, each in cast("dict[object, object]", value).items()}
+        case _:
+            return str(value)
+
+
+def first(rows: Iterator[list[object]], most: int | None) -> tuple[list[list[object]], bool]:
+    """Take at most so many rows; tell whether there are more."""
+    found = list(islice(rows, most))
+    return found, most is not None and next(rows, None) is not None

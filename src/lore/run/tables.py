@@ -1,0 +1,229 @@
+"""Results as tables: what recordings cost and what was found in them, as Parquet files (`lore.model.tables`).
+
+In: recordings, their ledgers, findings. Out: `turns.parquet`, `sessions.parquet`, `findings.parquet` in one folder.
+Rules: each is written whole or not at all, in groups of rows as ledgers come, so memory does not grow with them; what a
+column cannot hold (a count past 64 bits, a time past the calendar) is NULL. Needs PyArrow, the extra `tables`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import msgspec
+
+from lore.errors import LoreError
+from lore.files import make_folder, replaced
+from lore.judge.spending import Copies, Request
+from lore.model.codes import CODES
+from lore.model.ledger import Ledger
+from lore.model.mask import mask
+from lore.model.results import Finding
+from lore.model.tables import TABLES, VERSION, Kind
+from lore.recording import corpus
+from lore.recording.recent import session_of
+from lore.report.redacted_results import redacted_ledger
+from lore.run.ledgers import Ledgers, Progress
+from lore.run.overview import agent_of, every_request
+from lore.run.sessions import AgentLog
+
+ROWS = 20_000  # of a group: what is held before it is written
+MAGIC = b"PAR1"
+HINT = "pip install 'lore-cache[tables]'"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+_INTEGER = 2**63
+
+Row = Mapping[str, object]
+
+
+class Written(NamedTuple):
+    """How many rows each table has, and the bytes of all."""
+
+    rows: dict[str, int]
+    bytes: int
+
+
+class TablesRequest(NamedTuple):
+    """What becomes tables: recordings and the findings of a run; `jobs` recordings are read at a time."""
+
+    logs: Sequence[AgentLog]
+    findings: Iterable[Finding] = ()
+    redact: bool = False
+    jobs: int = 1
+
+
+def needed() -> None:
+    """Raise LoreError where what writes and asks tables is not installed."""
+    if find_spec("pyarrow") is None or find_spec("duckdb") is None:
+        raise LoreError("tables need PyArrow and DuckDB, which are not installed", hint=HINT)
+
+
+def refuse(folder: str) -> None:
+    """Raise LoreError, before anything is read, where tables cannot be written, or only over files of others."""
+    needed()
+    shown = corpus.show(folder)
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise LoreError(f"{shown} is no folder", hint="name one: --report parquet=FOLDER")
+    for name in TABLES:
+        path = table_path(folder, name)
+        if os.path.lexists(path) and not _is_parquet(path):
+            raise LoreError(f"{corpus.show(path)} is no table of lore's", hint="name another folder")
+
+
+def table_path(folder: str, name: str) -> str:
+    """Return where a table lies."""
+    return os.path.join(folder, f"{name}.parquet")
+
+
+def _is_parquet(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return os.path.isfile(path) and file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def write_tables(
+    folder: str, request: TablesRequest, ledgers: Ledgers, progress: Progress | None = None
+) -> Written:  # fmt: skip
+    """Write the tables; raises LoreError where that fails, and leaves what stood there before."""
+    refuse(folder)
+    agents = {log.file.path: log for log in request.logs}
+    copies = Copies()
+    try:
+        make_folder(folder)
+        with ExitStack() as stack:
+            tables = {name: stack.enter_context(_table(folder, name)) for name in TABLES}
+            for file, ledger in ledgers.each([log.file for log in request.logs], progress, request.jobs):
+                shown = redacted_ledger(ledger) if request.redact else ledger
+                log = agents[file.path]
+                tables["sessions"].add(_session(shown, log))
+                for sent in every_request(shown, log):
+                    tables["turns"].add({**_turn(shown.path, sent), "copied": copies.has(sent.row, file.path)})
+            for finding in request.findings:
+                tables["findings"].add(_finding(finding))
+            counts = {name: table.count for name, table in tables.items()}
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise LoreError(f"cannot write tables into {corpus.show(folder)}: {reason}") from None
+    return Written(counts, sum(os.path.getsize(table_path(folder, name)) for name in TABLES))
+
+
+@contextmanager
+def _table(folder: str, name: str) -> Generator[_Table]:
+    """Open a table to be written; its file takes its name at the end."""
+    with replaced(table_path(folder, name)) as file:
+        table = _Table(name, file)
+        try:
+            yield table
+            table.write()
+        finally:
+            table.close()
+
+
+class _Table:
+    """A file that rows are added to."""
+
+    def __init__(self, name: str, file: BinaryIO) -> None:
+        arrow: Any = import_module("pyarrow")  # an extra, which has no types
+        self._arrow = arrow
+
+        types = {
+            "text": arrow.string(), "texts": arrow.list_(arrow.string()), "integer": arrow.int64(),
+            "number": arrow.float64(), "yes or no": arrow.bool_(), "time": arrow.timestamp("ms"),
+        }  # fmt: skip
+        self._kinds: dict[str, Kind] = {column.name: column.kind for column in TABLES[name]}
+        metadata = {"lore.tables": str(VERSION), **{column.name: column.meaning for column in TABLES[name]}}
+        self._schema = arrow.schema([(key, types[kind]) for key, kind in self._kinds.items()], metadata)
+        self._writer = import_module("pyarrow.parquet").ParquetWriter(file, self._schema, compression="zstd")
+        self._rows: list[dict[str, object]] = []
+        self.count = 0
+
+    def add(self, row: Row) -> None:
+        """Add a row, by the names of its columns."""
+        self._rows.append({name: _HELD[kind](row.get(name)) for name, kind in self._kinds.items()})
+        self.count += 1
+        if len(self._rows) >= ROWS:
+            self.write()
+
+    def write(self) -> None:
+        """Write the rows that are held."""
+        self._writer.write_table(self._arrow.Table.from_pylist(self._rows, self._schema))
+        self._rows.clear()
+
+    def close(self) -> None:
+        """Write the end of the file."""
+        self._writer.close()
+
+
+# values that a column can hold
+
+
+def _text(value: object) -> str | None:
+    """Return text without credentials, as UTF-8 has it: half a surrogate pair, as recordings may say, is an escape."""
+    return None if value is None else _masked(str(value)).encode("utf-8", "backslashreplace").decode()
+
+
+_masked = lru_cache(4_096)(mask)  # names come again and again
+
+
+def _texts(value: object) -> list[str | None]:
+    return list(map(_text, cast("Iterable[object]", value or ())))
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and -_INTEGER <= value < _INTEGER else None
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        return _EPOCH + timedelta(seconds=value) if isinstance(value, (int, float)) else None
+    except (OverflowError, ValueError):
+        return None
+
+
+_HELD: dict[Kind, Callable[[Any], object]] = {
+    "text": _text, "texts": _texts, "integer": _integer, "time": _time,
+    "number": lambda value: float(value) if isinstance(value, (int, float)) and abs(value) < 1e300 else None,
+    "yes or no": lambda value: value,
+}  # fmt: skip
+
+
+# rows
+
+
+def _session(ledger: Ledger, log: AgentLog) -> Row:
+    path = log.file.path
+    own = corpus.show(session_of(path) or path)
+    return {
+        **msgspec.structs.asdict(ledger), "session": own, "agent": agent_of(ledger, log), "session_id": ledger.session,
+        "requests": len(ledger.rows), "written_at": ledger.written,
+    }  # fmt: skip
+
+
+def _turn(path: str, request: Request) -> Row:
+    row = request.row
+    found: dict[str, object] = {
+        **msgspec.structs.asdict(row), "path": path, "session": request.session, "agent": request.agent,
+        "project": request.project or None, "subagent": request.subagent, "turn": row.number,
+        "sent_at": row.at, "answered_at": row.answered,
+    }  # fmt: skip
+    if row.spent is not None:
+        found |= {f"{name}_dollars": paid for name, paid in msgspec.structs.asdict(row.spent).items()}
+        found["dollars"] = row.spent.total
+    if row.loss is not None:
+        found |= {f"loss_{name}": value for name, value in msgspec.structs.asdict(row.loss).items()}
+        found["loss_name"] = CODES[row.loss.code].name
+    return found
+
+
+def _finding(finding: Finding) -> Row:
+    row = msgspec.structs.asdict(finding)
+    row["evidence"] = None if finding.evidence is None else msgspec.json.encode(finding.evidence).decode()
+    return {**row, "byte_offset": finding.offset}
