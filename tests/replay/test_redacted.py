@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lore.cli.main import main
-from replay.engines import VLLM, serving
+from replay.engines import VLLM, serving, status
 
 pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
@@ -30,3 +30,17 @@ def test_what_is_quoted_of_a_prompt_is_redacted(redact, tmp_path, monkeypatch, c
     assert "LORE101" in table
     page = Path("page.html").read_text("utf-8")
     assert [QUOTED in text for text in (answer, table, page)] == [not redact] * 3
+
+
+def test_what_a_server_says_of_a_prompt_is_redacted(tmp_path, monkeypatch, capsys):
+    """An error may quote what was sent."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    engine = VLLM()
+    engine.failing = [status(503, b'{"error":{"message":"QUOTED"}}'), status(400, b'{"error":{"message":"QUOTED"}}')]
+    with serving(engine) as url:
+        command = ["replay", str(CLOCK), "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl"]
+        assert main([*command, "--redact"]) == 2
+    said = capsys.readouterr()
+    assert "answers 400" in said.err
+    assert "QUOTED" not in said.err + said.out

@@ -125,7 +125,7 @@ def run(
     page = page_target(report, opens=open_page, name="replay", taken=as_json)
     if cache is not None:
         cache_named(cache)
-    asked = Server(server, seconds=timeout, tell=tell)
+    asked = Server(server, seconds=timeout, quotes=not redact, tell=tell)
     with unquoted(redact=redact):
         wanted = layouts_of(layouts, dialect, options.open(recording))
         request = ReplayRequest(

@@ -153,11 +153,11 @@ class Server:
     """A server, asked by one request at a time. Not safe between threads.
 
     Raises LoreError when it is made: the URL is none, holds a password, or the extra is not installed. `key` goes along
-    with each request; `tell` is told of tries that failed.
+    with each request; `tell` is told of tries that failed; without `quotes` no message repeats what the server says.
     """
 
     def __init__(
-        self, url: str, *, key: Key = NO_KEY, seconds: float = SECONDS,
+        self, url: str, *, key: Key = NO_KEY, seconds: float = SECONDS, quotes: bool = True,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
         parts = url_of(url, "--server", hint="as in http://127.0.0.1:8080")
@@ -171,7 +171,7 @@ class Server:
         self._proxy = "" if self.near else _proxy(parts.scheme, parts.hostname or "")
         self.proxy = shown(self._proxy) if self._proxy else ""
         self.provider = UNKNOWN if self.near else provider_of(self.host, None, "")
-        self._seconds, self._tell = seconds, tell
+        self._seconds, self._quotes, self._tell = seconds, quotes, tell
         self._http, self._tenacity = _libraries()
 
     def probe(self) -> Probed:
@@ -242,7 +242,7 @@ class Server:
             return answer
         if answer.status < 400:
             raise RefusedError(f"{self.shown} redirects elsewhere ({answer.status})", answer.status)
-        said = self._clean(error_message(answer.body))
+        said = self._clean(error_message(answer.body)) if self._quotes else ""
         reason = f"{self.shown} answers {answer.status}" + (f": {said}" if said else "")
         if answer.status != 429 and answer.status < 500 and answer.status != 408:
             raise RefusedError(reason, answer.status)
