@@ -133,16 +133,17 @@ def test_no_answer_is_whole_for_its_client_before_it_stands_in_the_file(answer, 
     """A disk that takes its time: a client that had its answer could lose it by a crash."""
     answered, early, append = threading.Event(), list[bool](), journal.Journal.append
 
-    def slow(self, line):
+    def slow(self, line, number=0):
         if b'"response"' in line:
-            early.append(answered.wait(0.3))
-        return append(self, line)
+            early.append(answered.wait(0.1))
+        return append(self, line, number)
 
     monkeypatch.setattr(journal.Journal, "append", slow)
     with scripted(answer) as upstream, recording(tmp_path / "c.jsonl", upstream) as alone:
         httpx.post(f"{alone.address}/anthropic/v1/messages", json={}, trust_env=False, timeout=60)
         answered.set()
-    assert early == [False]
+    assert early
+    assert not any(early)
 
 
 def test_a_hundred_megabytes_pass_both_ways_in_pieces(upstream, standin, tmp_path):
@@ -184,12 +185,12 @@ def test_a_client_that_reads_nothing_holds_its_server_back(recorded, standin):
 
 
 def test_a_client_that_leaves_in_its_request_is_not_answered(recorded):
-    url = urlsplit(recorded.address)
+    url, before = urlsplit(recorded.address), len(recorded.calls())
     with socket.create_connection((url.hostname, url.port)) as connection:
         head = b"POST %s/echo HTTP/1.1\r\nHost: %s\r\nContent-Length: 99\r\n\r\n" % (X.encode(), url.netloc.encode())
         connection.sendall(head + b"half")
         wait_until(lambda: recorded.recorder.counts.open, seconds=60)
-    wait_until(lambda: recorded.calls()[-1][-1].get("ended") == "the client left", seconds=60)
+    wait_until(lambda: len(recorded.calls()) > before)
     assert recorded.last()[0].get("body", "") in ("", "half")
     assert recorded.last()[0]["ended"] == "the client left"
 
