@@ -84,6 +84,30 @@ def test_a_comparison_goes_on_under_the_salts_that_it_began_with(capsys):
     assert len(engine.asked) == 8
 
 
+def test_layouts_keep_the_order_in_which_requests_of_several_chains_were_asked(capsys):
+    lines, talks = [], {"one": [], "two": []}
+    for number, name in enumerate(("one", "one", "two", "two", "one", "two")):
+        talk = talks[name]
+        talk.append({"role": "user", "content": f"{name} asks {len(talk)} " + f"of {name} " * 40})
+        body = {"model": "m", "messages": [{"role": "system", "content": f"You are {name}. " * 40}, *talk]}
+        talk.append({"role": "assistant", "content": f"{name} says {number}"})
+        call = {"method": "POST", "url": "http://x/v1/chat/completions", "headers": {}, "body": body}
+        answer = {
+            "choices": [{"index": 0, "message": talk[-1]}],
+            "usage": {"prompt_tokens": 300, "completion_tokens": 5},
+        }
+        answer = {"status": 200, "headers": {}, "body": answer}
+        lines.append(json.dumps({"request": {**call, "timestamp": 1.7e9 + number}, "response": answer}))
+    Path("p.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    engine = VLLM()
+    with serving(engine) as url:
+        assert main(replay("p.jsonl", url, "--layouts", "recorded,user:openai-responses", "--json")) == 0
+
+    asked = [(body.get("messages") or body["input"])[-1]["content"] for body in engine.asked]
+    asked = [content if isinstance(content, str) else content[0]["text"] for content in asked]
+    assert [text.split()[0] for text in asked] == ["one", "one", "two", "two", "one", "two"] * 2
+
+
 def test_where_nothing_varies_tails_send_the_same(capsys):
     with serving(VLLM()) as url:
         assert main(replay(STABLE, url, "--layouts", "user:openai-chat,persist:openai-chat", "--json")) == 0
@@ -116,6 +140,14 @@ def test_lines_that_all_requests_have_stay_in_the_block_in_which_they_are():
     assert "system" not in made[2]
     assert [line["context"]["extra"] for line in made[1::2]] == [[f"clock {n}\nall {n}"] for n in range(2)]
     assert varying.moved == Moved(2, 26)
+
+
+def test_what_changes_and_is_no_text_stays_in_the_system_prompt():
+    """Codex sends a first request without the messages of its developer: they were lost."""
+    more = {"role": "developer", "content": "rules"}
+    lines = [_line("session_started", system=["a"]), _line("turn_started", turn=1)]
+    lines += [_line("session_changed", system=["a", more]), _line("turn_started", turn=2)]
+    assert [json.loads(line) for line in VaryingSystem(lines).lines(lines)] == [json.loads(line) for line in lines]
 
 
 def _layout(name, share, **more):

@@ -62,6 +62,7 @@ class VaryingSystem:
         """Yield the lines with what varies moved; `moved` counts it anew."""
         self.moved = Moved()
         contexts: dict[str, str] = {}
+        kept_before: dict[str, bytes] = {}
         for line in lines:
             members = table(line) or {} if line.startswith((*_SYSTEMS, _TURN)) else {}
             name = _chain_of(members)
@@ -75,8 +76,9 @@ class VaryingSystem:
                 yield _line(members)
             elif members.get("system", b"null") != b"null":
                 kept, gone = _parted(members["system"], chain.stable or set())
-                first, contexts[name] = name not in contexts, "\n".join(gone)
-                yield _line(members | {"system": kept} if first else _without(members, "system"))
+                same, kept_before[name] = kept_before.get(name) == kept, kept
+                contexts[name] = "\n".join(gone)
+                yield _line(_without(members, "system") if same else members | {"system": kept})
             else:
                 yield line
 

@@ -341,7 +341,8 @@ def compared(layouts: list[ReplayedLayout]) -> LayoutComparison | None:
     if len(known) < 2 or len({layout.requests for layout in known}) > 1:
         return None
     first, second, *_ = sorted(known, key=lambda layout: -(layout.read_share or 0.0))
-    rows = [[_read_of(turn) for turn in layout.simulated.turns] for layout in (first, second) if layout.simulated]
+    turns = [layout.simulated.turns for layout in (first, second) if layout.simulated]  # each in an order of its own
+    rows = [[_read_of(turn) for turn in sorted(side, key=lambda turn: (turn.chain, turn.turn))] for side in turns]
     every = range(len(rows[0]))
     leads = [_share(rows[0], left) - _share(rows[1], left) for left in every if len(every) > 1]
     lead = _share(rows[0]) - _share(rows[1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -126,6 +126,7 @@ class Plan:
         self._unsent: dict[str, list[str]] = {}
         self._varying: VaryingSystem | None = None
         self._partial: frozenset[tuple[str, int]] | None = None
+        self._lines: list[int] | None = None  # of a session's turns, ascending
 
     def look(self) -> Looked:
         """Count what would be sent. Raises LoreError where that is nothing."""
@@ -171,7 +172,7 @@ class Plan:
         assert isinstance(recording, RequestRecording)
         asked = self.layout.dialect
         if asked is not None and any(not self._is_of(turn, asked) for turn in self._first_turns()):
-            yield from self._of_session(self._assembling.open(self._path, self.problems))
+            yield from self._of_session(lambda: self._assembling.open(self._path, self.problems))
             return
         for exchange, turn in recording.exchanges():
             if turn is None or self._is_left_out(turn, partial=turn.prompt.partial):
@@ -195,21 +196,26 @@ class Plan:
 
     def _assembled(self) -> Iterator[Planned]:
         """Yield the prompts that lore makes of the session, as if it had assembled it from the first turn on."""
+        yield from self._of_session(self._adopted)
+
+    def _adopted(self) -> Recording:
+        """Open the session as one of lore's own: any other is converted, and what varies in its system prompts moved."""
         recording = self._assembling.open(self._path, self.problems, subagents=True)
         if isinstance(recording.reader, LoreLog):
-            yield from self._of_session(recording)
-            return
+            return recording
         if self._varying is None:
             again = self._assembling.open(self._path, Problems(), subagents=True)
             self._varying = VaryingSystem(converted(again).lines)
-        opened = corpus.Opened(_BEGINNING, _adopted(self._varying.lines(converted(recording).lines)))
-        made = self._assembling.open(self._path, self.problems, opened=opened)
-        yield from self._of_session(made)
+        lines = _without_origin(self._varying.lines(converted(recording).lines))
+        return self._assembling.open(self._path, self.problems, opened=corpus.Opened(_BEGINNING, lines))
 
-    def _of_session(self, recording: Recording) -> Iterator[Planned]:
-        partial = self._without_beginning()
-        session = session_of(recording, "events: there is nothing to replay", hint="name a session, or a capture")
-        for turn in session.turns():
+    def _of_session(self, opened: Callable[[], Recording]) -> Iterator[Planned]:
+        partial, what = self._without_beginning(), "events: there is nothing to replay"
+        hint = "name a session, or a capture"
+        if self._lines is None:
+            self._lines = sorted(turn.line or 0 for turn in session_of(opened(), what, hint=hint).turns())
+        session = session_of(opened(), what, hint=hint)
+        for turn in _in_order(session.turns(), self._lines):
             if self._is_left_out(turn, partial=(turn.chain, turn.number) in partial):
                 continue
             asked = self.layout.dialect or turn.prompt.dialect
@@ -257,7 +263,21 @@ class Plan:
         return Planned(turn.number, turn.chain, turn.at, dialect, sent, betas, self.sending.salt)
 
 
-def _adopted(lines: Iterator[bytes]) -> Iterator[bytes]:
+def _in_order(turns: Iterable[Turn], lines: Sequence[int]) -> Iterator[Turn]:
+    """Yield turns in the order of their lines: a log gives one when it is over, behind those of other chains."""
+    waiting: dict[int, list[Turn]] = {}
+    at = 0
+    for turn in turns:
+        waiting.setdefault(turn.line or 0, []).append(turn)
+        while at < len(lines) and lines[at] in waiting:
+            found = waiting[lines[at]]
+            yield found.pop(0)
+            if not found:
+                del waiting[lines[at]]
+            at += 1
+
+
+def _without_origin(lines: Iterator[bytes]) -> Iterator[bytes]:
     """Yield a session as one of lore's own: it is assembled by lore, and not as its requests were."""
     for line in lines:
         if line.startswith(_HEADERS):
