@@ -199,7 +199,7 @@ class Plan:
         yield from self._of_session(self._adopted)
 
     def _adopted(self) -> Recording:
-        """Open the session as one of lore's own: any other is converted, and what varies in its system prompts moved."""
+        """Open the session as one of lore's own: any other is converted, what varies in its system prompts moved."""
         recording = self._assembling.open(self._path, self.problems, subagents=True)
         if isinstance(recording.reader, LoreLog):
             return recording
@@ -232,7 +232,7 @@ class Plan:
     def _without_params(self, prompt: Prompt) -> Prompt:
         """Leave out parameters of another API: its server would refuse them, and they change no prefix."""
         names = {name if name in FIELDS else "other members" for name in prompt.params}
-        self.left_out.update(names - {"stream", "stream_options", "max_tokens", "max_output_tokens"})
+        self.left_out.update(sorted(names - {"stream", "stream_options", "max_tokens", "max_output_tokens"}))
         return msgspec.structs.replace(prompt, params={})
 
     def _without_beginning(self) -> frozenset[tuple[str, int]]:
