@@ -77,7 +77,7 @@ RULES: dict[str, RuleKind] = {
 }
 # Facts that no prediction uses: they stand in the tables to be read.
 FOR_READING = frozenset((
-    "recomputed_tokens", "checkpoint_step", "checkpoints", "cache_ram", "lifetime_long", "requests_per_minute",
+    "recomputed_tokens", "cache_ram", "lifetime_long", "requests_per_minute",
     "partial_blocks", "caches_output", "eviction", "price_storage_hour",
 ))  # fmt: skip
 _MANY = 4096  # answers kept: names come from recordings, and there is no end to them
