@@ -41,10 +41,10 @@ _END, _ANSWER, _TOKEN = range(3)  # in this order where they fall together
 class SGLang(MeasuredCache):
     """The cache of one server, with memory of `capacity` pages; None: without end.
 
-    `chunked_prefill` is how many tokens of a prompt are computed at once. `window` is the tokens of a model's sliding
-    windows, `window_capacity` the pages of their memory. `states` says that a model has states instead, `strategy` when
-    they are kept, `state_capacity` for how many there is memory, `state_chunk` and `state_interval` at which tokens.
-    `hybrid` says that it has layers of which nothing else is said: what is read is at most this.
+    `chunked_prefill` is how many tokens of a prompt are computed at once (-1: all). `window` is the tokens of a model's
+    sliding windows, `window_capacity` the pages of their memory. `states` says that a model has states instead,
+    `strategy` when they are kept, `state_capacity` for how many there is memory, `state_chunk` and `state_interval` at
+    which tokens. `hybrid` says that it has layers of which nothing else is said: what is read is at most this.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class SGLang(MeasuredCache):
     ) -> None:  # fmt: skip
         super().__init__()
         page = page_size if page_size is not None else int(look("block_tokens", None, None) or 1)
-        if page < 1 or (capacity is not None and capacity < 0):
+        if page < 1 or min(capacity or 0, window_capacity or 0) < 0:
             raise LoreError("sglang: a page holds at least 1 token, and memory at least 0 pages", hint="page_size=1")
         self._held = RadixTree(page, policy, bounded=capacity is not None, cut_is_new=tree == "radix")
         self._capacity = capacity
-        self._chunk = max(page, chunked_prefill // page * page) if chunked_prefill else math.inf
+        self._chunk = max(page, chunked_prefill // page * page) if (chunked_prefill or 0) > 0 else math.inf
         of_states = (strategy, state_capacity, state_chunk, state_interval)
         self._layers: Layers | None = None
         if tree == "radix" and (states or window is not None):
