@@ -60,7 +60,8 @@ class SGLang(MeasuredCache):
             raise LoreError("sglang: a page holds at least 1 token, and memory at least 0 pages", hint="page_size=1")
         self._held = RadixTree(page, policy, bounded=capacity is not None, cut_is_new=tree == "radix")
         self._capacity = capacity
-        self._chunk = max(page, chunked_prefill // page * page) if (chunked_prefill or 0) > 0 else math.inf
+        chunk = chunked_prefill or 0
+        self._chunk = max(page, chunk // page * page) if chunk > 0 else math.inf
         of_states = (strategy, state_capacity, state_chunk, state_interval)
         self._layers: Layers | None = None
         if tree == "radix" and (states or window is not None):
