@@ -152,7 +152,7 @@ build/oracle/vllm/lmcache: build/oracle/vllm/made tests/oracle/engines/lmcache.t
 	@$(@D)/bin/python -m pip --disable-pip-version-check -q install -r tests/oracle/engines/lmcache.txt
 	@touch $@
 
-CHUNKED ?= 1000
+CHUNKED ?= 2000
 oracle-lmcache: .venv/dev build/oracle/vllm/lmcache
 	PYTHONPATH=tests $(BIN)/python -m oracle.engines.lmcache_agreement --python build/oracle/vllm/bin/python --count $(CHUNKED) $(if $(RECORD),--record)
 

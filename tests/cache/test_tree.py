@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from os.path import commonprefix
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +74,31 @@ def test_what_is_said_behind_a_request_leads_to_the_nodes_of_the_next():
     tree.path(asked)
     behind = tree.beyond(asked)
     assert nodes(tree, request("abcde"))[2:4] == behind
+
+
+def test_the_longest_common_beginning_is_found_among_any_number_of_pieces():
+    """Only the latest 256 that stood in a place were compared: an older one was a beginning that nobody had seen."""
+    tree, seen = Tree(), []
+    for number in range(700):
+        data = (b"%d" % (number * 7919 % 1_009)) * 40
+        path = tree.path(request([Piece(data, "messages")], chain=f"c{number}"))
+        if number % 50 == 49:
+            assert path.alike == max(len(commonprefix([data, other])) for other in seen)
+        seen.append(data)
+    oldest = tree.path(request([Piece(seen[0] + b"more", "messages")], chain="again"))
+    assert (oldest.alike, oldest.like) == (
+        len(seen[0]),
+        nodes(tree, request([Piece(seen[0], "messages")], chain="c0"))[0],
+    )
+
+
+def test_of_many_pieces_those_whose_bytes_are_not_kept_begin_alike_with_nothing():
+    tree = Tree(kept=400 * 100)
+    texts = [b"%04d" % number * 25 for number in range(700)]
+    for number, data in enumerate(texts):
+        tree.path(request([Piece(data, "messages")], chain=f"c{number}"))
+    found = [tree.path(request([Piece(texts[at] + b"-", "messages")], chain=f"d{at}")).alike for at in (100, 320, 699)]
+    assert found == [1, 100, 100]
 
 
 def test_bytes_that_are_not_kept_begin_alike_with_nothing():

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from lore.model.vector import common_prefix
 
 KEPT = 48 * 1024 * 1024  # bytes of pieces that are kept
 _SMALL = 64  # bytes of a piece that is its own digest
-_COMPARED = 256  # pieces that stood in the same place, the latest ones
+_COMPARED = 256  # pieces that stood in the same place, the latest ones: of more the nearest in order is found, too
 
 
 class Path(NamedTuple):
@@ -73,6 +73,7 @@ class Tree:
         self._nodes: dict[tuple[int, bytes], int] = {}
         self._children: dict[int, list[int]] = {}
         self._bytes: OrderedDict[int, tuple[int, bytes]] = OrderedDict()  # the node before a piece, and its bytes
+        self._sorted: dict[int, list[tuple[bytes, int]]] = {}  # pieces that are kept, of places where many stood
         self._room = kept
         self._trails: dict[str, _Trail] = {}
         self.size = 0  # nodes made so far
@@ -168,9 +169,15 @@ class Tree:
         made = self._node(before, key)
         self._children.setdefault(before, []).append(made)
         self._bytes[made] = (before, data)
+        if before in self._sorted:
+            insort(self._sorted[before], (data, made))
         self._room -= len(data)
         while self._room < 0 and len(self._bytes) > 1:
-            self._room += len(self._bytes.popitem(last=False)[1][1])
+            node, (place, old) = self._bytes.popitem(last=False)
+            self._room += len(old)
+            if place in self._sorted:
+                pieces = self._sorted[place]
+                del pieces[bisect_left(pieces, (old, node))]
         return made
 
     def _alike(self, before: int, piece: Piece) -> tuple[int, int]:
@@ -180,8 +187,15 @@ class Tree:
         """
         if piece.kind == "image":
             return 0, 0
-        others = (node for node in self._children.get(before, [])[-_COMPARED:] if node in self._bytes)
-        return max(((common_prefix(piece.data, self._bytes[node][1]), node) for node in others), default=(0, 0))
+        nodes = self._children.get(before, [])
+        others = [(self._bytes[node][1], node) for node in nodes[-_COMPARED:] if node in self._bytes]
+        if len(nodes) > _COMPARED:  # in the order of their bytes the longest common beginning is that of a neighbour
+            if before not in self._sorted:
+                self._sorted[before] = sorted((self._bytes[node][1], node) for node in nodes if node in self._bytes)
+            pieces = self._sorted[before]
+            place = bisect_left(pieces, (piece.data, 0))
+            others += pieces[max(0, place - 1) : place + 1]
+        return max(((common_prefix(piece.data, data), node) for data, node in others), default=(0, 0))
 
 
 def key_of(piece: Piece) -> bytes:
