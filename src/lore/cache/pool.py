@@ -128,12 +128,14 @@ class Pool(Bounded):
     def fits(self, served: Served, tokens: int) -> bool:
         """Tell whether there is room for so many tokens of a request."""
         assert isinstance(served, Using)
-        blocks = -(-tokens // self.names.unit)
-        needed = sum(max(0, blocks - len(served.places[group])) for group in self._groups)
-        if self._layers.states:  # a group of states needs a place at each end of a chunk, and gives the one before back
-            chunks = min(2, len(self._chunks(served, tokens)))
-            needed = sum(blocks - len(places) for places in served.places[: self._layers.full])
-            needed += chunks * self._layers.groups
+        blocks, chunks = -(-tokens // self.names.unit), min(2, len(self._chunks(served, tokens)))
+        needed = 0
+        for group, places in enumerate(served.places):
+            if not self._layers.states or group < self._layers.full:
+                needed += max(0, blocks - len(places))
+            else:  # a place for each end of a chunk; before the second one that of what was found is given back
+                found = places[-1] if places else None
+                needed += chunks - (chunks == 2 and found is not None and self._used[found] == 1)
         return min(needed, self.capacity) <= self._empty + len(self._idle)
 
     def steps(self, served: Served, since: int, until: int) -> Iterable[int]:
