@@ -124,6 +124,7 @@ build/oracle/vllm/made: tests/oracle/engines/vllm.txt
 
 oracle-vllm: .venv/dev build/oracle/vllm/made
 	PYTHONPATH=tests $(BIN)/python -m oracle.engines.vllm_agreement --python build/oracle/vllm/bin/python --count $(COUNT) $(if $(RECORD),--record)
+	LORE_VLLM=$(CURDIR)/build/oracle/vllm/bin/python $(BIN)/python -m pytest -q -p no:xdist tests/oracle/engines/test_vllm_http.py
 
 build/oracle/llama/made: tests/oracle/engines/llama_build.sh tests/oracle/engines/llama_model.py
 	@echo "building llama.cpp's server in $(@D)"
