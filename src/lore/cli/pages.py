@@ -74,11 +74,11 @@ def page_among(
 
 
 def _target(path: str | None, *, opens: bool, name: str, taken: bool) -> PageTarget | None:
+    if path is None and not opens:
+        return None
     from lore.errors import LoreError
     from lore.run.html_report import refuse
 
-    if path is None and not opens:
-        return None
     path = "" if path == "-" else path
     if not path and opens:
         path = _kept_at(name)

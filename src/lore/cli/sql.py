@@ -149,12 +149,12 @@ def _findings(paths: list[str], options: Options, loaded: Loaded, *, redact: boo
 
 def folder_among(reports: list[str]) -> tuple[list[str], str | None]:
     """Take `parquet=FOLDER` out of what --report asks for; raises LoreError where it cannot be written."""
-    from lore.errors import LoreError
-    from lore.run.tables import refuse
-
     folders = [text.partition("=")[2] for text in reports if text.partition("=")[0] == PARQUET]
     if not folders:
         return reports, None
+    from lore.errors import LoreError
+    from lore.run.tables import refuse
+
     if len(folders) > 1 or folders[0] in ("", "-"):
         raise LoreError("tables are written into one folder", hint=f"--report {PARQUET}=FOLDER")
     refuse(folders[0])
