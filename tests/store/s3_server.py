@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from hashlib import md5
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "a secret for tests"}
@@ -83,6 +83,12 @@ class ObjectServer:
         """Return the URL of a store; its bucket is there from here on."""
         self.objects.setdefault(place.partition("/")[0], {})
         return f"s3://{place}?endpoint={self.endpoint}&region=us-east-1"
+
+    def keep(self, place: str, data: bytes, *, modified: float = 1_700_000_000.0) -> None:
+        """Put an object there; its bucket is there from here on."""
+        bucket, _, key = place.partition("/")
+        e_tag = f'"{md5(data).hexdigest()}"'  # noqa: S324 - as S3 makes one
+        self.objects.setdefault(bucket, {})[key] = Kept(data, e_tag, modified)
 
     @contextmanager
     def counted(self) -> Iterator[list[tuple[str, str]]]:
@@ -148,7 +154,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if torn else body)
+        if self.command != "HEAD":
+            self.wfile.write(body[: len(body) // 2] if torn else body)
         if torn:
             self.close_connection = True
 
@@ -158,8 +165,8 @@ class _Handler(BaseHTTPRequestHandler):
         objects = self.service.objects.get(bucket)
         if objects is None:
             return 404, _error("NoSuchBucket"), {}
-        if self.command == "GET" and not key:
-            return 200, _list(objects, query), {}
+        if self.command in ("GET", "HEAD") and not key:
+            return 200, _list(objects, query), {"Content-Type": "application/xml"}
         if self.command == "POST":
             names = [_unescaped(name) for name in re.findall(r"<Key>(.*?)</Key>", body.decode())]
             for name in names:
@@ -195,10 +202,12 @@ class _Handler(BaseHTTPRequestHandler):
         told = {"ETag": found.e_tag, "Last-Modified": modified.strftime("%a, %d %b %Y %H:%M:%S GMT")}
         if headers.get("if-none-match") == found.e_tag:
             return 304, b"", told
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", headers.get("range", ""))
+        if headers.get("if-match", found.e_tag) != found.e_tag:
+            return 412, _error("PreconditionFailed"), {}
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("range", ""))
         if wanted is None:
             return 200, found.data, told
-        start, end = int(wanted[1]), min(int(wanted[2]) + 1, len(found.data))
+        start, end = int(wanted[1]), min(int(wanted[2] or len(found.data)) + 1, len(found.data))
         if start >= len(found.data):
             return 416, _error("InvalidRange"), {}
         told["Content-Range"] = f"bytes {start}-{end - 1}/{len(found.data)}"
@@ -207,20 +216,36 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _list(objects: dict[str, Kept], query: dict[str, list[str]]) -> bytes:
     prefix, token = query.get("prefix", [""])[0], query.get("continuation-token", [""])[0]
-    keys = sorted(key for key in objects if key.startswith(prefix) and key > token)
-    page, rest = keys[:PAGE], keys[PAGE:]
+    delimiter, encoded = query.get("delimiter", [""])[0], query.get("encoding-type") == ["url"]
+    spelled = quote if encoded else _escaped
+
+    def entry(key: str) -> str:
+        """Return the key, or the folder that stands for it and others."""
+        at = key.find(delimiter, len(prefix)) if delimiter else -1
+        return key if at < 0 else key[: at + 1]
+
+    found = sorted({entry(key) for key in objects if key.startswith(prefix)} - {""})
+    found = [name for name in found if name > token]
+    page, rest = found[:PAGE], found[PAGE:]
     text = "".join(
-        f"<Contents><Key>{escape(key)}</Key><Size>{len(objects[key].data)}</Size>"
+        f"<CommonPrefixes><Prefix>{spelled(key)}</Prefix></CommonPrefixes>"
+        if key not in objects
+        else f"<Contents><Key>{spelled(key)}</Key><Size>{len(objects[key].data)}</Size>"
         f"<ETag>{escape(objects[key].e_tag)}</ETag>"
         f"<LastModified>{datetime.fromtimestamp(objects[key].modified, UTC):%Y-%m-%dT%H:%M:%S.000Z}</LastModified>"
         "</Contents>"
         for key in page
     )
-    more = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if rest else ""
+    more = f"<NextContinuationToken>{_escaped(page[-1])}</NextContinuationToken>" if rest else ""
+    encoding = "<EncodingType>url</EncodingType>" if encoded else ""
     return (
-        f"<ListBucketResult><KeyCount>{len(page)}</KeyCount><IsTruncated>{str(bool(rest)).lower()}</IsTruncated>"
+        f"<ListBucketResult>{encoding}<KeyCount>{len(page)}</KeyCount><IsTruncated>{str(bool(rest)).lower()}</IsTruncated>"
         f"{text}{more}</ListBucketResult>"
     ).encode()
+
+
+def _escaped(text: str) -> str:
+    return escape(text).replace("\n", "&#10;").replace("\r", "&#13;")
 
 
 def _unescaped(text: str) -> str:

@@ -69,7 +69,7 @@ def test_processes_are_not_forked_once_the_client_is_there(url):
 
 
 def test_a_credential_is_in_no_answer(url, objects, monkeypatch):
-    monkeypatch.setitem(objects_client._RETRIES, "max_retries", 1)  # how often it asks changes no sentence
+    monkeypatch.setitem(objects_client.RETRIES, "max_retries", 1)  # how often it asks changes no sentence
     appended("s-1", b'{"kind":"session_started","v":1,"session_id":"s-1"}', url=url)
     for failure in (None, "denied", "refused"):
         objects.fail = lambda _, failure=failure: failure

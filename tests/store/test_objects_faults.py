@@ -29,7 +29,7 @@ def quick(monkeypatch):
     """The client asks again at once, and twice."""
     backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
     monkeypatch.setattr(
-        objects_client, "_RETRIES", {"max_retries": 2, "retry_timeout": timedelta(seconds=5), "backoff": backoff}
+        objects_client, "RETRIES", {"max_retries": 2, "retry_timeout": timedelta(seconds=5), "backoff": backoff}
     )
 
 
@@ -95,7 +95,7 @@ def test_a_service_that_answers_nothing_leaves_it_unknown_and_the_same_call_is_n
 
 
 def test_a_write_that_lands_after_its_writer_gave_up_is_not_doubled(objects, url, monkeypatch):
-    monkeypatch.setattr(objects_client, "_TIMEOUT", timedelta(milliseconds=150))
+    monkeypatch.setattr(objects_client, "TIMEOUT", timedelta(milliseconds=150))
     store = open_store(url)
     head = begun(store)
     slow = itertools.count()

@@ -1,9 +1,9 @@
 """The outside world of recordings: names to inputs, inputs to bytes, folders and patterns to files.
 
-Rules: a name is a path, `-` (standard input), a stored session (`URL#SESSION_ID`), or one of them with `#TURN` or
-`#CHAIN:TURN`; a file that exists under the whole name wins, then a stored session. Inputs are read in pieces and
-never written. What cannot be opened is a LoreError with the name; a folder is walked in the order of names, links
-to folders are not followed, hidden names are left out.
+Rules: a name is a path, that of a remote file (`remote`), `-` (standard input), a stored session (`URL#SESSION_ID`),
+or one of them with `#TURN` or `#CHAIN:TURN`; a file that exists under the whole name wins, then a stored session.
+Inputs are read in pieces and never written. What cannot be opened is a LoreError with the name; a folder is walked in
+the order of names, links to folders are not followed, hidden names are left out.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
 from lore.model.vector import common_prefix
-from lore.recording import packed, session_folders, zstd
-from lore.store.registry import address_of, exists, is_store, log_of, shown
+from lore.recording import filesystem, packed, session_folders, zstd
+from lore.store.registry import address_of, exists, has_options, is_store, log_of, shown
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
@@ -38,6 +38,7 @@ STDIN = "-"
 PI_STEM = re.compile(r"\d{4}-\d\d-\d\dT[\dTZ:.-]{5,16}_[0-9A-Za-z-]{8,64}")  # how pi calls a session's file
 _STORAGE = frozenset(("session", "message", "part"))
 _JSON_LINES = ".jsonl"
+_OPENCODE = (b"session", b"message", b"part")  # tables of OpenCode's databases, which their first page names
 _SELECTOR = re.compile(r"^(?:(?P<chain>.+):)?(?P<turn>\d{1,12})$", re.DOTALL)
 
 
@@ -57,7 +58,7 @@ class Name(NamedTuple):
 
 def parse_name(text: str) -> Name:
     """Read `PATH`, `PATH#N`, `PATH#CHAIN:N`, where PATH may be a stored session."""
-    if text == STDIN or "#" not in text or os.path.lexists(text):
+    if text == STDIN or "#" not in text or filesystem.exists(text):
         return Name(packed.task_of(text))
     path, _, selector = text.rpartition("#")
     path = STDIN if path == "<stdin>" else path  # `-#2`, which a command line would take for an option
@@ -80,7 +81,7 @@ def is_stored(path: str) -> bool:
 
 def is_in_database(path: str) -> bool:
     """Tell whether a name is that of a session in an agent's database (`DATABASE#SESSION`)."""
-    if "#" not in path or os.path.lexists(path) or is_stored(path):
+    if "#" not in path or filesystem.is_remote(path) or os.path.lexists(path) or is_stored(path):
         return False
     from lore.recording import opencode_store  # noqa: PLC0415 - few inputs stand in a database
 
@@ -89,7 +90,7 @@ def is_in_database(path: str) -> bool:
 
 def is_database(path: str) -> bool:
     """Tell whether a name is that of an SQLite database, or of a session in one."""
-    if path == STDIN or is_stored(path) or is_store(path):
+    if path == STDIN or filesystem.is_remote(path) or is_stored(path) or is_store(path):
         return False
     from lore.recording import opencode_store  # noqa: PLC0415 - few inputs stand in a database
 
@@ -102,9 +103,11 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
     if stored is not None:
         yield from log_of(stored, size)
         return
-    if is_store(path):
-        hint = "name a session in it, URL#SESSION_ID; `lore store list` names them"
-        raise LoreError(f"{show(path)} is a store, not a session", hint=hint)
+    if not filesystem.is_remote(path) and is_store(path):
+        raise _no_session(path)
+    if filesystem.is_remote(path):
+        yield from _remote_pieces(path)
+        return
     if "#" in path and not os.path.lexists(path):
         from lore.recording import opencode_store  # noqa: PLC0415 - few inputs stand in a database
 
@@ -123,6 +126,26 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
                 yield data
     except OSError as error:
         raise unreadable(path, error) from None
+
+
+def _remote_pieces(path: str) -> Iterator[bytes]:
+    from lore.recording import remote  # noqa: PLC0415 - few inputs are remote
+
+    try:
+        yield from remote.stream(path)
+    except remote.MissingError:
+        if is_store(path):
+            raise _no_session(path) from None
+        if remote.is_folder(path):
+            raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path)) from None
+        raise
+
+
+def _no_session(url: str) -> LoreError:
+    hint = "name a session in it, URL#SESSION_ID; `lore store list` names them"
+    if has_options(url):
+        hint += "; recordings in a bucket are named without an endpoint (`lore guide remote`)"
+    return LoreError(f"{show(url)} is a store, not a session", hint=hint)
 
 
 def _opened(path: str, *, pipe: bool = False) -> FileIO:
@@ -145,7 +168,7 @@ def common_length(left: str, right: str) -> tuple[int, int, int]:
     of one of a database its export.
     Raises LoreError for what cannot be read.
     """
-    if any(is_stored(name) or is_in_database(name) for name in (left, right)):
+    if any(is_stored(name) or is_in_database(name) or filesystem.is_remote(name) for name in (left, right)):
         return common_of(pieces(left), pieces(right))
     with _opened(left) as first, _opened(right) as second:
         sizes = os.fstat(first.fileno()).st_size, os.fstat(second.fileno()).st_size
@@ -199,11 +222,13 @@ def _fill(file: FileIO, block: bytearray) -> int:
 
 def folder_hint(path: str) -> str:
     """Say what to name in place of what is no file."""
-    return "name a file in it; `lore check` takes folders" if os.path.isdir(path) else "name a regular file"
+    return "name a file in it; `lore check` takes folders" if filesystem.is_folder(path) else "name a regular file"
 
 
 def unreadable(path: str, error: OSError) -> LoreError:
     """Say that a file cannot be read, and why."""
+    if isinstance(error, LoreError):  # of a remote one
+        return error
     reason = (error.strerror or str(error)).lower()
     hint = "a whole session is read here: leave #TURN out" if parse_name(path).turn is not None else ""
     return LoreError(f"cannot read {show(path)}: {reason}", hint=hint, where=Where(show(path)))
@@ -250,7 +275,7 @@ def _source(path: str) -> Iterator[bytes]:
 
     Before a log of Copilot CLI's stands what its client's database bills of it.
     """
-    if path != STDIN and os.path.isdir(path) and (names := packed.members(path)):
+    if path != STDIN and not filesystem.is_remote(path) and os.path.isdir(path) and (names := packed.members(path)):
         yield from packed.folder_stream(path, names)
         return
     if path.endswith(".json") and _lies_in_storage(path):
@@ -260,11 +285,21 @@ def _source(path: str) -> Iterator[bytes]:
             yield from opencode_store.storage_stream(path)
             return
     source = pieces(path, HEAD)
-    first = next(source, b"")
+    try:
+        first = next(source, b"")
+    except LoreError:  # of what is remote, most are files, and are read without a look whether they are folders
+        if not filesystem.is_remote(path) or not (names := packed.members(path)):
+            raise
+        yield from packed.folder_stream(path, names)
+        return
     if first.startswith(zstd.MAGIC):
         yield from zstd.unpacked(chain((first,), source), show(path))
         return
-    if first.startswith(SQLITE) and path != STDIN and not is_stream(path):
+    if first.startswith(SQLITE) and filesystem.is_remote(path) and all(name in first for name in _OPENCODE):
+        source.close()
+        message = f"{show(path)} is a database of sessions, which cannot be read remotely"
+        raise LoreError(message, hint="copy it here, with what lies beside it (-wal), and name the copy")
+    if first.startswith(SQLITE) and path != STDIN and not filesystem.is_remote(path) and not is_stream(path):
         from lore.recording import opencode_store  # noqa: PLC0415 - few inputs are databases
 
         if sessions := opencode_store.sessions_of(path):
@@ -297,16 +332,15 @@ def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Ite
     A folder below it that cannot be listed is handed to `failed_on`, with the reason.
     """
 
-    def failed(error: OSError) -> None:
-        place = str(error.filename or folder)
-        failed_on(place, unreadable(place, error))
+    def failed(place: str, error: LoreError | OSError) -> None:
+        failed_on(place, error if isinstance(error, LoreError) else unreadable(place, error))
 
-    for path, folders, names in os.walk(folder, onerror=failed):
+    for path, folders, names in filesystem.walk(folder, failed):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if set(folders) >= _STORAGE:  # OpenCode's: messages and parts are read with their session
             folders[:] = ["session"]
         folders[:] = [name for name in folders if not session_folders.is_part(name, names)]
-        for name in sorted(names):
+        for name in sorted(names) if isinstance(names, list) else names:  # those of a remote one are
             file = os.path.join(path, name)
             if not name.startswith(".") and not is_special(file):
                 yield file
@@ -329,23 +363,23 @@ def companions(path: str) -> list[str]:
         from lore.recording import opencode_family  # noqa: PLC0415 - few inputs are OpenCode's
 
         return opencode_family.subagents_of(path)
-    if ending != ".jsonl" or is_companion(name) or not os.path.isfile(path):
+    if ending != ".jsonl" or is_companion(name) or not filesystem.is_file(path):
         return []
     found: list[str] = []
     for below, every in _folders_of_subagents(path, folder, stem):
-        if os.path.isdir(below):
+        if filesystem.is_folder(below):
             files = files_below(below, lambda place, _: found.append(place))  # opening it will say what is wrong
             found.extend(
                 [file for file in files if file.endswith(ending) if every or is_companion(os.path.basename(file))]
             )
     try:
-        names = sorted(name for name in os.listdir(folder or os.curdir) if is_companion(name))
+        names = sorted(name for name in filesystem.names(folder or os.curdir) if is_companion(name))
     except OSError:
         names = []
     session = session_named(path) if names else None
     if session is not None:
         beside = (os.path.join(folder, name) for name in names)
-        found.extend(file for file in beside if os.path.isfile(file) and session_named(file) == session)
+        found.extend(file for file in beside if filesystem.is_file(file) and session_named(file) == session)
     return found
 
 
@@ -367,7 +401,7 @@ _CHAT = re.compile(rb'"sessionId"[ ]*:[ ]*"([A-Za-z0-9_-]{1,200})"')  # no path 
 def chat_named(path: str) -> str:
     """Return the session that the first line of a chat of Gemini CLI names; empty where it names none."""
     try:
-        with open(path, "rb") as file:
+        with filesystem.opened(path) as file:
             line = file.readline(HEAD)
     except OSError:
         return ""
@@ -381,10 +415,10 @@ def is_superseded(path: str) -> bool:
     So it is with one that lies there unpacked, too, and with a chat of Gemini CLI that went on as JSON Lines.
     """
     if path.endswith(zstd.ENDING):
-        return os.path.isfile(path.removesuffix(zstd.ENDING))
+        return filesystem.is_file(path.removesuffix(zstd.ENDING))
     folder, name = os.path.split(path)
     chat = name.startswith("session-") and name.endswith(".json") and os.path.basename(folder) == "chats"
-    return chat and os.path.isfile(f"{path}l")
+    return chat and filesystem.is_file(f"{path}l")
 
 
 def is_companion(name: str) -> bool:
@@ -395,6 +429,8 @@ def is_companion(name: str) -> bool:
 def session_named(path: str) -> str | None:
     """Return the session that the first lines of a Claude Code log name; None where they name none."""
     try:
+        if filesystem.is_remote(path):
+            return _named_in(path, *filesystem.status(path))
         found = os.stat(path)
         return _named_in(path, found.st_ino, found.st_size, found.st_mtime_ns)
     except (OSError, ValueError):
@@ -402,9 +438,9 @@ def session_named(path: str) -> str | None:
 
 
 @lru_cache(maxsize=65_536)
-def _named_in(path: str, *_: int) -> str | None:
+def _named_in(path: str, *_: object) -> str | None:
     """Read the beginning of a file once for all sessions that lie beside it, as long as it stays as it is."""
-    with open(path, "rb") as file:
+    with filesystem.opened(path) as file:
         for _number in range(SESSION_LINES):
             line = file.readline(SESSION_LIMIT)
             if b'"sessionId"' in line and (own := table(line)) is not None and "type" in own and "sessionId" in own:
@@ -417,14 +453,14 @@ def _named_in(path: str, *_: int) -> str | None:
 def is_special(path: str) -> bool:
     """Tell whether a name is a pipe, socket or device, whose reading might never end."""
     try:
-        return not stat.S_ISREG(os.stat(path).st_mode)
+        return not filesystem.is_remote(path) and not stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
         return False  # let opening it say what is wrong
 
 
 def is_folder(path: str) -> bool:
     """Tell whether a name is a folder: one that is a recording has no bytes of its own."""
-    return path != STDIN and os.path.isdir(path)
+    return path != STDIN and filesystem.is_folder(path)
 
 
 def is_same(left: str, right: str) -> bool:

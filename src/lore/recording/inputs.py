@@ -13,18 +13,19 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, nullcontext, suppress
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from lore.compaction.memory.identities import of_users
 from lore.errors import LoreError
 from lore.judge.base import Place
-from lore.recording import corpus, packed
+from lore.recording import corpus, filesystem, packed
 from lore.store.registry import is_store, open_there, say_once, scheme_of
 
 _MAGIC = re.compile(r"[*?\[]")
 _DATABASE = ".db"
+_SMALL = 256 * 1024  # bytes
 Failed: TypeAlias = Callable[[str, LoreError], None]  # takes a folder that cannot be listed, and why
 
 T = TypeVar("T")
@@ -35,7 +36,8 @@ class Input(NamedTuple):
 
     `named`: the user asked for this very file, so that it is an error where it is no recording, unless
     `optional`. `size` in bytes, 0 where it is unknown; `stream`: it can be read only once, and only by this
-    process. `written` is when it last was, in seconds, where that is not the time of a file.
+    process. `written` is when it last was, in seconds, where that is not the time of a file here; `tag` is the ETag of
+    a remote one as it was listed.
     """
 
     path: str
@@ -45,6 +47,7 @@ class Input(NamedTuple):
     optional: bool = False
     error: LoreError | None = None
     written: float | None = None
+    tag: str = ""
 
 
 def inputs(paths: list[str]) -> list[Input]:
@@ -57,6 +60,21 @@ def inputs(paths: list[str]) -> list[Input]:
             if file.named and not before.named:
                 found[key] = before._replace(named=True)
     return without_taken_over(list(found.values()), lambda file: file)
+
+
+def fetched_ahead(files: Sequence[Input]) -> bool:
+    """Tell whether files are remote and so small that waiting for each takes longer than judging it."""
+    sizes = [file.size for file in files if filesystem.is_remote(file.path)]
+    return bool(sizes) and len(sizes) == len(files) and sum(sizes) < len(sizes) * _SMALL
+
+
+def ahead(files: Sequence[Input]) -> Iterator[Input]:
+    """Yield files one by one; of remote ones the next are fetched meanwhile, where they are small."""
+    if not any(filesystem.is_remote(file.path) for file in files):
+        return iter(files)
+    from lore.recording import remote  # noqa: PLC0415 - few inputs are remote
+
+    return remote.ahead(files, lambda file: (file.path, file.size))
 
 
 def without_taken_over(found: list[T], input_of: Callable[[T], Input]) -> list[T]:
@@ -77,13 +95,14 @@ def _inputs_of(path: str) -> Iterator[Input]:
         yield from _below(path, named=True)
         return
     failed: list[Input] = []
-    matched = matches(path, lambda place, error: failed.append(Input(place, named=False, error=error)))
-    if not matched and not failed:
-        hint = "quote it, so that lore reads it: `*` is one name, `**` any folders; hidden names are left out"
-        raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint)
-    yield from failed
-    for name in matched:
-        yield from _below(name, named=False)
+    with filesystem.listed(fixed(path)) if "**" in path else nullcontext():
+        matched = matches(path, lambda place, error: failed.append(Input(place, named=False, error=error)))
+        if not matched and not failed:
+            hint = "quote it, so that lore reads it: `*` is one name, `**` any folders; hidden names are left out"
+            raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint)
+        yield from failed
+        for name in matched:
+            yield from _below(name, named=False)
 
 
 def _stored(url: str) -> Iterator[Input]:
@@ -101,7 +120,7 @@ def _stored(url: str) -> Iterator[Input]:
 def _below(path: str, *, named: bool) -> Iterator[Input]:
     """Yield a file, or the files below a folder and what could not be listed, where it was met."""
     path = packed.task_of(path)
-    if path == corpus.STDIN or not os.path.isdir(path):
+    if path == corpus.STDIN or not filesystem.is_folder(path):
         if path.endswith(_DATABASE) and (sessions := _sessions_in(path)):
             yield from sessions
             return
@@ -142,6 +161,8 @@ def _identified(file: Input) -> tuple[object, Input]:
     if file.path == corpus.STDIN:
         return file.path, file._replace(stream=True)
     try:
+        if filesystem.is_remote(file.path):
+            return file.path, _known(file)
         about = os.stat(file.path)
     except (OSError, ValueError):  # a session of a database, else let opening it say what is wrong
         base, _, session = file.path.rpartition("#")
@@ -153,11 +174,27 @@ def _identified(file: Input) -> tuple[object, Input]:
     return key, file._replace(size=0 if stream else about.st_size, stream=stream)
 
 
+def _known(file: Input) -> Input:
+    """Return a remote input with what is known of it; of a web server's, nothing is, and nobody is asked."""
+    if file.path.lower().startswith("http"):
+        return file
+    try:
+        about = filesystem.status(file.path)
+    except OSError:  # a folder that is one recording, else let opening it say what is wrong
+        members = [filesystem.status(os.path.join(file.path, name)) for name in packed.members(file.path)]
+        times = [about.written for about in members if about.written is not None]
+        return file._replace(size=sum(about.size for about in members), written=max(times, default=None))
+    return file._replace(size=about.size, written=about.written, tag=about.tag)
+
+
 # patterns
 
 
 def is_pattern(path: str) -> bool:
     """Tell whether a name is a pattern: it has `*`, `?` or `[`, and no file or stored session has that very name."""
+    if filesystem.is_remote(path):
+        web = path.lower().startswith("http")  # a `?` begins its query
+        return not web and _MAGIC.search(path) is not None and not filesystem.is_file(path)
     return _MAGIC.search(path) is not None and not os.path.lexists(path) and scheme_of(path) is None
 
 
@@ -168,14 +205,19 @@ def matches(pattern: str, failed_on: Failed) -> list[str]:
     them; a hidden name is matched only by one that begins with a dot. Cost: the folders that the pattern may lie
     in, each listed once a part.
     """
-    parts = pattern.replace(os.altsep or os.sep, os.sep).split(os.sep)
-    fixed = next(number for number, part in enumerate(parts) if _MAGIC.search(part))
-    found = {os.sep.join(parts[:fixed]) + os.sep if fixed else ""}
-    for number, part in enumerate(parts[fixed:], fixed + 1):
+    base = fixed(pattern)
+    parts, found = pattern.replace(os.altsep or os.sep, os.sep)[len(base) :].split(os.sep), {base}
+    for number, part in enumerate(parts, 1):
         found = {name for base in sorted(found) for name in _step(base, part, failed_on)}
         if number < len(parts):
             found = {os.path.join(name, "") for name in found}
     return sorted(found)
+
+
+def fixed(pattern: str) -> str:
+    """Return the folder that a pattern begins in, with a separator at its end; empty for the current one."""
+    start = _MAGIC.search(pattern)
+    return pattern[: pattern[: start.start() if start else None].replace(os.altsep or os.sep, os.sep).rfind(os.sep) + 1]
 
 
 def _step(base: str, part: str, failed_on: Failed) -> Iterator[str]:
@@ -186,7 +228,9 @@ def _step(base: str, part: str, failed_on: Failed) -> Iterator[str]:
         for entry in _entries(base, failed_on):
             if (part.startswith(".") or not entry.name.startswith(".")) and fnmatch.fnmatch(entry.name, part):
                 yield base + entry.name
-    elif os.path.lexists(base + part) if part else os.path.isdir(base):  # a separator at the end: folders are meant
+    elif (
+        filesystem.exists(base + part) if part else filesystem.is_folder(base)
+    ):  # a separator at the end: folders are meant
         yield base + part
 
 
@@ -203,13 +247,12 @@ def _folders(base: str, failed_on: Failed) -> Iterator[str]:
         )
 
 
-def _entries(folder: str, failed_on: Failed) -> list[os.DirEntry[str]]:
+def _entries(folder: str, failed_on: Failed) -> list[filesystem.Entry | os.DirEntry[str]]:
     """List a folder; what is none has nothing in it."""
-    if folder and not os.path.isdir(folder):
+    if folder and not filesystem.is_folder(folder):
         return []
     try:
-        with os.scandir(folder or ".") as entries:
-            return list(entries)
+        return list(filesystem.entries(folder or "."))
     except OSError as error:
         failed_on(folder, corpus.unreadable(folder, error))
         return []
@@ -228,7 +271,7 @@ def key_of(path: str, root: str) -> str:
 
     A stored session keeps its name.
     """
-    if path == corpus.STDIN or corpus.is_stored(path):
+    if path == corpus.STDIN or filesystem.is_remote(path) or corpus.is_stored(path):
         return corpus.show(path)
     with suppress(ValueError):  # another drive, or a name that no file can have
         path = os.path.relpath(path, root or os.curdir)
@@ -237,4 +280,6 @@ def key_of(path: str, root: str) -> str:
 
 def path_of(key: str, root: str) -> str:
     """Return the path that a key stands for."""
+    if filesystem.is_remote(key):
+        return key
     return os.path.join(root, *key.split("/"))

@@ -24,7 +24,6 @@ import heapq
 import io
 import os
 import re
-import stat
 import struct
 import zipfile
 import zlib
@@ -45,7 +44,7 @@ from lore.formats.openhands import OpenHands
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, table
 from lore.model.turn import seconds_in
-from lore.recording import session_folders
+from lore.recording import filesystem, session_folders
 
 ARCHIVE = b"PK\x03\x04"
 PIECE = 1024 * 1024
@@ -58,6 +57,7 @@ _TAIL = 66_000  # where an archive's end record lies: 22 bytes, and a comment of
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
 _SAMPLE = re.compile(r"samples/[^/]*\.json", re.DOTALL)
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, struct.error, IndexError, OverflowError)
+_MEMBER = re.compile(r"\.json$|^(?:context(?:_\d+)?|wire)\.jsonl$")  # names of files that may be one with others
 _CACHE_CONTROL = re.compile(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_control"\s*:\s*\{[^{}]*\}')
 
 
@@ -85,9 +85,7 @@ def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
 def members(folder: str) -> list[str]:
     """Return the names in a folder that are one recording together."""
     try:
-        names = sorted(
-            entry.name for entry in os.scandir(folder) if not entry.name.startswith(".") and _is_regular(entry.path)
-        )
+        names = _regular(folder)
     except (OSError, ValueError):
         return []
     if is_task(names):
@@ -106,7 +104,7 @@ def task_of(path: str) -> str:
     folder, name = os.path.split(path)
     if session := session_folders.session_of(path):
         return session
-    if name not in cline_task.FILES or not os.path.isfile(path):
+    if name not in cline_task.FILES or not filesystem.is_file(path):
         return path
     return (folder or os.curdir) if is_task(members(folder or os.curdir)) else path
 
@@ -116,9 +114,20 @@ def is_task(names: Collection[str]) -> bool:
     return cline_task.UI in names and cline_task.API in names
 
 
+def _regular(folder: str) -> list[str]:
+    """Return the names of a folder's files, sorted; of a remote one, which may have a million, possible members."""
+    if filesystem.is_remote(folder):
+        found = (
+            entry.name for entry in filesystem.entries(folder) if not entry.is_dir() and _MEMBER.search(entry.name)
+        )
+        return sorted(name for name in found if not name.startswith("."))
+    names = (entry.name for entry in os.scandir(folder) if not entry.name.startswith("."))
+    return sorted(name for name in names if _is_regular(os.path.join(folder, name)))
+
+
 def _is_regular(path: str) -> bool:
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)
+        return filesystem.is_regular(path)
     except (OSError, ValueError):
         return False
 
@@ -128,7 +137,7 @@ def size_of(folder: str) -> int:
     total = 0
     for name in members(folder):
         with suppress(OSError):  # reading it will say what is wrong
-            total += os.stat(os.path.join(folder, name)).st_size
+            total += filesystem.status(os.path.join(folder, name)).size
     return total
 
 
@@ -141,7 +150,7 @@ def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
         limit = LARGEST if header.lore_pack in _WHOLE else LONGEST
         shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
         try:
-            with open(os.path.join(folder, header.name), "rb", buffering=0) as file:
+            with filesystem.opened(os.path.join(folder, header.name)) as file:
                 data = _read(file.read, limit)
         except OSError as error:
             yield from _member(shown, fault=(error.strerror or str(error)).lower())
@@ -153,7 +162,7 @@ def _in_pieces(folder: str, header: Header) -> Iterator[bytes]:
     """Yield a file as members of its name, of at most a piece each; an empty one is an empty member."""
     shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
     try:
-        with open(os.path.join(folder, header.name), "rb", buffering=0) as file:
+        with filesystem.opened(os.path.join(folder, header.name)) as file:
             data = file.read(PIECE)
             yield from _member(shown, data)
             while data := file.read(PIECE):
@@ -208,9 +217,9 @@ class PairedRequest(Struct):
 def _table(path: str) -> dict[str, bytes]:
     """Return the members of a file's JSON object; none where it cannot be read (whoever reads it says why)."""
     try:
-        if os.stat(path).st_size > LONGEST:
+        if filesystem.status(path).size > LONGEST:
             return {}
-        with open(path, "rb") as file:
+        with filesystem.opened(path) as file:
             return table(file.read(LONGEST)) or {}
     except (OSError, ValueError):
         return {}
@@ -218,7 +227,7 @@ def _table(path: str) -> dict[str, bytes]:
 
 def _modified(path: str) -> float:
     try:
-        return os.stat(path).st_mtime
+        return filesystem.status(path).written or 0.0
     except OSError:
         return 0.0
 
@@ -302,12 +311,12 @@ def _linked(requests: list[PairedRequest]) -> list[PairedRequest]:
 def archive_stream(path: str) -> Iterator[bytes]:
     """Yield the pack of an archive: its samples, if it is an Inspect log; else one that no reader knows."""
     kind = "inspect-archive"
-    total = os.stat(path).st_size
+    total = filesystem.status(path).size
     if (size := _directory(path, total)) > LARGEST_DIRECTORY:
         yield from _member(Header(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
         return
     try:
-        with zipfile.ZipFile(path) as archive:
+        with filesystem.opened(path) as file, zipfile.ZipFile(file) as archive:
             infos = [info for info in archive.infolist() if _SAMPLE.fullmatch(info.filename)]
             if not infos or not any(info.filename in _LOG for info in archive.infolist()):
                 kind = "archive"
@@ -353,7 +362,7 @@ def _why(error: Exception) -> str:
 
 def _directory(path: str, size: int) -> int:
     """Return how long an archive says its directory is, before it is read; 0 where it has none."""
-    with open(path, "rb") as file:
+    with filesystem.opened(path) as file:
         file.seek(max(0, size - _TAIL))
         tail = file.read()
     at = tail.rfind(b"PK\x05\x06")

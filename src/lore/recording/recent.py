@@ -16,7 +16,7 @@ from typing import NamedTuple
 from lore.errors import LoreError
 from lore.formats.foreign import GENERIC
 from lore.formats.registry import ENGINE_LOGS
-from lore.recording import corpus, session_folders
+from lore.recording import corpus, filesystem, session_folders
 from lore.recording.agents import LogPlace, Surroundings, existing, files_of, places
 from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import Input, inputs
@@ -98,8 +98,10 @@ def is_as_new(file: Input, since: float) -> bool:
 def written(file: Input) -> float | None:
     """Return when a recording was last written: of a folder that is one the newest file."""
     try:
-        if file.written is not None or not os.path.isdir(file.path):
-            return os.stat(file.path).st_mtime if file.written is None else file.written
+        if file.written is not None or filesystem.is_remote(file.path):
+            return filesystem.status(file.path).written if file.written is None else file.written
+        if not os.path.isdir(file.path):
+            return os.stat(file.path).st_mtime
         with os.scandir(file.path) as entries:
             return max((entry.stat().st_mtime for entry in entries), default=None)
     except (OSError, ValueError):
@@ -121,7 +123,7 @@ def newest(paths: list[str], format: str | None) -> str:
         session = session if session in known else file.path
         times[session] = max(times.get(session, 0.0), written(file) or 0.0)
     for path in sorted(times, key=lambda time: (-times[time], time)):
-        if (os.path.exists(path) or corpus.is_in_database(path)) and _is_recording(path, format):
+        if (filesystem.exists(path) or corpus.is_in_database(path)) and _is_recording(path, format):
             return path
     where = ", ".join(corpus.show(path) for path in paths)
     raise NoRecordingError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
@@ -166,7 +168,9 @@ def session_of(path: str) -> str | None:
 def _chat_of(chats: str, session: str) -> str | None:
     """Return the chat of Gemini CLI that a folder of its subagents is named after; a file says what session it is."""
     try:
-        names = sorted(name for name in os.listdir(chats) if name.startswith("session-") and name.endswith(".jsonl"))
+        names = sorted(
+            name for name in filesystem.names(chats) if name.startswith("session-") and name.endswith(".jsonl")
+        )
     except OSError:
         return None
     likely = (os.path.join(chats, name) for name in names if name.removesuffix(".jsonl").endswith(session[:8]))

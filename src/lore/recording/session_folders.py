@@ -12,6 +12,7 @@ from collections.abc import Collection
 
 from lore.formats.kimi_cli import CONTEXT, WIRE, KimiCliSession
 from lore.formats.openhands import EVENTS, STATE, OpenHands
+from lore.recording import filesystem
 
 _ROTATED = re.compile(r"context_(\d{1,9})\.jsonl")
 _EVENT = re.compile(r"event-(\d{5,9})(?:-[0-9a-fA-F-]{8,})?\.json")
@@ -34,7 +35,7 @@ def files(folder: str, names: Collection[str]) -> list[str]:
 
 def _events(folder: str) -> list[str]:
     try:
-        names = os.listdir(os.path.join(folder, EVENTS))
+        names = filesystem.names(os.path.join(folder, EVENTS))
     except (OSError, ValueError):
         return []
     found = ((int(match[1]), match[0]) for match in map(_EVENT.fullmatch, names) if match is not None)
@@ -50,7 +51,7 @@ def kind_of(files: list[str]) -> str:
 def session_of(path: str) -> str:
     """Return the folder of the session that a file is a part of; empty for any other file."""
     folder, name = os.path.split(path)
-    if name == EVENTS and os.path.isdir(path):
+    if name == EVENTS and filesystem.is_folder(path):
         return session_of(os.path.join(folder, STATE))
     if _EVENT.fullmatch(name) is not None and os.path.basename(os.path.abspath(folder)) == EVENTS:
         folder = os.path.dirname(folder) if os.path.basename(folder) == EVENTS else os.path.join(folder, os.pardir)
@@ -61,7 +62,7 @@ def session_of(path: str) -> str:
         needed = (WIRE, CONTEXT)
     else:
         return ""
-    whole = os.path.isfile(path) and all(os.path.isfile(os.path.join(folder, other)) for other in needed)
+    whole = filesystem.is_file(path) and all(filesystem.is_file(os.path.join(folder, other)) for other in needed)
     return (folder or os.curdir) if whole else ""
 
 
@@ -79,7 +80,7 @@ def subagents(folder: str) -> list[str]:
     """Return the folders of a session's subagents, in the order of their names."""
     below = os.path.join(folder, _SUBAGENTS)
     try:
-        paths = [os.path.join(below, name) for name in sorted(os.listdir(below)) if not name.startswith(".")]
+        paths = [os.path.join(below, name) for name in sorted(filesystem.names(below)) if not name.startswith(".")]
     except (OSError, ValueError):
         return []
     return [path for path in paths if is_session(path)]

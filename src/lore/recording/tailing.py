@@ -25,7 +25,7 @@ from typing import NamedTuple, TypeAlias
 from lore.errors import LoreError
 from lore.formats.lines import may_be_recording
 from lore.model.jsonslice import is_json
-from lore.recording import corpus
+from lore.recording import corpus, filesystem
 from lore.recording.opening import kind_of
 from lore.recording.packed import ARCHIVE
 
@@ -144,6 +144,9 @@ def check_followable(path: str) -> None:
     if corpus.is_stored(path):
         hint = "run the command again after a while, or `lore store export` it to a file"
         raise LoreError(f"{corpus.show(path)} is a stored session, not a file that grows", hint=hint)
+    if filesystem.is_remote(path):
+        hint = "run the command again after a while: what is written there comes whole"
+        raise LoreError(f"{corpus.show(path)} is remote, not a file that grows here", hint=hint)
     if corpus.is_stream(path):
         hint = "name the file that is being written"
         raise LoreError(f"{corpus.show(path)} is a stream, not a file that grows", hint=hint)

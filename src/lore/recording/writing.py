@@ -22,7 +22,7 @@ from lore.files import replaced, try_lock
 from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, encode
-from lore.recording import corpus
+from lore.recording import corpus, filesystem
 from lore.recording.opening import kind_of
 from lore.store.base import ConflictError, Head, SessionDelta, Store, UnknownSessionError
 from lore.store.deltas import save_delta
@@ -41,6 +41,7 @@ def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[
     Raises LoreError where it exists (unless `force`), is no regular file, is one of the inputs, or of the files
     of a store that was read.
     """
+    filesystem.refuse_output(path)
     shown = corpus.show(path)
     path = os.path.realpath(path) if os.path.islink(path) else path  # what a link names is written, and it stays
     if "\0" in path:
@@ -174,6 +175,7 @@ def appending(path: str, *, patience: float = PATIENCE) -> Generator[Appender]:
         return
     if path == corpus.STDIN:
         raise LoreError("standard input cannot be written to", hint="name a lore log")
+    filesystem.refuse_output(path)
     descriptor = _opened(path)
     try:
         _lock(descriptor, path, patience)

@@ -33,9 +33,9 @@ from lore.judge.totals import FileResult, RunTotals
 from lore.model.codes import Code, Reader
 from lore.model.evidence import Unneeded
 from lore.model.results import Checked, Finding, Interrupted
-from lore.recording import corpus
+from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins, register_plugins
-from lore.recording.inputs import Input, inputs, key_of, path_of, place_of
+from lore.recording.inputs import Input, ahead, fetched_ahead, inputs, key_of, path_of, place_of
 from lore.recording.opening import Options, kind_of, reader_named, silent
 from lore.recording.recent import nothing, nothing_new
 from lore.recording.writing import spare_recordings, written
@@ -192,14 +192,14 @@ class _Hearer(NamedTuple):
 def _results(files: list[Input], config: CheckConfig, jobs: int, hearer: _Hearer) -> Generator[FileResult]:
     """Yield the result of each file, in order; what is under way in other processes is left when it is interrupted."""
     able = min(jobs, sum(not file.stream for file in files))
-    if able > 1 and hearer.total >= SMALL:
+    if able > 1 and hearer.total >= SMALL and not fetched_ahead(files):
         silenced = config._replace(options=dataclasses.replace(config.options, log=silent, counter=None))  # can travel
         here, apart = partial(verdicts.judge_file, config=config), partial(_judge_apart, config=silenced)
         with suppress(StoppedError):
             yield from Pool(able, here, apart, partial(hearer.tell, 0)).results(files)
         return
     done = 0
-    for file in files:
+    for file in ahead(files):
         if hearer.interrupted():
             return
         yield verdicts.judge_file(file, config, partial(hearer.tell, done))
@@ -261,12 +261,13 @@ class _Extent(NamedTuple):
             return False
         if entry.path in self.totals.whole:
             return True
-        return not corpus.is_stored(entry.path) and not os.path.lexists(path_of(entry.path, self.context.root))
+        elsewhere = filesystem.is_remote(entry.path) or corpus.is_stored(entry.path)
+        return not elsewhere and not os.path.lexists(path_of(entry.path, self.context.root))
 
     def outlived(self, exempt: Exempt) -> bool:
         """Tell whether an exemption that took nothing out could have: every recording of its was judged whole."""
         partly = any(matches_path(exempt.path, key) for key in self.totals.partly)
-        if partly or not self.context.narrowed.looks_for(exempt.code):
+        if partly or not self.context.narrowed.looks_for(exempt.code) or filesystem.is_remote(exempt.path):
             return False
         try:
             files = [file for file in inputs([path_of(exempt.path, self.context.root)]) if self._unseen(file, exempt)]
@@ -315,6 +316,7 @@ def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
             raise LoreError(f"no report is called {kind!r}", hint="reports: " + ", ".join((*REPORTS, "parquet")))
         if equals and not path:
             raise LoreError(f"--report {text} names no file", hint=f"--report {kind}=FILE, or --report {kind}")
+        filesystem.refuse_output(path)
         found.append(Target(kind, "" if path == "-" else path))
     on_stdout = [target.kind for target in found if not target.path]
     again = next((kind for place, kind in enumerate(on_stdout) if kind in on_stdout[:place]), None)

@@ -16,7 +16,7 @@ import msgspec
 from lore import __version__
 from lore.errors import LoreError
 from lore.model import checkpoint as saved_state
-from lore.recording import corpus
+from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.checkpoint_file import Digester, LogCheckpoint, UnusableError, load, recognised, store
 from lore.recording.opening import Options, reader_named
@@ -43,6 +43,9 @@ def fold_resumed(path: str, options: Options, checkpoint: str, *, verify: bool =
                         hint="name a file, or leave --checkpoint out")  # fmt: skip
     if corpus.is_stored(path):
         raise LoreError(f"{corpus.show(path)} is a stored session: a checkpoint is one of a file",
+                        hint="leave --checkpoint out")  # fmt: skip
+    if filesystem.is_remote(path):
+        raise LoreError(f"{corpus.show(path)} is remote: a checkpoint is one of a file here",
                         hint="leave --checkpoint out")  # fmt: skip
     if corpus.is_in_database(path):
         raise LoreError(f"{corpus.show(path)} is a session of a database: a checkpoint is one of a file",

@@ -20,6 +20,7 @@ from lore.errors import LoreError, did_you_mean
 from lore.judge.comparison import RATIOS, compared_shares, measure, share_of
 from lore.judge.spending import CauseSums, Copies, Request, Sums
 from lore.model.results_overview import ComparedCause, ComparedSide, Comparison, Spending, SpendingCause
+from lore.recording import filesystem
 from lore.recording.agents import Agent, Surroundings, agent_named
 from lore.recording.inputs import is_pattern
 from lore.recording.recent import since
@@ -47,7 +48,7 @@ class Side(NamedTuple):
 
 def side_of(text: str, now: float) -> Side:
     """Read a side; raises LoreError for what is none."""
-    if os.path.lexists(text) or is_pattern(text) or is_store(text):
+    if filesystem.is_remote(text) or os.path.lexists(text) or is_pattern(text) or is_store(text):
         return Side(text, text)
     tests, agent = list[Test](), None
     for term in filter(None, (part.strip() for part in text.split(","))):

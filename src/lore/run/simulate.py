@@ -46,7 +46,7 @@ from lore.model.results_simulate import CostResult, OutcomeResult, PredictedResu
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError
-from lore.recording.inputs import Input, inputs
+from lore.recording.inputs import Input, ahead, inputs
 from lore.recording.opening import Options
 from lore.recording.projects import project_of
 from lore.recording.recent import nothing, nothing_new
@@ -164,7 +164,7 @@ def _play(
     measuring = Measuring(logs)
     recordings = done = read = 0
     size, stopped = sum(file.size for file in files), False
-    for file in files:
+    for file in ahead(files):
         read += 1
         problems, shown = Problems(), corpus.show(file.path)
         try:

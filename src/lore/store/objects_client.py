@@ -40,6 +40,7 @@ HINT = "pip install 'lore-cache[remote]'"
 _NO_TAG = '"00000000000000000000000000000000"'
 SHAPE = "s3://BUCKET/PREFIX?endpoint=https://HOST&region=NAME, credentials in the environment (AWS_ACCESS_KEY_ID, …)"
 _OPTIONS = ("endpoint", "region")
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")  # variables
 # What the client can put into a request; at anything else it panics.
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 _NAME, _PATH = re.compile(r"[A-Za-z0-9._-]+"), re.compile(r"[A-Za-z0-9._~%/-]*")
@@ -47,8 +48,8 @@ _LONGEST_PREFIX = 400  # bytes: a key is of at most 1,024, and ours add up to 60
 READS = 3  # times that something is read whose answer breaks off
 AT_ONCE = 16  # requests at the same time where many objects are read
 _MOST_SHOWN = 300  # characters of what a server says
-_TIMEOUT, _CONNECT = timedelta(seconds=60), timedelta(seconds=10)  # of one request
-_RETRIES: RetryConfig = {
+TIMEOUT, CONNECT = timedelta(seconds=60), timedelta(seconds=10)  # of one request
+RETRIES: RetryConfig = {
     "max_retries": 4,
     "retry_timeout": timedelta(seconds=60),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
@@ -159,17 +160,24 @@ def connected(url: str) -> Client:
         config["endpoint"] = place.endpoint
     if place.region is not None:
         config["region"] = place.region
-    options: ClientConfig = {"timeout": _TIMEOUT, "connect_timeout": _CONNECT}
-    if urlsplit(place.endpoint or "").scheme == "http":
-        options["allow_http"] = True
+    options = client_options(place.endpoint)
     try:
         store = S3Store(
-            place.bucket, prefix=place.prefix or None, config=config, retry_config=_RETRIES,
+            place.bucket, prefix=place.prefix or None, config=config, retry_config=RETRIES,
             client_options=options,
         )  # fmt: skip
     except (BaseError, ValueError) as error:
-        raise StoreError(f"{place.url}: {_plain(error)}", hint=SHAPE) from None
+        raise StoreError(f"{place.url}: {plain(error)}", hint=SHAPE) from None
     return Client(store, place.url)
+
+
+def client_options(endpoint: str | None = None) -> ClientConfig:
+    """Return how the client speaks to a service: unencrypted only where its endpoint says http."""
+    options: ClientConfig = {"timeout": TIMEOUT, "connect_timeout": CONNECT}
+    endpoint = endpoint or next((value for name in _ENDPOINTS if (value := os.environ.get(name))), "")
+    if urlsplit(endpoint).scheme == "http":
+        options["allow_http"] = True
+    return options
 
 
 class Client:
@@ -273,7 +281,7 @@ class Client:
             yield
         except (errors.UnauthenticatedError, errors.PermissionDeniedError) as error:
             hint = "see AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and what they may do in this bucket"
-            raise StoreError(f"{self.url}: not allowed to reach {printable(key)}: {_plain(error)}", hint=hint) from None
+            raise StoreError(f"{self.url}: not allowed to reach {printable(key)}: {plain(error)}", hint=hint) from None
         except errors.NotModifiedError:
             raise UnchangedError(key) from None
         except (errors.AlreadyExistsError, errors.PreconditionError):
@@ -286,10 +294,10 @@ class Client:
             if type(error).__name__ != "PanicException":  # the client's own: of what it cannot put into a request
                 raise
             hint = "see the variables AWS_…: one has characters that no request can hold"
-            raise StoreError(f"{self.url}: no request could be made: {_plain(error)}", hint=hint) from None
+            raise StoreError(f"{self.url}: no request could be made: {plain(error)}", hint=hint) from None
 
     def _failed(self, error: Exception, *, writes: bool) -> StoreError:
-        text = _plain(error)
+        text = plain(error)
         if "NoSuchBucket" in text:
             return StoreError(f"{self.url}: there is no such bucket", hint=SHAPE)
         if "credential" in text.lower() or "169.254." in text:
@@ -355,7 +363,7 @@ def _is_refused(write: Callable[[], object]) -> bool:
     return False
 
 
-def _plain(error: BaseException) -> str:
+def plain(error: BaseException) -> str:
     """Return what a client says on one line: no credential, and not what is behind it for its programmers."""
     text = " ".join(str(error).partition("Debug source:")[0].split())
     for name in _SECRET:

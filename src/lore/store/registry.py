@@ -2,7 +2,8 @@
 
 Other packages add stores under the entry-point group `lore.stores`. Rules for names: a file that exists under the whole
 name wins; the URL ends at the first `#`, unless the place it names is there only with a later one (a file may have `#`
-in its name); all behind it is the id. Reading opens the store, and closes it before it hands anything on: nothing is
+in its name); all behind it is the id. A bucket holds a store where `lore-store.json` lies at the URL's end, else
+recordings, which are no store's. Reading opens the store, and closes it before it hands anything on: nothing is
 created, nothing held.
 """
 
@@ -19,7 +20,7 @@ from importlib import import_module
 from typing import NamedTuple, cast
 
 from lore.model.mask import mask
-from lore.store.base import SessionData, Store, StoreError, Tell, UnknownSessionError
+from lore.store.base import FormatError, SessionData, Store, StoreError, Tell, UnknownSessionError
 
 # Where each is made, imported when it is asked for: a database's client is slow to import, or not installed.
 _PLACES = {
@@ -33,6 +34,7 @@ _PLACES = {
 GROUP = "lore.stores"
 STORES: dict[str, Callable[[str, Tell], Store]] = {}  # what other packages publish
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
+_IN_BUCKETS = ("s3",)  # where recordings may lie, too
 HINT = "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, s3://BUCKET/PREFIX"
 
 
@@ -83,14 +85,26 @@ def open_store(url: str, tell: Tell = silent) -> Store:
 _PASSWORD = re.compile(r"(?<=://)([^/@?#:\s]*):(\S*)(?=@)|(?<=password=)[^&\s#]*", re.IGNORECASE)
 
 
+# of signed names, and of options that no store has: whoever has one may read; what a store's URL says is shown
+_QUERY = re.compile(r"((?:https?|s3|gs|az|abfss?)://[^\s?#]*\?)(?!(?:endpoint|region)=)([^\s#]+)", re.IGNORECASE)
+
+
 def shown(url: str) -> str:
-    """Return a store's URL as it may be shown: without the password in it."""
-    return _PASSWORD.sub(lambda found: f"{found[1]}:***" if found[1] is not None else "***", url)
+    """Return a URL as it may be shown: without the password in it, and of what is remote without the query's values."""
+    safe = _PASSWORD.sub(lambda found: f"{found[1]}:***" if found[1] is not None else "***", url)
+    return _QUERY.sub(_without_values, safe) if "?" in safe else safe
+
+
+def _without_values(found: re.Match[str]) -> str:
+    names = (option.partition("=") for option in found[2].split("&"))
+    return found[1] + "&".join(f"{name}=***" if equals else "***" for name, equals, _ in names)
 
 
 BEYOND = 2**53  # more events than any session has: what is loaded after it is the head, and none of them
 _PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
 BESIDE = ("-wal", "-shm", "-journal")  # what sqlite keeps beside its file
+_OPTIONS = re.compile(r"\?\w+=")
+_STAMPED: set[str] = set()  # URLs in buckets where a store was found
 _CUTS = 16  # of a hostile name, not every `#` is tried
 
 
@@ -118,12 +132,40 @@ def address_of(name: str) -> Address | None:
         return None
     cuts = [at for at, char in enumerate(name) if char == "#"][:_CUTS]
     cut = next((at for at in cuts if os.path.lexists(name[:at].partition(":")[2])), cuts[0])
+    if not _is_kept_there(name[:cut]):
+        return None
     return Address(name[:cut], name[cut + 1 :])
 
 
 def is_store(name: str) -> bool:
-    """Tell whether a name is the URL of a store, and no file."""
-    return scheme_of(name) is not None and not os.path.lexists(name)
+    """Tell whether a name is the URL of a store, and no file. In a bucket only a look tells, which is taken once."""
+    return scheme_of(name) is not None and not os.path.lexists(name) and _is_kept_there(name)
+
+
+def has_options(name: str) -> bool:
+    """Tell whether a name in a bucket says options, which only a store's URL does."""
+    return "?" in name and scheme_of(name) in _IN_BUCKETS and _OPTIONS.search(name) is not None
+
+
+def _is_kept_there(url: str) -> bool:
+    """Tell a store from a bucket with recordings: the first has lore's stamp at its root, or names its endpoint.
+
+    What may not be looked at is taken for no store: reading it says why it cannot be.
+    """
+    if scheme_of(url) not in _IN_BUCKETS or has_options(url):
+        return True
+    if url not in _STAMPED:
+        from lore.store.objects_client import connected, is_stamped  # noqa: PLC0415 - its client is slow to import
+
+        try:
+            if not is_stamped(connected(url)):
+                return False
+        except FormatError:
+            pass  # another's, or a newer lore's: opening it says so
+        except StoreError:
+            return False
+        _STAMPED.add(url)
+    return True
 
 
 def holds(name: str, path: str) -> bool:

@@ -1,0 +1,145 @@
+"""What lies under a name: asked of this machine's disk, or of the service of a remote one.
+
+The functions are those of `os` and `os.path` over both, with their errors: what is remote and cannot be looked at
+raises OSError, too (`remote.RemoteError`), or is not there. For a local name they cost what those of `os` do, and
+import nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from lore.errors import LoreError
+from lore.store.registry import has_options, shown
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+_SCHEMES = ("s3://", "gs://", "az://", "abfs://", "abfss://", "http://", "https://")
+
+
+class Status(NamedTuple):
+    """Bytes, and seconds since the epoch (None: unknown); the ETag of a remote one."""
+
+    size: int
+    written: float | None
+    tag: str = ""
+
+
+class Entry(NamedTuple):
+    """What a folder holds, as `os.DirEntry` is asked."""
+
+    name: str
+    folder: bool
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002 - as that of os
+        """Tell whether it is a folder."""
+        return self.folder
+
+
+def is_remote(path: str) -> bool:
+    """Tell whether a name is one of a remote recording or folder; one that names an endpoint is a store's."""
+    return "://" in path[:8] and path[:8].lower().startswith(_SCHEMES) and not has_options(path)
+
+
+def exists(path: str) -> bool:
+    """Tell whether anything has this name."""
+    return (is_file(path) or is_folder(path)) if is_remote(path) else os.path.lexists(path)
+
+
+def is_file(path: str) -> bool:
+    """Tell whether a file has this name."""
+    if not is_remote(path):
+        return os.path.isfile(path)
+    from lore.recording import remote  # noqa: PLC0415 - few names are remote
+
+    with suppress(remote.MissingError, remote.DeniedError):
+        return remote.is_file(path)
+    return False
+
+
+def is_folder(path: str) -> bool:
+    """Tell whether a folder has this name."""
+    if not is_remote(path):
+        return os.path.isdir(path)
+    from lore.recording import remote  # noqa: PLC0415 - as above
+
+    with suppress(remote.MissingError, remote.DeniedError):
+        return remote.is_folder(path)
+    return False
+
+
+def is_regular(path: str) -> bool:
+    """Tell whether a name is no pipe, socket, device or folder; raises OSError where it cannot be looked at."""
+    return is_file(path) if is_remote(path) else stat.S_ISREG(os.stat(path).st_mode)
+
+
+def status(path: str) -> Status:
+    """Return what is known of a file without reading it; raises OSError."""
+    if not is_remote(path):
+        about = os.stat(path)
+        return Status(about.st_size, about.st_mtime)
+    from lore.recording import remote  # noqa: PLC0415 - as above
+
+    found = remote.status(path)
+    return Status(found.size or 0, found.written, found.tag)
+
+
+def opened(path: str) -> BinaryIO:
+    """Open a file to be read, anywhere in it; raises OSError."""
+    if not is_remote(path):
+        return open(path, "rb")
+    from lore.recording import remote  # noqa: PLC0415 - as above
+
+    return remote.opened(path)
+
+
+def names(folder: str) -> list[str]:
+    """Return the names of what lies in a folder, in any order; raises OSError."""
+    return [entry.name for entry in entries(folder)]
+
+
+def entries(folder: str) -> Iterator[Entry | os.DirEntry[str]]:
+    """Yield what lies in a folder; raises OSError."""
+    if not is_remote(folder):
+        with os.scandir(folder) as found:
+            yield from found
+        return
+    from lore.recording import remote  # noqa: PLC0415 - as above
+
+    yield from (Entry(each.key.rstrip("/"), each.key.endswith("/")) for each in remote.entries(folder))
+
+
+def walk(folder: str, failed_on: Callable[[str, LoreError | OSError], None]) -> Iterator[
+    tuple[str, list[str], Collection[str]]
+]:  # fmt: skip
+    """Go through a folder and those below it as `os.walk` does; what cannot be listed is handed to `failed_on`.
+
+    Of a remote one, all is listed before the first; that it cannot be raises LoreError.
+    """
+    if not is_remote(folder):
+        yield from os.walk(folder, onerror=lambda error: failed_on(str(error.filename or folder), error))
+        return
+    from lore.recording import remote  # noqa: PLC0415 - as above
+
+    with remote.listing(folder) as tree:
+        yield from tree.walk(folder, failed_on)
+
+
+def listed(folder: str) -> AbstractContextManager[object]:
+    """List a remote folder once, with all below it, for what is asked until the end."""
+    if not is_remote(folder):
+        return nullcontext()
+    from lore.recording import remote  # noqa: PLC0415 - as above
+
+    return remote.listing(folder)
+
+
+def refuse_output(path: str) -> None:
+    """Raise LoreError for a remote name of a file that is to be written."""
+    if is_remote(path):
+        raise LoreError(f"cannot write {shown(path)}: lore writes to this machine only", hint="name a file here")

@@ -1,0 +1,407 @@
+"""Recordings that lie elsewhere: objects of a bucket, files of a web server. Names to bytes, and to what is below.
+
+    s3://BUCKET/KEY   gs://BUCKET/KEY   az://CONTAINER/KEY   abfs[s]://CONTAINER[@ACCOUNT.dfs…]/KEY   https://…   http://…
+
+Rules: what is read is streamed, never written to disk and never held whole, but for small objects that are fetched
+ahead. An answer that breaks off is gone on with at the byte where it broke, on the condition that the object is still
+the one that was begun (`If-Match`): one that changed meanwhile is an error, not a mixture. Credentials are the
+environment's, found by the clients themselves; a name that holds a password is refused, and none is shown. A name that
+ends in `/` is a folder, and any other one where no object has it and objects lie below it; `.` begins hidden names, as
+in a folder of this machine.
+
+Who speaks to which service: `remote_objects` (buckets), `remote_web` (web servers). Threads: any function from any.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import posixpath
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from lore.errors import LoreError, Where
+from lore.recording.filesystem import is_remote
+from lore.store.registry import shown
+
+if TYPE_CHECKING:
+    from lore.recording.remote_tree import Tree
+
+PIECE = 256 * 1024
+SMALL = 1024 * 1024  # bytes of an object that is fetched ahead
+AT_ONCE = 16  # of them
+LONGEST_KEY = 1024  # bytes: no service keeps an object of a longer name
+TRIES = 4  # of a read that breaks off, without SMALL bytes of progress between
+PAUSE = 0.5  # seconds before the first of them; twice as long before each further one
+LONGEST_PAUSE = 30.0  # that a server may ask for
+HINT = "pip install 'lore-cache[remote]'"
+_WEB = ("http", "https")
+_ENVIRONMENT = ("AWS_", "GOOGLE_", "AZURE_", "AZURITE_", "LORE_REMOTE")
+
+T = TypeVar("T")
+
+
+class RemoteError(LoreError, OSError):
+    """A remote recording cannot be read; an OSError too, so that who asks about files hears it as of a local one."""
+
+
+class MissingError(RemoteError):
+    """There is no such object."""
+
+
+class DeniedError(RemoteError):
+    """The credentials do not allow it."""
+
+
+class BrokenError(RemoteError):
+    """A request was not answered, or not whole: asking again, after `pause` seconds if the server says so, may help."""
+
+    pause: float | None = None
+
+
+class ChangedError(RemoteError):
+    """The object is not the one that was begun."""
+
+
+class About(NamedTuple):
+    """What is known of an object: bytes, seconds since the epoch (None: unknown), its ETag (empty: it has none)."""
+
+    size: int | None = None
+    written: float | None = None
+    tag: str = ""
+
+
+class Entry(NamedTuple):
+    """An object of a list; of a folder the key ends in `/`."""
+
+    key: str
+    about: About = About()
+
+
+class Source(Protocol):
+    """A bucket, or a web server. Each method raises RemoteError; keys are relative to it, or whole URLs."""
+
+    def about(self, key: str) -> About:
+        """Return what is known of an object; raises MissingError."""
+        ...
+
+    def read(self, key: str, start: int, tag: str) -> tuple[About, Iterator[bytes]]:
+        """Read an object from a byte on, if it still has this ETag (empty: whichever); `size` is that of all of it."""
+        ...
+
+    def listed(self, prefix: str) -> Iterator[Entry]:
+        """Yield all objects below a prefix (empty, or ending in `/`), page by page."""
+        ...
+
+    def children(self, prefix: str) -> Iterator[Entry]:
+        """Yield the objects and the folders directly below a prefix."""
+        ...
+
+
+class Place(NamedTuple):
+    """What a name says: the scheme, the bucket or the server, the key in it."""
+
+    scheme: str
+    root: str
+    key: str
+
+
+def place_of(path: str) -> Place:
+    """Read a name; raises RemoteError for one that names no bucket or server, or holds a password."""
+    path = path if os.sep == "/" else path.replace(os.sep, "/")
+    scheme, _, rest = path.partition("://")
+    scheme, (root, _, key) = scheme.lower(), rest.partition("/")
+    if "@" in root and (":" in root or not scheme.startswith("abfs")):
+        message = f"{scheme}://…: a name holds no credentials"
+        raise RemoteError(message, hint="put them into the environment; `lore guide remote` names the variables")
+    if not root or not root.isprintable() or any(char in root for char in " \\?#"):
+        raise RemoteError(f"{shown(path)} names no bucket and no server", hint="s3://BUCKET/KEY, https://HOST/FILE")
+    if scheme in _WEB:
+        return Place(scheme, root, path)
+    if len(key.encode("utf-8", "surrogateescape")) > LONGEST_KEY:
+        message = f"{shown(path)[:80]}…: a name of more than {LONGEST_KEY:,} bytes"
+        raise RemoteError(message, hint="no service keeps an object under such a name")
+    if "/../" in f"/{key}/":  # what is beside a recording
+        key = posixpath.normpath(key).lstrip("./") + ("/" if key.endswith("/") else "")
+    return Place(scheme, root, key)
+
+
+def source_of(place: Place) -> Source:
+    """Return who reads this place; the same object as long as the environment says the same. Sends nothing."""
+    settings = frozenset(entry for entry in os.environ.items() if entry[0].startswith(_ENVIRONMENT))
+    return _source(place.scheme, place.root if place.scheme not in _WEB else "", os.getpid(), settings)
+
+
+@lru_cache(maxsize=64)
+def _source(scheme: str, root: str, _process: int, _settings: frozenset[tuple[str, str]]) -> Source:
+    if scheme in _WEB:
+        from lore.recording.remote_web import Web  # noqa: PLC0415 - its client is imported when it is needed
+
+        return Web()
+    from lore.recording.remote_objects import bucket  # noqa: PLC0415 - as above
+
+    return bucket(scheme, root)
+
+
+def missing(path: str) -> MissingError:
+    """Say that there is no such object."""
+    hint = "look at its name; a folder ends in `/`, and `lore sessions` lists what is in one"
+    return MissingError(f"cannot read {shown(path)}: there is no such object", hint=hint, where=Where(shown(path)))
+
+
+# bytes
+
+
+def stream(path: str, start: int = 0, tag: str = "") -> Generator[bytes]:
+    """Read an object from a byte on, in pieces; raises RemoteError, which names it."""
+    fetched = _FETCHED.get(path) if start == 0 else None
+    if fetched is not None and (whole := fetched.result()) is not None:
+        yield whole
+        return
+    yield from _streamed(path, start, tag)
+
+
+def _streamed(path: str, start: int, tag: str) -> Generator[bytes]:
+    place = place_of(path)
+    if place.scheme not in _WEB and (not place.key or place.key.endswith("/")):
+        raise missing(path)
+    source, at, tries, resumed = source_of(place), start, 0, start
+    while True:
+        try:
+            about, body = source.read(place.key, at, tag)
+            tag = about.tag
+            for piece in body:
+                at += len(piece)
+                yield piece
+            if about.size is None or at == about.size:
+                return
+            raise BrokenError(f"cannot read {shown(path)}: {at:,} of {about.size:,} bytes came")  # noqa: TRY301 - tried again
+        except ChangedError:
+            message = f"cannot read {shown(path)}: it changed while it was read"
+            hint = "read it again when nothing is written to it"
+            raise RemoteError(message, hint=hint, where=Where(shown(path))) from None
+        except BrokenError as error:
+            tries = 1 if at - resumed >= SMALL else tries + 1
+            if tries >= TRIES or (at and not tag):
+                raise
+            resumed = at
+            time.sleep(min(PAUSE * 2 ** (tries - 1) if error.pause is None else error.pause, LONGEST_PAUSE))
+
+
+def again(call: Callable[[], T]) -> T:
+    """Return what a call returns; one that is not answered is asked again."""
+    for tries in range(TRIES - 1):
+        try:
+            return call()
+        except BrokenError as error:
+            time.sleep(min(PAUSE * 2**tries if error.pause is None else error.pause, LONGEST_PAUSE))
+    return call()
+
+
+class _Object(io.RawIOBase):
+    """An object as a file: what follows is one request as long as it is read on, and a new one behind a seek."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._at, self._rest = path, 0, b""
+        self._pieces: Generator[bytes] | None = None
+        self._about = status(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        size = self._about.size or 0
+        target = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: size}[whence])
+        if target != self._at:
+            self._end()
+            self._at = target
+        return target
+
+    def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - any buffer
+        if not self._rest:
+            if self._about.size is not None and self._at >= self._about.size:
+                return 0
+            if self._pieces is None:
+                self._pieces = stream(self._path, self._at, self._about.tag)
+            self._rest = next(self._pieces, b"")
+        taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(taken)] = taken
+        self._at += len(taken)
+        return len(taken)
+
+    def _end(self) -> None:
+        self._rest = b""
+        if self._pieces is not None:
+            self._pieces.close()
+            self._pieces = None
+
+    def close(self) -> None:
+        self._end()
+        super().close()
+
+
+def opened(path: str) -> io.BufferedReader:
+    """Open an object to be read anywhere in it. Costs a request, and one for each place that is read from."""
+    return io.BufferedReader(_Object(path), PIECE)
+
+
+# small objects ahead
+
+
+class _Fetched:
+    """What is being fetched ahead of its reading, until it is forgotten."""
+
+    def __init__(self) -> None:
+        self._futures: dict[str, Future[bytes | None]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, path: str, future: Future[bytes | None]) -> None:
+        with self._lock:
+            self._futures[path] = future
+
+    def get(self, path: str) -> Future[bytes | None] | None:
+        with self._lock:
+            return self._futures.get(path)
+
+    def forget(self, path: str) -> None:
+        with self._lock:
+            self._futures.pop(path, None)
+
+
+_FETCHED = _Fetched()
+
+
+def ahead(files: Iterable[T], name: Callable[[T], tuple[str, int]]) -> Generator[T]:
+    """Yield what is given, while the next small objects of it are fetched: at most AT_ONCE, of SMALL bytes each.
+
+    `name` gives a path and its size in bytes. What a read of the object would raise is raised when it is read.
+    """
+    waiting, todo, pool = deque[T](), iter(files), None
+    handed: list[str] = []
+    try:
+        while True:
+            while len(waiting) < AT_ONCE and (file := next(todo, None)) is not None:
+                path, size = name(file)
+                if 0 < size <= SMALL and is_remote(path):
+                    pool = pool or ThreadPoolExecutor(AT_ONCE)
+                    _FETCHED.add(path, pool.submit(_whole, path))
+                waiting.append(file)
+            if not waiting:
+                return
+            file = waiting.popleft()
+            handed.append(name(file)[0])
+            yield file
+            _FETCHED.forget(handed.pop())
+    finally:
+        for path in (*handed, *(name(file)[0] for file in waiting)):
+            _FETCHED.forget(path)
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _whole(path: str) -> bytes | None:
+    """Fetch an object; None for one that has grown since it was listed."""
+    found = bytearray()
+    with closing(_streamed(path, 0, "")) as pieces:
+        for piece in pieces:
+            found += piece
+            if len(found) > 4 * SMALL:
+                return None
+    return bytes(found)
+
+
+# what there is
+
+
+def status(path: str) -> About:
+    """Return what is known of an object: what its list says, else what the service does. Raises RemoteError."""
+    place = place_of(path)
+    tree = _tree_of(place)
+    if tree is not None:
+        found = tree.about(place.key)
+        if found is None:
+            raise missing(path)
+        return found
+    source = source_of(place)
+    return again(lambda: source.about(place.key))
+
+
+def is_file(path: str) -> bool:
+    """Tell whether an object has this name; of a web server's it is not asked. Costs a request."""
+    place = place_of(path)
+    if place.scheme in _WEB:
+        return not _is_root(place)
+    if not place.key or place.key.endswith("/"):
+        return False
+    try:
+        status(path)
+    except MissingError:
+        return False
+    return True
+
+
+def is_folder(path: str) -> bool:
+    """Tell whether a name is that of a folder. Costs two requests at most."""
+    place = place_of(path)
+    if place.scheme in _WEB:
+        return _is_root(place)
+    return not place.key or place.key.endswith("/") or (not is_file(path) and next(entries(path), None) is not None)
+
+
+def _is_root(place: Place) -> bool:
+    path = place.key.partition("://")[2].partition("?")[0]
+    return "/" not in path or path.endswith("/")
+
+
+def entries(folder: str) -> Iterator[Entry]:
+    """Yield what lies directly in a folder; keys are names, those of folders end in `/`. Raises RemoteError."""
+    place = place_of(folder)
+    prefix = place.key if not place.key or place.key.endswith("/") else place.key + "/"
+    tree = _tree_of(place)
+    if tree is not None:
+        yield from tree.entries(prefix)
+        return
+    if place.scheme in _WEB:
+        raise RemoteError(f"{shown(folder)}: a web server lists no folder", hint="name each file")
+    source = source_of(place)
+    for entry in again(lambda: list(source.children(prefix))):
+        if name := entry.key[len(prefix) :]:
+            yield Entry(name, entry.about)
+
+
+@contextmanager
+def listing(folder: str) -> Generator[Tree]:
+    """List all that lies below a folder, so that until the end nothing is asked of its service but bytes.
+
+    Costs a request for each thousand objects; they are kept in a temporary database, not in memory. Raises RemoteError.
+    """
+    from lore.recording.remote_tree import Tree  # noqa: PLC0415 - it needs a database
+
+    place = place_of(folder)
+    prefix = place.key if not place.key or place.key.endswith("/") else place.key + "/"
+    if place.scheme in _WEB:
+        raise RemoteError(f"{shown(folder)}: a web server lists no folder", hint="name each file")
+    with closing(Tree(place, prefix)) as tree:
+        source = source_of(place)
+        again(lambda: tree.add(source.listed(prefix)))
+        _TREES.append(tree)
+        try:
+            yield tree
+        finally:
+            _TREES.remove(tree)
+
+
+_TREES: list[Tree] = []  # what was listed, as long as somebody goes through it
+
+
+def _tree_of(place: Place) -> Tree | None:
+    return next((tree for tree in _TREES if tree.covers(place)), None)

@@ -1,0 +1,326 @@
+"""Objects of a bucket, read: by obstore, and by fsspec where that is not installed or not able.
+
+Obstore speaks to S3, Google Cloud Storage and Azure itself, answers a read with one request and is about ten times as
+fast on many small objects. It is not able to read keys with control characters, `.`, `..` or an empty part, nor the
+profiles of `~/.aws`: those are left to fsspec (with s3fs, gcsfs, adlfs). `LORE_REMOTE=obstore` or `=fsspec` chooses.
+
+Rules: both find credentials by themselves, in the environment or what it names; requests that are throttled (429, 503)
+or answered by an error of the server are sent again by the clients, with longer and longer pauses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from lore.errors import Where
+from lore.model.canonical import printable
+from lore.recording.remote import (
+    HINT,
+    PIECE,
+    About,
+    BrokenError,
+    ChangedError,
+    DeniedError,
+    Entry,
+    RemoteError,
+    Source,
+    again,
+    missing,
+)
+from lore.store.objects_client import RETRIES, client_options, plain
+from lore.store.registry import shown
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, ObjectMeta
+    from obstore.store import ObjectStore
+
+_BLOCK = 4 * 1024 * 1024  # bytes that fsspec asks for at a time
+_PAGE = 1000
+
+
+class _Service(NamedTuple):
+    """What a service calls things: fsspec's package for it, the rights to read and to list, where credentials are."""
+
+    package: str
+    read: str
+    list: str
+    variables: str
+
+
+_S3 = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; AWS_SKIP_SIGNATURE=true for a public bucket"
+_AZURE = "AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN"
+_SERVICES = {
+    "s3": _Service("s3fs", "s3:GetObject", "s3:ListBucket", _S3),
+    "gs": _Service("gcsfs", "storage.objects.get", "storage.objects.list", "GOOGLE_APPLICATION_CREDENTIALS"),
+    "az": _Service("adlfs", "Storage Blob Data Reader", "Storage Blob Data Reader", _AZURE),
+}
+
+
+def bucket(scheme: str, root: str) -> Source:
+    """Return who reads a bucket; raises RemoteError where nothing that can is installed. Sends nothing."""
+    chosen = os.environ.get("LORE_REMOTE", "")
+    if chosen not in ("", "obstore", "fsspec"):
+        raise RemoteError(f"LORE_REMOTE={chosen!r} names no client", hint="obstore or fsspec")
+    place = _Bucket(scheme, root)
+    profile = place.kind == "s3" and "AWS_PROFILE" in os.environ and "AWS_ACCESS_KEY_ID" not in os.environ
+    if chosen == "fsspec" or (not chosen and profile and find_spec("s3fs") is not None):
+        return ByFsspec(place)
+    if chosen or find_spec("obstore") is not None:
+        return ByObstore(place)
+    return ByFsspec(place)
+
+
+class _Bucket:
+    """What errors of one bucket say."""
+
+    def __init__(self, scheme: str, root: str) -> None:
+        self.url = f"{scheme}://{root}"
+        self.kind = "az" if scheme.startswith("abfs") else scheme
+        self.name, _, host = root.partition("@")
+        self.account = host.partition(".")[0]
+        self.service = _SERVICES[self.kind]
+
+    def path(self, key: str) -> str:
+        return f"{self.url}/{key}"
+
+    def denied(self, key: str, error: BaseException, *, lists: bool) -> DeniedError:
+        right, name = (self.service.list if lists else self.service.read), shown(self.path(key))
+        message = f"not allowed to {'list' if lists else 'read'} {name}: this needs {right}"
+        if not lists and self.kind == "s3":
+            message += " (and s3:ListBucket, without which S3 says the same of what is not there)"
+        hint = f"see whose credentials these are: {self.service.variables}; the service says: {plain(error)}"
+        return DeniedError(message, hint=hint, where=Where(name))
+
+    def failed(self, key: str, error: BaseException, *, lists: bool = False) -> RemoteError:
+        text, name = plain(error), shown(self.path(key))
+        if lists and ("AccessDenied" in str(error) or "403 Forbidden" in str(error)):  # obstore says it of reads alone
+            return self.denied(key, error, lists=True)
+        if "NoSuchBucket" in text or "ContainerNotFound" in text:
+            return RemoteError(f"cannot read {name}: there is no bucket {printable(self.name)}", where=Where(name))
+        if "credential" in text.lower() or "169.254." in text or "metadata.google" in text:
+            hint = f"set {self.service.variables}"
+            return RemoteError(f"cannot read {name}: no credentials were found: {text}", hint=hint, where=Where(name))
+        if "PermanentRedirect" in text or "AuthorizationHeaderMalformed" in text or "301 " in text:
+            hint = "set AWS_REGION to the bucket's region"
+            return RemoteError(f"cannot read {name}: its bucket lies in another region", hint=hint, where=Where(name))
+        hint = "see that the service can be reached, and try again"
+        return BrokenError(f"cannot read {name}: {text}", hint=hint, where=Where(name))
+
+
+# obstore
+
+
+class ByObstore:
+    """A bucket, read by obstore."""
+
+    def __init__(self, place: _Bucket) -> None:
+        try:
+            from obstore import store
+            from obstore.exceptions import BaseError
+        except ImportError as error:
+            raise RemoteError(f"{place.url}: the client for objects cannot be used: {error}", hint=HINT) from None
+        self._place = place
+        self._other: ByFsspec | None = None
+        kind = {"s3": store.S3Store, "gs": store.GCSStore, "az": store.AzureStore}[place.kind]
+        config = cast("Any", {"account_name": place.account} if place.account else None)
+        try:
+            self._store: ObjectStore = kind(
+                place.name, config=config, client_options=client_options(), retry_config=RETRIES
+            )
+        except (BaseError, ValueError) as error:
+            raise place.failed("", error) from None
+
+    def about(self, key: str) -> About:
+        if self._is_odd(key):
+            return self._fsspec(key).about(key)
+        with self._asked(key):
+            return _about(self._store.head(key))
+
+    def read(self, key: str, start: int, tag: str) -> tuple[About, Iterator[bytes]]:
+        if self._is_odd(key):
+            return self._fsspec(key).read(key, start, tag)
+        options: GetOptions = {"if_match": tag} if tag else {}
+        if start:
+            options["range"] = {"offset": start}
+        with self._asked(key):
+            found = self._store.get(key, options=options)
+
+        def pieces() -> Iterator[bytes]:
+            with self._asked(key):
+                for piece in found.stream(min_chunk_size=PIECE):
+                    yield bytes(piece)
+
+        return _about(found.meta), pieces()
+
+    def listed(self, prefix: str) -> Iterator[Entry]:
+        try:
+            with self._asked(prefix, lists=True):
+                pages = self._store.list(prefix or None, chunk_size=_PAGE)  # pyright: ignore[reportUnknownMemberType]
+                for page in pages:
+                    yield from (Entry(found["path"], _about(found)) for found in page)
+        except _OddError as error:
+            yield from self._fsspec(prefix, error).listed(prefix)  # from the beginning
+
+    def children(self, prefix: str) -> Iterator[Entry]:
+        try:
+            with self._asked(prefix, lists=True):
+                found = self._store.list_with_delimiter(prefix or None)  # pyright: ignore[reportUnknownMemberType]
+        except _OddError as error:
+            yield from self._fsspec(prefix, error).children(prefix)
+            return
+        yield from (Entry(f"{name.rstrip('/')}/") for name in found["common_prefixes"])
+        yield from (Entry(each["path"], _about(each)) for each in found["objects"])
+
+    @staticmethod
+    def _is_odd(key: str) -> bool:
+        """Tell whether obstore refuses a key, or panics at it."""
+        return not key.isprintable() or any(part in ("", ".", "..") for part in key.split("/"))
+
+    def _fsspec(self, key: str, error: Exception | None = None) -> ByFsspec:
+        if self._other is None:
+            try:
+                self._other = ByFsspec(self._place)
+            except RemoteError as lacking:
+                name = printable(shown(self._place.path(key)))
+                message = f"{name} has a name that obstore cannot read" if error is None else f"{name}: {error}"
+                raise RemoteError(message, hint=f"{lacking.hint}, which can") from None
+        return self._other
+
+    @contextmanager
+    def _asked(self, key: str, *, lists: bool = False) -> Generator[None]:
+        """Give errors of the client lore's words."""
+        from obstore import exceptions as errors
+
+        try:
+            yield
+        except (errors.UnauthenticatedError, errors.PermissionDeniedError) as error:
+            raise self._place.denied(key, error, lists=lists) from None
+        except errors.PreconditionError:
+            raise ChangedError(key) from None
+        except errors.InvalidPathError as error:
+            raise _OddError(plain(error)) from None
+        except FileNotFoundError as error:
+            if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
+                raise self._place.failed(key, error) from None
+            raise missing(self._place.path(key)) from None
+        except RemoteError:
+            raise
+        except (errors.BaseError, OSError, ValueError, RuntimeError) as error:
+            raise self._place.failed(key, error, lists=lists) from None
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # the client's own, of what it cannot put into a request
+                raise
+            hint = "see the variables of the environment: one has characters that no request can hold"
+            raise RemoteError(f"{shown(self._place.url)}: no request could be made", hint=hint) from None
+
+
+class _OddError(Exception):
+    """A listing holds a name that obstore refuses, and with it all others."""
+
+
+def _about(meta: ObjectMeta) -> About:
+    return About(meta["size"], meta["last_modified"].timestamp(), meta["e_tag"] or "")
+
+
+# fsspec
+
+
+class ByFsspec:
+    """A bucket, read by fsspec's filesystem for its service; each read costs one request more than obstore's."""
+
+    def __init__(self, place: _Bucket) -> None:
+        self._place = place
+        service, package = place.kind, place.service.package
+        missing_ones = [name for name in ("fsspec", package) if find_spec(name) is None]
+        if missing_ones:
+            hint = HINT if "s3fs" in missing_ones else f"{HINT}, or pip install {' '.join(missing_ones)}"
+            raise RemoteError(f"{shown(place.url)} cannot be read: {package} is not installed", hint=hint)
+        options: dict[str, object] = {"use_listings_cache": False, "skip_instance_cache": True}
+        if service == "s3" and os.environ.get("AWS_SKIP_SIGNATURE", "").lower() in ("1", "true"):
+            options["anon"] = True
+        if place.account:
+            options["account_name"] = place.account
+        with self._asked(""):
+            self._files = cast("Any", import_module("fsspec")).filesystem(service, **options)
+
+    def about(self, key: str) -> About:
+        with self._asked(key):
+            found = self._files.info(self._name(key))
+            if found.get("type") == "directory":
+                raise missing(self._place.path(key))
+            return _said(found)
+
+    def read(self, key: str, start: int, tag: str) -> tuple[About, Iterator[bytes]]:
+        about = self.about(key)
+        if tag and about.tag != tag:
+            raise ChangedError(key)
+        with self._asked(key):
+            file = self._files.open(self._name(key), "rb", block_size=_BLOCK, cache_type="readahead")
+
+        def pieces() -> Iterator[bytes]:
+            with self._asked(key), file:
+                file.seek(start)
+                while data := file.read(_BLOCK):
+                    yield data
+                if (about.size or 0) - start > _BLOCK and again(lambda: self.about(key)).tag != about.tag:
+                    raise ChangedError(key)  # not each of the filesystems asks for one version
+
+        return about, pieces()
+
+    def listed(self, prefix: str) -> Iterator[Entry]:
+        with self._asked(prefix, lists=True):
+            found = self._files.find(self._name(prefix), detail=True)
+            yield from (Entry(self._key(name), _said(each)) for name, each in found.items())
+
+    def children(self, prefix: str) -> Iterator[Entry]:
+        with self._asked(prefix, lists=True):
+            try:
+                found = self._files.ls(self._name(prefix), detail=True)
+            except FileNotFoundError:
+                return
+            for each in found:
+                key = self._key(each["name"])
+                yield Entry(f"{key}/") if each["type"] == "directory" else Entry(key, _said(each))
+
+    def _name(self, key: str) -> str:
+        return f"{self._place.name}/{key}"
+
+    def _key(self, name: str) -> str:
+        return name.removeprefix(f"{self._place.name}/")
+
+    @contextmanager
+    def _asked(self, key: str, *, lists: bool = False) -> Generator[None]:
+        """Give errors of the filesystems, each of which raises its own library's, lore's words."""
+        try:
+            yield
+        except RemoteError:
+            raise
+        except FileNotFoundError as error:
+            if "bucket" in str(error).lower():
+                raise self._place.failed(key, error) from None
+            raise missing(self._place.path(key)) from None
+        except PermissionError as error:
+            raise self._place.denied(key, error, lists=lists) from None
+        except Exception as error:  # noqa: BLE001 - as above
+            if type(error).__name__ == "FileExpired" or "PreconditionFailed" in str(error):
+                raise ChangedError(key) from None
+            raise self._place.failed(key, error) from None
+
+
+def _said(found: dict[str, Any]) -> About:
+    """Return what a filesystem says of an object, each in words of its own."""
+    written = next(
+        (found[name] for name in ("LastModified", "last_modified", "updated", "mtime") if name in found), None
+    )
+    if isinstance(written, str):
+        with suppress(ValueError):
+            written = datetime.fromisoformat(written)
+    moment = written.timestamp() if isinstance(written, datetime) else None
+    tag = next((str(found[name]) for name in ("ETag", "etag", "e_tag") if found.get(name)), "")
+    return About(found.get("size"), moment, tag)

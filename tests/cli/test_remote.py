@@ -1,0 +1,338 @@
+"""Commands over recordings in a bucket: the same answers as over files, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, put, session
+from cli.storing import answered
+from conftest import ROOT
+from lore.recording import filesystem, inputs, remote
+from lore.store import objects_client
+from lore.store.registry import address_of, is_store
+
+pytest.importorskip("obstore")
+FOLDERS = ("claude-code", "captures", "sessions")
+_FINGERPRINT = re.compile(r'"fingerprint":"[^"]*"')  # it is made of the path, too
+
+
+@pytest.fixture
+def bucket(objects, monkeypatch):
+    """A service, named by the environment; requests that fail are sent again at once."""
+    backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
+    retries = {"max_retries": 2, "retry_timeout": timedelta(seconds=20), "backoff": backoff}
+    monkeypatch.setattr("lore.recording.remote_objects.RETRIES", retries)
+    monkeypatch.setattr(objects_client, "RETRIES", retries)
+    monkeypatch.setattr(remote, "PAUSE", 0.001)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", objects.endpoint)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    remote._source.cache_clear()
+    objects.keep("b/here", b"")
+    del objects.objects["b"]["here"]
+    return objects
+
+
+def fill(bucket, folder: Path, prefix: str = "p") -> None:
+    """Put the files of a folder into the bucket."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            bucket.keep(f"b/{prefix}/{file.relative_to(folder).as_posix()}", file.read_bytes(),
+                        modified=file.stat().st_mtime)  # fmt: skip
+
+
+@pytest.fixture
+def both(bucket, tmp_path):
+    """A folder of recordings of many kinds, and the same in the bucket."""
+    for name in FOLDERS:
+        shutil.copytree(ROOT / "fixtures" / name, tmp_path / "p" / name)
+    os.mkdir(tmp_path / "p" / ".hidden")
+    put("p/.hidden/s.jsonl", session())
+    put("p/readme.md", b"# nothing\n")
+    put("p/claude-code.jsonl", session())  # a file sorts before the folder `claude-code` and behind `claude-code-2`
+    put("p/claude-code-2/s.jsonl", session())
+    fill(bucket, tmp_path / "p")
+    return bucket
+
+
+SESSION = "claude-code/subagents_folder/8e4d2b90-61f7-4a0e-b3c8-1d5a7f60e2b4.jsonl"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check @ --json",
+        "check @/**/*.jsonl --json",
+        "check @/*/*/ --json",
+        f"check @/{SESSION} --json",
+        "simulate @/captures --json",
+        "lint @/captures --json",
+        f"fold @/{SESSION} --json",
+        f"convert @/{SESSION} --to lore",
+        f"diff-prefix @/{SESSION}#1 @/{SESSION}#2 --json",
+        "compare @/claude-code @/sessions --json",
+        "compact @/sessions/rewind.jsonl --dry-run --json",
+        "assemble @/sessions/rewind.jsonl",
+        "report @/captures --format trace --output -",
+        "check @/captures/inspect/stable.eval --json",
+    ],
+)
+def test_the_answer_is_that_over_files_but_for_the_names(both, command):
+    assert both
+    there, local = (lore(*command.replace("@", root).split()) for root in ("s3://b/p", "p"))
+    texts = [_FINGERPRINT.sub("", ran.out.replace("s3://b/p", "p")) for ran in (there, local)]
+    assert (there.code, texts[0]) == (local.code, texts[1])
+    assert local.out
+
+
+def test_a_folder_is_listed_once_in_pages_and_each_recording_read_once(both):
+    with both.counted() as requests:
+        assert lore("check", "s3://b/p/claude-code", "s3://b/p/sessions", "--json").code in (0, 1)
+    keys = [key for method, key in requests if method == "GET" and key.endswith(".jsonl")]
+    files = [key for key in both.objects["b"] if key.startswith(("p/claude-code/", "p/sessions/"))]
+    assert sorted(keys) == sorted(files)
+    assert not [key for method, key in requests if method == "HEAD" and key.endswith(".jsonl")]
+
+
+def test_a_thousand_names_come_in_pages_and_in_the_order_of_a_folder(bucket, tmp_path, monkeypatch):
+    monkeypatch.setattr("store.s3_server.PAGE", 7)
+    names = [f"{folder}{name}.jsonl" for folder in ("", "a/", "a-b/", "a/c/", "é/") for name in ("x", "y", "a", "10")]
+    for name in names:
+        put(f"p/{name}", session())
+    fill(bucket, tmp_path / "p")
+    found = [file.path for file in inputs.inputs(["s3://b/p"])]
+    assert [name.removeprefix("s3://b/") for name in found] == [file.path for file in inputs.inputs(["p"])]
+    assert len(found) == len(names)
+
+
+def test_since_goes_by_the_times_of_the_list_and_opens_nothing_else(bucket):
+    bucket.keep("b/p/old.jsonl", session(), modified=1_600_000_000)
+    bucket.keep("b/p/new.jsonl", session(), modified=1_700_000_000)
+    with bucket.counted() as requests:
+        ran = lore("check", "s3://b/p", "--since", "2023-01-01", "--json")
+    assert ran.json["summary"]["files"] == 1
+    assert ("GET", "p/new.jsonl") in requests
+    assert not [key for _, key in requests if key == "p/old.jsonl"]
+
+
+@pytest.mark.parametrize("failure", ["refused", "error", "torn"])
+def test_a_request_that_is_throttled_or_breaks_off_is_gone_on_with(bucket, failure):
+    put("s.jsonl", large := session() * 200)
+    bucket.keep("b/p/s.jsonl", large)
+    failures = iter([failure, failure, failure])
+    bucket.fail = lambda request: next(failures, None) if request.key == "p/s.jsonl" else None
+    there = lore("fold", "s3://b/p/s.jsonl", "--json")
+    assert there.out == lore("fold", "s.jsonl", "--json").out.replace("s.jsonl", "s3://b/p/s.jsonl")
+    assert next(failures, None) is None
+
+
+def test_what_is_throttled_for_ever_is_an_error_that_names_it(bucket):
+    bucket.keep("b/p/s.jsonl", session())
+    bucket.keep("b/p/t.jsonl", session())
+    bucket.fail = lambda request: "refused" if request.key == "p/s.jsonl" else None
+    ran = lore("fold", "s3://b/p/s.jsonl")
+    assert ran.code == 2
+    assert "cannot read s3://b/p/s.jsonl: " in ran.err
+    assert "SlowDown" in ran.err or "503" in ran.err
+    folder = lore("check", "s3://b/p", "--json")
+    assert folder.code == 3, "one of a folder cannot be judged, and the other is"
+    assert (folder.json["summary"]["files"], folder.json["summary"]["problems"]) == (1, 1)
+
+
+def test_an_object_that_changes_while_it_is_read_is_an_error_of_that_input(bucket):
+    old, new = session() * 3000, session().replace(b"s-1", b"s-2") * 3000
+    bucket.keep("b/p/s.jsonl", old)
+    seen = []
+
+    def fail(request):
+        if request.method == "GET" and request.key == "p/s.jsonl":
+            seen.append(request.headers.get("if-match"))
+            if len(seen) == 1:
+                return "torn"
+            if len(seen) == 2:
+                bucket.keep("b/p/s.jsonl", new)
+        return None
+
+    bucket.fail = fail
+    ran = lore("fold", "s3://b/p/s.jsonl")
+    assert ran.code == 2
+    assert "s3://b/p/s.jsonl: it changed while it was read" in " ".join(ran.err.split())
+    assert len(seen) >= 2
+    assert any(seen), "the rest is asked for on a condition"
+
+
+@pytest.mark.parametrize(
+    ("denied", "right"),
+    [(lambda request: bool(request.key), "s3:GetObject"), (lambda request: not request.key, "s3:ListBucket")],
+)
+def test_a_missing_permission_is_named(bucket, denied, right):
+    bucket.keep("b/p/s.jsonl", session())
+    bucket.fail = lambda request: "denied" if denied(request) else None
+    ran = lore(
+        "fold" if right == "s3:GetObject" else "check", "s3://b/p/s.jsonl" if right == "s3:GetObject" else "s3://b/p/"
+    )
+    assert ran.code == 2
+    assert right in ran.err
+    assert "a secret" not in ran.err
+    assert "AKIAIOSFODNN7" not in ran.err
+
+
+def test_a_file_that_may_be_read_needs_no_right_to_list(bucket):
+    bucket.keep("b/p/s.jsonl", session())
+    bucket.fail = lambda request: "denied" if request.key != "p/s.jsonl" else None
+    assert lore("check", "s3://b/p/s.jsonl", "--json").json["summary"]["files"] == 1
+
+
+def test_what_is_not_there_is_said(bucket):
+    bucket.keep("b/p/s.jsonl", session())
+    for name, says in {
+        "s3://b/p/none.jsonl": "there is no such object",
+        "s3://b/p": "is not a file",
+        "s3://other/p.jsonl": "there is no bucket other",
+        "s3://": "names no bucket",
+        "s3://user:secret@b/p": "holds no credentials",
+        "s3://b/" + "x" * 100_000: "more than 1,024 bytes",
+    }.items():
+        ran = lore("fold", name)
+        assert ran.code == 2, name[:80]
+        assert says in ran.err, name[:80]
+        assert "secret" not in ran.err
+        assert len(ran.err) < 1500
+    assert "nothing matches" in lore("check", "s3://b/q/*.jsonl").err
+    assert "no recordings in s3://b/q/" in lore("check", "s3://b/q/").err
+
+
+def test_a_turn_and_a_name_with_a_sign_of_turns(bucket):
+    bucket.keep("b/p/s#1.jsonl", session())
+    bucket.keep("b/p/s.jsonl", session())
+    assert lore("assemble", "s3://b/p/s.jsonl#1").code == 0
+    assert lore("fold", "s3://b/p/s#1.jsonl").code == 0
+
+
+def test_a_store_is_told_from_a_bucket_by_what_lies_at_its_root(bucket):
+    url = bucket.url("b/kept")
+    put("s.jsonl", session())
+    assert answered("import", "s.jsonl", "--project", "p", url=url)
+    bucket.keep("b/p/s.jsonl", session())
+    assert is_store("s3://b/kept")
+    assert address_of("s3://b/kept#s-1") == ("s3://b/kept", "s-1")
+    assert not is_store("s3://b/p")
+    assert address_of("s3://b/p/s.jsonl#1") is None
+    stored, plain = (lore("fold", name, "--json").json["timeline"] for name in ("s3://b/kept#s-1", "s3://b/p/s.jsonl"))
+    assert stored == plain
+    assert lore("check", "s3://b/kept", "--json").json["summary"]["sessions"] == 1
+    assert "is a store, not a session" in lore("fold", "s3://b/kept").err
+
+
+def test_nothing_is_written_there(bucket):
+    bucket.keep("b/p/s.jsonl", session())
+    put("s.jsonl", session())
+    for args in (
+        ("convert", "s.jsonl", "--to", "lore", "--output", "s3://b/out.jsonl"),
+        ("check", "s.jsonl", "--report", "json=s3://b/out.json"),
+        ("check", "s.jsonl", "--baseline", "s3://b/base.json", "--update-baseline"),
+        ("knowledge", "add", "s3://b/p/s.jsonl", "k", "--title", "t"),
+        ("fold", "s3://b/p/s.jsonl", "--follow"),
+        ("fold", "s3://b/p/s.jsonl", "--checkpoint", "c.json"),
+    ):
+        ran = lore(*args)
+        assert ran.code == 2, args
+        assert "this machine only" in ran.err or "remote" in ran.err, (args, ran.err)
+    assert not [method for method, _ in bucket.requests if method in ("PUT", "POST", "DELETE")]
+
+
+def test_a_database_is_not_read_from_afar(bucket):
+    tables = b"CREATE TABLE session(id) CREATE TABLE message(id) CREATE TABLE part(id)"
+    bucket.keep("b/p/opencode.db", b"SQLite format 3\x00" + tables)
+    bucket.keep("b/p/other.db", b"SQLite format 3\x00" + bytes(100))
+    ran = lore("fold", "s3://b/p/opencode.db")
+    assert ran.code == 2
+    assert "a database of sessions, which cannot be read remotely" in ran.err
+    assert lore("check", "s3://b/p").code == 3
+
+
+HOSTILE = ("p/a\n::error::b.jsonl", "p/\x1b[31mred.jsonl", "p//double.jsonl", "p/../up.jsonl", "p/./dot.jsonl")
+
+
+def test_names_that_one_client_refuses_are_left_to_the_other(bucket, monkeypatch):
+    pytest.importorskip("s3fs")
+    bucket.keep("b/p/good.jsonl", session())
+    for name in HOSTILE:
+        bucket.keep(f"b/{name}", session())
+    ran = lore("check", "s3://b/p", "--json")
+    assert ran.code == 3, "the empty part of a name is told"
+    assert (ran.json["summary"]["files"], ran.json["summary"]["problems"]) == (3, 1)
+    assert "empty part" in ran.out
+    text = lore("check", "s3://b/p")
+    assert "\x1b[31m" not in text.out + text.err
+    assert "\n::error" not in text.out + text.err
+
+
+def test_without_that_client_such_a_name_is_said(bucket, monkeypatch):
+    for name in HOSTILE[:1]:
+        bucket.keep(f"b/{name}", session())
+    monkeypatch.setattr("lore.recording.remote_objects.find_spec", lambda name: name == "obstore" or None)
+    ran = lore("check", "s3://b/p/")
+    assert ran.code == 2
+    assert "lore-cache[remote]" in ran.err
+    assert "\n::error" not in ran.err
+
+
+def test_what_is_missing_is_named(bucket, monkeypatch):
+    monkeypatch.setattr("lore.recording.remote_objects.find_spec", lambda name: None)
+    for scheme, package in {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}.items():
+        ran = lore("fold", f"{scheme}://b/p.jsonl")
+        assert ran.code == 2
+        assert "pip install 'lore-cache[remote]'" in ran.err
+        assert package in ran.err
+
+
+def test_other_paths_import_no_client(tmp_path):
+    put("s.jsonl", session())
+    code = (
+        "import sys; from lore.cli.main import main; main(['check', 's.jsonl']); "
+        "names = ('fsspec', 'obstore', 's3fs', 'httpx', 'lore.recording.remote'); "
+        "print([name for name in names if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("client", ["obstore", "fsspec"])
+def test_both_clients_read_the_same(both, monkeypatch, client):
+    if client == "fsspec":
+        pytest.importorskip("s3fs")
+    monkeypatch.setenv("LORE_REMOTE", client)
+    there, local = (lore("check", f"{root}/claude-code", "--json") for root in ("s3://b/p", "p"))
+    assert _FINGERPRINT.sub("", there.out.replace("s3://b/p", "p")) == _FINGERPRINT.sub("", local.out)
+    denied = "p/claude-code/none.jsonl"
+    both.fail = lambda request: "denied" if request.key == denied else None
+    assert "s3:GetObject" in lore("fold", f"s3://b/{denied}").err
+
+
+def test_small_objects_are_fetched_ahead_and_a_few_at_a_time(bucket, monkeypatch):
+    for number in range(40):
+        bucket.keep(f"b/p/{number:02}.jsonl", session())
+    begun = []
+    whole = remote._whole
+    monkeypatch.setattr(remote, "_whole", lambda path: begun.append(path) or whole(path))
+    files = inputs.inputs(["s3://b/p"])
+    for number, file in enumerate(inputs.ahead(files)):
+        assert len(begun) <= number + remote.AT_ONCE
+        assert filesystem.opened(file.path).read() == session()
+    assert sorted(begun) == sorted(file.path for file in files)
+    assert not remote._FETCHED._futures
+
+
+def test_findings_are_redacted(both):
+    assert both
+    told = lore("check", "s3://b/p/captures", "--json", "--redact").json
+    assert json.dumps(told).count("It is 09:1") == 0
