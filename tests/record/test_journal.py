@@ -136,7 +136,7 @@ def test_what_takes_the_name_of_a_capture_is_left_alone(tmp_path):
     assert not file.append(b'{"a":1}\n')
     assert "another lore record" in file.failed
     other.close()
-    path.unlink()
+    assert not path.exists()
     assert file.append(b'{"a":1}\n')
     file.close()
     assert path.read_bytes() == OPENING + b'{"a":1}\n'
@@ -164,3 +164,26 @@ def test_a_disk_that_is_full_from_the_beginning_is_said(tmp_path):
     with pytest.raises(LoreError, match="no space left on device"):
         file.open_run(OPENING)
     file.close()
+
+
+@pytest.mark.parametrize("before", [None, b"", b'{"lore_capture":1}\n{"a":1}\n'])
+def test_a_run_without_a_record_leaves_what_was_there_before(before, tmp_path):
+    path = tmp_path / "c.jsonl"
+    if before is not None:
+        path.write_bytes(before)
+    journal = Journal(str(path))
+    journal.open_run(b'{"lore_capture":1}\n')
+    assert path.read_bytes() == (before or b"") + b'{"lore_capture":1}\n'
+    journal.close()
+    assert (path.read_bytes() if path.exists() else None) == before
+    assert journal.kept == (before is not None)
+
+
+def test_a_file_that_took_the_name_of_an_empty_capture_is_left(tmp_path):
+    path = tmp_path / "c.jsonl"
+    journal = Journal(str(path))
+    journal.open_run(b'{"lore_capture":1}\n')
+    path.rename(tmp_path / "moved.jsonl")
+    path.write_bytes(b"another's")
+    journal.close()
+    assert path.read_bytes() == b"another's"

@@ -98,6 +98,10 @@ def test_an_agent_is_recorded_and_its_capture_is_judged(upstream, standin, tmp_p
 def test_the_exit_code_is_the_commands(command, code, tmp_path):
     ran = lore("record", "-o", str(tmp_path / "c.jsonl"), "--", *command)
     assert ran.code == code, ran.err
+    assert "nothing was recorded: no file was left" in ran.err
+    assert ("command not found: no-such-program-here" in ran.err) == (code == 127)
+    assert ("no client came here" in ran.err) == (code not in (126, 127))
+    assert not (tmp_path / "c.jsonl").exists()
 
 
 def test_the_summary_stands_behind_all_that_the_command_wrote(upstream, tmp_path):
@@ -189,7 +193,7 @@ def test_the_terminal_is_the_commands_and_ctrl_c_is_its_too(tmp_path):
         terminal.write(b"hello\n")
         until(b"said hello")
         terminal.write(b"\x03")
-        until(b"recorded 0 calls")
+        until(b"nothing was recorded")
         until(b"lore guide record")
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
     assert b"interrupted" in shown

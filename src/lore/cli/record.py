@@ -63,7 +63,7 @@ def run(
     routes = routes_of(os.environ, upstream or (), only or ())
     recorder = Recorder(routes, output, listen or 0, tell)
     pointing = recorder.environment()
-    watcher, code = None, None
+    watcher, code, started = None, None, True
     try:
         if not command or verbose:
             servers = [(f"/{route.name}", route.origin) for route in routes.routes]
@@ -81,14 +81,13 @@ def run(
         wait_for_end()
         return 0
     except CommandError as error:
-        code = error.exit_code
+        code, started = error.exit_code, False
         raise
     finally:
-        recorder.stop(tell)
-        if watcher is not None:
-            watcher.stop()
+        recorder.stop(tell, watcher.stop if watcher is not None else lambda: None)
         counts = recorder.counts
-        for line in closing_lines(recorder.shown, counts.calls, counts.lost, counts.refused, pointed=bool(command)):
+        pointed = bool(command) and started
+        for line in closing_lines(recorder.left, counts.calls, counts.lost, counts.refused, pointed=pointed):
             tell(line)
         if as_json:
             from lore.report.json_report import render

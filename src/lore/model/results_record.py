@@ -23,13 +23,14 @@ class RecordedUpstream(Struct, frozen=True, kw_only=True):
 
 
 class Recorded(Result, frozen=True, kw_only=True):
-    """`lore record --json`. `bytes` were added to `file`. Of the `calls`, `model_requests` are what commands judge, and
+    """`lore record --json`. `bytes` were added to `file` (None: nothing was
+    recorded, and no file was left). Of the `calls`, `model_requests` are what commands judge, and
     `unparsed` says how often something of a call to a model cannot be read; both None where the file cannot be. `lost`
     calls passed and are not written whole, `refused` requests did not pass. `exit_code` is that of the command, None
     where none was run.
     """
 
-    file: str
+    file: str | None
     bytes: Count
     calls: Count
     model_requests: Count | None

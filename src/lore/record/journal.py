@@ -4,7 +4,7 @@ In: lines. Out: a file of mode 600 in which each record is one `write`, synchron
 appended when `append` returns survives the death of the process; what was synchronised, that of the machine. A file
 that another recorder has open is refused, and so is one that is no capture. What the disk refuses is cut off again, so
 that the next record stands on a line of its own. A file that is moved, removed or emptied meanwhile is begun anew under
-its name.
+its name. A run without a record leaves nothing: no line, and no file where none was.
 
 Cost: an append is a `stat`, a seek and a `write` to the system's memory, about 10 microseconds.
 """
@@ -30,12 +30,15 @@ class Journal:
     """An open capture. Used by one thread; another synchronises.
 
     `end` is how long it is; `torn` how many bytes of a record were taken away that a recorder before could not finish;
-    `begin` where the records of this run begin; `number` counts the files that were begun under its name.
+    `begin` where the records of this run begin; `number` counts the files that were begun under its name; `kept`: it
+    was not removed for want of a record.
     """
 
     def __init__(self, path: str, *, new: bool = False) -> None:
         """Open a file; one that must be `new` raises FileExistsError. Raises LoreError where it cannot be used."""
         self.path, self.shown = path, corpus.show(path)
+        self._made = not os.path.lexists(path)
+        self.kept = True
         try:
             self._open(os.O_EXCL if new else 0)
             synchronise_folder(os.path.dirname(os.path.abspath(path)))
@@ -167,13 +170,24 @@ class Journal:
                 self._changed.wait_for(lambda: self._ending, _EVERY)
 
     def close(self) -> None:
-        """Synchronise what is left, and let another recorder have the file."""
+        """Synchronise what is left, take away what holds no record, and let another recorder have the file."""
         with self._changed:
             self._ending = True
             self._changed.notify()
         self._thread.join()
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+        if self._descriptor < 0:
+            return
+        remove = False
+        if self.end == self.begin + len(self._opening):
+            with suppress(OSError):
+                same = os.path.samestat(os.stat(self.path), os.fstat(self._descriptor))
+                os.ftruncate(self._descriptor, self.begin)
+                self.end, remove = self.begin, same and self._made and not self.begin
+        os.close(self._descriptor)
+        if remove:  # who opens it between the two writes it anew
+            with suppress(OSError):
+                os.unlink(self.path)
+                self.kept = False
 
 
 def _reason(error: OSError | ValueError) -> str:

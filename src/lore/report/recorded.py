@@ -73,9 +73,10 @@ def export_lines(pointing: Mapping[str, str], environment: Mapping[str, str]) ->
     return [f"export {name}={shlex.quote(value)}" for name, value in {**pointing, **past}.items()]
 
 
-def closing_lines(path: str, calls: int, lost: int, refused: int, *, pointed: bool) -> list[str]:
-    """Say what was recorded, and what to run next; `pointed`: a command was run with its clients pointed here."""
-    lines = [f"recorded {counted(calls, 'call')} in {path}"]
+def closing_lines(path: str | None, calls: int, lost: int, refused: int, *, pointed: bool) -> list[str]:
+    """Say what was recorded, and what to run next; `pointed`: a command ran with its clients pointed here."""
+    kept = f"recorded {counted(calls, 'call')} in {path}"
+    lines = ["nothing was recorded: no file was left" if path is None else kept]
     if lost:
         lines.append(f"{counted(lost, 'call')} passed and could not be written whole")
     if refused:

@@ -104,6 +104,11 @@ class Recorder:
         """What passed so far."""
         return self._proxy.counts
 
+    @property
+    def left(self) -> str | None:
+        """The capture as it is shown, once it was closed; None where nothing was recorded, and no file was left."""
+        return self.shown if self._journal.kept else None
+
     def environment(self) -> dict[str, str]:
         """Return the variables that point clients at the proxy, in the order of the table."""
         signed = self._routes.signed
@@ -112,8 +117,8 @@ class Recorder:
             for name, path in self._routes.variables
         }
 
-    def stop(self, tell: Tell) -> None:
-        """Let calls under way end, and close the capture. A signal that comes meanwhile waits no longer."""
+    def stop(self, tell: Tell, written: Callable[[], None] = lambda: None) -> None:
+        """Let calls under way end, call `written`, close the capture. A signal that comes meanwhile waits no longer."""
 
         def leave(_: int, __: object) -> None:
             self._server.force_exit = True
@@ -124,13 +129,15 @@ class Recorder:
         with _handling(leave):
             while self._thread.is_alive():
                 self._thread.join(0.1)
+        written()
         self._journal.close()
 
     def summary(self, exit_code: int | None) -> Recorded:
         """Return what was recorded, once it has stopped. Reads what this run wrote."""
-        counts, readable = self.counts, _readable(self.path, self._journal.begin)
+        counts, file = self.counts, self.left
+        readable = (0, 0) if file is None else _readable(self.path, self._journal.begin)
         return Recorded(
-            file=self.shown, bytes=self._journal.end - self._journal.begin, calls=counts.calls,
+            file=file, bytes=self._journal.end - self._journal.begin, calls=counts.calls,
             model_requests=readable and readable[0], unparsed=readable and readable[1], lost=counts.lost,
             refused=counts.refused, exit_code=exit_code,
             upstreams=[
