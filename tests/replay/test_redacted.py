@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from lore.cli.main import main
-from replay.engines import VLLM, serving, status
+from replay.engines import VLLM, Engine, serving, status
 
 pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
@@ -44,3 +45,20 @@ def test_what_a_server_says_of_a_prompt_is_redacted(tmp_path, monkeypatch, capsy
     said = capsys.readouterr()
     assert "answers 400" in said.err
     assert "QUOTED" not in said.err + said.out
+
+
+def test_the_name_of_a_model_is_redacted_in_the_turns_of_a_replay(tmp_path, monkeypatch, capsys):
+    """No cause holds it: `redacted_replayed` alone takes it away."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    bodies = [json.loads(line)["request"] for line in CLOCK.read_bytes().splitlines()]
+    Path("r.jsonl").write_text(
+        "".join(json.dumps({**body, "model": "Ann's secret model"}) + "\n" for body in bodies), "utf-8"
+    )
+    with serving(Engine()) as url:
+        command = ["replay", "r.jsonl", "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl", "--json"]
+        assert main([*command, "--redact"]) == 0
+        redacted = capsys.readouterr().out
+        assert main([*command, "--resume"]) == 0
+        plain = capsys.readouterr().out
+    assert ["Ann's secret model" in text for text in (redacted, plain)] == [False, True]

@@ -14,6 +14,7 @@ import pytest
 
 from lore.cli.main import main
 from lore.compaction.endpoints import Deadline, is_near
+from lore.run.replay_server import Probed
 from replay.engines import VLLM, serving, status
 
 pytest.importorskip("httpx")
@@ -166,3 +167,24 @@ def test_of_a_run_that_was_killed_nothing_that_is_kept_is_sent_again_and_nothing
     assert lost <= 2
     assert lost == 2 or behind
     assert kept == sorted(kept)
+
+
+@pytest.mark.parametrize(("reached", "tries"), [(False, 2), (True, 6)])
+def test_a_server_that_nobody_ever_reached_is_given_up_at_once(reached, tries, monkeypatch, capsys):
+    """One that answered before may be starting anew: it has all its tries."""
+    waits, engine = [], VLLM()
+    monkeypatch.setattr("time.sleep", waits.append)
+    with serving(engine) as url:
+        pass
+    monkeypatch.setattr("lore.run.replay_server.Server.probe", lambda server: _probed(server, reached=reached))
+    assert main(replay(url)) == 2
+    assert len(waits) == tries - 1
+    error = capsys.readouterr().err
+    assert f"{tries} times" in error
+    assert ("cannot be reached" in error) != reached
+    assert "is a server running there?" in error
+
+
+def _probed(server, *, reached):
+    server._reached = reached
+    return Probed()

@@ -3,8 +3,8 @@
 In: a URL that the user names, bodies. Out: answers, whole and bounded. Rules: nothing is sent to another host: a
 redirect is refused, and no proxy is asked for a server on this machine; a key goes to that server alone, into no
 message and no file. 429, 5xx and lost connections are tried again a few times, after what `Retry-After` asks for or
-pauses that grow; a try has an end in time, an answer in size. What a server says is a stranger's text: it is shown
-harmless, in one line. Over httpx and tenacity (the extra `lore-cache[http]`).
+pauses that grow; a server that was never reached once more; a try has an end in time, an answer in size. What a server
+says is a stranger's text: it is shown harmless, in one line. Over httpx and tenacity (the extra `lore-cache[http]`).
 
 Sources, read 2026-11-23: RFC 9110 (Retry-After); the providers' API references (headers of keys); what engines answer
 of themselves: llama.cpp's server (`/props`), vLLM 0.32 (`/version`), SGLang (`/get_server_info`).
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from lore.prompt.sending import SentBody
 
-TRIES = 6
+TRIES, UNREACHED_TRIES = 6, 2  # of a server that took a connection before, and of one that never did
 FIRST_PAUSE, MOST_PAUSE = 1.0, 60.0  # seconds between tries, where the server does not say
 MOST_WAIT = 300.0  # seconds of what `Retry-After` may ask for: beyond, the run ends and can be resumed
 SECONDS = 600.0  # that one try may take: a long prompt on a CPU
@@ -110,11 +110,11 @@ class RefusedError(Exception):
 
 
 class _AgainError(Exception):
-    """Another try may help; `wait` is what the server asks for, in seconds."""
+    """Another try may help; `wait` is what the server asks for, in seconds; `tries` are worth it in all."""
 
-    def __init__(self, reason: str, wait: float | None = None) -> None:
+    def __init__(self, reason: str, wait: float | None = None, tries: int = TRIES) -> None:
         super().__init__(reason)
-        self.wait = wait
+        self.wait, self.tries = wait, tries
 
 
 class Key(NamedTuple):
@@ -173,6 +173,7 @@ class Server:
         self.provider = UNKNOWN if self.near else provider_of(self.host, None, "")
         self._seconds, self._quotes, self._tell = seconds, quotes, tell
         self._http, self._tenacity = _libraries()
+        self._reached = False  # it answered, whatever it was
 
     def probe(self) -> Probed:
         """Ask a server that nobody knows by its host what it is; what it does not say is unknown."""
@@ -227,14 +228,14 @@ class Server:
             self._tell(f"{error}; tried again in {state.upcoming_sleep:,.0f} s")
 
         retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(_AgainError), stop=tenacity.stop_after_attempt(TRIES),
+            retry=tenacity.retry_if_exception_type(_AgainError), stop=_enough,
             wait=_wait, sleep=time.sleep, before_sleep=note, reraise=True,
         )  # fmt: skip
         try:
             headers = self._headers(dialect, betas)
             return retrying(self._answered, _Try("POST", self.url(sent.path), sent.body, headers, self._seconds))
         except _AgainError as error:
-            raise RefusedError(f"{error}, {TRIES} times") from None
+            raise RefusedError(f"{error}, {error.tries} times") from None
 
     def _answered(self, request: _Try) -> Answer:
         answer = self._once(request)
@@ -263,7 +264,11 @@ class Server:
         except http.HTTPError as error:
             if deadline.is_over:
                 raise late from None
-            raise _AgainError(f"{self.shown}: {self._clean(str(error)) or type(error).__name__}") from None
+            reason = self._clean(str(error)) or type(error).__name__
+            if isinstance(error, http.ConnectError) and not self._reached:
+                reason = f"{self.shown} cannot be reached: {reason}"
+                raise _AgainError(reason, tries=UNREACHED_TRIES) from None
+            raise _AgainError(f"{self.shown}: {reason}") from None
         except (http.InvalidURL, ImportError, OSError, ValueError) as error:  # a host, a proxy, certificates
             raise RefusedError(f"{self.shown} cannot be asked: {self._clean(str(error))}") from None
         finally:
@@ -294,7 +299,7 @@ class Server:
                 extensions={"trace": deadline.note},
             ) as response,
         ):
-            began = time.time()
+            began, self._reached = time.time(), True
             for piece in response.iter_raw():
                 answer += piece
                 if len(answer) > request.most:
@@ -341,6 +346,11 @@ def _libraries() -> _Libraries:
     except ImportError:
         raise LoreError("lore replay needs httpx and tenacity, which are not installed", hint=_HINT_HTTP) from None
     return _Libraries(httpx, tenacity)
+
+
+def _enough(state: RetryCallState) -> bool:
+    error = None if state.outcome is None else state.outcome.exception()
+    return state.attempt_number >= (error.tries if isinstance(error, _AgainError) else TRIES)
 
 
 def _wait(state: RetryCallState) -> float:
