@@ -30,7 +30,7 @@ from lore.formats.cline_task import API, UI
 from recording.test_opencode_store import SCHEMA, fill
 
 REQUESTS = 100  # between compactions
-BAR = "at most 200 MB"
+BAR = "at most 100 MB"
 _START = datetime(2026, 2, 1, tzinfo=UTC)
 _HOUR = re.compile(rb"2026-\d\d-\d\dT\d\d:")
 Chunk = Callable[[int], bytes]
@@ -385,4 +385,4 @@ def peaks(folder: Path, size: int, command: tuple[str, ...]) -> Iterator[Fields]
             yield measure, BAR, "this system does not say", None
             continue
         most = memory.of(session.write(folder, length), command, codes=("0", "1"))
-        yield measure, BAR, f"{most / 1e6:,.0f} MB", most <= 200e6
+        yield measure, BAR, f"{most / 1e6:,.0f} MB", most <= 100e6

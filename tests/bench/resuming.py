@@ -31,7 +31,7 @@ def turns(number: int) -> Iterator[bytes]:
 
 def resume(folder: Path, number: int, pairs: int) -> tuple[str, str, str, bool | None]:
     """Measure, as the fields of a row."""
-    measure, bar = "resuming a checkpoint after one more turn against a cold fold, in process", "at most 0.25 times"
+    measure, bar = "resuming a checkpoint after one more turn against a cold fold, in process", "at most 0.1 times"
     log, saved = folder / "resumed.jsonl", folder / "resumed.checkpoint"
     more = turns(number + SPARE)
     with log.open("wb") as file:
@@ -50,4 +50,4 @@ def resume(folder: Path, number: int, pairs: int) -> tuple[str, str, str, bool |
     log.unlink()
     saved.unlink()
     said = f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s for {size:,.1f} MB"
-    return measure, bar, said, found.median <= 0.25
+    return measure, bar, said, found.median <= 0.1

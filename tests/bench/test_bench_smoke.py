@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import json
+import sys
+from datetime import UTC, datetime
 
 import pytest
 
-from bench import agents, files, generate, levels, long, naive, reading, recordings, resuming, run, verdicts
+from bench import (
+    agents,
+    files,
+    generate,
+    instructions,
+    levels,
+    long,
+    naive,
+    reading,
+    recordings,
+    resuming,
+    run,
+    verdicts,
+    waiting,
+)
 from faults.sessions import Session
 from formats.opencode import Export
 from lore.formats.lore_log import LoreLog
@@ -200,3 +216,19 @@ def test_without_real_recordings_a_row_says_so(monkeypatch, tmp_path):
     assert {row[2:] for row in rows} == {(recordings.ABSENT, None)}
     assert recordings.process(tmp_path, ("lore",), 1, 1)[2:] == (recordings.ABSENT, None)
     assert levels.simulate(1, None, ("lore",))[2:] == (recordings.ABSENT, None)
+    assert instructions.ratio(None)[2:] == (recordings.ABSENT, None)
+    assert waiting.first_line(tmp_path, ("lore",), 1)[2:] == (recordings.ABSENT, None)
+
+
+def test_the_first_line_of_a_process_comes_before_its_end():
+    code = "import sys; print(1, flush=True); sys.stdin.read(); print(2); sys.exit(3)"
+    found = waiting.output(sys.executable, "-c", code, codes=(3,))
+    assert 0 < found.first <= found.end
+    with pytest.raises(RuntimeError, match="ended with 3"):
+        waiting.output(sys.executable, "-c", code, codes=(0,))
+
+
+def test_the_sessions_of_a_made_home_are_all_different(tmp_path):
+    made = waiting.home(tmp_path, 25, datetime(2026, 11, 1, tzinfo=UTC))
+    summary = check([str(made / ".claude" / "projects")], Budgets(), Options()).result.summary
+    assert (summary.files, summary.sessions, summary.turns, summary.copied, summary.problems) == (25, 25, 100, 0, 0)

@@ -1,0 +1,107 @@
+"""What people wait for: the first line of a long check, what is new in a thousand sessions, one small file.
+
+Figures come as (measure, bar, measured, met), the fields of a row, in wall time of whole processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from bench import clock, files, recordings
+from bench.recordings import ABSENT, Fields
+from model.making import dumps
+from pictures.home import Session
+
+SMALL_RATIO = 15  # 0.25 s where bare Python takes 17 ms
+FIRST_SECONDS, NOTHING_NEW_SECONDS = 2.0, 0.3
+
+
+class Output(NamedTuple):
+    """When a process had written its first line, and when it had ended: seconds after it was started."""
+
+    first: float
+    end: float
+
+
+def output(*command: str | Path, codes: tuple[int, ...]) -> Output:
+    """Run a process and read what it writes; raises RuntimeError where it does not end as it should."""
+    start = time.perf_counter()
+    with subprocess.Popen(
+        list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        first = time.perf_counter() - start
+        process.stdout.read()
+        code = process.wait()
+    if code not in codes:
+        raise RuntimeError(f"{command[0]} ended with {code}")
+    return Output(first, time.perf_counter() - start)
+
+
+def first_line(folder: Path, lore: tuple[str, ...], wanted: int) -> Fields:
+    """How long `lore check` over many sessions says nothing."""
+    if not recordings.sessions():
+        return "first line of output of `lore check`", "in less than 2 s", ABSENT, None
+    size, note = files.affordable(folder, wanted)
+    copies = folder / "first"
+    written = recordings.write_copies(copies, size)
+    try:
+        files.warm(*copies.iterdir())
+        found = output(*lore, "check", copies, codes=(0, 1, 3))
+    finally:
+        for path in copies.iterdir():
+            path.unlink()
+    measure = f"first line of output of `lore check` on {written / 1e6:,.0f} MB"
+    said = f"{found.first:.2f} s, {found.first / found.end:.0%} of {found.end:.2f} s{note}"
+    return measure, "in less than 2 s", said, found.first < FIRST_SECONDS
+
+
+def home(folder: Path, number: int, now: datetime) -> Path:
+    """Make a home folder with so many sessions of Claude Code in the days before a time."""
+    for place in range(number):
+        project = f"p{place % 20}"
+        start = now - timedelta(hours=1 + place % 140)
+        lines = Session(f"s{place}", project, start, "2.1.216").prompt("Go on.", 4).lines
+        path = folder / f".claude/projects/-home-dev-{project}/{place}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(dumps(line) + b"\n" for line in lines))
+    return folder
+
+
+def nothing_new(folder: Path, lore: tuple[str, ...], number: int, runs: int) -> Fields:
+    """Bare `lore` where every session is known."""
+    made = home(folder / "home", number, datetime.fromtimestamp(time.time(), UTC))
+    environment = {**os.environ, "HOME": str(made), "XDG_CACHE_HOME": str(made / ".cache")}
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        environment.pop(name, None)
+
+    def run() -> None:
+        done = subprocess.run([*lore, "--json"], env=environment, capture_output=True, check=True)
+        found = json.loads(done.stdout)["total"]["sessions"]
+        if found != number:
+            raise RuntimeError(f"{found:,} of {number:,} sessions are counted")
+
+    cold = clock.seconds(run, clock.WALL)
+    times = [clock.seconds(run, clock.WALL) for _ in range(runs)]
+    middle = statistics.median(times)
+    said = f"{middle:.2f} s ({min(times):.2f} to {max(times):.2f}); {cold:.2f} s where nothing is known"
+    return f"`lore` with nothing new, {number:,} sessions known", "less than 0.3 s", said, middle < NOTHING_NEW_SECONDS
+
+
+def one_small_file(lore: tuple[str, ...], file: Path, runs: int) -> Fields:
+    """`lore check` of one small file against bare Python."""
+    run, bare = (*lore, "check", file), (sys.executable, "-c", "pass")
+    clock.process(*run)
+    found = clock.alternate(lambda: clock.process(*run), lambda: clock.process(*bare), runs, clock.WALL)
+    said = f"{found}; {found.left_seconds * 1000:.0f} ms against {found.right_seconds * 1000:.0f} ms"
+    measure = f"`lore check` of one file of {file.stat().st_size / 1e3:,.0f} KB against `python -c pass`"
+    return measure, f"at most {SMALL_RATIO} times", said, found.median <= SMALL_RATIO
