@@ -37,6 +37,8 @@ from lore.cli.pages import Open, page_among, read_twice, write_pages
 from lore.cli.sql import folder_among, write_folder
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from lore.config import Loaded
     from lore.judge.policy import Budgets
     from lore.model.codes import Reader
@@ -159,6 +161,7 @@ def run(
     page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
     keep_apart(reports, needed(loaded, baseline))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
+    streamed = Streamed(out(color), verbose=verbose) if may_stream(reports) else None
     again = [] if page is None and folder is None else read_twice(inputs(which.paths))
     with (
         progress(wanted=not verbose, colour=color) as report_progress,
@@ -168,8 +171,9 @@ def run(
             which.paths, budgets, options, context=context, jobs=cores() if jobs is None else jobs,
             progress=report_progress, wanted=which.wanted, looked=which.looked,
             pass_over=pass_over or bool(which.looked), interrupted=interrupted,
+            hear=len if streamed is None else streamed.hear,
         )  # fmt: skip
-    code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose)
+    code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose, streamed=streamed)
     files = [file for file in again if which.wanted is None or which.wanted(file)]
     if folder is not None and not outcome.result.interrupted:
         write_folder(
@@ -187,13 +191,37 @@ def run(
     return code
 
 
+def may_stream(reports: list[Target]) -> bool:
+    """Tell whether findings are to be written as files are judged: as text, and where no bar says how far it is."""
+    texts = [target for target in reports if target.kind == "terminal"]
+    beside = [target for target in reports if not target.path]
+    return texts == beside and len(texts) == 1 and not sys.stderr.isatty()
+
+
+class Streamed:
+    """Writes findings as files are judged; a closed pipe loses the text, not the verdict."""
+
+    def __init__(self, console: Console, *, verbose: bool) -> None:
+        from lore.report.terminal import FindingsWriter
+
+        self.writer = FindingsWriter(console, verbose=verbose)
+        self._console = console
+
+    def hear(self, findings: Sequence[Finding]) -> None:
+        """Write the findings of the next file."""
+        with writing():
+            self.writer.write(findings)
+
+
 def _answer(
     outcome: CheckOutcome, context: CheckContext, reports: list[Target], paths: list[str], *, color: bool | None,
-    verbose: bool,
+    verbose: bool, streamed: Streamed | None,
 ) -> int:  # fmt: skip
     """Say what a new baseline knows, write the reports, and return the exit code."""
     from lore.report.plain import counted
+    from lore.report.registry import REPORTS
     from lore.report.sentences import interrupted_line
+    from lore.report.terminal import Terminal
     from lore.run.check import write_reports
 
     if outcome.baselined is not None:
@@ -209,7 +237,8 @@ def _answer(
         if all(target.kind != "terminal" for target in reports):
             tell(interrupted_line(stopped))
     with writing():
-        write_reports(outcome.result, reports, paths, out(color), os.environ, verbose=verbose)
+        kinds = REPORTS if streamed is None else {**REPORTS, "terminal": Terminal(streamed.writer)}
+        write_reports(outcome.result, reports, paths, out(color), os.environ, verbose=verbose, kinds=kinds)
     if stopped:
         return INTERRUPTED
     if outcome.failed:

@@ -368,6 +368,10 @@ class RunTotals:
             if self._kept[finding.severity] <= FINDINGS_KEPT:
                 self._findings.append(finding)
 
+    def since(self, count: int) -> Sequence[Finding]:
+        """Return the findings that are kept, but for the first so many."""
+        return self._findings[count:]
+
     def checked(self, reader: Reader | None = None) -> Checked:
         """Return all results; `reader` is whom fixes speak to (None: users where all recordings are theirs)."""
         reader = reader or ("user" if self._readers == {"user"} else "author")

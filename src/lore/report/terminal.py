@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TypeAlias
 
@@ -43,6 +43,23 @@ def command_of(result: Reported) -> str:
     return "lore check" if isinstance(result, Checked) else "lore lint"
 
 
+class FindingsWriter:
+    """Writes findings as they come, all of a file at once: `heard` so many, of which some are `written`."""
+
+    def __init__(self, out: Console, *, verbose: bool) -> None:
+        self._out, self._verbose = out, verbose
+        self._argued = set[str]()
+        self.heard = self.written = 0
+
+    def write(self, findings: Sequence[Finding]) -> None:
+        """Write the next findings."""
+        self.heard += len(findings)
+        for finding in shown(findings, verbose=self._verbose):
+            _finding(finding, self._out, again=not self._verbose and finding.code in self._argued)
+            self._argued |= {finding.code} & {*UNEXPLAINED}
+            self.written += 1
+
+
 class Terminal:
     """The report for a terminal. Its last lines: turns, cache breaks, the costliest causes and fixes, what to run next.
 
@@ -51,14 +68,14 @@ class Terminal:
 
     mixes = True
 
+    def __init__(self, begun: FindingsWriter | None = None) -> None:
+        self._begun = begun  # who has written the first findings
+
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         assert isinstance(result, Checked)  # `lore lint` has one of its own
-        found = shown(result.findings, verbose=verbose)
-        argued = set[str]()
-        for finding in found:
-            _finding(finding, out, again=not verbose and finding.code in argued)
-            argued |= {finding.code} & {*UNEXPLAINED}
-        if found:
+        findings = self._begun or FindingsWriter(out, verbose=verbose)
+        findings.write(result.findings[findings.heard :])
+        if findings.written:
             out.print()
         hidden = [] if verbose else [finding for finding in result.findings if finding.severity == "note"]
         if hidden:

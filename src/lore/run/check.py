@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache, partial
 from typing import NamedTuple
@@ -101,15 +101,17 @@ NOTHING = CheckContext()
 def check(
     paths: list[str], budgets: Budgets, options: Options, *, context: CheckContext = NOTHING, jobs: int = 1,
     progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
-    pass_over: bool = False, interrupted: Callable[[], bool] = bool,
+    pass_over: bool = False, interrupted: Callable[[], bool] = bool, hear: Callable[[Sequence[Finding]], object] = len,
 ) -> CheckOutcome:  # fmt: skip
     """Judge every recording under these paths; raises LoreError for one that was named and is none.
 
-    `jobs` files are judged at a time, in processes of their own where there is enough to do. `progress`
-    is told how many bytes of how many have been judged; files that are not `wanted` are not opened. `looked`
-    names the places where recordings were looked for, if nobody named these. With `pass_over` a named file that
-    is no recording is passed over and counted, as one in a folder is. `interrupted` is asked after every turn: what was
-    judged until then is the result, nothing is said of what the run as a whole lacks, and no baseline is written.
+    `jobs` files are judged at a time, in processes of their own where there is enough to do. `progress` is told how
+    many bytes of how many have been judged; files that are not `wanted` are not opened. `looked` names the places
+    where recordings were looked for, if nobody named these. With `pass_over` a named file that is no recording is
+    passed over and counted, as one in a folder is. `interrupted` is asked after every turn: what was judged until
+    then is the result, nothing is said of what the run as a whole lacks, and no baseline is written. `hear` is told
+    the findings of each file as soon as it and those before it are judged; those of the whole run come with the
+    result alone.
     """
     load_plugins()
     context.policy.known(f"{context.settings}: check." if context.settings else "check.")
@@ -126,7 +128,7 @@ def check(
         options, budgets, context.policy, context.root, compared=known is not None, dated=context.dated,
         reader=context.reader,
     )  # fmt: skip
-    read = 0
+    read = heard = 0
     hearer = _Hearer(progress, interrupted, sum(file.size for file in files))
     with closing(_results(files, config, jobs, hearer)) as results:
         for result in results:
@@ -136,6 +138,9 @@ def check(
             if result.error is not None:
                 raise redacted_error(result.error) if context.redact else result.error
             totals.take(result)
+            if fresh := totals.since(heard):
+                heard += len(fresh)
+                hear([redacted_finding(finding) if context.redact else worded(finding) for finding in fresh])
     stopped = Interrupted(read, len(files)) if interrupted() else UNSET
     folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
     if (

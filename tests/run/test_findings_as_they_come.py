@@ -1,0 +1,57 @@
+"""`lore check` says what it found in a file as soon as it is judged: on 700 MB the first line came at the end."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lore.judge.policy import Budgets
+from lore.model.results import Finding
+from lore.recording.opening import Options
+from lore.report.console import console
+from lore.report.terminal import FindingsWriter, Terminal
+from lore.run.check import CheckContext, check
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = [str(ROOT / "fixtures" / name) for name in ("recordings", "claude-code", "causes")]
+
+
+def plain(file: io.StringIO) -> object:
+    return console(file, colour=False, terminal=False)
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+@pytest.mark.parametrize("redact", [False, True])
+def test_findings_as_they_come_are_the_text_of_the_whole(verbose: bool, redact: bool) -> None:
+    whole, parts = io.StringIO(), io.StringIO()
+    writer = FindingsWriter(plain(parts), verbose=verbose)
+    budgets = Budgets(max_breaks=0)  # found at the end, of the run as a whole
+    result = check(FIXTURES, budgets, Options(), context=CheckContext(redact=redact), hear=writer.write).result
+    before = parts.getvalue()
+    Terminal(writer).write(result, plain(parts), verbose=verbose)
+    Terminal().write(result, plain(whole), verbose=verbose)
+    assert before
+    assert writer.heard == len(result.findings)
+    assert parts.getvalue() == whole.getvalue()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_file_is_told_before_the_last_is_judged(tmp_path: Path, jobs: int) -> None:
+    for number in range(6):
+        shutil.copy(ROOT / "fixtures" / "recordings" / "clock_in_system.jsonl", tmp_path / f"{number}.jsonl")
+    told: list[tuple[str, int]] = []
+    done = 0
+
+    def progress(bytes_done: int, _: int) -> None:
+        nonlocal done
+        done = bytes_done
+
+    def hear(findings: list[Finding]) -> None:
+        told.extend((Path(finding.path).name, done) for finding in findings)
+
+    check([str(tmp_path)], Budgets(), Options(), jobs=jobs, progress=progress, hear=hear)
+    assert [name for name, _ in told] == sorted(name for name, _ in told)
+    assert told[0][1] < told[-1][1]
