@@ -35,6 +35,9 @@ NOT_RUN = {
     "lore --install-completion": "writes to the start-up file of whoever runs the tests",
     "lore compact sqlite:sessions.db --policy policy.toml --watch": "until it is interrupted",
     "lore memory page --store sqlite:sessions.db": "until it is interrupted",
+    "lore check s3://BUCKET/PREFIX/": "a bucket; tests/cli/test_remote.py has one",
+    "lore check 's3://BUCKET/**/*.jsonl' --since 1d": "the same",
+    "lore simulate https://HOST/session.jsonl": "a web server; tests/recording/test_remote_web.py has one",
     "lore replay session.jsonl --server http://127.0.0.1:8000 --layouts system,user,persist": "asks a server",
 }
 SHOWN_ELSEWHERE = {f"lore {command}" for command, _ in SHOWN}  # run by test_readme, which reads what they print

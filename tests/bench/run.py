@@ -4,8 +4,8 @@
 
 Names: growth, naive, files, start, small, known, first, parse, instructions, rollouts, copilot, chats, documents,
 folders, logs, long, process, resume, deltas, memory, assemble, captures, pair, reads, drops, truth, agents, simulate,
-compact, learn, save, requests, written, import, load, record. Exit code 1 where a bar is missed. `--quick` runs
-everything at toy sizes to see that it works; its figures are not judged.
+compact, learn, save, requests, written, import, load, record, remote. Exit code 1 where a bar is missed. `--quick`
+runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from bench import (
     reading,
     recorder,
     recordings,
+    remote,
     resuming,
     session_folders,
     stores,
@@ -332,6 +333,12 @@ def recorded(folder: Path, sizes: Sizes) -> Row:
     return Row(*recorder.first_byte(folder, 20 * sizes.started))
 
 
+def far_away(folder: Path, sizes: Sizes) -> Row:
+    """Small recordings in a bucket against those on a disk."""
+    log = b"".join(generate.lines(1))
+    return Row(*remote.small(folder, 4 * sizes.few, log, min(sizes.judged, 3)))
+
+
 def lore() -> tuple[str, ...]:
     """Return the command of this environment, else the module."""
     script = Path(sysconfig.get_path("scripts")) / ("lore.exe" if os.name == "nt" else "lore")
@@ -379,6 +386,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "import": imported,
     "load": loaded,
     "record": recorded,
+    "remote": far_away,
 }
 
 

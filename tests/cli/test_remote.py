@@ -102,8 +102,8 @@ def test_a_folder_is_listed_once_in_pages_and_each_recording_read_once(both):
     assert not [key for method, key in requests if method == "HEAD" and key.endswith(".jsonl")]
 
 
-def test_a_thousand_names_come_in_pages_and_in_the_order_of_a_folder(bucket, tmp_path, monkeypatch):
-    monkeypatch.setattr("store.s3_server.PAGE", 7)
+def test_a_thousand_names_come_in_pages_and_in_the_order_of_a_folder(bucket, tmp_path):
+    bucket.page = 7
     names = [f"{folder}{name}.jsonl" for folder in ("", "a/", "a-b/", "a/c/", "é/") for name in ("x", "y", "a", "10")]
     for name in names:
         put(f"p/{name}", session())
@@ -336,3 +336,65 @@ def test_findings_are_redacted(both):
     assert both
     told = lore("check", "s3://b/p/captures", "--json", "--redact").json
     assert json.dumps(told).count("It is 09:1") == 0
+
+
+@pytest.mark.parametrize("scheme", ["gs", "az", "abfs"])
+def test_other_services_are_read_alike(both, monkeypatch, scheme):
+    """Google's and Azure's, as far as their protocols are played here: no real one was asked."""
+    both.signed = False
+    key = {
+        "gcs_base_url": both.endpoint,
+        "disable_oauth": True,
+        "client_email": "",
+        "private_key": "",
+        "private_key_id": "",
+    }
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(key))
+    monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
+    monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", both.endpoint)
+    for words in ("check @ --json", "check @/**/s*.jsonl --json", f"fold @/{SESSION} --json"):
+        there, local = (lore(*words.replace("@", root).split()) for root in (f"{scheme}://b/p", "p"))
+        texts = [_FINGERPRINT.sub("", ran.out.replace(f"{scheme}://b/p", "p")) for ran in (there, local)]
+        assert texts[0] == texts[1], words
+    assert "no such object" in lore("fold", f"{scheme}://b/p/none.jsonl").err
+    both.fail = lambda request: "denied"
+    ran = lore("fold", f"{scheme}://b/p/claude-code.jsonl")
+    assert "not allowed to read" in ran.err
+
+
+@pytest.fixture(scope="module")
+def moto():
+    """The server of moto: S3 as another project plays it."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.mark.parametrize("client", ["obstore", "fsspec"])
+def test_another_service_of_s3_gives_the_same_answers(moto, tmp_path, monkeypatch, client):
+    boto3 = pytest.importorskip("boto3")
+    pytest.importorskip("obstore" if client == "obstore" else "s3fs")
+    settings = {"AWS_ENDPOINT_URL": moto, "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
+                "LORE_REMOTE": client, "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "s",
+                "MOTO_S3_DEFAULT_MAX_KEYS": "3"}  # fmt: skip
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    remote._source.cache_clear()
+    shutil.copytree(ROOT / "fixtures" / "claude-code", tmp_path / "p")
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket=client)
+    for file in (tmp_path / "p").rglob("*.jsonl"):
+        s3.put_object(Bucket=client, Key=f"p/{file.relative_to(tmp_path / 'p').as_posix()}", Body=file.read_bytes())
+    s3.put_object(Bucket=client, Key="p/empty/", Body=b"")  # as a console makes a folder
+    for words in (
+        "check @ --json",
+        "check @/**/*.jsonl --json",
+        "fold @/" + SESSION.removeprefix("claude-code/"),
+    ):
+        there, local = (lore(*words.replace("@", root).split()) for root in (f"s3://{client}/p", "p"))
+        texts = [_FINGERPRINT.sub("", ran.out.replace(f"s3://{client}/p", "p")) for ran in (there, local)]
+        assert texts[0] == texts[1], words
+    assert "no bucket" in lore("fold", "s3://missing/p.jsonl").err
+    assert "no such object" in lore("fold", f"s3://{client}/none.jsonl").err

@@ -30,6 +30,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "a secret for tests"}
+AZURE = "/devstoreaccount1"  # the account of Azure's emulator, which clients name in each path
 PAGE = 20  # keys of a page, where S3 has a thousand
 
 
@@ -55,12 +56,14 @@ Fail = Callable[[Request], "str | float | None"]
 class ObjectServer:
     """Buckets in memory behind a socket of this machine."""
 
-    def __init__(self, *, conditions: bool = True) -> None:
+    def __init__(self, *, conditions: bool = True, page: int = 0) -> None:
+        self.page = page or PAGE
         self.objects: dict[str, dict[str, Kept]] = {}
         self.requests: list[tuple[str, str]] = []
         self.received = 0  # bytes of all bodies
         self.fail: Fail = lambda _: None
         self.conditions = conditions
+        self.signed = True  # whether requests have to be
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"service": self})
         self._http = _Listener(("127.0.0.1", 0), handler)
@@ -121,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         parts = urlsplit(self.path)
-        bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
+        bucket, _, key = unquote(parts.path).removeprefix(AZURE).lstrip("/").partition("/")
         query = parse_qs(parts.query, keep_blank_values=True)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -130,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         failure = self.service.fail(Request(self.command, key, headers))
         if failure == "refused":
             return self._answer(503, _error("SlowDown"))
-        if failure == "denied" or "authorization" not in headers:
+        if failure == "denied" or (self.service.signed and "authorization" not in headers):
             return self._answer(403, _error("AccessDenied"))
         if isinstance(failure, float):
             time.sleep(failure)
@@ -166,7 +169,8 @@ class _Handler(BaseHTTPRequestHandler):
         if objects is None:
             return 404, _error("NoSuchBucket"), {}
         if self.command in ("GET", "HEAD") and not key:
-            return 200, _list(objects, query), {"Content-Type": "application/xml"}
+            listed = _blobs(objects, query) if "comp" in query else _list(objects, query, self.service.page)
+            return 200, listed, {"Content-Type": "application/xml"}
         if self.command == "POST":
             names = [_unescaped(name) for name in re.findall(r"<Key>(.*?)</Key>", body.decode())]
             for name in names:
@@ -214,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
         return 206, found.data[start:end], told
 
 
-def _list(objects: dict[str, Kept], query: dict[str, list[str]]) -> bytes:
+def _list(objects: dict[str, Kept], query: dict[str, list[str]], size: int) -> bytes:
     prefix, token = query.get("prefix", [""])[0], query.get("continuation-token", [""])[0]
     delimiter, encoded = query.get("delimiter", [""])[0], query.get("encoding-type") == ["url"]
     spelled = quote if encoded else _escaped
@@ -226,7 +230,7 @@ def _list(objects: dict[str, Kept], query: dict[str, list[str]]) -> bytes:
 
     found = sorted({entry(key) for key in objects if key.startswith(prefix)} - {""})
     found = [name for name in found if name > token]
-    page, rest = found[:PAGE], found[PAGE:]
+    page, rest = found[:size], found[size:]
     text = "".join(
         f"<CommonPrefixes><Prefix>{spelled(key)}</Prefix></CommonPrefixes>"
         if key not in objects
@@ -242,6 +246,23 @@ def _list(objects: dict[str, Kept], query: dict[str, list[str]]) -> bytes:
         f"<ListBucketResult>{encoding}<KeyCount>{len(page)}</KeyCount><IsTruncated>{str(bool(rest)).lower()}</IsTruncated>"
         f"{text}{more}</ListBucketResult>"
     ).encode()
+
+
+def _blobs(objects: dict[str, Kept], query: dict[str, list[str]]) -> bytes:
+    """List as Azure does: in one page, other words for the same."""
+    prefix, delimiter = query.get("prefix", [""])[0], query.get("delimiter", [""])[0]
+    folders, text = dict[str, None](), ""
+    for key, kept in sorted(objects.items()):
+        at = key.find(delimiter, len(prefix)) if delimiter else -1
+        if key.startswith(prefix) and at >= 0:
+            folders[key[: at + 1]] = None
+        elif key.startswith(prefix):
+            modified = datetime.fromtimestamp(kept.modified, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
+            about = f"<Last-Modified>{modified}</Last-Modified><Etag>{escape(kept.e_tag)}</Etag>"
+            about += f"<Content-Length>{len(kept.data)}</Content-Length><Content-Type>a/b</Content-Type>"
+            text += f"<Blob><Name>{_escaped(key)}</Name><Properties>{about}</Properties></Blob>"
+    text += "".join(f"<BlobPrefix><Name>{_escaped(name)}</Name></BlobPrefix>" for name in folders)
+    return f"<EnumerationResults><Blobs>{text}</Blobs><NextMarker/></EnumerationResults>".encode()
 
 
 def _escaped(text: str) -> str:

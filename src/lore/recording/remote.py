@@ -171,7 +171,7 @@ def _streamed(path: str, start: int, tag: str) -> Generator[bytes]:
     place = place_of(path)
     if place.scheme not in _WEB and (not place.key or place.key.endswith("/")):
         raise missing(path)
-    source, at, tries, resumed = source_of(place), start, 0, start
+    source, at, tries, resumed, condition = source_of(place), start, 0, start, tag
     while True:
         try:
             about, body = source.read(place.key, at, tag)
@@ -188,9 +188,9 @@ def _streamed(path: str, start: int, tag: str) -> Generator[bytes]:
             raise RemoteError(message, hint=hint, where=Where(shown(path))) from None
         except BrokenError as error:
             tries = 1 if at - resumed >= SMALL else tries + 1
-            if tries >= TRIES or (at and not tag):
+            if tries >= TRIES or (at > start and not tag):
                 raise
-            resumed = at
+            resumed, tag = at, tag if at > start else condition
             time.sleep(min(PAUSE * 2 ** (tries - 1) if error.pause is None else error.pause, LONGEST_PAUSE))
 
 
@@ -339,7 +339,7 @@ def is_file(path: str) -> bool:
     """Tell whether an object has this name; of a web server's it is not asked. Costs a request."""
     place = place_of(path)
     if place.scheme in _WEB:
-        return not _is_root(place)
+        return not _is_root(place) and "#" not in path  # which no server hears
     if not place.key or place.key.endswith("/"):
         return False
     try:

@@ -28,6 +28,7 @@ from lore.recording.remote import (
     ChangedError,
     DeniedError,
     Entry,
+    MissingError,
     RemoteError,
     Source,
     again,
@@ -99,13 +100,13 @@ class _Bucket:
 
     def failed(self, key: str, error: BaseException, *, lists: bool = False) -> RemoteError:
         text, name = plain(error), shown(self.path(key))
-        if lists and ("AccessDenied" in str(error) or "403 Forbidden" in str(error)):  # obstore says it of reads alone
-            return self.denied(key, error, lists=True)
-        if "NoSuchBucket" in text or "ContainerNotFound" in text:
-            return RemoteError(f"cannot read {name}: there is no bucket {printable(self.name)}", where=Where(name))
         if "credential" in text.lower() or "169.254." in text or "metadata.google" in text:
             hint = f"set {self.service.variables}"
             return RemoteError(f"cannot read {name}: no credentials were found: {text}", hint=hint, where=Where(name))
+        if lists and ("AccessDenied" in str(error) or "403 Forbidden" in str(error)):  # obstore says it of reads alone
+            return self.denied(key, error, lists=True)
+        if any(words in text for words in ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")):
+            return RemoteError(f"cannot read {name}: there is no bucket {printable(self.name)}", where=Where(name))
         if "PermanentRedirect" in text or "AuthorizationHeaderMalformed" in text or "301 " in text:
             hint = "set AWS_REGION to the bucket's region"
             return RemoteError(f"cannot read {name}: its bucket lies in another region", hint=hint, where=Where(name))
@@ -128,11 +129,12 @@ class ByObstore:
         self._place = place
         self._other: ByFsspec | None = None
         kind = {"s3": store.S3Store, "gs": store.GCSStore, "az": store.AzureStore}[place.kind]
+        options = client_options()
+        if place.kind != "s3":
+            options["allow_http"] = True  # of an emulator that the environment names; nothing else leads there
         config = cast("Any", {"account_name": place.account} if place.account else None)
         try:
-            self._store: ObjectStore = kind(
-                place.name, config=config, client_options=client_options(), retry_config=RETRIES
-            )
+            self._store: ObjectStore = kind(place.name, config=config, client_options=options, retry_config=RETRIES)
         except (BaseError, ValueError) as error:
             raise place.failed("", error) from None
 
@@ -163,7 +165,7 @@ class ByObstore:
             with self._asked(prefix, lists=True):
                 pages = self._store.list(prefix or None, chunk_size=_PAGE)  # pyright: ignore[reportUnknownMemberType]
                 for page in pages:
-                    yield from (Entry(found["path"], _about(found)) for found in page)
+                    yield from (self._listed(found) for found in page)
         except _OddError as error:
             yield from self._fsspec(prefix, error).listed(prefix)  # from the beginning
 
@@ -176,6 +178,14 @@ class ByObstore:
             return
         yield from (Entry(f"{name.rstrip('/')}/") for name in found["common_prefixes"])
         yield from (Entry(each["path"], _about(each)) for each in found["objects"])
+
+    def _listed(self, found: ObjectMeta) -> Entry:
+        """Return an object of a list, or the folder that an empty one stands for: obstore shows `logs/` as `logs`."""
+        key, about = found["path"], _about(found)
+        try:
+            return Entry(key, about if about.size else self.about(key))
+        except MissingError:
+            return Entry(f"{key}/")
 
     @staticmethod
     def _is_odd(key: str) -> bool:

@@ -57,7 +57,8 @@ class Web:
             raise RemoteError("the client for https is not installed", hint=HINT) from None
         headers = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "lore"}
         self._client = httpx.Client(headers=headers, timeout=_TIMEOUT, follow_redirects=False)
-        self._errors = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError)
+        self._errors = (httpx.HTTPError, httpx.StreamError, OSError)
+        self._no_url = (httpx.InvalidURL, httpx.UnsupportedProtocol, ValueError)
 
     def about(self, key: str) -> About:
         about, body = self.read(key, 0, "")
@@ -107,13 +108,12 @@ class Web:
         url, named = httpx.URL(key), httpx.URL(key).host
         for _ in range(REDIRECTS + 1):
             if url.host != named:
-                _refuse_inner(key, named, url.host, url.port or (443 if url.scheme == "https" else 80))
+                port = url.port or (443 if url.scheme == "https" else 80)
+                _refuse_inner(key, named, url.host, addresses(url.host, port))
             response = self._client.send(self._client.build_request("GET", url, headers=headers), stream=True)
             stream = response.extensions.get("network_stream")
-            if url.host != named and stream is not None and not _by_proxy(url):
-                _refuse_inner(
-                    key, named, stream.get_extra_info("server_addr")[0], None
-                )  # a name may change its address
+            if url.host != named and stream is not None and not _by_proxy(url):  # a name may change its address
+                _refuse_inner(key, named, url.host, [str(stream.get_extra_info("server_addr")[0])])
             if response.status_code not in (301, 302, 303, 307, 308) or "location" not in response.headers:
                 if url.host != named:
                     say_once(f"{shown(key)} was read from {printable(url.host)}, where its server sent lore")
@@ -133,7 +133,7 @@ class Web:
         says = f"{printable(host)} answers {status}" + (f" {printable(response.reason_phrase)[:60]}").rstrip()
         if status in (404, 410):
             raise missing(key)
-        if status in (412, 416) and start:
+        if status == 412 or (status == 416 and start):
             raise ChangedError(key)
         if status in (401, 403, 407):
             hint = "what needs a login cannot be read by its name alone, and a signed name ends: make a new one"
@@ -171,6 +171,9 @@ class Web:
             yield
         except RemoteError:
             raise
+        except self._no_url as error:
+            message = f"cannot read {shown(key)[:200]}: {shown(printable(str(error)))[:200]}"
+            raise RemoteError(message, hint="name a file by its URL, https://HOST/FILE") from None
         except self._errors as error:
             text = printable(str(error) or type(error).__name__)[:200]
             hint = "see that the server can be reached, and try again"
@@ -184,10 +187,10 @@ def addresses(host: str, port: int | None) -> list[str]:
     return []
 
 
-def _refuse_inner(key: str, named: str, host: str, port: int | None) -> None:
+def _refuse_inner(key: str, named: str, host: str, found: list[str]) -> None:
     """Raise RemoteError for a redirect into this machine or a local network, if the name does not lie there, too."""
-    inner = max((_depth(address) for address in addresses(host, port)), default=0)
-    if inner > max((_depth(address) for address in addresses(named, None)), default=0):
+    inner = max(map(_depth, found), default=0)
+    if inner > max(map(_depth, addresses(named, None)), default=0):
         message = (
             f"cannot read {shown(key)}: its server sends to {printable(host)}, which is an address of this network"
         )

@@ -27,7 +27,7 @@ from lore.recording.recent import since
 from lore.report.spending_sentences import cause_in_words
 from lore.run.ledgers import Ledgers, Progress
 from lore.run.overview import gathered, is_of, requests_of
-from lore.store.registry import is_store
+from lore.store.registry import is_store, shown
 
 HINT = "a side is a path, KEY:VALUE (keys: {}) or FROM..TO (14d..7d, 2026-06-01..2026-07-01), several joined by commas"
 _MOST_NAMED = 3  # clients and models of a side
@@ -49,7 +49,7 @@ class Side(NamedTuple):
 def side_of(text: str, now: float) -> Side:
     """Read a side; raises LoreError for what is none."""
     if filesystem.is_remote(text) or os.path.lexists(text) or is_pattern(text) or is_store(text):
-        return Side(text, text)
+        return Side(shown(text), text)
     tests, agent = list[Test](), None
     for term in filter(None, (part.strip() for part in text.split(","))):
         key, colon, value = term.partition(":")
