@@ -17,6 +17,7 @@ Name: TypeAlias = Annotated[str, Meta(extra={"field": "name"})]  # of a tool, se
 JsonPath: TypeAlias = Annotated[str, Meta(extra={"field": "path"})]  # of a place inside a request body
 Model: TypeAlias = Annotated[str, Meta(extra={"field": "model"})]
 Own: TypeAlias = Annotated[str, Meta(extra={"field": "own"})]  # one of lore's own words
+Number: TypeAlias = int | float  # as it was given: 20 is not said as 20.0, also where a result was stored between
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 BlockKind: TypeAlias = Literal["text", "result", "call", "image", "thinking", "envelope", "other"]

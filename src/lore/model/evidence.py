@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from lore.model.differences import Content, Difference, EvidenceFact, JsonPath, Model, Name, Own
+from lore.model.differences import Content, Difference, EvidenceFact, JsonPath, Model, Name, Number, Own
 from lore.model.request_evidence import RequestFact
 
 
@@ -316,7 +316,7 @@ class RuledOut(Struct, frozen=True):
     out: bool | None
     seconds: float | None = None
     count: int | None = None
-    limit: float | None = None
+    limit: Number | None = None
     detail: Content = ""
 
 
@@ -398,8 +398,8 @@ class OverBudget(EvidenceFact, frozen=True):
     """A figure beyond its limit; `of` names the entry of `per_path` that the sums are of."""
 
     what: Literal["reuse", "breaks", "lost-tokens"]
-    value: float
-    limit: float
+    value: Number
+    limit: Number
     of: Name = ""
 
 
