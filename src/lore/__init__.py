@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from lore.errors import MisuseError as MisuseError
     from lore.events.plain import event as event
     from lore.prompt.base import Rules as Rules
+    from lore.run.results import Result as Result
+    from lore.run.results import judge as judge
+    from lore.run.results import recordings as recordings
     from lore.sdk.replies import Reply as Reply
     from lore.sdk.replies import ToolUse as ToolUse
     from lore.session import Session as Session
@@ -50,6 +53,7 @@ _PLACES = {
     "LoreError": ("lore.errors", "LoreError"),
     "MisuseError": ("lore.errors", "MisuseError"),
     "Reply": ("lore.sdk.replies", "Reply"),
+    "Result": ("lore.run.results", "Result"),
     "Rules": ("lore.prompt.base", "Rules"),
     "Session": ("lore.session", "Session"),
     "SessionData": ("lore.store.base", "SessionData"),
@@ -60,8 +64,10 @@ _PLACES = {
     "ToolUse": ("lore.sdk.replies", "ToolUse"),
     "event": ("lore.events.plain", "event"),
     "events": ("lore.events", ""),
+    "judge": ("lore.judge", ""),
     "open": ("lore.store.opening", "open_session"),
     "open_store": ("lore.store.registry", "open_store"),
+    "recordings": ("lore.run.results", "recordings"),
 }
 __all__ = [
     "Begun",
@@ -72,6 +78,7 @@ __all__ = [
     "LoreError",
     "MisuseError",
     "Reply",
+    "Result",
     "Rules",
     "Session",
     "SessionData",
@@ -82,8 +89,10 @@ __all__ = [
     "ToolUse",
     "event",
     "events",
+    "judge",
     "open",
     "open_store",
+    "recordings",
 ]
 
 

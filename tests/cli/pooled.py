@@ -9,9 +9,9 @@ from cli.running import Ran
 
 _SCRIPT = """
 import sys
-import lore.run.check, lore.run.pool, lore.run.verdicts
+import lore.run.check, lore.run.judging, lore.run.pool, lore.run.verdicts
 from lore.cli.main import main
-lore.run.check.SMALL = 0
+lore.run.judging.SMALL = 0
 {patch}
 sys.exit(main(sys.argv[1:]))
 """

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lore.model.results import Checked, Finding
     from lore.recording.opening import Options
     from lore.run.check import CheckContext, CheckOutcome, Target
+    from lore.run.cluster import Cluster
 
 Paths: TypeAlias = Annotated[
     list[str] | None,
@@ -82,6 +83,21 @@ Reports: TypeAlias = Annotated[
 Jobs: TypeAlias = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
 ]
+OnCluster: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="Judge on a Dask cluster: the address of its scheduler, or local (--jobs workers here). Extra: dask.",
+    ),
+]
+StateFolder: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--state",
+        help="Keep results in this folder, and open only files that are new: a file of the same name, size, times and"
+        " inode is trusted to be the same, else one of the same SHA-256.",
+    ),
+]
 PassOver: TypeAlias = Annotated[
     bool, typer.Option("--pass-over", help="Pass over files that are no recordings, also those that are named.")
 ]
@@ -107,6 +123,8 @@ def run(
     redact: Redact = False,
     reader: For = None,
     jobs: Jobs = None,
+    cluster: OnCluster = None,
+    state: StateFolder = None,
     pass_over: PassOver = False,
     system: System = None,
     tools: Tools = None,
@@ -155,9 +173,17 @@ def run(
     if follow:
         if folder is not None:
             raise LoreError("--follow writes no tables", hint="leave --report parquet out")
-        refuse(jobs=jobs, baseline=baseline, since=since, last=last, pass_over=pass_over, reports=reports)
+        refuse(
+            jobs=jobs, baseline=baseline, since=since, last=last, pass_over=pass_over, reports=reports,
+            elsewhere=cluster or state,
+        )  # fmt: skip
         is_json = any(report.kind == "json" for report in reports)
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
+    workers, results = cluster_at(cluster, jobs), None
+    if state is not None:
+        from lore.run.state import State
+
+        results = State(state, tell)
     page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
     keep_apart(reports, needed(loaded, baseline))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
@@ -170,7 +196,7 @@ def run(
         outcome = check(
             which.paths, budgets, options, context=context, jobs=cores() if jobs is None else jobs,
             progress=report_progress, wanted=which.wanted, looked=which.looked,
-            pass_over=pass_over or bool(which.looked), interrupted=interrupted,
+            pass_over=pass_over or bool(which.looked), interrupted=interrupted, cluster=workers, state=results,
             hear=len if streamed is None else streamed.hear,
         )  # fmt: skip
     code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose, streamed=streamed)
@@ -246,8 +272,22 @@ def _answer(
     return 3 if outcome.incomplete else 0
 
 
+def cluster_at(address: str | None, jobs: int | None) -> Cluster | None:
+    """Return the workers that are asked for; raises LoreError where they cannot be had."""
+    if address is None:
+        return None
+    from lore.errors import LoreError
+    from lore.run.check import cores
+    from lore.run.cluster import LOCAL, Cluster
+
+    if jobs is not None and address != LOCAL:
+        raise LoreError("a cluster has as many workers as it has", hint="leave --jobs out")
+    return Cluster(address, tell, workers=cores() if jobs is None else jobs)
+
+
 def refuse(
-    *, jobs: int | None, baseline: str | None, since: str | None, last: bool, pass_over: bool, reports: list[Target]
+    *, jobs: int | None, baseline: str | None, since: str | None, last: bool, pass_over: bool, reports: list[Target],
+    elsewhere: str | None,
 ) -> None:  # fmt: skip
     """Raise LoreError for options that mean nothing while one recording grows."""
     from lore.errors import LoreError
@@ -255,6 +295,8 @@ def refuse(
 
     if jobs is not None:
         raise LoreError("--follow judges one recording, in this process", hint="leave --jobs out")
+    if elsewhere is not None:
+        raise LoreError("--follow judges one recording as it grows", hint="leave --cluster and --state out")
     if since is not None or last:
         raise LoreError("--follow takes one recording", hint="name the file, and leave --since and --last out")
     if pass_over:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
@@ -74,18 +75,19 @@ def encode(result: FileResult) -> bytes:
         return json.dumps(msgspec.to_builtins(record), separators=(",", ":")).encode()
 
 
-def decode(data: bytes, ruling: Ruling) -> FileResult:
+def decode(data: bytes, ruling: Callable[[str], Ruling]) -> FileResult:
     """Return the result that these bytes are of; raises ValueError where they are of none.
 
-    `ruling` is what the settings say of the file.
+    `ruling` says what the settings say of the file that has this key.
     """
     try:
         record = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         record = msgspec.convert(json.loads(data), _Record)
+    costs = {(code, kind): cost for code, kind, cost in record.costs}
     result = FileResult(
-        record.key, ruling, record.reader, record.summary, record.session, record.whole, Counter(record.turns),
-        record.findings, record.judged, {(code, kind): cost for code, kind, cost in record.costs},
+        record.key, ruling(record.key), record.reader, record.summary, record.session, record.whole,
+        Counter(record.turns), record.findings, record.judged, costs,
         Counter(dict(record.excused)), record.boundaries, record.unseen, record.problems, record.log, record.failed,
         record.incomplete,
     )  # fmt: skip

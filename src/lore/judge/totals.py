@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -127,6 +127,18 @@ def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
     ][:TOP]
 
 
+class Source(NamedTuple):
+    """What a result was made of: `signature` says without reading whether the file changed, `digest` is its content's.
+
+    Both are empty where the file may have changed while it was judged. `unchanged`: nothing was judged, since a result
+    of this content is kept.
+    """
+
+    signature: str = ""
+    digest: str = ""
+    unchanged: bool = False
+
+
 @dataclass(slots=True)
 class FileResult:
     """What judging one file gave; `key` is its place on every machine.
@@ -136,7 +148,8 @@ class FileResult:
     uuids and times of its compactions; `unseen` is what it lacks of its prompts; `log` is what is still to be said;
     `judged` are the turns that are not
     settled, `failed` says that something else is an error; `costs` is what causes cost; `excused` counts what each
-    exemption took out; `error` is set where the file was named and cannot be judged.
+    exemption took out; `error` is set where the file was named and cannot be judged; `source` is set where results are
+    kept.
     """
 
     key: str = ""
@@ -157,6 +170,7 @@ class FileResult:
     failed: bool = False
     incomplete: bool = False
     error: LoreError | None = None
+    source: Source = Source()
 
 
 class FileTotals:
@@ -354,12 +368,14 @@ class RunTotals:
                 sums = self._limited.get((name, entry), Summary())
                 yield from over_budget(sums, _only(limits.budgets, name), Place(limits.path), limits.path)
 
-    def conclude(self, findings: Iterable[Finding], ruling: Ruling) -> None:
-        """Take what is found of the whole run."""
+    def conclude(
+        self, findings: Iterable[Finding], ruling: Ruling, shown: Callable[[Finding], Finding] | None = None
+    ) -> None:
+        """Take what is found of the whole run; `shown` says how it is kept."""
         for decided in [decide(finding, ruling) for finding in findings]:
             self.failed = settle((decided.found,), self.summary, {}) or self.failed
             if not decided.found.out:
-                self._keep((decided.finding,))
+                self._keep((decided.finding if shown is None else shown(decided.finding),))
 
     def _keep(self, findings: Iterable[Finding]) -> None:
         """Add findings, as many as are kept."""

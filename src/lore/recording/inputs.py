@@ -37,7 +37,8 @@ class Input(NamedTuple):
     `named`: the user asked for this very file, so that it is an error where it is no recording, unless
     `optional`. `size` in bytes, 0 where it is unknown; `stream`: it can be read only once, and only by this
     process. `written` is when it last was, in seconds, where that is not the time of a file here; `tag` is the ETag of
-    a remote one as it was listed.
+    a remote one as it was listed. `number` is its place among the files of a run; `known` is the digest of content
+    whose result is kept, empty where there is none.
     """
 
     path: str
@@ -48,6 +49,8 @@ class Input(NamedTuple):
     error: LoreError | None = None
     written: float | None = None
     tag: str = ""
+    number: int = 0
+    known: str = ""
 
 
 def inputs(paths: list[str]) -> list[Input]:

@@ -12,16 +12,15 @@ summary and `github` is asked for, that is written as well.
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
-from functools import cache, partial
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from rich.console import Console
 
 from lore.errors import LoreError
@@ -29,29 +28,29 @@ from lore.judge import baseline
 from lore.judge.base import Place, finding
 from lore.judge.baseline import Baseline, Entry, Known, Recorder, stale
 from lore.judge.policy import Budgets, Exempt, Narrowed, Policy, matches_path
-from lore.judge.totals import FileResult, RunTotals
+from lore.judge.totals import RunTotals
 from lore.model.codes import Code, Reader
 from lore.model.evidence import Unneeded
 from lore.model.results import Checked, Finding, Interrupted
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins, register_plugins
-from lore.recording.inputs import Input, ahead, fetched_ahead, inputs, key_of, path_of, place_of
-from lore.recording.opening import Options, kind_of, reader_named, silent
+from lore.recording.inputs import Input, inputs, key_of, path_of, place_of
+from lore.recording.opening import Options, kind_of, reader_named
 from lore.recording.recent import nothing, nothing_new
 from lore.recording.writing import spare_recordings, written
 from lore.report.console import console
-from lore.report.redacted import redacted, redacted_error, redacted_finding
+from lore.report.redacted import redacted_finding
 from lore.report.registry import REPORTS, Report, Reported
 from lore.report.sentences import worded
-from lore.run import verdicts
-from lore.run.pool import Pool
-from lore.run.verdicts import PACKAGED, CheckConfig, Dated, StoppedError
+from lore.run.judging import Means, Progress, judged
+from lore.run.verdicts import PACKAGED, CheckConfig, Dated
 
-SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
+if TYPE_CHECKING:
+    from lore.run.cluster import Cluster
+    from lore.run.state import State
+
 LOOKED_AT = 1000  # files that an exemption names are opened, to see whether they are recordings; with more, it stays
 SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses one that is larger
-
-Progress = Callable[[int, int], None]
 
 
 class CheckOutcome(NamedTuple):
@@ -102,16 +101,17 @@ def check(
     paths: list[str], budgets: Budgets, options: Options, *, context: CheckContext = NOTHING, jobs: int = 1,
     progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
     pass_over: bool = False, interrupted: Callable[[], bool] = bool, hear: Callable[[Sequence[Finding]], object] = len,
+    cluster: Cluster | None = None, state: State | None = None,
 ) -> CheckOutcome:  # fmt: skip
     """Judge every recording under these paths; raises LoreError for one that was named and is none.
 
-    `jobs` files are judged at a time, in processes of their own where there is enough to do. `progress` is told how
-    many bytes of how many have been judged; files that are not `wanted` are not opened. `looked` names the places
-    where recordings were looked for, if nobody named these. With `pass_over` a named file that is no recording is
-    passed over and counted, as one in a folder is. `interrupted` is asked after every turn: what was judged until
-    then is the result, nothing is said of what the run as a whole lacks, and no baseline is written. `hear` is told
-    the findings of each file as soon as it and those before it are judged; those of the whole run come with the
-    result alone.
+    `jobs` files are judged at a time, in processes of their own where there is enough to do, or all by the workers of a
+    `cluster`; a `state` has results of earlier runs, and takes those of this one. `progress` is told how many bytes of
+    how many have been judged; files that are not `wanted` are not opened. `looked` names the places where recordings
+    were looked for, if nobody named these. With `pass_over` a named file that is no recording is passed over and
+    counted, as one in a folder is. `interrupted` is asked after every turn: what was judged until then is the result,
+    nothing is said of what the run as a whole lacks, and no baseline is written. `hear` is told the findings of each
+    file as soon as it and those before it are judged; those of the whole run come with the result alone.
     """
     load_plugins()
     context.policy.known(f"{context.settings}: check." if context.settings else "check.")
@@ -119,28 +119,24 @@ def check(
         reader_named(options.format)
     context.dated.known()
     every = (file._replace(optional=pass_over) for file in inputs(paths))
-    files = [file for file in every if wanted is None or wanted(file)]
+    files = [file for file in every if (wanted is None or wanted(file)) and (state is None or not state.holds(file))]
     before = _baseline(context)
     known = None if before is None else Known(Baseline() if context.update else before)
-    recorder = Recorder(redacted_finding if context.redact else None) if context.update else None
+    recorder = Recorder() if context.update else None
     totals = RunTotals(known, recorder)
-    config = CheckConfig(
-        options, budgets, context.policy, context.root, compared=known is not None, dated=context.dated,
-        reader=context.reader,
-    )  # fmt: skip
+    config = config_of(context, budgets, options)
     read = heard = 0
-    hearer = _Hearer(progress, interrupted, sum(file.size for file in files))
-    with closing(_results(files, config, jobs, hearer)) as results:
+    with closing(judged(files, config, Means(jobs, cluster, state), progress, interrupted)) as results:
         for result in results:
             read += 1
             for line in result.log:
                 options.log(line)
             if result.error is not None:
-                raise redacted_error(result.error) if context.redact else result.error
+                raise result.error
             totals.take(result)
             if fresh := totals.since(heard):
                 heard += len(fresh)
-                hear([redacted_finding(finding) if context.redact else worded(finding) for finding in fresh])
+                hear(fresh if context.redact else list(map(worded, fresh)))  # without content where it was judged
     stopped = Interrupted(read, len(files)) if interrupted() else UNSET
     folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
     if (
@@ -150,25 +146,40 @@ def check(
         and (folder is not None or wanted is not None)
     ):
         raise _nothing(folder or paths[0], looked, chosen=wanted is not None)
-    extent = _Extent(totals, context)
-    ends = [*totals.over(budgets, context.policy, place_of(paths[0], context.root))]
-    if not stopped:
-        ends += _unused(totals, context, extent)
-    if known is not None and not context.update and not stopped:
-        ends += stale(known, place_of(context.path, context.root), extent.covers)
-    totals.conclude(ends, context.policy.ruling("", budgets))
+    result = concluded(totals, context, budgets, paths[0], None if context.update else known, stopped)
     baselined, unseen = None, 0
     if recorder is not None and before is not None and not stopped:
-        entries, unseen = baseline.renewed(before, recorder.entries(), extent.covers)
+        entries, unseen = baseline.renewed(before, recorder.entries(), _Extent(totals, context).covers)
         with written(context.path, force=True) as file:
             file.write(baseline.encode(entries))
         baselined = sum(entry.count for entry in entries)
+    return CheckOutcome(result, totals.failed, totals.incomplete, baselined, unseen)
+
+
+def config_of(context: CheckContext, budgets: Budgets, options: Options) -> CheckConfig:
+    """Return how files are judged; `context.path` names the baseline that they are compared with."""
+    return CheckConfig(
+        options, budgets, context.policy, context.root, compared=bool(context.path), dated=context.dated,
+        reader=context.reader, redact=context.redact,
+    )  # fmt: skip
+
+
+def concluded(
+    totals: RunTotals, context: CheckContext, budgets: Budgets, path: str, known: Known | None = None,
+    stopped: Interrupted | UnsetType = UNSET,
+) -> Checked:  # fmt: skip
+    """Return what all files come to; budgets of the run are exceeded at `path`."""
+    ends = [*totals.over(budgets, context.policy, place_of(path, context.root))]
+    if not stopped:
+        extent = _Extent(totals, context)
+        ends += _unused(totals, context, extent)
+        ends += () if known is None else stale(known, place_of(context.path, context.root), extent.covers)
+    ruling = context.policy.ruling("", budgets)
+    totals.conclude(ends, ruling, redacted_finding if context.redact else None)
     checked = msgspec.structs.replace(totals.checked(context.reader), interrupted=stopped)
-    if context.redact:
-        checked = redacted(checked)
-    else:
-        checked = msgspec.structs.replace(checked, findings=list(map(worded, checked.findings)))
-    return CheckOutcome(checked, totals.failed, totals.incomplete, baselined, unseen)
+    if context.redact:  # as each file was where it was judged
+        return checked
+    return msgspec.structs.replace(checked, findings=list(map(worded, checked.findings)))
 
 
 def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:
@@ -177,46 +188,6 @@ def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:
     if looked:
         return nothing(looked)
     return LoreError(f"no recordings in {corpus.show(path)}", hint="`lore check` reads session logs and request bodies")
-
-
-class _Hearer(NamedTuple):
-    """Who hears how many bytes of a `total` have been judged, and may interrupt."""
-
-    progress: Progress | None
-    interrupted: Callable[[], bool]
-    total: int
-
-    def tell(self, before: int, done: int) -> None:
-        """Pass progress on; raises StoppedError where the run was interrupted."""
-        if self.interrupted():
-            raise StoppedError
-        if self.progress is not None:
-            self.progress(before + done, self.total)
-
-
-def _results(files: list[Input], config: CheckConfig, jobs: int, hearer: _Hearer) -> Generator[FileResult]:
-    """Yield the result of each file, in order; what is under way in other processes is left when it is interrupted."""
-    able = min(jobs, sum(not file.stream for file in files))
-    if able > 1 and hearer.total >= SMALL and not fetched_ahead(files):
-        silenced = config._replace(options=dataclasses.replace(config.options, log=silent, counter=None))  # can travel
-        here, apart = partial(verdicts.judge_file, config=config), partial(_judge_apart, config=silenced)
-        with suppress(StoppedError):
-            yield from Pool(able, here, apart, partial(hearer.tell, 0)).results(files)
-        return
-    done = 0
-    for file in ahead(files):
-        if hearer.interrupted():
-            return
-        yield verdicts.judge_file(file, config, partial(hearer.tell, done))
-        done += file.size
-
-
-def _judge_apart(file: Input, config: CheckConfig) -> FileResult:
-    """Judge a file in a process of its own: what is to be said comes with the result."""
-    log: list[str] = []
-    result = verdicts.judge_file(file, config._replace(options=dataclasses.replace(config.options, log=log.append)))
-    result.log = log
-    return result
 
 
 def _baseline(context: CheckContext) -> Baseline | None:

@@ -109,7 +109,7 @@ class Pool(Generic[R]):
 
     def _submit(self, file: Input) -> Future[R]:
         self._executor = self._executor or _executor(self._jobs)
-        with _interrupts_held():  # what is started here inherits that
+        with interrupts_held():  # what is started here inherits that
             return self._executor.submit(self._apart, file)
 
     def _end_where_one_died(self) -> None:
@@ -166,7 +166,7 @@ def _follow(sentinel: int) -> None:
 
 
 @contextmanager
-def _interrupts_held() -> Generator[None]:
+def interrupts_held() -> Generator[None]:
     """Hold interrupts back for a moment, where the system can: a process that just starts would complain."""
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -22,7 +22,7 @@ from lore.formats.catalogue import lacks_of
 from lore.formats.registry import READERS
 from lore.judge.base import Place, Verdict
 from lore.judge.judge import Judge
-from lore.judge.policy import Budgets, Policy
+from lore.judge.policy import Budgets, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals
 from lore.judge.unseen import unseen_tokens
 from lore.model.codes import Code, Problem, Reader
@@ -107,7 +107,8 @@ class CheckConfig(NamedTuple):
     """How files are judged: paths in settings and fingerprints are relative to `root`.
 
     `compared`: there is a baseline, so that every finding may yet be taken out, and none is settled here. `dated` says
-    by which rules, `reader` whom findings speak to (None: as the format says).
+    by which rules, `reader` whom findings speak to (None: as the format says). `redact`: results carry no content;
+    `sourced`: they say what they were made of.
     """
 
     options: Options
@@ -117,6 +118,12 @@ class CheckConfig(NamedTuple):
     compared: bool = False
     dated: Dated = PACKAGED
     reader: Reader | None = None
+    redact: bool = False
+    sourced: bool = False
+
+    def ruling(self, key: str) -> Ruling:
+        """Return what holds for the file of this key."""
+        return self.policy.ruling(key, self.budgets)
 
 
 def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None] | None = None) -> FileResult:
@@ -124,9 +131,20 @@ def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None]
 
     Where `progress` raises StoppedError, what was judged until then is the result, and the file is not whole.
     """
+    result = _judged(file, config, progress)
+    if config.redact:
+        from lore.report.redacted import redacted_error, redacted_finding, redacted_problem  # noqa: PLC0415 - as above
+
+        result.findings = list(map(redacted_finding, result.findings))
+        result.problems = list(map(redacted_problem, result.problems))
+        result.error = None if result.error is None else redacted_error(result.error)
+    return result
+
+
+def _judged(file: Input, config: CheckConfig, progress: Callable[[int], None] | None) -> FileResult:
     load_plugins()
     place, problems = place_of(file.path, config.root), Problems()
-    totals = FileTotals(place, config.policy.ruling(place.key, config.budgets), compared=config.compared)
+    totals = FileTotals(place, config.ruling(place.key), compared=config.compared)
     if file.error is not None:
         totals.unreadable(file.error.message)
         return totals.result

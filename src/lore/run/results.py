@@ -1,0 +1,199 @@
+"""Results of files that may be judged anywhere and put together in any order: `lore.judge(file)` and `Result.merge`.
+
+In: recordings. Out: one `Result`, whose `json()` is what `lore check --json` prints of the same files. Rules: merging
+is associative and commutative, a `Result()` of no file changes nothing; what was made by another lore or by other
+settings is refused. A result keeps what each file gave, because which request is a copy of which, and which findings
+are shown, depends on the order of all files; they are added up when that is asked for, by what `lore check` adds up
+with (`judge/totals.py`). Cost: merging O(1), bytes and sums O(files + findings + requests that have an id): some 1 KB
+a file, and 70 bytes a request.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.config import find
+from lore.errors import LoreError
+from lore.judge.file_record import VERSION, decode, encode
+from lore.judge.policy import Budgets
+from lore.judge.totals import RunTotals
+from lore.model.results import Checked
+from lore.recording.base import load_plugins
+from lore.recording.corpus import show
+from lore.recording.inputs import Input, inputs
+from lore.recording.opening import Options
+from lore.report.json_report import render
+from lore.run.check import CheckContext, CheckOutcome, concluded, config_of
+from lore.run.program import maker_of
+from lore.run.verdicts import CheckConfig, Dated, judge_file
+
+_SAME = "judge all files with one version of lore and the same settings"
+_Order = tuple[int, tuple[tuple[int, str], ...]]
+
+
+class _File(Struct, frozen=True, array_like=True):
+    number: int
+    path: str
+    record: Raw
+
+
+class _Written(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    lore_result: int = 0
+    maker: str = ""
+    files: list[_File] = []
+
+
+class _Settings(NamedTuple):
+    config: CheckConfig
+    context: CheckContext
+    maker: str
+
+
+def recordings(*paths: str | os.PathLike[str]) -> list[Input]:
+    """List the files that `lore check` would judge below these paths, in its order, each once."""
+    found = inputs([os.fspath(path) for path in paths])
+    return [file._replace(number=number) for number, file in enumerate(found)]
+
+
+def judge(file: str | os.PathLike[str] | Input, *, config: str | None = None, root: str = "") -> Result:
+    """Judge a recording: a path, or one of `recordings`; `config` names a file of settings (none is looked for).
+
+    Paths in settings and fingerprints are relative to `root` (empty: the current folder, which workers may not share).
+
+    A file that is no recording counts as skipped, one that cannot be read makes the result incomplete: neither raises,
+    unless `recordings` was given its very name. Call it from any thread or process. Cost O(bytes of the file).
+    """
+    if not isinstance(file, Input):
+        file = Input(os.fspath(file), named=False)
+    settings = _settings(config)
+    result = judge_file(file, settings.config._replace(root=root))
+    if result.error is not None:
+        raise result.error
+    return Result(settings.maker, {_order(file.number, file.path): (file.path, encode(result))})
+
+
+class Result:
+    """What files gave, one or many. Pickled, it is its bytes."""
+
+    __slots__ = ("_files", "_maker", "_parts")
+
+    def __init__(self, maker: str = "", files: dict[_Order, tuple[str, bytes]] | None = None) -> None:
+        self._maker = maker
+        self._files = files or {}
+        self._parts: tuple[Result, ...] = ()
+
+    def merge(self, *others: Result) -> Result:
+        """Return the result of the files of all; raises LoreError where one was made otherwise.
+
+        A file that several have counts once; where they say different things of it, the sums raise LoreError.
+        """
+        makers = {result._maker for result in (self, *others)} - {""}
+        if len(makers) > 1:
+            raise LoreError("these results were made by different versions of lore, or by other settings", hint=_SAME)
+        merged = Result(makers.pop() if makers else "")
+        merged._parts = (self, *others)
+        return merged
+
+    def to_bytes(self) -> bytes:
+        """Return it as JSON: the same bytes for the same files, however they were merged."""
+        files = [_File(order[0], path, Raw(record)) for order, (path, record) in sorted(self._gathered().items())]
+        return msgspec.json.encode(_Written(lore_result=VERSION, maker=self._maker, files=files))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Result:
+        """Read a result; raises LoreError where it is none, or of another version."""
+        try:
+            written = msgspec.json.decode(data, type=_Written)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise LoreError("this is no result of lore.judge", hint="give the bytes of Result.to_bytes") from None
+        if written.lore_result != VERSION:
+            message = f"a result of version {written.lore_result}, and this lore reads version {VERSION}"
+            raise LoreError(message, hint=_SAME)
+        files = {_order(file.number, file.path): (file.path, bytes(file.record)) for file in written.files}
+        return cls(written.maker, files)
+
+    def outcome(self, *, config: str | None = None, path: str = ".") -> CheckOutcome:
+        """Add everything up, and say whether a finding is an error, and whether a file could not be judged.
+
+        `config` names the settings that the files were judged by; budgets of all files are exceeded at `path`.
+        """
+        settings = _settings(config)
+        if self._maker not in ("", settings.maker):
+            raise LoreError("this result was made by another version of lore, or by other settings", hint=_SAME)
+        totals = RunTotals()
+        for _, (_, record) in sorted(self._gathered().items()):
+            try:
+                result = decode(record, settings.config.ruling)
+            except ValueError:
+                raise LoreError("this is no result of lore.judge", hint="give what Result.to_bytes wrote") from None
+            totals.take(result)
+        checked = concluded(totals, settings.context, settings.config.budgets, path)
+        return CheckOutcome(checked, totals.failed, totals.incomplete)
+
+    def checked(self, *, config: str | None = None, path: str = ".") -> Checked:
+        """Return the summary, findings and problems of all files; see `outcome`."""
+        return self.outcome(config=config, path=path).result
+
+    def json(self, *, config: str | None = None, path: str = ".") -> str:
+        """Return what `lore check --json` prints of these files, without the line feed; see `outcome`."""
+        return render(self.checked(config=config, path=path))
+
+    def __len__(self) -> int:
+        return len(self._gathered())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Result) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Result.from_bytes, (self.to_bytes(),)
+
+    def _gathered(self) -> dict[_Order, tuple[str, bytes]]:
+        """Return what each file gave; what was merged is put together once, when it is first needed."""
+        waiting = [*self._parts]
+        while waiting:  # a chain of merges may be as long as there are files
+            part = waiting.pop()
+            waiting += part._parts
+            for order, (path, record) in part._files.items():
+                if self._files.setdefault(order, (path, record))[1] != record:
+                    message = f"{show(path)} was judged twice, and not alike: it changed between"
+                    raise LoreError(message, hint="judge it again")
+        self._parts = ()
+        return self._files
+
+
+def _order(number: int, path: str) -> _Order:
+    """Return where a file stands: files of a folder before those of folders in it, as `lore check` lists them."""
+    *folders, name = path.replace(os.sep, "/").split("/")
+    return number, (*((1, folder) for folder in folders), (0, name))
+
+
+def _settings(config: str | None) -> _Settings:
+    """Return the settings in a file, read anew when it changes."""
+    status = os.stat(config) if config is not None and os.path.isfile(config) else None
+    return _read_settings(config, None if status is None else (status.st_mtime_ns, status.st_size))
+
+
+@lru_cache(maxsize=16)
+def _read_settings(path: str | None, written: tuple[int, int] | None) -> _Settings:
+    load_plugins()
+    if path is None:
+        context, budgets, options = CheckContext(), Budgets(), Options()
+    else:
+        settings = find(path, Path.cwd()).settings
+        rules = str(Path(path).parent / settings.simulate.rules) if settings.simulate.rules else ""
+        dated = Dated(rules, settings.simulate.tolerance, settings.check.tail_labels)
+        context = CheckContext(policy=settings.check.policy, settings=path, dated=dated, reader=settings.check.reader)
+        budgets, options = settings.check.budgets, Options(rules=settings.assemble)
+    context.policy.known("check.")
+    context.dated.known()
+    config = config_of(context, budgets, options)
+    return _Settings(config, context, maker_of(config))

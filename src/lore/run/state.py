@@ -1,0 +1,296 @@
+"""What was judged before: results of files that did not change are taken from here, and their files not opened.
+
+In: inputs, and how they are judged. Out: results. Rules: a result stands for a file of the same name whose size, times
+of change and inode are those that it had when it was judged; where these differ, for one of the same content (SHA-256).
+It is taken only where the same lore judges by the same settings (`program.py`). A file that was written within two
+seconds before it was judged, or that changed meanwhile, is not kept, since a clock cannot tell the two apart; nor is
+what is more than one file (a folder that is one recording, a session of a database, standard input), and what could
+not be read.
+
+How it lies there: segments, each written whole under a name of its own and never changed, so that any number of runs
+may share a place; each record has its digest, and what is damaged, foreign, or deleted meanwhile is judged anew. Many
+segments are merged into one; a record that no run took for 60 days goes. Cost: segments are read when a run begins and
+held (some 500 bytes a file); O(1) a file that did not change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import struct
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Protocol
+
+import msgspec
+
+from lore.errors import LoreError
+from lore.files import make_folder, replaced
+from lore.judge.file_record import decode, encode
+from lore.judge.totals import FileResult
+from lore.model.codes import Code
+from lore.recording import corpus
+from lore.recording.inputs import Input, place_of
+from lore.run.program import maker_of
+from lore.run.verdicts import CheckConfig, judge_file
+
+SETTLED_SECONDS = 2.0
+KEPT_DAYS = 60
+REFRESHED_DAYS = 20  # a record that is taken is written again after so many, so that it is not thrown away
+SEGMENTS = 8  # more are merged
+BATCH = 2_000  # results that a run which is killed loses at most
+BATCH_BYTES = 1024**3  # or so much that was judged
+_DAY = 86_400.0
+_MAGIC = b"lore state 1\n"
+_HEAD = struct.Struct("<16sI8s")  # key, length of what follows, digest of both
+_LARGEST = 256 * 1024 * 1024  # bytes of a record, unpacked: more is no record
+_SEGMENT = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}\.state")
+
+
+class Keeper(Protocol):
+    """A place for segments, by name. What cannot be done there raises OSError."""
+
+    def names(self) -> dict[str, float]:
+        """Return the names there, with the time when each was written, in seconds."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """Return what stands under a name."""
+        ...
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write it whole or not at all."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete it."""
+        ...
+
+
+class Folder:
+    """A folder as a place for segments, for its owner alone."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        make_folder(path)
+
+    def names(self) -> dict[str, float]:
+        with os.scandir(self.path) as entries:
+            return {entry.name: entry.stat().st_mtime for entry in entries if entry.is_file(follow_symlinks=False)}
+
+    def read(self, name: str) -> bytes:
+        with open(os.path.join(self.path, name), "rb") as file:
+            return file.read()
+
+    def write(self, name: str, data: bytes) -> None:
+        with replaced(os.path.join(self.path, name), private=True) as file:
+            file.write(data)
+
+    def delete(self, name: str) -> None:
+        os.unlink(os.path.join(self.path, name))
+
+
+class _Kept(msgspec.Struct, frozen=True, array_like=True):
+    """A result as it is kept: when it was last taken (in days), what the file was, what it gave."""
+
+    day: int
+    signature: str
+    digest: str
+    record: bytes
+
+
+class State:
+    """Results of earlier runs, and those of this one. `tell` hears, once, that they could not be written."""
+
+    def __init__(self, path: str, tell: Callable[[str], None], *, now: float | None = None) -> None:
+        try:
+            self._keeper: Keeper = Folder(path)
+        except OSError as error:
+            raise LoreError(
+                f"cannot keep results in {corpus.show(path)}: {(error.strerror or str(error)).lower()}",
+                hint="--state names a folder",
+            ) from None
+        self._root = os.path.join(os.path.abspath(path), "")
+        self._tell: Callable[[str], None] | None = tell
+        self._day = int((time.time() if now is None else now) / _DAY)
+        self._maker = ""
+        self._segments: set[str] = set()
+        self._records: dict[bytes, bytes] = {}
+        self._fresh: set[bytes] = set()
+        self._judged = 0  # bytes since the last segment
+
+    def holds(self, file: Input) -> bool:
+        """Tell whether an input is a file of the state itself, which lies among recordings."""
+        return os.path.abspath(file.path).startswith(self._root)
+
+    def open(self, config: CheckConfig) -> None:
+        """Read what earlier runs kept that judged as this one does."""
+        self._maker = maker_of(config)[:16]
+        with suppress(OSError):
+            for name in sorted(self._keeper.names()):
+                if _SEGMENT.fullmatch(name) and name.startswith(self._maker):
+                    self._segments.add(name)
+                    with suppress(OSError):  # merged by another run meanwhile
+                        self._records.update(_records(self._keeper.read(name)))
+
+    def look(self, file: Input, config: CheckConfig) -> Input | None:
+        """Return None where a file did not change, else the file with the digest of the content that is known."""
+        kept = self._kept(file, config)
+        if kept is None:
+            return file
+        return None if kept.signature == signature_of(file) else file._replace(known=kept.digest)
+
+    def result(self, file: Input, config: CheckConfig) -> FileResult:
+        """Return what is kept of a file that did not change."""
+        kept = self._kept(file, config)
+        return self._taken(file, config, kept, "" if kept is None else kept.signature)
+
+    def kept(self, file: Input, config: CheckConfig, result: FileResult) -> FileResult:
+        """Keep the result of a file, or return the one that is kept of its content."""
+        source = result.source
+        if source.unchanged:
+            return self._taken(file, config, self._kept(file, config), source.signature)
+        unread = any(problem.code == Code.UNREADABLE_FILE for problem in result.problems)
+        if source.digest and result.error is None and not unread:
+            log, result.log = result.log, []
+            self._keep(file, config, _Kept(self._day, source.signature, source.digest, encode(result)))
+            result.log = log
+            self._judged += file.size
+            if len(self._fresh) >= BATCH or self._judged >= BATCH_BYTES:
+                self.save()
+        return result
+
+    def save(self) -> None:
+        """Write what is new. Where that fails, nothing is kept of it, and that is said once."""
+        self._judged = 0
+        try:
+            if self._fresh:
+                self._write(self._fresh)
+                self._fresh = set()
+            if len(self._segments) > SEGMENTS:
+                merged = self._segments.copy()
+                recent = {key for key in self._records if self._day - _day_of(self._records[key]) <= KEPT_DAYS}
+                for name in merged - {self._write(recent)}:
+                    self._delete(name)
+                self._expire()
+        except OSError as error:
+            if self._tell is not None:
+                reason = (error.strerror or str(error)).lower()
+                self._tell(f"results could not be kept ({reason}): the next run judges these files again")
+            self._tell, self._fresh = None, set()
+
+    def _taken(self, file: Input, config: CheckConfig, kept: _Kept | None, signature: str) -> FileResult:
+        """Return a result that was kept; where it cannot be read after all, the file is judged."""
+        try:
+            result = None if kept is None else decode(kept.record, config.ruling)
+        except (ValueError, RecursionError):
+            result = None
+        if kept is None or result is None:
+            return judge_file(file, config)
+        if kept.signature != signature or self._day - kept.day > REFRESHED_DAYS:
+            self._keep(file, config, _Kept(self._day, signature, kept.digest, kept.record))
+        result.log = [f"{place_of(file.path, config.root).path}: unchanged, its result is kept"]
+        return result
+
+    def _kept(self, file: Input, config: CheckConfig) -> _Kept | None:
+        packed = self._records.get(_key(file, config))
+        if packed is None:
+            return None
+        try:
+            return msgspec.msgpack.decode(_unpacked(packed), type=_Kept)
+        except (msgspec.DecodeError, ValueError, zlib.error):
+            return None
+
+    def _keep(self, file: Input, config: CheckConfig, kept: _Kept) -> None:
+        key = _key(file, config)
+        self._records[key] = struct.pack("<I", kept.day) + zlib.compress(msgspec.msgpack.encode(kept), 1)
+        self._fresh.add(key)
+
+    def _write(self, keys: set[bytes]) -> str:
+        """Write a segment of these records, and return its name."""
+        parts = [_MAGIC]
+        for key in sorted(keys):
+            packed = self._records[key]
+            parts += (_HEAD.pack(key, len(packed), _check(key, packed)), packed)
+        data = b"".join(parts)
+        name = f"{self._maker}-{hashlib.sha256(data).hexdigest()[:16]}.state"
+        self._keeper.write(name, data)
+        self._segments.add(name)
+        return name
+
+    def _delete(self, name: str) -> None:
+        self._segments.discard(name)
+        with suppress(FileNotFoundError):  # another run was first
+            self._keeper.delete(name)
+
+    def _expire(self) -> None:
+        """Delete segments of other settings, and what killed writers left, that are too old."""
+        for name, written in self._keeper.names().items():
+            ours = _SEGMENT.fullmatch(name) or (name.startswith(".") and name.endswith(".part") and ".state." in name)
+            if ours and name not in self._segments and written / _DAY < self._day - KEPT_DAYS:
+                self._delete(name)
+
+
+def signature_of(file: Input) -> str:
+    """Say what tells without reading that a file is the same: size, times of change, inode; empty: nothing does.
+
+    The time of its last write must lie far enough back that a later one has another.
+    """
+    if file.stream or file.error is not None or not corpus.stands_alone(file.path):
+        return ""
+    try:
+        status = os.stat(file.path)
+    except (OSError, ValueError):
+        return ""
+    if not stat.S_ISREG(status.st_mode) or time.time() - status.st_mtime < SETTLED_SECONDS:
+        return ""
+    return f"{status.st_size}.{status.st_mtime_ns}.{status.st_ctime_ns}.{status.st_ino}"
+
+
+def digest_of(file: Input) -> str:
+    """Return the SHA-256 of a file's bytes; empty where they cannot be read. Cost O(bytes)."""
+    try:
+        with open(file.path, "rb") as data:
+            return hashlib.file_digest(data, "sha256").hexdigest()
+    except (OSError, ValueError):
+        return ""
+
+
+def _key(file: Input, config: CheckConfig) -> bytes:
+    place = place_of(file.path, config.root)
+    named = file.named and not file.optional  # else a file that is no recording is passed over
+    spelled = "\0".join((place.path, place.key, str(named))).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(spelled, digest_size=16).digest()
+
+
+def _check(key: bytes, packed: bytes) -> bytes:
+    return hashlib.blake2b(key + packed, digest_size=8).digest()
+
+
+def _day_of(packed: bytes) -> int:
+    return struct.unpack_from("<I", packed)[0]
+
+
+def _unpacked(packed: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    data = unpacker.decompress(packed[4:], _LARGEST)
+    if not unpacker.eof:
+        raise ValueError("no record is so long")
+    return data
+
+
+def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the records of a segment as far as it is whole."""
+    at = len(_MAGIC)
+    while data.startswith(_MAGIC) and at + _HEAD.size <= len(data):
+        key, length, check = _HEAD.unpack_from(data, at)
+        at += _HEAD.size
+        packed = data[at : at + length]
+        if length < 4 or len(packed) != length or _check(key, packed) != check:
+            return
+        yield key, packed
+        at += length
