@@ -8,45 +8,17 @@ import sys
 import pytest
 
 from cli.pooled import pooled
-from cli.running import put, session
-from formats.claude import answered, asked, counts, text
+from cli.running import session
 from helpers.matrix import some
-from model.making import body, record
+from run.logs import put_logs
 
 JOBS = ("1", "3")
-
-
-def _family(name, *own):
-    """A session of Claude Code that begins with the history of its family."""
-    shared = [
-        asked("u1", "begin"),
-        answered("a1", "msg_1", text("one"), "u1", usage=counts(10, 0, 20_000, 5)),
-        asked("u2", "go on", "a1"),
-        answered("a2", "msg_2", text("two"), "u2", usage=counts(10, 0, 20_000, 5)),
-    ]
-    new = [
-        line
-        for one in own
-        for line in (
-            asked(f"u{one}", "and", "a2"),
-            answered(f"a{one}", f"msg_{one}", text(one), f"u{one}", usage=counts(10, 20_000, 50, 5)),
-        )
-    ]
-    return [{**line, "sessionId": name} for line in (*shared, *new)]
 
 
 @pytest.fixture
 def folder(desk):
     """Sessions, forks, bodies, waste, damage, things that are no recordings."""
-    put("logs/a/parent.jsonl", *_family("one", "3"))
-    put("logs/a/fork.jsonl", *_family("two", "4", "5"))
-    put("logs/b/fork.jsonl", *_family("three", "6"))
-    for number in range(6):
-        put(f"logs/c/{number}.jsonl", session(session_id=f"s{number}"))
-        put(f"logs/d/{number}.jsonl", body("a", system=f"2026-01-0{number + 1}"), body("a", system="2026-02-01"))
-    put("logs/e.jsonl", session(record("odd")) + b"{nope}\n")
-    put("logs/f.txt", b"no recording")
-    put("logs/g é.json", b"\x00\x01")
+    put_logs()
     return desk
 
 

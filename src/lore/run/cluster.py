@@ -40,6 +40,7 @@ TASK_BYTES = 64 * 1024 * 1024  # a file that is larger is a task of its own
 TASK_FILES = 200
 _CRITICAL = 50  # the level of logs: what a worker that died leaves behind is said in results
 POLL_SECONDS = 0.2
+CONNECT_SECONDS = 10.0
 JOIN_SECONDS = 30  # how long a scheduler without workers is waited for
 _INSTALL = "pip install 'lore-cache[dask]'"
 
@@ -109,7 +110,7 @@ class Cluster:
         if not _is_private(self._address):
             self._tell(f"warning: {shown} is neither on this machine nor TLS: findings travel as they are")
         try:
-            client = self._dask.Client(self._address, timeout=10, set_as_default=False)
+            client = self._dask.Client(self._address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             reason = str(error).partition("\n")[0]
             raise LoreError(f"no scheduler answers at {shown}: {reason}", hint="start it: dask scheduler") from None

@@ -131,7 +131,8 @@ class State:
         """Read what earlier runs kept that judged as this one does."""
         self._maker = maker_of(config)[:16]
         with suppress(OSError):
-            for name in sorted(self._keeper.names()):
+            written = self._keeper.names()
+            for name in sorted(written, key=lambda name: (written[name], name)):  # of two records the newer holds
                 if _SEGMENT.fullmatch(name) and name.startswith(self._maker):
                     self._segments.add(name)
                     with suppress(OSError):  # merged by another run meanwhile

@@ -1,0 +1,199 @@
+"""A cluster gives what one process gives; a worker that dies costs its tasks, one that is another lore is refused."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from cli.running import lore
+from lore.errors import LoreError
+from lore.judge.policy import Budgets
+from lore.model.results import Interrupted
+from lore.recording.inputs import Input
+from lore.recording.opening import Options
+from lore.run import cluster
+from lore.run.check import check
+from lore.run.cluster import Cluster, Worker, differ, packed
+from lore.run.program import program
+from run.logs import put_logs
+
+distributed = pytest.importorskip("distributed")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="signals"),
+    pytest.mark.filterwarnings("ignore"),  # Dask's own
+]
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory):
+    """Two workers, each a process with one thread, in a folder of recordings; one death is an accident."""
+    import dask
+
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("logs"))
+    put_logs()
+    paths = os.pathsep.join(filter(None, sys.path))
+    settings = {"distributed.scheduler.allowed-failures": 1}
+    with dask.config.set(settings), distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None, silence_logs=50,
+        env={"PYTHONPATH": paths},
+    ) as local:  # fmt: skip
+        yield local.scheduler_address
+    os.chdir(before)
+
+
+@pytest.fixture
+def small_tasks(monkeypatch):
+    monkeypatch.setattr(cluster, "TASK_FILES", 3)
+
+
+COMMANDS = (
+    ("check", "logs", "--json"),
+    ("check", "-v", "logs", "--redact", "--min-reuse", "1", "--max-breaks", "0"),
+    ("check", "logs/c", "logs/f.txt", "logs/none"),
+    ("check", "logs/c", "logs/e.jsonl", "--json"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=range(len(COMMANDS)))
+def test_the_answer_is_that_of_one_process(scheduler, small_tasks, command):
+    once = lore(*command, "--jobs", "1")
+    assert lore(*command, "--cluster", scheduler) == once
+    assert once.code != 70
+
+
+def test_a_baseline_and_a_state_hold(scheduler, small_tasks, tmp_path):
+    known, kept = str(tmp_path / "known.json"), str(tmp_path / "kept")
+    lore("check", "logs", "--baseline", known, "--update-baseline", "--cluster", scheduler)
+    args = ("check", "logs", "--json", "--baseline", known)
+    once = lore(*args)
+    assert [lore(*args, "--cluster", scheduler, "--state", kept) for _ in range(2)] == [once] * 2
+
+
+def _killing(judge_task):
+    """Judge, but kill the worker that has this file: always, or where a mark says that it did not happen yet."""
+
+    def judge(files, config, **named):
+        import os
+
+        for name, mark in (("a/fork.jsonl", ""), ("c/3.jsonl", "died")):
+            if any(file.path.endswith(name) for file in files) and not (mark and os.path.exists(mark)):
+                if mark:
+                    open(mark, "w").close()
+                os.kill(os.getpid(), 9)
+        return judge_task(files, config, **named)
+
+    return judge
+
+
+def test_a_worker_that_dies_costs_its_tasks_and_a_file_that_kills_is_named(scheduler, small_tasks, monkeypatch):
+    monkeypatch.setattr(cluster, "judge_task", _killing(cluster.judge_task))
+    ran = lore("check", "logs", "--json", "--cluster", scheduler)
+    whole = lore("check", "logs", "--json").json
+    assert os.path.exists("died")
+    died = [problem for problem in ran.json["problems"] if "was killed" in problem["message"]]
+    assert [(problem["code"], problem["file"]) for problem in died] == [("LORE215", "logs/a/fork.jsonl")]
+    assert ran.json["summary"]["files"] == whole["summary"]["files"] - 1
+
+
+def test_an_interrupt_ends_the_run_in_order(scheduler, small_tasks):
+    asked = iter([False] * 3)
+    result = check(
+        ["logs"], Budgets(), Options(), cluster=Cluster(scheduler, print), interrupted=lambda: next(asked, True)
+    ).result
+    assert isinstance(result.interrupted, Interrupted)
+    assert result.interrupted.files < result.interrupted.of
+
+
+def test_a_scheduler_that_is_not_there_is_an_error(monkeypatch):
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.2)
+    ran = lore("check", ".", "--cluster", "tcp://127.0.0.1:9")
+    assert ran.code == 2
+    assert ran.err.startswith("error: no scheduler answers at tcp://127.0.0.1:9")
+
+
+def test_a_worker_that_is_another_lore_is_refused(scheduler, monkeypatch):
+    other = program()._replace(version="9.9")
+    monkeypatch.setattr(cluster, "program", lambda: other)
+    ran = lore("check", "logs", "--cluster", scheduler)
+    assert ran.code == 2
+    assert f"runs lore {program().version}, and this is lore 9.9" in ran.err
+
+
+def test_a_worker_in_another_folder_takes_absolute_paths_alone(scheduler, tmp_path, monkeypatch):
+    logs = os.path.abspath("logs")
+    monkeypatch.chdir(tmp_path)
+    args = ("check", logs, "--json")
+    assert lore(*args, "--cluster", scheduler) == lore(*args)
+    os.symlink(logs, "logs")
+    assert "where these names mean other files" in lore("check", "logs", "--cluster", scheduler).err
+
+
+HERE = Worker(program(), "", "/here")
+
+
+@pytest.mark.parametrize(
+    ("worker", "said"),
+    [
+        (HERE._replace(program=program()._replace(digest="0")), "another build of lore"),
+        (HERE._replace(program=program()._replace(plugins=("mine=a:b 1",))), "other plug-ins: mine=a:b 1"),
+        (HERE._replace(program=program()._replace(optional=("x",))), "other packages: "),
+        (HERE._replace(rules="0"), "another file of rules"),
+        (HERE._replace(folder="/there"), "runs in /there"),
+    ],
+)
+def test_what_differs_is_said(worker, said):
+    with pytest.raises(LoreError, match=said):
+        differ("tcp://10.0.0.1:1", worker, HERE, relative=True)
+    differ("tcp://10.0.0.1:1", HERE._replace(folder="/there"), HERE, relative=False)
+
+
+def test_a_task_refuses_to_run_on_another_lore():
+    from lore.run.verdicts import CheckConfig
+
+    with pytest.raises(LoreError, match="joined later"):
+        cluster.judge_task((), CheckConfig(Options(), Budgets()), program()._replace(digest="0"), "")
+
+
+@pytest.mark.parametrize(
+    ("address", "private"),
+    [
+        ("tcp://127.0.0.1:8786", True),
+        ("tcp://[::1]:8786", True),
+        ("tcp://localhost:8786", True),
+        ("tls://10.0.0.5:8786", True),
+        ("tcp://10.0.0.5:8786", False),
+        ("tcp://127.0.0.1.example.org:8786", False),
+    ],
+)
+def test_who_may_read_along(address, private):
+    assert cluster._is_private(address) == private
+
+
+@pytest.mark.parametrize("address", ["", "4", "host", "http://host:1", "tcp://", "tcp://host:x", "file:///tmp/x"])
+def test_what_is_no_address_is_refused(address):
+    with pytest.raises(LoreError, match="is no address of a scheduler"):
+        Cluster(address, print)
+
+
+def test_files_are_packed_by_size_and_number(monkeypatch):
+    monkeypatch.setattr(cluster, "TASK_BYTES", 10)
+    monkeypatch.setattr(cluster, "TASK_FILES", 3)
+    sizes = [1, 1, 1, 1, 99, 4, 6, 1]
+    files = [Input(str(size), named=False, size=size) for size in sizes]
+    files[0] = files[0]._replace(stream=True)
+    assert [task.places for task in packed(files)] == [(1, 2, 3), (4,), (5, 6), (7,)]
+
+
+def test_jobs_and_an_address_contradict_each_other():
+    ran = lore("check", ".", "--cluster", "tcp://127.0.0.1:9", "--jobs", "2")
+    assert (ran.code, "leave --jobs out" in ran.err) == (2, True)
+
+
+def test_without_dask_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    ran = lore("check", ".", "--cluster", "local")
+    assert ran.code == 2
+    assert "pip install 'lore-cache[dask]'" in ran.err

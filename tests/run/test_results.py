@@ -1,0 +1,136 @@
+"""Laws of merging: any split of the files, judged in any order and merged as any tree, gives the same bytes, which add
+up to what one process says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from functools import reduce
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lore
+from cli.running import lore as run
+from cli.running import put
+from lore.errors import LoreError
+from lore.judge import file_record
+from lore.recording.inputs import Input
+from run.logs import put_logs
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    """The results of each file of a folder, and what one process says of all."""
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("logs"))
+    put_logs()
+    yield [lore.judge(file) for file in lore.recordings("logs")], run("check", "logs", "--json", "--jobs", "1")
+    os.chdir(before)
+
+
+@given(st.data())
+def test_any_split_in_any_order_gives_the_same_bytes(logs, data):
+    parts, once = logs
+    waiting = data.draw(st.permutations(parts))
+    while len(waiting) > 1:
+        at = data.draw(st.integers(0, len(waiting) - 2))
+        merged = waiting[at].merge(waiting[at + 1])
+        waiting[at : at + 2] = [pickle.loads(pickle.dumps(merged)) if data.draw(st.booleans()) else merged]
+    assert waiting[0].to_bytes() == lore.Result().merge(*parts).to_bytes()
+    assert waiting[0].json() + "\n" == once.out
+
+
+def test_the_outcome_is_that_of_the_command(logs):
+    parts, once = logs
+    outcome = parts[0].merge(*parts[1:]).outcome()
+    assert (outcome.failed, outcome.incomplete, once.code) == (True, False, 1)
+    assert outcome.result.summary.copied > 0
+    assert len(parts[0].merge(*parts[1:])) == len(parts)
+
+
+def test_files_that_are_named_by_path_stand_as_a_folder_lists_them(logs):
+    parts, once = logs
+    paths = [file.path for file in lore.recordings("logs")]
+    assert reduce(lore.Result.merge, map(lore.judge, reversed(paths))).json() + "\n" == once.out
+
+
+def test_a_chain_of_merges_is_no_deeper_than_the_stack(logs):
+    parts, _ = logs
+    merged = reduce(lore.Result.merge, [parts[0]] * 5_000)
+    assert merged.to_bytes() == parts[0].to_bytes()
+
+
+def test_what_is_encoded_adds_up_to_the_same(logs):
+    parts, _ = logs
+    again = [lore.Result.from_bytes(part.to_bytes()) for part in parts]
+    assert [part.to_bytes() for part in again] == [part.to_bytes() for part in parts]
+    assert len(set(again)) == len(parts)
+
+
+def test_a_result_of_another_version_is_refused(logs):
+    written = json.loads(logs[0][0].to_bytes())
+    with pytest.raises(LoreError, match="a result of version 99, and this lore reads version"):
+        lore.Result.from_bytes(json.dumps({**written, "lore_result": 99}).encode())
+    with pytest.raises(LoreError, match="no result"):
+        lore.Result.from_bytes(b"{}{")
+    other = lore.Result.from_bytes(json.dumps({**written, "maker": "another"}).encode())
+    with pytest.raises(LoreError, match="different versions"):
+        other.merge(logs[0][1])
+    with pytest.raises(LoreError, match="another version"):
+        other.json()
+
+
+def test_a_record_that_is_none_is_refused(logs):
+    written = json.loads(logs[0][0].to_bytes())
+    written["files"][0][2] = [1, 2]
+    with pytest.raises(LoreError, match="no result"):
+        lore.Result.from_bytes(json.dumps(written).encode()).json()
+
+
+def test_a_file_that_was_judged_twice_counts_once_and_must_not_differ(desk):
+    put_logs()
+    before = lore.judge("logs/c/0.jsonl")
+    assert before.merge(before, lore.judge("logs/c/0.jsonl")).checked().summary.files == 1
+    put("logs/c/0.jsonl", b"{}\n")
+    with pytest.raises(LoreError, match=r"logs/c/0.jsonl was judged twice, and not alike"):
+        before.merge(lore.judge("logs/c/0.jsonl")).json()
+
+
+def test_settings_hold_and_must_be_the_same(desk):
+    put_logs()
+    put("lore.toml", b"[check]\nignore = ['LORE1']\nmax_breaks = 0\n")
+    result = reduce(lore.Result.merge, [lore.judge(file, config="lore.toml") for file in lore.recordings("logs")])
+    once = run("check", "logs", "--json", "--config", "lore.toml")
+    assert result.json(config="lore.toml", path="logs") + "\n" == once.out
+    with pytest.raises(LoreError, match="other settings"):
+        result.json()
+
+
+def test_a_file_that_was_named_and_is_none_raises_and_a_path_does_not(desk):
+    put("note.txt", b"no recording")
+    assert lore.judge("note.txt").checked().summary.skipped == 1
+    assert lore.judge("nowhere.jsonl").outcome().incomplete
+    with pytest.raises(LoreError, match="no recording"):
+        lore.judge(Input("note.txt", named=True))
+
+
+def test_no_file_is_no_result():
+    assert lore.Result().checked().summary.files == len(lore.Result()) == 0
+
+
+def test_numbers_past_64_bits_and_half_characters_come_back():
+    result = file_record.decode(_record(), lambda _: None)
+    assert result.summary.lost_tokens == 2**70
+    assert result.session == "\ud83d"
+    assert file_record.encode(result) == _record()
+
+
+def _record():
+    from lore.judge.totals import FileResult
+    from lore.model.results import Summary
+
+    return file_record.encode(FileResult("k", session="\ud83d", summary=Summary(lost_tokens=2**70)))

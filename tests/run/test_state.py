@@ -1,0 +1,238 @@
+"""A state: tomorrow's run opens what is new, and says what it would have said; whatever happened to the folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, put, session
+from lore.files import replaced
+from lore.run import state
+from run.logs import put_logs
+
+OPENED: list[str] = []
+LISTENING: list[bool] = []
+
+
+def _hear(event, args):
+    if LISTENING and event == "open" and isinstance(args[0], str) and "logs" in args[0] and os.path.isfile(args[0]):
+        OPENED.append(args[0])
+
+
+sys.addaudithook(_hear)  # there is no way to take it back, so it listens only where a test wants it
+
+
+@pytest.fixture(autouse=True)
+def logs(desk):
+    """A folder of recordings that were written yesterday."""
+    put_logs()
+    settle()
+    return desk
+
+
+def settle():
+    for path in Path("logs").rglob("*.*"):
+        os.utime(path, (time.time() - 90_000,) * 2)
+
+
+def check(*extra, opened=None):
+    """Check with a state, and hold the answer against one without; return the files that were opened."""
+    args = ("check", "logs", "--json", "--jobs", "1", *extra)
+    expected = lore(*args)
+    OPENED.clear()
+    LISTENING.append(True)
+    try:
+        answer = lore(*args, "--state", "kept")
+    finally:
+        LISTENING.clear()
+    assert (answer.code, answer.out) == (expected.code, expected.out)
+    return sorted(set(OPENED)), answer.err
+
+
+def files():
+    return sorted(str(path) for path in Path("logs").rglob("*.*"))
+
+
+def test_the_next_run_opens_what_is_new():
+    assert check() == (files(), "")
+    assert check() == ([], "")
+    put("logs/c/new.jsonl", session(session_id="new"))
+    put("logs/c/1.jsonl", session(session_id="other"))
+    assert check()[0] == ["logs/c/1.jsonl", "logs/c/new.jsonl"]
+
+
+def test_a_file_that_was_only_touched_is_read_and_not_judged(monkeypatch):
+    check()
+    settle()
+    judged = []
+    judge = state.judge_file
+    monkeypatch.setattr("lore.run.verdicts.judge_file", lambda file, *rest: judged.append(file) or judge(file, *rest))
+    lore("check", "logs", "--state", "kept")
+    assert judged == []
+    assert check()[0] == []
+
+
+def test_a_change_that_keeps_size_and_time_is_seen():
+    check()
+    path = Path("logs/c/1.jsonl")
+    before, status = path.read_bytes(), path.stat()
+    path.write_bytes(before.replace(b"noon", b"nine"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert check()[0] == ["logs/c/1.jsonl"]
+
+
+def test_a_file_that_was_just_written_is_not_kept():
+    put("logs/c/1.jsonl", session(session_id="now"))
+    check()
+    assert check()[0] == ["logs/c/1.jsonl"]
+
+
+def test_a_file_that_changes_while_it_is_judged_is_not_kept(monkeypatch):
+    judge = state.judge_file
+
+    def judge_and_write(file, *rest):
+        result = judge(file, *rest)
+        if file.path.endswith("c/1.jsonl"):
+            put(file.path, session(session_id="later"))
+            settle()
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lore.run.verdicts.judge_file", judge_and_write)
+        lore("check", "logs", "--state", "kept")
+    assert "logs/c/1.jsonl" in check()[0]
+
+
+@pytest.mark.parametrize("extra", [("--redact",), ("--min-reuse", "1"), ("--ignore", "LORE1"), ("--for", "user")])
+def test_other_settings_have_results_of_their_own(extra):
+    check()
+    assert check(*extra)[0] == files()
+    assert check(*extra)[0] == []
+    assert check()[0] == []
+
+
+def test_a_baseline_holds_with_a_state():
+    lore("check", "logs", "--baseline", "known.json", "--update-baseline", "--state", "kept")
+    put("logs/d/new.jsonl", Path("logs/d/0.jsonl").read_bytes())
+    check("--baseline", "known.json")
+    check("--baseline", "known.json")
+
+
+def test_another_lore_judges_anew(monkeypatch):
+    check()
+    other = state.maker_of
+    monkeypatch.setattr(state, "maker_of", lambda config: "f" + other(config)[1:] + "0")
+    assert check()[0] == files()
+
+
+def _segment():
+    return max(Path("kept").glob("*.state"), key=lambda path: path.is_file() and path.stat().st_size)
+
+
+def test_of_a_damaged_segment_only_whole_records_are_taken():
+    check()
+    whole = _segment().read_bytes()
+    records = list(state._records(whole))
+    for at in range(len(whole)):
+        for damaged in (whole[:at], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]):
+            found = list(state._records(damaged))
+            assert found == records[: len(found)]
+            assert len(found) < len(records)
+
+
+def test_what_is_torn_foreign_or_damaged_is_judged_anew():
+    check()
+    whole = _segment().read_bytes()
+    _segment().write_bytes(whole[: len(whole) // 2])
+    Path("kept", _segment().name[:17] + "0" * 16 + ".state").write_bytes(b"lore state 1\n" + b"\xff" * 999)
+    Path("kept", _segment().name[:17] + "1" * 16 + ".state").mkdir()
+    Path("kept", "notes.txt").write_text("mine")
+    opened, _ = check()
+    assert 0 < len(opened) < len(files())
+    assert check()[0] == []
+    assert Path("kept", "notes.txt").read_text() == "mine"
+
+
+def test_a_record_that_says_nonsense_is_judged_anew(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(state, "encode", lambda result: b"[1]")
+        lore("check", "logs", "--state", "kept")
+    assert check()[0] == files()
+
+
+def test_runs_that_share_a_folder_lose_nothing(monkeypatch):
+    """Each writes segments of its own; many are merged, while others have them open."""
+    monkeypatch.setattr(state, "BATCH", 2)
+    monkeypatch.setattr(state, "SEGMENTS", 2)
+    first, second = state.State("kept", print), state.State("kept", print)
+    from lore.judge.policy import Budgets
+    from lore.recording.inputs import inputs
+    from lore.recording.opening import Options
+    from lore.run.judging import Means, judged
+    from lore.run.verdicts import CheckConfig
+
+    config = CheckConfig(Options(), Budgets())
+    runs = [judged(inputs(["logs"]), config, Means(state=one)) for one in (first, second)]
+    pairs = list(zip(*runs, strict=True))
+    assert all(str(left) == str(right) for left, right in pairs)
+    assert check()[0] == []
+    assert len(list(Path("kept").glob("*.state"))) <= 5
+
+
+def test_a_full_disk_is_said_once_and_changes_no_answer(monkeypatch):
+    def full(*args, **named):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(state, "replaced", full)
+    monkeypatch.setattr(state, "BATCH", 2)
+    _, err = check()
+    assert err == "results could not be kept (no space left on device): the next run judges these files again\n"
+    monkeypatch.setattr(state, "replaced", replaced)
+    assert check()[0] == files()
+
+
+def test_a_folder_that_cannot_be_one_is_an_error():
+    put("note", b"x")
+    ran = lore("check", "logs", "--state", "note/kept")
+    assert ran.code == 2
+    assert ran.err.startswith("error: cannot keep results in note/kept: ")
+
+
+def test_a_state_among_the_recordings_is_none_of_them():
+    once = lore("check", "logs", "--json")
+    assert [lore("check", "logs", "--json", "--state", "logs/kept").out for _ in range(2)] == [once.out] * 2
+
+
+def test_what_cannot_be_read_is_not_kept(monkeypatch):
+    ran = lore("check", "logs/c/0.jsonl", "logs/f.txt", "--state", "kept")
+    assert ran.code == 2
+    assert "logs/f.txt" in check()[0]
+
+
+def test_a_redacted_run_keeps_no_content():
+    put("logs/secret.jsonl", session(session_id="s") + b"{nope Tr0ub4dor}\n")
+    settle()
+    lore("check", "logs", "--redact", "--state", "kept")
+    kept = state.State("kept", print)
+    data = b"".join(state._unpacked(packed) for _, packed in state._records(_segment().read_bytes()))
+    assert kept
+    assert data.count(b"LORE1") > 3
+    assert b"2026-02-01" not in data
+    assert b"Tr0ub4dor" not in data
+
+
+def test_what_no_run_took_for_long_goes(monkeypatch):
+    check()
+    monkeypatch.setattr(state, "SEGMENTS", 0)
+    now = time.time() + 61 * 86_400
+    late = state.State("kept", print, now=now)
+    late._maker = _segment().name[:16]
+    late._segments = {_segment().name}
+    late._records = dict(state._records(_segment().read_bytes()))
+    late.save()
+    assert list(state._records(_segment().read_bytes())) == []
