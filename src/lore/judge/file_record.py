@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from lore.errors import LoreError, Where
 from lore.judge.policy import Ruling
-from lore.judge.totals import Cost, FileResult, Judged
+from lore.judge.totals import Cost, Costs, FileResult, Judged
 from lore.model.codes import CauseKind, Problem, Reader
 from lore.model.results import Finding, Summary, Unseen
 
@@ -84,7 +84,7 @@ def decode(data: bytes, ruling: Callable[[str], Ruling]) -> FileResult:
         record = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         record = msgspec.convert(json.loads(data), _Record)
-    costs = {(code, kind): cost for code, kind, cost in record.costs}
+    costs: Costs = {(code, kind): cost for code, kind, cost in record.costs}
     result = FileResult(
         record.key, ruling(record.key), record.reader, record.summary, record.session, record.whole,
         Counter(record.turns), record.findings, record.judged, costs,
