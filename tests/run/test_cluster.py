@@ -28,15 +28,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory):
-    """Two workers, each a process with one thread, in a folder of recordings; one death is an accident."""
+    """Two workers, each a process with one thread, in a folder of recordings."""
     import dask
 
     before = os.getcwd()
     os.chdir(tmp_path_factory.mktemp("logs"))
     put_logs()
     paths = os.pathsep.join(filter(None, sys.path))
-    settings = {"distributed.scheduler.allowed-failures": 1}
-    with dask.config.set(settings), distributed.LocalCluster(
+    with dask.config.set({**cluster.LOCAL_SETTINGS, "distributed.scheduler.allowed-failures": 0}), distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None, silence_logs=50,
         env={"PYTHONPATH": paths},
     ) as local:  # fmt: skip
@@ -91,6 +90,7 @@ def _killing(judge_task):
 def test_a_worker_that_dies_costs_its_tasks_and_a_file_that_kills_is_named(scheduler, small_tasks, monkeypatch):
     monkeypatch.setattr(cluster, "judge_task", _killing(cluster.judge_task))
     ran = lore("check", "logs", "--json", "--cluster", scheduler)
+    assert ran.code != 2, ran.err
     whole = lore("check", "logs", "--json").json
     assert os.path.exists("died")
     died = [problem for problem in ran.json["problems"] if "was killed" in problem["message"]]

@@ -36,6 +36,8 @@ from lore.run.program import Program, program, rules_digest
 from lore.run.verdicts import CheckConfig
 
 LOCAL = "local"
+# A worker that dies once may be an accident; what it had is fetched no longer than a machine takes to answer itself.
+LOCAL_SETTINGS = {"distributed.scheduler.allowed-failures": 1, "distributed.comm.timeouts.connect": "3s"}
 TASK_BYTES = 64 * 1024 * 1024  # a file that is larger is a task of its own
 TASK_FILES = 200
 _CRITICAL = 50  # the level of logs: what a worker that died leaves behind is said in results
@@ -91,17 +93,17 @@ class Cluster:
     @contextmanager
     def _local(self) -> Generator[Any]:
         """Start workers on this machine, each a process with one thread; interrupts do not reach them."""
-        settings = {"distributed.scheduler.allowed-failures": 1}
-        with interrupts_held(), import_module("dask").config.set(settings):
+        with import_module("dask").config.set(LOCAL_SETTINGS):
             try:
-                cluster = self._dask.LocalCluster(
-                    n_workers=self._workers, threads_per_worker=1, processes=True, host="127.0.0.1", security=True,
-                    dashboard_address=None, silence_logs=_CRITICAL,
-                )  # fmt: skip
+                with interrupts_held():
+                    cluster = self._dask.LocalCluster(
+                        n_workers=self._workers, threads_per_worker=1, processes=True, host="127.0.0.1", security=True,
+                        dashboard_address=None, silence_logs=_CRITICAL,
+                    )  # fmt: skip
             except ImportError as error:  # certificates need cryptography
                 raise LoreError(f"--cluster local cannot start: {error}", hint=_INSTALL) from None
-        with cluster, self._dask.Client(cluster, set_as_default=False) as client:
-            yield client
+            with cluster, self._dask.Client(cluster, set_as_default=False) as client:
+                yield client
 
     @contextmanager
     def _remote(self) -> Generator[Any]:
@@ -231,6 +233,9 @@ class _Run:
         except queue.Empty:
             if self._client.status != "running":
                 raise LoreError("the scheduler went away", hint="start it, and run this again") from None
+            return
+        if future.status in ("pending", "lost"):  # its worker died before its result was fetched: it runs again
+            future.add_done_callback(self._done.put)
             return
         task = self._running.pop(future)
         self._take(future, task)
