@@ -35,7 +35,8 @@ def scheduler(tmp_path_factory):
     os.chdir(tmp_path_factory.mktemp("logs"))
     put_logs()
     paths = os.pathsep.join(filter(None, sys.path))
-    with dask.config.set({**cluster.LOCAL_SETTINGS, "distributed.scheduler.allowed-failures": 0}), distributed.LocalCluster(
+    settings = {**cluster.LOCAL_SETTINGS, "distributed.scheduler.allowed-failures": 0}
+    with dask.config.set(settings), distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None, silence_logs=50,
         env={"PYTHONPATH": paths},
     ) as local:  # fmt: skip

@@ -328,7 +328,11 @@ def _lies_in_storage(path: str) -> bool:
 
 def stands_alone(path: str) -> bool:
     """Tell whether a recording is the bytes of this file alone, which no store and no client's database completes."""
-    if not os.path.isfile(path) or (path.endswith(".json") and _lies_in_storage(path)):
+    if path.endswith(".json") and _lies_in_storage(path):
+        return False
+    if filesystem.is_remote(path):
+        return True
+    if not os.path.isfile(path):
         return False
     from lore.recording.copilot_store import database_of  # noqa: PLC0415 - few runs ask
 

@@ -126,7 +126,7 @@ class Cluster:
         except TimeoutError:
             message = f"{corpus.show(self._address)} has no worker after {JOIN_SECONDS} seconds"
             raise LoreError(message, hint="start one: dask worker ADDRESS") from None
-        relative = any(not (os.path.isabs(file.path) or file.stream or corpus.is_stored(file.path)) for file in files)
+        relative = any(not (os.path.isabs(file.path) or file.stream or "://" in file.path) for file in files)
         answers: dict[str, Any] = client.run(_probe(config.dated.path), on_error="return")
         for address, answer in sorted(answers.items()):
             if isinstance(answer, BaseException):

@@ -120,6 +120,6 @@ def judge(file: Input, config: CheckConfig, progress: Callable[[int], None] | No
     if digest and digest == file.known and signature_of(file) == signature:
         return FileResult(source=Source(signature, digest, unchanged=True))
     result = verdicts.judge_file(file, config, progress)
-    if digest and signature_of(file) == signature:
+    if digest and signature_of(file) == signature and (not file.tag or digest_of(file) == digest == file.tag):
         result.source = Source(signature, digest)
     return result

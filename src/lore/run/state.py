@@ -2,6 +2,7 @@
 
 In: inputs, and how they are judged. Out: results. Rules: a result stands for a file of the same name whose size, times
 of change and inode are those that it had when it was judged; where these differ, for one of the same content (SHA-256).
+A remote file is the same where its listing has the same size and ETag.
 It is taken only where the same lore judges by the same settings (`program.py`). A file that was written within two
 seconds before it was judged, or that changed meanwhile, is not kept, since a clock cannot tell the two apart; nor is
 what is more than one file (a folder that is one recording, a session of a database, standard input), and what could
@@ -33,7 +34,7 @@ from lore.files import make_folder, replaced
 from lore.judge.file_record import decode, encode
 from lore.judge.totals import FileResult
 from lore.model.codes import Code
-from lore.recording import corpus
+from lore.recording import corpus, filesystem
 from lore.recording.inputs import Input, place_of
 from lore.run.program import maker_of
 from lore.run.verdicts import CheckConfig, judge_file
@@ -107,6 +108,10 @@ class State:
     """Results of earlier runs, and those of this one. `tell` hears, once, that they could not be written."""
 
     def __init__(self, path: str, tell: Callable[[str], None], *, now: float | None = None) -> None:
+        if "://" in path:
+            raise LoreError(
+                "results are kept in a folder of this machine", hint="--state FOLDER; copy it where you like"
+            )
         try:
             self._keeper: Keeper = Folder(path)
         except OSError as error:
@@ -243,6 +248,8 @@ def signature_of(file: Input) -> str:
     """
     if file.stream or file.error is not None or not corpus.stands_alone(file.path):
         return ""
+    if filesystem.is_remote(file.path):
+        return file.tag and f"{file.size}.{file.tag}"
     try:
         status = os.stat(file.path)
     except (OSError, ValueError):
@@ -253,7 +260,14 @@ def signature_of(file: Input) -> str:
 
 
 def digest_of(file: Input) -> str:
-    """Return the SHA-256 of a file's bytes; empty where they cannot be read. Cost O(bytes)."""
+    """Return the SHA-256 of a file's bytes; empty where they cannot be read. Cost O(bytes).
+
+    Of a remote one, which is not read twice, the ETag that it has now.
+    """
+    if filesystem.is_remote(file.path):
+        with suppress(OSError):
+            return filesystem.status(file.path).tag
+        return ""
     try:
         with open(file.path, "rb") as data:
             return hashlib.file_digest(data, "sha256").hexdigest()
