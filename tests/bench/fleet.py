@@ -258,7 +258,7 @@ def main(arguments: list[str] | None = None) -> int:
     planning.add_argument("--price", type=float, default=0.0408, help="dollars a vCPU-hour")
     planning.add_argument("--slow", type=float, default=3, help="how many times slower one worker in 20 is")
     planning.add_argument("--rate", type=float, default=85, help="MB/s that one worker reads; 0: reading is free")
-    planning.add_argument("--first-byte", type=float, default=0.03, help="seconds until an object comes")
+    planning.add_argument("--first-byte", type=float, default=0.1, help="seconds until an object comes")
     planning.add_argument("--page", type=float, default=0.15, help="seconds of a page of 1,000 keys")
     planning.add_argument("--dispatch", type=float, default=0.001, help="seconds of the scheduler a task")
     given = parser.parse_args(arguments)
