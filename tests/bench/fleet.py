@@ -181,7 +181,7 @@ def costs(recorded: Sequence[Task]) -> str:
 
 
 class Network(NamedTuple):
-    """What reading costs: bytes a second of one worker, seconds to the first byte, seconds of a page of a listing."""
+    """What reading costs: bytes a second of one worker, seconds an object, seconds of a page of a listing."""
 
     rate: float
     first_byte: float
@@ -259,6 +259,7 @@ def main(arguments: list[str] | None = None) -> int:
     planning.add_argument("--slow", type=float, default=3, help="how many times slower one worker in 20 is")
     planning.add_argument("--rate", type=float, default=85, help="MB/s that one worker reads; 0: reading is free")
     planning.add_argument("--first-byte", type=float, default=0.1, help="seconds until an object comes")
+    planning.add_argument("--at-once", type=int, default=1, help="objects that a worker asks for at a time")
     planning.add_argument("--page", type=float, default=0.15, help="seconds of a page of 1,000 keys")
     planning.add_argument("--dispatch", type=float, default=0.001, help="seconds of the scheduler a task")
     given = parser.parse_args(arguments)
@@ -268,7 +269,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     recorded = [msgspec.json.decode(line, type=Task) for line in given.tasks.read_bytes().splitlines()]
     given.workers = given.workers or [100]
-    print(plan(recorded, given, Network(given.rate * 1e6 or float("inf"), given.first_byte, given.page)))
+    print(
+        plan(recorded, given, Network(given.rate * 1e6 or float("inf"), given.first_byte / given.at_once, given.page))
+    )
     return 0
 
 
