@@ -16,7 +16,7 @@ import pytest
 from cli.running import lore, put, session
 from cli.storing import answered
 from conftest import ROOT
-from lore.recording import filesystem, inputs, remote
+from lore.recording import filesystem, inputs, remote, remote_tree
 from lore.store import objects_client
 from lore.store.registry import address_of, is_store
 
@@ -215,6 +215,32 @@ def test_a_turn_and_a_name_with_a_sign_of_turns(bucket):
     bucket.keep("b/p/s.jsonl", session())
     assert lore("assemble", "s3://b/p/s.jsonl#1").code == 0
     assert lore("fold", "s3://b/p/s#1.jsonl").code == 0
+
+
+def test_a_file_that_is_named_is_looked_at_once(bucket):
+    bucket.keep("b/p/s.jsonl", session())
+    with bucket.counted() as requests:
+        assert lore("check", "s3://b/p/s.jsonl").code == 0
+    assert requests.count(("HEAD", "p/s.jsonl")) == 1
+    assert requests.count(("GET", "p/s.jsonl")) == 1
+
+
+def test_a_listing_keeps_in_memory_what_is_wanted_alone(bucket):
+    """Each name is seen, those that are older are dropped as they come, and pages are read as they are used."""
+    for number in range(50):
+        bucket.keep(f"b/p/{number:02}.jsonl", b"", modified=1_600_000_000 + number)
+    seen = []
+
+    def wanted(file):
+        seen.append(file.written)
+        return file.written >= 1_600_000_049
+
+    assert [file.path for file in inputs.inputs(["s3://b/p"], wanted)] == ["s3://b/p/49.jsonl"]
+    assert len(seen) == 50
+    with remote.listing("s3://b/p/") as tree:
+        names = tree.files("p/")
+        assert next(names).key == "00.jsonl"
+        assert "49.jsonl" in remote_tree.Names(tree, "p/")
 
 
 def test_a_store_is_told_from_a_bucket_by_what_lies_at_its_root(bucket):

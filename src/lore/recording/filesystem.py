@@ -93,9 +93,9 @@ def opened(path: str) -> BinaryIO:
     """Open a file to be read, anywhere in it; raises OSError."""
     if not is_remote(path):
         return open(path, "rb")
-    from lore.recording import remote  # noqa: PLC0415 - as above
+    from lore.recording import remote_file  # noqa: PLC0415 - as above
 
-    return remote.opened(path)
+    return remote_file.opened(path)
 
 
 def names(folder: str) -> list[str]:

@@ -53,12 +53,17 @@ class Input(NamedTuple):
     known: str = ""
 
 
-def inputs(paths: list[str]) -> list[Input]:
-    """List what these paths stand for; raises LoreError for a pattern that matches nothing."""
+def inputs(paths: list[str], wanted: Callable[[Input], bool] | None = None) -> list[Input]:
+    """List what these paths stand for; raises LoreError for a pattern that matches nothing.
+
+    What is remote and not `wanted` is left out at once: a listing of a million costs no memory for what is old.
+    """
     found: dict[object, Input] = {}
     for path in paths:
         for file in _inputs_of(path):
             key, file = _identified(file)
+            if wanted is not None and filesystem.is_remote(file.path) and not wanted(file):
+                continue
             before = found.setdefault(key, file)
             if file.named and not before.named:
                 found[key] = before._replace(named=True)

@@ -14,7 +14,6 @@ Who speaks to which service: `remote_objects` (buckets), `remote_web` (web serve
 
 from __future__ import annotations
 
-import io
 import os
 import posixpath
 import threading
@@ -204,56 +203,6 @@ def again(call: Callable[[], T]) -> T:
     return call()
 
 
-class _Object(io.RawIOBase):
-    """An object as a file: what follows is one request as long as it is read on, and a new one behind a seek."""
-
-    def __init__(self, path: str) -> None:
-        self._path, self._at, self._rest = path, 0, b""
-        self._pieces: Generator[bytes] | None = None
-        self._about = status(path)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        size = self._about.size or 0
-        target = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: size}[whence])
-        if target != self._at:
-            self._end()
-            self._at = target
-        return target
-
-    def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - any buffer
-        if not self._rest:
-            if self._about.size is not None and self._at >= self._about.size:
-                return 0
-            if self._pieces is None:
-                self._pieces = stream(self._path, self._at, self._about.tag)
-            self._rest = next(self._pieces, b"")
-        taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        buffer[: len(taken)] = taken
-        self._at += len(taken)
-        return len(taken)
-
-    def _end(self) -> None:
-        self._rest = b""
-        if self._pieces is not None:
-            self._pieces.close()
-            self._pieces = None
-
-    def close(self) -> None:
-        self._end()
-        super().close()
-
-
-def opened(path: str) -> io.BufferedReader:
-    """Open an object to be read anywhere in it. Costs a request, and one for each place that is read from."""
-    return io.BufferedReader(_Object(path), PIECE)
-
-
 # small objects ahead
 
 
@@ -332,7 +281,24 @@ def status(path: str) -> About:
             raise missing(path)
         return found
     source = source_of(place)
-    return again(lambda: source.about(place.key))
+    known = _LATEST.get(path)
+    if known is None or known.source is not source or time.monotonic() - known.at > _FRESH:
+        about = again(lambda: source.about(place.key))
+        _LATEST.clear()
+        _LATEST[path] = known = _Known(source, time.monotonic(), about)
+    return known.about
+
+
+class _Known(NamedTuple):
+    """What was said of the object that was looked at last, and when: one that is named is looked at several times."""
+
+    source: Source
+    at: float
+    about: About
+
+
+_LATEST: dict[str, _Known] = {}
+_FRESH = 2.0  # seconds
 
 
 def is_file(path: str) -> bool:
