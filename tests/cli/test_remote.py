@@ -217,11 +217,11 @@ def test_a_turn_and_a_name_with_a_sign_of_turns(bucket):
     assert lore("fold", "s3://b/p/s#1.jsonl").code == 0
 
 
-def test_a_file_that_is_named_is_looked_at_once(bucket):
+def test_a_file_that_is_named_is_looked_at_twice_and_read_once(bucket):
     bucket.keep("b/p/s.jsonl", session())
     with bucket.counted() as requests:
         assert lore("check", "s3://b/p/s.jsonl").code == 0
-    assert requests.count(("HEAD", "p/s.jsonl")) == 1
+    assert requests.count(("HEAD", "p/s.jsonl")) == 2, "whether it is one, and what is known of it"
     assert requests.count(("GET", "p/s.jsonl")) == 1
 
 

@@ -281,23 +281,20 @@ def status(path: str) -> About:
             raise missing(path)
         return found
     source = source_of(place)
-    known = _LATEST.get(path)
-    if known is None or known.source is not source or time.monotonic() - known.at > _FRESH:
-        about = again(lambda: source.about(place.key))
-        _LATEST.clear()
-        _LATEST[path] = known = _Known(source, time.monotonic(), about)
-    return known.about
+    about = again(lambda: source.about(place.key))
+    _LATEST.clear()
+    _LATEST[path] = _Seen(source, time.monotonic())
+    return about
 
 
-class _Known(NamedTuple):
-    """What was said of the object that was looked at last, and when: one that is named is looked at several times."""
+class _Seen(NamedTuple):
+    """When an object was there, and who said so."""
 
     source: Source
     at: float
-    about: About
 
 
-_LATEST: dict[str, _Known] = {}
+_LATEST: dict[str, _Seen] = {}  # the object that was looked at last: whether one that is named is there, is asked often
 _FRESH = 2.0  # seconds
 
 
@@ -308,6 +305,9 @@ def is_file(path: str) -> bool:
         return not _is_root(place) and "#" not in path  # which no server hears
     if not place.key or place.key.endswith("/"):
         return False
+    seen = _LATEST.get(path)
+    if seen is not None and seen.source is source_of(place) and time.monotonic() - seen.at < _FRESH:
+        return True
     try:
         status(path)
     except MissingError:
