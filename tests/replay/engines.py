@@ -55,9 +55,12 @@ class Engine:
     def probes(self, path):
         return {}
 
+    def tokens(self, body):
+        return tokens_of(body)
+
     def cached(self, body):
         """Return the tokens of a prompt and how many are read; keep its whole blocks."""
-        tokens, read, reading = tokens_of(body), 0, True
+        tokens, read, reading = self.tokens(body), 0, True
         chain = (body.get("cache_salt"),)
         for end in range(self.block, len(tokens) + 1, self.block):
             chain = hash((chain, tuple(tokens[end - self.block : end])))

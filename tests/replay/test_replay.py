@@ -331,3 +331,23 @@ def test_a_transcript_is_replayed_without_what_its_log_lacks_and_that_is_said(ca
 
     assert found["layouts"][0]["requests"] == 6
     assert any("system prompt" in note for note in found["notes"])
+
+
+class Finer(VLLM):
+    """An engine whose tokenizer makes two tokens of each."""
+
+    def tokens(self, body):
+        return [f"{token} {half}" for token in super().tokens(body) for half in "ab"]
+
+
+@pytest.mark.parametrize(("recording", "layouts"), [(KNOWLEDGE, "system,persist"), (CLOCK, "recorded")])
+def test_a_text_that_is_replaced_takes_nothing_of_what_bills_said_of_those_before_it(recording, layouts, capsys):
+    """The place of a bill goes with the end that was replaced: what stood before fell to half of what it was."""
+    with serving(Finer()) as url:
+        found = replayed(capsys, recording, "--server", url, "--dialect", "openai-chat", "--layouts", layouts)
+    for layout in found["layouts"]:
+        turns = layout["simulated"]["turns"][1:]
+        reads = [(turn["predicted"]["read_tokens"], turn["billed"]["read_tokens"]) for turn in turns]
+        assert len(reads) == 3
+        assert all(abs(predicted - read) <= 0.1 * read for predicted, read in reads), reads
+        assert layout["tail"] != "persist" or all(predicted == read for predicted, read in reads)

@@ -5,9 +5,9 @@ it, so that equal prefixes are equal numbers; positions in tokens. Rules: a node
 included; nodes count up from 1, so that those made for a request are greater than those before it; spaces never
 meet. A piece is remembered by digest, but for the latest ones, whose bytes are kept to compare what only begins alike.
 A position that was billed holds for its node, whoever comes there again; between two of them the estimate is
-stretched to fit; behind the last one it is bytes times a rate by model and kind of text, learned from what was billed
-before. What is billed and cannot be is not learned from. Cost O(pieces that the chain's request before did not have),
-and O(log pieces) for a position.
+stretched to fit, which holds when a request parts from the way between them; behind the last it is bytes times a rate
+by model and kind of text, learned from what was billed before. What is billed and cannot be is not learned from. Cost
+O(pieces that the chain's request before did not have), and O(log pieces) for a position.
 
 Sources: bytes of a token before anything was billed: 3.6 for text, 3.0 for tools and results (counted with
 o200k_base over public sessions); an image is 1,500 tokens (Anthropic's documentation: width times height / 750).
@@ -233,17 +233,23 @@ SLACK = 2_000  # tokens that a provider adds: the prompt of its tools
 
 
 class _Scale:
-    """The latest path of a chain: bytes before each place by class, and the places that are known."""
+    """The latest path of a chain: bytes before each place by class, the places that are known, those `left` at.
+
+    A position of `left` was estimated within what was billed, before the path left the way there.
+    """
 
     def __init__(self) -> None:
         self.nodes: list[int] = []
         self.sums: list[list[float]] = [[] for _ in _CLASSES]
         self.counted: list[int] = []
         self.known: list[int] = []
+        self.left: dict[int, float] = {}
 
     def cut(self, size: int) -> None:
         for sums in (self.counted, *self.sums):
             del sums[size:]
+        for place in self.known[bisect_left(self.known, size) :]:
+            self.left.pop(place, None)
         del self.known[bisect_left(self.known, size) :]
 
     def add(self, piece: Piece) -> None:
@@ -269,12 +275,30 @@ class Ruler:
         """Measure along the chain's latest path from now on; each of its paths has to be laid, in order."""
         scale = self._scale = self._scales.setdefault(chain, _Scale())
         self._rate = self._rates.setdefault(model or "", list(RATES.values()))
-        scale.cut(path.kept)
+        same = path.kept + common_nodes(path.cut, path.nodes[path.kept :])
+        self._leave(scale, path, same)
+        scale.cut(same)
         scale.nodes = path.nodes
         for place in range(len(scale.counted), len(pieces)):
             scale.add(pieces[place])
             if path.nodes[place] in self._known:
                 scale.known.append(place)
+
+    def _leave(self, scale: _Scale, path: Path, same: int) -> None:
+        """Keep the position at which a path parts from the one before, as that one's bill has it.
+
+        The place of that bill is cut off, and rates have learned but half of it: a replaced tail moved all before it.
+        """
+        number = bisect_left(scale.known, same)
+        if number == len(scale.known):
+            return
+        last, end = same - 1, scale.known[number]
+        below, start = self._below(last)
+        whole = self._between(start, end)
+        billed = scale.left.get(end, self._known.get(path.cut[end - path.kept], below))
+        if start < last and whole > 0 and billed > below:
+            scale.left[last] = below + (billed - below) * self._between(start, last) / whole
+            scale.known.insert(number, last)
 
     def known(self, place: int) -> int | None:
         """Return the position behind a piece as it was billed; None where it never was."""
@@ -300,16 +324,20 @@ class Ruler:
         """Take a billed position; return why it cannot be, empty where it can."""
         if place < 0:
             return ""
-        before, start = self._below(place - 1)
+        before, start = self._below(place - 1, billed=True)
         estimate = self._between(start, place)
         billed = tokens - before
         if billed < FEWEST * estimate or billed > MOST * estimate + SLACK:
             return f"{tokens:,} tokens were billed where the body holds about {before + round(estimate):,}"
         self._fit(start, place, billed / estimate if estimate > 0 else 1.0)
-        node = self._scale.nodes[place]
-        if node not in self._known:
-            self._scale.known.insert(bisect_left(self._scale.known, place), place)
-        self._known[node] = tokens
+        scale, number = self._scale, bisect_left(self._scale.known, place)
+        while number and scale.left.get(scale.known[number - 1], 0.0) > tokens:
+            number -= 1
+            del scale.left[scale.known.pop(number)]
+        if number == len(scale.known) or scale.known[number] != place:
+            scale.known.insert(number, place)
+        scale.left.pop(place, None)
+        self._known[scale.nodes[place]] = tokens
         return ""
 
     def know(self, node: int, tokens: int) -> None:
@@ -325,13 +353,19 @@ class Ruler:
             return below + estimate
         end = known[number]
         whole = self._between(start, end)
-        return below + (self._known[self._scale.nodes[end]] - below) * (estimate / whole if whole > 0 else 0.0)
+        return below + (self._at(end) - below) * (estimate / whole if whole > 0 else 0.0)
 
-    def _below(self, place: int) -> tuple[int, int]:
-        """Return the nearest known position at or before a place, and its place."""
-        known = self._scale.known
+    def _below(self, place: int, *, billed: bool = False) -> tuple[float, int]:
+        """Return the nearest known position at or before a place, and its place; one that was `billed` alone."""
+        known, left = self._scale.known, self._scale.left
         number = bisect_right(known, place) - 1
-        return (0, -1) if number < 0 else (self._known[self._scale.nodes[known[number]]], known[number])
+        while billed and number >= 0 and known[number] in left:
+            number -= 1
+        return (0, -1) if number < 0 else (self._at(known[number]), known[number])
+
+    def _at(self, place: int) -> float:
+        found = self._scale.left.get(place)
+        return self._known[self._scale.nodes[place]] if found is None else found
 
     def _between(self, start: int, end: int) -> float:
         scale = self._scale
