@@ -6,6 +6,7 @@ import json
 import os
 
 import jsonschema
+import pytest
 
 from cli.running import lore, put
 from formats.engines import START, joined, prefill, rate, scrape, served, sglang, timings, vllm, vllm_body, when
@@ -140,3 +141,20 @@ def test_the_newest_recording_is_no_log_that_holds_none():
     os.utime(path, (1, 1))
     put("engine.log", joined(prefill(1, 900, 0)))
     assert lore("check", ".", "--last", "--json").json["summary"]["turns"] == 2
+
+
+def test_a_scrape_that_measures_nothing_is_named_with_the_first_problem_in_it():
+    put("nan.txt", joined("vllm:prefix_cache_queries_total NaN", "vllm:prefix_cache_hits_total NaN"))
+    for command in (["simulate", "nan.txt"], ["simulate", recording((4001, 0)), "--measured", "nan.txt"]):
+        ran = lore(*command)
+        assert ran.code == 2
+        assert "measures nothing of a cache; line 1: unreadable line: a sample that is no count" in ran.err
+
+
+@pytest.mark.parametrize("redact", [[], ["--redact"]])
+def test_lines_of_another_engine_are_said_without_being_asked_for(redact):
+    put("both.log", joined(rate(0, 5.0), rate(10, 6.0), prefill(1, 900, 0)))
+    for command in (["simulate", "both.log"], ["simulate", recording((4001, 0)), "--measured", "both.log"]):
+        ran = lore(*command, *redact)
+        assert ran.code == 0
+        assert "passed over (1 of sglang-log): this file is read as vllm-log" in ran.out

@@ -36,6 +36,7 @@ from lore.model.turn import Exchange
 from lore.testing import ReaderContract, everything
 
 BODY: dict[str, object] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+MIXED_ENDS = joined(prefill(1, 900, 0), prefill(2, 900, 100))
 VLLM = joined(
     vllm(0, "vLLM API server version 0.32.0", place="api_server.py:100"),
     rate(10, 0.0),
@@ -65,7 +66,7 @@ METRICS = joined(
 
 class TestVllm(ReaderContract):
     reader = VllmLog
-    samples = (VLLM,)
+    samples = (VLLM, VLLM + MIXED_ENDS)
 
 
 class TestSglang(ReaderContract):
@@ -80,7 +81,7 @@ class TestLlama(ReaderContract):
 
 class TestMetrics(ReaderContract):
     reader = Metrics
-    samples = (METRICS,)
+    samples = (METRICS, METRICS + METRICS, b"a | " + METRICS)
 
 
 def read(data: bytes, reader: type[Reader] | None = None) -> list[object]:
@@ -350,6 +351,68 @@ def test_counters_of_several_engines_and_caches_are_added():
 def test_a_counter_that_fell_has_begun_anew():
     data = joined(*scrape("vllm", prompt=100, cached=50), *scrape("vllm", prompt=30, cached=10))
     assert counts(data) == [(100, 50), (30, 10)]
+
+
+def test_counters_that_fell_may_be_of_two_servers_and_that_is_said_once():
+    """llama-server writes no labels: scrapes of two in one file were taken for restarts, unsaid."""
+    both = [line for n in range(3) for base in (1000, 10) for line in scrape("llama", prompt=base + n, cached=base)]
+    assert [(found.code, found.message[:13]) for found in problems(joined(*both))] == [("LORE230", "counters fell")]
+
+
+def test_scrapes_behind_names_of_a_collector_are_of_a_server_each():
+    lines = [
+        f"llama-{name}-1  | {line}"
+        for n in range(3)
+        for name, base in (("a", 1000), ("b", 10))
+        for line in scrape("llama", prompt=base + n * 10, cached=base)
+    ]
+    found = measures(joined(*lines))
+    gained = {name: [one.prompt_tokens for one in found if one.server == f"llama-{name}-1"] for name in "ab"}
+    assert gained == {"a": [2000, 10, 10], "b": [20, 10, 10]}
+    assert problems(joined(*lines)) == []
+
+
+NAMED = (lambda line: f"vllm-1  | {line}", lambda line: f"[pod/vllm-7d9/server] {line}")
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_line_has_the_server_that_its_collector_names(name):
+    lines = [name(rate(0, 5.0)), name(json.dumps({"levelname": "INFO"}))]
+    (found,) = measures(joined(*lines), VllmLog)
+    assert found.server == name("").split("|")[0].strip(" []").removeprefix("pod/")
+    assert found.share == 0.05
+
+
+def test_the_process_of_a_server_names_it_where_no_collector_does():
+    assert [found.server for found in measures(joined(rate(0, 5.0)))] == ["pid 17"]
+
+
+def test_reports_that_come_too_often_without_a_name_may_be_of_two_servers():
+    def bare(after: float) -> str:
+        return rate(after, 5.0).replace("(APIServer pid=17) ", "")
+
+    two = [bare(after) for n in range(4) for after in (n * 10, n * 10 + 4)]
+    (found,) = problems(joined(*two))
+    assert "engine 000 reports more than once in 5 seconds" in found.message
+    assert problems(joined(*(bare(n * 10) for n in range(9)))) == []
+
+
+def test_requests_of_two_named_servers_do_not_mix():
+    """Tasks of both have the same numbers: neither was measured."""
+    lines = timings(3, 0, 60, 192, 251)
+    mixed = [f"{name} | {line}" for line in lines for name in ("a", "b")]
+    assert counts(joined(*mixed), LlamaLog) == counts(joined(*lines), LlamaLog) * 2
+    assert {found.server for found in measures(joined(*mixed), LlamaLog)} == {"a", "b"}
+
+
+def test_lines_of_another_engine_are_counted_and_said():
+    data = VLLM + joined(prefill(1, 900, 0), prefill(2, 900, 100), *timings(3, 0, 60, 192, 251))
+    (found,) = problems(data, VllmLog)
+    llama = len([line for line in timings(3, 0, 60, 192, 251) if "| task " in line])
+    assert found.code == "LORE230"
+    assert f"({llama} of llama-log, 2 of sglang-log): this file is read as vllm-log" in found.message
+    quoted = {"model": "m", "messages": [{"role": "user", "content": "[2026] Prefill batch, slot a: id 1 | task 2 |"}]}
+    assert problems(VLLM + joined(vllm_body(1, "c", quoted)), VllmLog) == []
 
 
 def test_an_engine_that_began_anew_beside_others_is_not_counted_twice():

@@ -101,6 +101,19 @@ def test_a_rate_is_beside_as_many_turns_as_it_is_over():
     assert (found.share, found.predicted_share) == (0.9, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("servers", "shown"),
+    [("aabb", ["a", "b"]), ("abab", ["a", "b"]), (["pid 1", "pid 2"] * 2, ["pid 1", "pid 2"]),
+     (["pid 1", "pid 1", "pid 2"], [""])],
+)  # fmt: skip
+def test_rates_of_two_servers_are_apart_and_one_that_was_started_again_is_one(servers, shown):
+    measures = [Measure("window", "vllm", 1.0 * at, "utc", "000", share=0.5, server=name)
+                for at, name in enumerate(servers)]  # fmt: skip
+    found = compared([LogMeasures("x.log", "vllm-log", measures)], ())
+    assert [log.server for log in found.logs] == shown
+    assert sum(log.measurements for log in found.logs) == len(servers)
+
+
 def test_logs_of_other_times_are_not_compared():
     found = compared([log(Measure("batch", "sglang", NOON + 40 * 86400, prompt_tokens=9, cached_tokens=1))], TURNS)
     assert (found.pairing, found.apart) == (None, True)

@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.formats.base import Read
 from lore.formats.engine_lines import EngineLog, LogTime, count_in, plain, remember
@@ -66,27 +66,18 @@ class _Task(Struct):
 
 class _LlamaState(Struct):
     tasks: dict[str, _Task] = {}
-    timed: str = ""
+    timed: dict[str, str] = {}  # by server
 
 
-class LlamaLog(EngineLog):
+class LlamaLog(EngineLog[_LlamaState]):
     """Reader of llama-server's log."""
 
     name: ClassVar[str] = "llama-log"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._kept = _LlamaState()
+    remembers: ClassVar[type[Struct]] = _LlamaState
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         return _SERVER.search(plain(head)) is not None and (b"| task " in head or b"llama_" in head or b"srv  " in head)
-
-    def _save(self) -> bytes:
-        return msgspec.msgpack.encode(self._kept)
-
-    def _load(self, saved: bytes) -> None:
-        self._kept = msgspec.msgpack.decode(saved, type=_LlamaState)
 
     def _own_time(self, text: bytes) -> LogTime:
         if (match := _JSONL.match(text)) is not None:
@@ -109,13 +100,14 @@ class LlamaLog(EngineLog):
     def _said(self, text: bytes, time: LogTime, line: Line) -> list[Read]:
         """Take what a line says of a task; its timings may stand on lines of their own behind the one that names it."""
         match = _SLOT.match(text)
-        name = self._kept.timed if match is None else match[1].decode()
+        server, timed = self._server, self._kept.timed
+        name = timed.get(server, "") if match is None else f"{match[1].decode()} {server}"
         text = text if match is None else text[match.end() :]
         if match is None and not name:
             return []
         task = self._kept.tasks.get(name)
         if match is not None:
-            self._kept.timed = name
+            remember(timed, server, name)
             if task is None:
                 task = _Task()
                 remember(self._kept.tasks, name, task)
@@ -134,7 +126,7 @@ class LlamaLog(EngineLog):
             task.drafted = True
         elif match is not None and (found := _RELEASED.match(text)) is not None:
             del self._kept.tasks[name]
-            self._kept.timed = ""
+            timed.pop(server, None)
             measure = task.measure(count_in(found[1]), time, truncated=found[2] == b"1")
-            return [] if measure is None else [placed(measure, line)]
+            return [] if measure is None else [placed(replace(measure, server=server), line)]
         return []

@@ -5,7 +5,8 @@ for each scrape: what its counters gained since the one before, the first what t
 series comes again, at `# EOF`, or at the end. Its time is what its samples say, else a line before it that is a time
 (`date -u +%FT%TZ`, or seconds since 1970, bare or as a comment); engines themselves write none. Each series gains by
 itself, and what those of several models or engines gained is added up; where a counter fell, those with its labels have
-begun anew.
+begun anew, or belong to two servers: which, nobody can tell, and that is said. Servers that a collector names before
+each line are apart.
 
 Sources: Prometheus' page on exposition formats, OpenMetrics 1.0; vLLM 0.32.0 (`v1/metrics/loggers.py`: prefix cache and
 connector count tokens, and their hits add up to what was cached; `gpu_prefix_cache_…` before 0.10); SGLang 0.5.23
@@ -19,11 +20,11 @@ from __future__ import annotations
 import re
 from typing import ClassVar, NamedTuple
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.formats.base import Read
-from lore.formats.engine_lines import LARGEST_COUNT, EngineLog, LogTime
+from lore.formats.engine_lines import LARGEST_COUNT, EngineLog, LogTime, named, remember
 from lore.formats.lines import BOM, SPACE, Line, placed, problem
 from lore.model.codes import Code
 from lore.model.measured import Measure
@@ -63,6 +64,7 @@ _SAMPLE = re.compile(
     rb" +(\S{1,32})(?: +(\d{1,16}))?\s*$"
 )
 _COMMENT = re.compile(rb"# (?:HELP|TYPE|EOF)\b")
+_FELL = "counters fell: the server began anew, or two servers without labels are scraped to this file"
 _MOST_SERIES = 10_000  # of one scrape: what counts has a few for each model
 _LONGEST = 4096  # bytes of a sample
 _MILLISECONDS = 1e11  # a time above is no number of seconds
@@ -76,32 +78,37 @@ class _Scrape(Struct):
     crowded: bool = False
 
 
-class _ScrapeState(Struct):
+class _ServerState(Struct):
     now: _Scrape
     before: dict[bytes, float]
-    next_at: float | None = None
 
 
-class Metrics(EngineLog):
+class _ScrapeState(Struct):
+    """The scrapes of each server that lines name; whether it was said that counters fell."""
+
+    servers: dict[str, _ServerState] = {}
+    fell: bool = False
+
+
+class Metrics(EngineLog[_ScrapeState]):
     """Reader of scrapes of engines' metrics."""
 
     name: ClassVar[str] = "engine-metrics"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._kept = _ScrapeState(_Scrape(), {})
+    remembers: ClassVar[type[Struct]] = _ScrapeState
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         lines = [line for line in head.removeprefix(BOM).split(b"\n", 8)[:8] if line.strip(SPACE)]
+        lines = [named(line)[1] for line in lines]
         known = any(_COMMENT.match(line) or line.startswith(_PREFIXES) for line in lines)
         return known and any(prefix in head for prefix in _PREFIXES)
 
-    def _save(self) -> bytes:
-        return msgspec.msgpack.encode(self._kept)
-
-    def _load(self, saved: bytes) -> None:
-        self._kept = msgspec.msgpack.decode(saved, type=_ScrapeState)
+    @property
+    def _scrapes(self) -> _ServerState:
+        """The scrapes of the server whose line is read."""
+        if self._server not in self._kept.servers:
+            remember(self._kept.servers, self._server, _ServerState(_Scrape(), {}))
+        return self._kept.servers[self._server]
 
     def _own_time(self, text: bytes) -> LogTime:
         return LogTime(_time_alone(text))
@@ -115,7 +122,7 @@ class Metrics(EngineLog):
         if at is None:
             return []
         found = self._ended(line)
-        self._kept.now.at = at
+        self._scrapes.now.at = at
         return found
 
     def _sample(self, text: bytes, line: Line) -> list[Read]:
@@ -127,9 +134,9 @@ class Metrics(EngineLog):
         if value is None:
             return [problem(Code.UNREADABLE_LINE, "unreadable line: a sample that is no count", line)]
         series, found = match[1] + (match[2] or b""), list[Read]()
-        if series in self._kept.now.series:
+        if series in self._scrapes.now.series:
             found = self._ended(line)
-        now = self._kept.now
+        now = self._scrapes.now
         if len(now.series) >= _MOST_SERIES:
             passed = f"series of a scrape are passed over: it has more than {_MOST_SERIES:,}"
             found += [] if now.crowded else [problem(Code.CAPTURE_TOO_LARGE, passed, line)]
@@ -142,11 +149,12 @@ class Metrics(EngineLog):
 
     def _ended(self, line: Line) -> list[Read]:
         """Return what the counters of the scrape gained since the one before."""
-        now, before = self._kept.now, self._kept.before
+        scrapes = self._scrapes
+        now, before = scrapes.now, scrapes.before
         if not now.series:
             return []
         known = {**before, **now.series}
-        self._kept = _ScrapeState(_Scrape(), known if len(known) <= _MOST_SERIES else now.series)
+        scrapes.now, scrapes.before = _Scrape(), known if len(known) <= _MOST_SERIES else now.series
         fell = {_labels(series) for series, value in now.series.items() if value < before.get(series, 0.0)}
         gained: dict[str, float] = {}
         for series, value in now.series.items():
@@ -154,10 +162,18 @@ class Metrics(EngineLog):
             start = 0.0 if _labels(series) in fell else before.get(series, 0.0)
             gained[name] = gained.get(name, 0.0) + value - start
         measures = (_measure(engine, counters, gained, now.at) for engine, counters in _ENGINES.items())
-        return [placed(measure, line) for measure in measures if measure is not None]
+        found = [placed(replace(measure, server=self._server), line) for measure in measures if measure is not None]
+        if fell and not self._kept.fell:
+            self._kept.fell = True
+            found.append(problem(Code.ENGINES_MIXED, _FELL, line))
+        return found
 
     def _rest(self) -> list[Read]:
-        return self._ended(Line(max(1, self._lines.number), self._lines.byte, b""))
+        found: list[Read] = []
+        for server in list(self._kept.servers):
+            self._server = server
+            found += self._ended(Line(max(1, self._lines.number), self._lines.byte, b""))
+        return found + super()._rest()
 
 
 def _labels(series: bytes) -> bytes:

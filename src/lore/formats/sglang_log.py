@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Read
@@ -68,25 +67,16 @@ class _SglangState(Struct):
     python: bool = False
 
 
-class SglangLog(EngineLog):
+class SglangLog(EngineLog[_SglangState]):
     """Reader of SGLang's log and of its files of requests."""
 
     name: ClassVar[str] = "sglang-log"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._kept = _SglangState()
+    remembers: ClassVar[type[Struct]] = _SglangState
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         signed = any(sign in head for sign in _SIGNS) and _OWN.search(head) is not None
         return signed or all(sign in head for sign in _EXPORTED) and head[:1] == b"{"
-
-    def _save(self) -> bytes:
-        return msgspec.msgpack.encode(self._kept)
-
-    def _load(self, saved: bytes) -> None:
-        self._kept = msgspec.msgpack.decode(saved, type=_SglangState)
 
     def _own_time(self, text: bytes) -> LogTime:
         match = _OWN.search(text[:_BEGINNING])
@@ -101,7 +91,15 @@ class SglangLog(EngineLog):
             new, cached, time = count_in(match[1]), count_in(match[2]), self._time(text)
             if new is None or cached is None:
                 return []
-            step = Measure("batch", ENGINE, time.at, time.clock, prompt_tokens=new + cached, cached_tokens=cached)
+            step = Measure(
+                "batch",
+                ENGINE,
+                time.at,
+                time.clock,
+                server=self._server,
+                prompt_tokens=new + cached,
+                cached_tokens=cached,
+            )
             return [placed(step, line)]
         if message.startswith(b"Finish: obj="):
             return _ended_in_python(message, self._time(text), line)
@@ -147,7 +145,7 @@ class SglangLog(EngineLog):
 
     def _rest(self) -> list[Read]:
         left, self._kept = [*self._kept.running.values(), *self._kept.waiting], _SglangState()
-        return [_exchange(body, None, "") for body in sorted(left, key=lambda body: body.byte)]
+        return [*(_exchange(body, None, "") for body in sorted(left, key=lambda body: body.byte)), *super()._rest()]
 
 
 def _ended_in_python(message: bytes, time: LogTime, line: Line) -> list[Read]:

@@ -16,18 +16,23 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from lore.formats.base import Read
-from lore.formats.engine_lines import EngineLog, LogTime, count_in, moment, plain
+from lore.formats.engine_lines import EngineLog, LogTime, count_in, moment, plain, remember
 from lore.formats.http import call_of, is_body
-from lore.formats.lines import Line, placed
+from lore.formats.lines import Line, placed, problem
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import is_json, table
-from lore.model.measured import EXTERNAL, Measure
+from lore.model.measured import EXTERNAL, PROCESS, Measure
 from lore.model.turn import Exchange
 
 ENGINE = "vllm"
 _BEGINNING = 512  # bytes of a line in which its time and place stand
+_PROCESS = re.compile(rb"^.{0,128}?\(\w{1,64} pid=(\d{1,9})\) ")
+_EARLY, _SURELY = 5.0, 2  # seconds: half of what vLLM waits between two reports; as often, it is no chance
 _LMCACHE_TIME = re.compile(rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d),(\d{3})\] LMCache ")
 _OWN = re.compile(rb"(?:DEBUG|INFO|WARNING|ERROR) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?: \[|[ ,.])")
 _JSON_TIME = re.compile(rb'"asctime": ?"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)[,.]?(\d{0,6})')
@@ -45,10 +50,18 @@ _LOOKED_UP = re.compile(
 _BODY = re.compile(rb"Request [^\s]{1,200} JSON body: (.*)", re.DOTALL)
 
 
-class VllmLog(EngineLog):
+class _VllmState(Struct):
+    """When engines reported last; how often one did too early to be one alone."""
+
+    last: dict[str, float] = {}
+    early: int = 0
+
+
+class VllmLog(EngineLog[_VllmState]):
     """Reader of vLLM's log."""
 
     name: ClassVar[str] = "vllm-log"
+    remembers: ClassVar[type[Struct]] = _VllmState
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -60,8 +73,29 @@ class VllmLog(EngineLog):
         kinds = ((b"refix cache hit rate: ", _rates), (b"LMCache hit tokens: ", _lookup), (b" JSON body: ", _body))
         for sign, values in kinds:
             if sign in text:
-                return [placed(value, line) for value in values(_message(text), self._time(text))]
+                found = [self._of_server(value, text) for value in values(_message(text), self._time(text))]
+                return [*(placed(value, line) for value in found), *self._mixed(found, line)]
         return []
+
+    def _mixed(self, found: list[Measure | Exchange | Problem], line: Line) -> list[Read]:
+        """Say once where reports of an engine come too often, and no line says that they are of two servers."""
+        first = found[0] if found else None
+        if not isinstance(first, Measure) or first.extent != "window" or first.server or first.at is None:
+            return []
+        last, state = self._kept.last.get(first.name), self._kept
+        remember(state.last, first.name, first.at)
+        state.early += last is not None and abs(first.at - last) < _EARLY
+        if state.early != _SURELY or last is None or abs(first.at - last) >= _EARLY:
+            return []
+        text = f"engine {first.name or '0'} reports more than once in {_EARLY:g} seconds: if these are two servers, "
+        return [problem(Code.ENGINES_MIXED, text + "their rates are read as one", line)]
+
+    def _of_server(self, value: Measure | Exchange | Problem, text: bytes) -> Measure | Exchange | Problem:
+        """Return a measurement with whose it is: as its collector names it, else the process that wrote it."""
+        if not isinstance(value, Measure):
+            return value
+        process = _PROCESS.search(text[:_BEGINNING])
+        return replace(value, server=self._server or (f"{PROCESS}{process[1].decode()}" if process else ""))
 
     def _own_time(self, text: bytes) -> LogTime:
         beginning = text[:_BEGINNING]

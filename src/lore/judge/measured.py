@@ -14,11 +14,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
+from itertools import groupby
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.model.measured import EXTERNAL, Extent, Measure
+from lore.model.measured import EXTERNAL, PROCESS, Extent, Measure
 from lore.model.results_measured import MeasuredLog, MeasuredResult, MeasuredRow
 
 WINDOW = 1000  # requests that vLLM's rate is over: `CachingMetrics`, vLLM 0.32.0
@@ -84,30 +85,38 @@ def compared(logs: Sequence[LogMeasures], turns: Sequence[Foreseen]) -> Measured
 
 def _summaries(log: LogMeasures) -> Iterator[MeasuredLog]:
     """Sum the measurements of each engine in a log, by what they are of, the finest first."""
-    groups: dict[tuple[Extent, str, str], list[Measure]] = {}
-    for measure in log.measures:
+    groups: dict[tuple[Extent, str, str, str], list[Measure]] = {}
+    for measure in _of_servers(log.measures):
         name = measure.name if measure.extent == "window" else ""
-        groups.setdefault((measure.extent, measure.engine, name), []).append(measure)
-    for (extent, engine, name), found in sorted(groups.items(), key=lambda group: _ORDER.index(group[0][0])):
+        groups.setdefault((measure.extent, measure.engine, name, measure.server), []).append(measure)
+    for (extent, engine, name, server), found in sorted(groups.items(), key=lambda group: _ORDER.index(group[0][0])):
         row = _sums(found, (), None)
         times = _range(measure.at for measure in found)
         yield MeasuredLog(
             path=log.path, format=log.format, engine=engine, name=name, extent=extent, measurements=len(found),
             requests=row.requests, prompt_tokens=row.prompt_tokens, cached_tokens=row.cached_tokens, share=row.share,
             clock=None if times is None else found[0].clock, first=None if times is None else times[0],
-            last=None if times is None else times[1],
+            last=None if times is None else times[1], server=server,
         )  # fmt: skip
+
+
+def _of_servers(measures: Sequence[Measure]) -> list[Measure]:
+    """Return measurements without processes that wrote one after the other: those are one server, started again."""
+    processes = [measure.server for measure in measures if measure.server.startswith(PROCESS)]
+    if len(list(groupby(processes))) > len(set(processes)):
+        return list(measures)
+    return [replace(measure, server="") if measure.server.startswith(PROCESS) else measure for measure in measures]
 
 
 def _finest(logs: Sequence[LogMeasures]) -> list[Measure]:
     """Return the measurements of the finest kind that any log has, of the engine that has most of them."""
-    every = [measure for log in logs for measure in log.measures]
+    every = [measure for log in logs for measure in _of_servers(log.measures)]
     for extent in _ORDER:
-        groups: dict[tuple[str, str], list[Measure]] = {}
+        groups: dict[tuple[str, ...], list[Measure]] = {}
         for measure in every:
             if measure.extent == extent and measure.engine != EXTERNAL:
-                name = measure.name if extent == "window" else ""
-                groups.setdefault((measure.engine, name), []).append(measure)
+                names = (measure.name, measure.server) if extent == "window" else ()
+                groups.setdefault((measure.engine, *names), []).append(measure)
         if groups:
             return max(groups.values(), key=len)
     return []

@@ -369,6 +369,9 @@ class Code(StrEnum):
         "Switch on the recording of content where the recorder is set up.", "", None, "user")
     FIELDS_FILLED_IN = _row("LORE229", "expected",
         "Nothing to do: `lore convert` writes a log in which nothing is left to assume.")
+    ENGINES_MIXED = _row("LORE230", "unattributable",
+        "Log each engine and scrape each server to a file of its own, or let the collector name whose a line is.",
+        "", None, "user")
 
     # LORE3xx, prediction against bill.
     BILLED_READ_FELL = _row("LORE301", "unattributable",

@@ -12,6 +12,7 @@ Extent: TypeAlias = Literal["request", "batch", "interval", "window"]
 # Where a time counts from: 1970 in UTC, 1970 as the engine's own clock on the wall has it, the new year of a year
 # that the log does not say (2000), or the start of the engine.
 LogClock: TypeAlias = Literal["utc", "local", "year", "start"]
+PROCESS = "pid "  # before the number of the process, where that is all that names a server
 EXTERNAL = "external"  # stands for the engine where vLLM says what another cache than its own held
 
 
@@ -20,7 +21,8 @@ class Measure(Struct, frozen=True, gc=False):
 
     `engine` is the engine's name, `name` the request's or, where several engines share a log, the engine's number.
     `at` is in seconds from where `clock` counts. `share` is the part of the prompts that was read, 0 to 1, where the
-    log says that alone; else `cached_tokens` of `prompt_tokens`. `requests` counts what was measured.
+    log says that alone; else `cached_tokens` of `prompt_tokens`. `requests` counts what was measured. `server` is the
+    name that a log's collector gives to whoever wrote a line, else its process; empty where lines do not say it.
     """
 
     extent: Extent
@@ -32,3 +34,4 @@ class Measure(Struct, frozen=True, gc=False):
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     share: float | None = None
+    server: str = ""

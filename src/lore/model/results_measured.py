@@ -18,7 +18,8 @@ class MeasuredLog(Struct, frozen=True, kw_only=True):
 
     `extent` is what a measurement is of; `measurements` counts them. `share` is the part of the prompts that was read,
     0 to 1; of a window that of the most recent requests, as it was said last. `first` and `last` are times in
-    seconds from where `clock` counts (null: the log has none). `name` tells engines of one log apart.
+    seconds from where `clock` counts (null: the log has none). `name` tells engines of one log apart, `server` the
+    servers: as its collector names them, else `pid N`.
     """
 
     path: str
@@ -34,6 +35,7 @@ class MeasuredLog(Struct, frozen=True, kw_only=True):
     clock: LogClock | None
     first: float | None
     last: float | None
+    server: str = ""
 
 
 class MeasuredRow(Struct, frozen=True, kw_only=True):

@@ -109,6 +109,13 @@ class Recording:
         """The session after what was read so far: requests alone make none."""
         return Session(format=self.reader.name)
 
+    @property
+    def measures_nothing(self) -> str:
+        """What to say of an engine's log that was read and measures nothing: the first of its problems may tell why."""
+        text = f"{self.shown} ({self.reader.name}) measures nothing of a cache"
+        first = next((problem for problem in self.problems.kept if problem.file == self.shown), None)
+        return text if first is None else f"{text}; line {first.line}: {first.message}"
+
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of all chains."""
         raise NotImplementedError

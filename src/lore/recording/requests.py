@@ -119,7 +119,7 @@ class RequestRecording(Recording):
         """Say what an engine's log is good for that holds no request."""
         log, shown = f"{self.shown} ({self.reader.name})", shlex.quote(self.shown)
         if not self.measures:
-            return UnrecognisedError(f"{log} measures nothing of a cache", hint=HINT_MEASURED)
+            return UnrecognisedError(self.measures_nothing, hint=HINT_MEASURED)
         hint = f"lore simulate {shown} shows that; lore simulate RECORDING --measured {shown} compares it"
         return UnrecognisedError(f"{log} says what was read from a cache, and holds no prompts to judge", hint=hint)
 

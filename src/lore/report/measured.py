@@ -64,12 +64,12 @@ def write_measured(result: MeasuredResult, out: Console, *, every: bool = False)
 def _sums(log: MeasuredLog) -> str:
     """Say what a log comes to; a window's rate is of the most recent requests, whatever was before."""
     what = counted(log.measurements, _EXTENTS[log.extent])
-    number = f"engine {log.name}, " if log.name else ""
+    number = "".join(f"{part}, " for part in (log.name and f"engine {log.name}", log.server) if part)
     if log.extent == "window":
         return f"{number}{what}; the last: {_share(log.share)} of the prompts of the most recent requests read"
     requests = f", {counted(log.requests, 'request')}" if log.requests is not None and log.extent != "request" else ""
     of = f"{log.cached_tokens or 0:,} of {log.prompt_tokens or 0:,} prompt tokens read"
-    return f"{what}{requests}, {of}: {_share(log.share)}"
+    return f"{number}{what}{requests}, {of}: {_share(log.share)}"
 
 
 def _table(rows: list[MeasuredRow], result: MeasuredResult) -> Iterator[str]:

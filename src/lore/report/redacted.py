@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from lore.errors import LoreError, Where
 from lore.formats.foreign import SENTENCES
 from lore.judge.base import lasting_chain
-from lore.model.codes import Problem
+from lore.model.codes import Code, Problem
 from lore.model.mask import mask
 from lore.model.results import Checked, Diff, DivergenceResult, Finding, Side, VerdictResult
 from lore.report.sentences import worded
@@ -99,8 +99,9 @@ def redacted_finding(finding: Finding) -> Finding:
 
 
 def redacted_problem(problem: Problem) -> Problem:
-    """Return a problem without content."""
-    return Problem(problem.code, digest(problem.message), file=problem.file, line=problem.line, byte=problem.byte)
+    """Return a problem without content; what is said of mixed logs counts lines alone."""
+    message = problem.message if problem.code == Code.ENGINES_MIXED else digest(problem.message)
+    return Problem(problem.code, message, file=problem.file, line=problem.line, byte=problem.byte)
 
 
 def redacted(result: Checked) -> Checked:

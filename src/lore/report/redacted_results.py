@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from lore.model.codes import Code
 from lore.model.ledger import Ledger, LedgerRow
+from lore.model.measured import PROCESS
 from lore.model.results_found import FoundSession, FoundSessions
 from lore.model.results_measured import MeasuredResult
 from lore.model.results_overview import ComparedSide, Comparison, Overview, SpendingCause
@@ -48,7 +49,14 @@ def redacted_simulated(result: Simulated) -> Simulated:
 def _measured(result: MeasuredResult | UnsetType) -> MeasuredResult | UnsetType:
     if not isinstance(result, MeasuredResult):
         return result
-    return replace(result, rows=[replace(row, chain=redacted_chain(row.chain)) for row in result.rows])
+    return replace(
+        result, rows=[replace(row, chain=redacted_chain(row.chain)) for row in result.rows],
+        logs=[replace(log, server=_server(log.server)) for log in result.logs],
+    )  # fmt: skip
+
+
+def _server(name: str) -> str:
+    return name if not name or name.startswith(PROCESS) else digest(name)
 
 
 def redacted_replayed(result: Replayed) -> Replayed:

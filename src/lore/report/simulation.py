@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
-from lore.model.codes import CODES
+from lore.model.codes import CODES, Code
 from lore.model.results import BilledResult
 from lore.model.results_measured import MeasuredResult
 from lore.model.results_simulate import (
@@ -62,10 +62,12 @@ def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool
 
 
 def _problems(result: Simulated, out: Console, *, verbose: bool) -> None:
+    """Write how many problems there are, and each; those that make measured sums wrong without -v, too."""
+    shown = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
     if result.problems:
-        shown = "" if verbose else ", shown with -v"
-        out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings{shown}"))
-    for problem in result.problems if verbose else ():
+        hidden = "" if len(shown) == len(result.problems) else ", shown with -v"
+        out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings{hidden}"))
+    for problem in shown:
         out.print(line(f"  {problem.code} {problem.file}:{problem.line or 0}: {problem.message}"))
 
 

@@ -30,18 +30,17 @@ _CACHES = {"vllm-log": "vllm", "sglang-log": "sglang", "llama-log": "llama.cpp"}
 _LOOKED_AT = 16  # inputs that are opened to see whether all of them are logs of one engine
 
 
-def read_logs(paths: Sequence[str], options: Options) -> list[LogMeasures]:
+def read_logs(paths: Sequence[str], options: Options, problems: Problems) -> list[LogMeasures]:
     """Read the logs that measured a run; raises LoreError for a file that is no engine's log, or measures nothing."""
     found: list[LogMeasures] = []
     for path in paths:
-        recording = options.open(path, Problems())
+        recording = options.open(path, problems)
         if recording.reader.name not in ENGINE_LOGS:
             raise LoreError(f"{recording.shown} is no log of an engine", hint=HINT_MEASURED)
         for _ in recording.reads():
             pass
         if not recording.measures:
-            name = f"{recording.shown} ({recording.reader.name})"
-            raise LoreError(f"{name} measures nothing of a cache", hint=HINT_MEASURED)
+            raise LoreError(recording.measures_nothing, hint=HINT_MEASURED)
         found.append(LogMeasures(recording.shown, recording.reader.name, recording.measures))
     return found
 

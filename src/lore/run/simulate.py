@@ -93,11 +93,12 @@ def simulate(request: SimulateRequest, options: Options, rules: Rules) -> Iterat
     if once and (len(request.caches) > 1 or any(change != RANK for change in request.changes)):
         hint = "save it to a file: several caches and changes need more than one look"
         raise LoreError("standard input and pipes can be read once only", hint=hint)
-    logs = read_logs(request.measured, options)
+    told = Problems()
+    logs = read_logs(request.measured, options, told)
     caches = request.caches or (engine_of(files, logs),)
     changes = [(text, savings.change_of(text, request.caches)) for text in request.changes if text != RANK]
     for cache in caches:
-        play = partial(_play, files, request, options, rules, cache, logs)
+        play = partial(_play, files, request, options, rules, cache, logs, told.kept)
         base = play(NO_CHANGE)
         if base.result.interrupted:
             yield base.result
@@ -156,9 +157,9 @@ def _every_fix(base: Run, play: _Play, *, once: bool) -> tuple[list[Saving], lis
 
 def _play(
     files: list[Input], request: SimulateRequest, options: Options, rules: Rules, cache: str | None,
-    logs: Sequence[LogMeasures], change: WhatIf,
+    logs: Sequence[LogMeasures], told: Sequence[Problem], change: WhatIf,
 ) -> Run:  # fmt: skip
-    sums, found, turns = SimulatedSums(), list[Problem](), list[Paid]()
+    sums, found, turns = SimulatedSums(), list(told), list[Paid]()
     predictor = Predictor(rules, cache, change, None if options.counter is None else options.counter.count)
     simulation = Simulation(predictor, dated=request.dated, reader=request.reader, redact=request.redact)
     measuring = Measuring(logs)
