@@ -340,11 +340,11 @@ class Finer(VLLM):
         return [f"{token} {half}" for token in super().tokens(body) for half in "ab"]
 
 
-@pytest.mark.parametrize(("recording", "layouts"), [(KNOWLEDGE, "system,persist"), (CLOCK, "recorded")])
-def test_a_text_that_is_replaced_takes_nothing_of_what_bills_said_of_those_before_it(recording, layouts, capsys):
+@pytest.mark.parametrize(("path", "layouts"), [(KNOWLEDGE, "system,persist"), (CLOCK, "recorded")])
+def test_a_text_that_is_replaced_takes_nothing_of_what_bills_said_of_those_before_it(path, layouts, capsys):
     """The place of a bill goes with the end that was replaced: what stood before fell to half of what it was."""
     with serving(Finer()) as url:
-        found = replayed(capsys, recording, "--server", url, "--dialect", "openai-chat", "--layouts", layouts)
+        found = replayed(capsys, path, "--server", url, "--dialect", "openai-chat", "--layouts", layouts)
     for layout in found["layouts"]:
         turns = layout["simulated"]["turns"][1:]
         reads = [(turn["predicted"]["read_tokens"], turn["billed"]["read_tokens"]) for turn in turns]
