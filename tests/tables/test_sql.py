@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import textwrap
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -126,6 +130,63 @@ def test_a_query_reads_these_tables_alone(
 def test_an_error_names_its_place(folder: str) -> None:
     with pytest.raises(tables.LoreError, match=r'Referenced column "dolars".*\(line 2, column 3\)'):
         asked(folder, "SELECT\n  dolars FROM turns")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no signal to send")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) FROM range(100000000000) a, range(1000)",
+        "SELECT range FROM range(100000000000) WHERE range < 0",
+    ],
+)
+def test_a_query_without_end_ends_at_ctrl_c(folder: str, query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB heard no Ctrl-C while it computed: one query could only be killed, another was "a bug in lore"."""
+
+    class Watched(ThreadPoolExecutor):
+        def submit(self, *args, **kwargs):
+            if not timers:  # of the first call; the second query computes when its first rows are fetched
+                timers.append(threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)))
+                timers[0].start()
+            return super().submit(*args, **kwargs)
+
+    timers = list[threading.Timer]()
+    monkeypatch.setattr(sql, "ThreadPoolExecutor", Watched)
+    with pytest.raises(KeyboardInterrupt):
+        asked(folder, query)
+
+
+def test_a_time_with_a_zone_is_in_utc_on_every_machine(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`now()` failed with a traceback in its sentence, for want of a package; hours were those of this machine."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    query = "SELECT TIMESTAMPTZ '2026-01-01 23:30:00-05' AS t, hour(t), now() > t"
+    assert asked(folder, query) == [["2026-01-02T04:30:00.000Z", 4, True]]
+
+
+def test_a_query_that_takes_too_much_memory_says_so(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """It was a page of advice about settings that no query may change; what did not fit went into `.tmp` here."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sql, "MEMORY", "50MB")
+    with pytest.raises(tables.LoreError, match="^the query needs more than 50MB of memory$"):
+        asked(folder, "SELECT list(range) FROM range(50000000)")
+    assert asked(folder, "SELECT value FROM duckdb_settings() WHERE name = 'temp_directory'") != [[".tmp"]]
+    assert not list(tmp_path.iterdir())
+
+
+def test_recordings_that_cannot_be_read_are_named(folder: str, tmp_path: Path) -> None:
+    """Of what is no recording the answer was an empty table, and exit code 0."""
+    (tmp_path / "a.txt").write_text("nothing")
+    query, one = "SELECT count(*) FROM turns", tables.table_path(folder, "turns")
+    for path, says in ((tmp_path / "a.txt", "no recording"), (tmp_path, "no recordings"), (one, "name its folder")):
+        ran = lore("sql", query, str(path))
+        assert (ran.code, ran.out) == (2, "")
+        assert says in ran.err
+    both = lore("sql", query, str(tmp_path / "a.txt"), RECORDINGS[0], "--json")
+    assert both.code == 3
+    assert "a.txt" in both.err
+    assert json.loads(both.out)["rows"][0][0] > 0
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lore.model.results import Finding
     from lore.recording.inputs import Input
     from lore.recording.opening import Options
+    from lore.run.sql import Source
 
 SHOWN = 50  # rows
 PARQUET = "parquet"
@@ -75,18 +76,21 @@ def run(
     checked(query)
     tables = _tables(query, paths or [], found_settings(config), no_cache=no_cache, redact=redact, color=color,
                      verbose=verbose)  # fmt: skip
-    with tables as folder, asked(folder, query) as found:
+    with tables as source, asked(source.folder, query) as found:
         from lore.report.queried import write_csv_rows, write_rows
 
+        for failure in source.failed:
+            tell(failure)
+        code = 3 if source.failed else 0
         if as_csv:
             write_csv_rows(found.columns, found.rows, sys.stdout)
-            return 0
+            return code
         from lore.model.tables import SqlResult
 
         rows, more = first(found.rows, None if every or as_json else SHOWN)
         result = SqlResult(columns=found.columns, types=found.types, rows=rows, more=more)
         answer(result, write_rows, as_json=as_json, color=color)
-    return 0
+    return code
 
 
 def _list_tables(*, as_json: bool, color: bool | None) -> int:
@@ -99,15 +103,15 @@ def _list_tables(*, as_json: bool, color: bool | None) -> int:
 
 def _tables(
     query: str, paths: list[str], loaded: Loaded, *, no_cache: bool, redact: bool, color: bool | None, verbose: bool
-) -> AbstractContextManager[str]:
+) -> AbstractContextManager[Source]:
     """Return the folder of tables that is asked: the one that is named, or one that is made of recordings."""
     from lore.errors import LoreError
     from lore.recording.opening import Options
     from lore.run.check import cores
     from lore.run.ledgers import Ledgers, folder_of
     from lore.run.overview import gathered
-    from lore.run.sql import is_tables, made_tables, names_findings
-    from lore.run.tables import TablesRequest, write_tables
+    from lore.run.sql import Source, is_tables, made_tables, names_findings
+    from lore.run.tables import TablesRequest, Written, write_tables
 
     folders = [path for path in paths if is_tables(path)]
     if folders and len(paths) > 1:
@@ -115,7 +119,7 @@ def _tables(
     if folders:
         if redact:
             raise LoreError("tables are what they are", hint="--redact stands where they are written: lore check")
-        return nullcontext(folders[0])
+        return nullcontext(Source(folders[0]))
     here = surroundings()
     options = Options(rules=loaded.settings.assemble, log=log(verbose))
     found = gathered(here, paths, None)
@@ -130,9 +134,9 @@ def _tables(
     )
     ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=time.time())
 
-    def write(folder: str) -> None:
+    def write(folder: str) -> Written:
         with progress(wanted=not verbose, colour=color, what="reading") as shown:
-            write_tables(folder, TablesRequest(found.logs, findings, redact, cores()), ledgers, shown)
+            return write_tables(folder, TablesRequest(found.logs, findings, redact, cores()), ledgers, shown)
 
     return made_tables(write)
 

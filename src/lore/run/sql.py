@@ -2,8 +2,9 @@
 
 In: a query, and recordings or a folder of tables (`tables.py`). Out: names and types of columns, and rows of JSON
 values. Rules: DuckDB runs in this process, and may read these tables and nothing else: no file, no network, no
-extension, no setting; one statement that reads, so nothing is written. Findings are looked for where the query names
-them. Needs PyArrow and DuckDB, the extra `tables`.
+extension, no setting; one statement that reads, so nothing is written but what does not fit into MEMORY, into a
+folder that goes with the answer. Times are in UTC, wherever this machine stands. DuckDB computes in a thread, so that
+Ctrl-C ends it. Findings are looked for where the query names them. Needs PyArrow and DuckDB, the extra `tables`.
 """
 
 from __future__ import annotations
@@ -12,30 +13,34 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from lore.errors import LoreError
 from lore.model.tables import TABLES, VERSION
 from lore.recording import corpus
-from lore.run.tables import table_path
+from lore.run.tables import Written, table_path
 
 if TYPE_CHECKING:
     import duckdb
 
 MEMORY = "1GB"
+SPILLED = "10GB"  # of what does not fit into memory, on disk
 BATCH = 1_000  # rows that are fetched at a time
 _READS = ("SELECT", "EXPLAIN")
 _LOCKED = (
-    "SET autoinstall_known_extensions = false", "SET autoload_known_extensions = false",
+    "SET TimeZone = 'UTC'", "SET autoinstall_known_extensions = false", "SET autoload_known_extensions = false",
     "SET allowed_directories = [{folder}]", "SET enable_external_access = false", "SET lock_configuration = true",
 )  # fmt: skip
 _PLACE = re.compile(r"\n\nLINE (\d+): (.*)\n( *)\^", re.DOTALL)
 _FINDINGS = re.compile(r"\bfindings\b", re.IGNORECASE)
+
+T = TypeVar("T")
 
 
 class Rows(NamedTuple):
@@ -47,7 +52,10 @@ class Rows(NamedTuple):
 
 
 def is_tables(path: str) -> bool:
-    """Tell whether a folder holds tables, as `--report parquet=FOLDER` writes them."""
+    """Tell whether a folder holds tables, as `--report parquet=FOLDER` writes them; LoreError: it is one."""
+    if path.endswith(".parquet") and os.path.isfile(path):
+        folder = corpus.show(os.path.dirname(path) or ".")
+        raise LoreError(f"{corpus.show(path)} is one table", hint=f"name its folder: {folder}")
     return os.path.isfile(table_path(path, "turns"))
 
 
@@ -56,12 +64,23 @@ def names_findings(query: str) -> bool:
     return _FINDINGS.search(query) is not None
 
 
+class Source(NamedTuple):
+    """A folder of tables, and the recordings that are not in them, with why."""
+
+    folder: str
+    failed: Sequence[str] = ()
+
+
 @contextmanager
-def made_tables(write: Callable[[str], object]) -> Generator[str]:
-    """Write tables into a folder of their own for as long as they are asked."""
+def made_tables(write: Callable[[str], Written]) -> Generator[Source]:
+    """Write tables into a folder of their own for as long as they are asked; raises LoreError where they lack all."""
     with tempfile.TemporaryDirectory(prefix="lore-sql-") as folder:
-        write(folder)
-        yield folder
+        written = write(folder)
+        if not written.rows["turns"] and len(written.failed) == written.rows["sessions"]:
+            raise LoreError(
+                next(iter(written.failed), "there are no recordings"), hint="`lore formats` lists what is read"
+            )
+        yield Source(folder, written.failed)
 
 
 def checked(query: str) -> None:
@@ -78,7 +97,14 @@ def asked(folder: str, query: str, *, explained: bool = False) -> Generator[Rows
     """
     import duckdb  # noqa: PLC0415 - an extra
 
-    with closing(duckdb.connect(config={"memory_limit": MEMORY})) as connection:
+    with (
+        tempfile.TemporaryDirectory(prefix="lore-sql-") as spilled,
+        closing(
+            duckdb.connect(
+                config={"memory_limit": MEMORY, "temp_directory": spilled, "max_temp_directory_size": SPILLED}
+            )
+        ) as connection,
+    ):
         try:
             _open(connection, folder)
         except duckdb.Error as error:
@@ -87,9 +113,8 @@ def asked(folder: str, query: str, *, explained: bool = False) -> Generator[Rows
         try:
             answer = _run(connection, query, explained=explained)
             described = answer.description or []
-            yield Rows([name for name, *_ in described], [str(kind) for _, kind, *_ in described], _rows(answer))
-        except duckdb.InterruptException:
-            raise KeyboardInterrupt from None
+            names = [name for name, *_ in described]
+            yield Rows(names, [str(kind) for _, kind, *_ in described], _rows(connection, answer))
         except duckdb.Error as error:
             raise _refused(query, str(error)) from None
 
@@ -137,7 +162,21 @@ def _run(
     kind = statements[0].type.name
     if kind not in _READS:
         raise LoreError(f"{kind.lower()} is no query: tables are read, never written", hint=_HINT)
-    return connection.execute(f"EXPLAIN {query}" if explained and kind == _READS[0] else statements[0])
+    asked_for = f"EXPLAIN {query}" if explained and kind == _READS[0] else statements[0]
+    return _interruptible(connection, lambda: connection.execute(asked_for))
+
+
+def _interruptible(connection: duckdb.DuckDBPyConnection, call: Callable[[], T]) -> T:
+    """Return what a call of DuckDB's returns. It hears no Ctrl-C as long as it computes: its thread is told of it."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(call)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            while not future.done():  # one that comes before a query begins is forgotten
+                connection.interrupt()
+                wait([future], 0.1)
+            raise
 
 
 _HINT = '`lore sql` lists the tables; lore sql "SELECT model, sum(dollars) FROM turns WHERE NOT copied GROUP BY model"'
@@ -157,11 +196,13 @@ def _refused(query: str, text: str) -> LoreError:
         where = f" (line {number})" if cut or len(lines) < number else f" (line {number}, column {column})"
     if "disabled by configuration" in message:
         reason = "a query reads the tables of lore, and no other file"
+    if kind.startswith("Out of Memory"):
+        return LoreError(f"the query needs more than {MEMORY} of memory", hint="sum up, or ask for fewer rows")
     return LoreError(f"{reason or kind}{where}", hint="`lore sql` lists the tables and their columns")
 
 
-def _rows(answer: duckdb.DuckDBPyConnection) -> Iterator[list[object]]:
-    while batch := answer.fetchmany(BATCH):
+def _rows(connection: duckdb.DuckDBPyConnection, answer: duckdb.DuckDBPyConnection) -> Iterator[list[object]]:
+    while batch := _interruptible(connection, lambda: answer.fetchmany(BATCH)):
         for row in batch:
             yield list(map(plain, row))
 
@@ -178,7 +219,8 @@ def plain(value: object) -> object:
         case Decimal():
             return float(value)
         case datetime():
-            return value.isoformat(timespec="milliseconds") + "Z"
+            utc = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+            return utc.isoformat(timespec="milliseconds") + "Z"
         case date() | time():
             return value.isoformat()
         case bytes():

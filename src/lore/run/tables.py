@@ -43,10 +43,11 @@ Row = Mapping[str, object]
 
 
 class Written(NamedTuple):
-    """How many rows each table has, and the bytes of all."""
+    """How many rows each table has, the bytes of all, and the recordings that could not be read, with why."""
 
     rows: dict[str, int]
     bytes: int
+    failed: list[str]
 
 
 class TablesRequest(NamedTuple):
@@ -95,7 +96,7 @@ def write_tables(
     """Write the tables; raises LoreError where that fails, and leaves what stood there before."""
     refuse(folder)
     agents = {log.file.path: log for log in request.logs}
-    copies = Copies()
+    copies, failed = Copies(), list[str]()
     try:
         make_folder(folder)
         with ExitStack() as stack:
@@ -104,6 +105,8 @@ def write_tables(
                 shown = redacted_ledger(ledger) if request.redact else ledger
                 log = agents[file.path]
                 tables["sessions"].add(_session(shown, log))
+                if shown.message is not None:
+                    failed.append(f"{shown.path}: {shown.message}")
                 for sent in every_request(shown, log):
                     tables["turns"].add({**_turn(shown.path, sent), "copied": copies.has(sent.row, file.path)})
             for finding in request.findings:
@@ -112,7 +115,7 @@ def write_tables(
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise LoreError(f"cannot write tables into {corpus.show(folder)}: {reason}") from None
-    return Written(counts, sum(os.path.getsize(table_path(folder, name)) for name in TABLES))
+    return Written(counts, sum(os.path.getsize(table_path(folder, name)) for name in TABLES), failed)
 
 
 @contextmanager
