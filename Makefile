@@ -96,6 +96,7 @@ soak: .venv/dev
 	$(BIN)/python tests/soak/run.py
 	$(BIN)/python tests/soak/kills.py
 	$(BIN)/python tests/soak/block_reuse.py
+	$(BIN)/python tests/soak/lake.py
 
 fuzz: .venv/dev
 	@$(PIP) install --only-binary :all: atheris 2>/dev/null || true
