@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cli.pooled import pooled
+from cli.pooled import DIES, pooled
 from cli.running import session
 from helpers.matrix import some
 from run.logs import put_logs
@@ -60,3 +60,14 @@ def test_a_file_that_cannot_be_read_is_the_same_error_for_any_number_of_jobs(fol
 def test_processes_that_start_anew_give_the_same_answer(folder):
     patch = "lore.run.pool._method = lambda: 'spawn'"
     assert pooled("check", "--json", "logs", "-j", "2", patch=patch) == pooled("check", "--json", "logs", "-j", "1")
+
+
+def test_large_files_are_begun_first_and_come_in_their_place(folder):
+    patch = "lore.run.pool.LARGE, lore.run.pool.AHEAD = 1000, 1"
+    assert pooled("check", "--json", "logs", "-j", "2", patch=patch) == pooled("check", "--json", "logs", "-j", "1")
+    patch += DIES.format(name="half.jsonl", when="True")
+    answers = [
+        pooled("check", "--json", "logs", "-j", "2", patch=patch + more) for more in ("", "\nlore.run.pool.LARGE = 1")
+    ]
+    assert answers[0].out == answers[1].out
+    assert "was killed" in answers[0].out

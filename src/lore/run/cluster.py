@@ -29,7 +29,7 @@ from lore.errors import LoreError
 from lore.judge.file_record import decode, encode
 from lore.judge.totals import FileResult, Source
 from lore.recording import corpus
-from lore.recording.inputs import Input
+from lore.recording.inputs import Input, ahead
 from lore.run.judging import Hearer, judge_apart
 from lore.run.pool import DIED, interrupts_held
 from lore.run.program import Program, program, rules_digest
@@ -271,7 +271,7 @@ def judge_task(
 
     if (program_here(), rules_digest(config.dated.path)) != (program, rules):
         raise LoreError("a worker that joined later runs another lore, or other rules", hint="install the same there")
-    results = [judge_apart(file, config) for file in files]
+    results = [judge_apart(file, config) for file in ahead(files)]
     return [(encode(result), result.source) for result in results]
 
 

@@ -1,10 +1,10 @@
 """Work on files several at a time, in processes of their own; results come in the order of the files.
 
-Rules: at most `AHEAD` files a process are handed out or wait for an earlier one's result, so memory is
-bounded by the sessions that are read at the same time, not by the folder; what can be read only once is
-read here. A process that dies takes others' work with it, so what was under way is done again, each
-file alone: the one whose process dies again is named in its result. Whatever ends this one (an
-interrupt, an error, a kill) ends the others.
+Rules: at most `AHEAD` files a process are handed out or wait for an earlier one's result, so memory is bounded by the
+sessions that are read at the same time, not by the folder; the largest files are begun first, so that none is worked on
+alone at the end; what can be read only once is read here. A process that dies takes others' work with it, so what was
+under way is done again, each file alone: the one whose process dies again is named in its result. Whatever ends this
+one (an interrupt, an error, a kill) ends the others.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from lore.errors import LoreError
 from lore.recording.inputs import Input
 
 AHEAD = 16
+LARGE = 64 * 1024 * 1024  # bytes of a file that is begun before its turn
 POLL_SECONDS = 0.1  # how often, while a result is awaited, progress is told and the processes are looked at
 DIED = "the process that judged it was killed, perhaps for want of memory"
 
@@ -53,13 +54,15 @@ class Pool(Generic[R]):
 
     def results(self, files: list[Input]) -> Generator[R]:
         """Yield the result of each file."""
-        todo, waiting = iter(files), deque[tuple[Input, Future[R] | None]]()
+        todo, waiting = iter(enumerate(files)), deque[tuple[Input, Future[R] | None]]()
         finished = False
         try:
+            begun = self._begun(files)
             while True:
-                while len(waiting) < AHEAD * self._jobs and (file := next(todo, None)) is not None:
+                while len(waiting) < AHEAD * self._jobs and (numbered := next(todo, None)) is not None:
+                    number, file = numbered
                     stays_here = file.stream or file.error is not None
-                    waiting.append((file, None if stays_here else self._submit(file)))
+                    waiting.append((file, None if stays_here else begun.pop(number, None) or self._submit(file)))
                 if not waiting:
                     finished = True
                     return
@@ -75,6 +78,12 @@ class Pool(Generic[R]):
                 yield result
         finally:
             self._end(kill=not finished)
+
+    def _begun(self, files: list[Input]) -> dict[int, Future[R]]:
+        """Begin the largest files, one a process; return them by their numbers."""
+        large = [number for number, file in enumerate(files) if file.size >= LARGE and not file.stream]
+        large.sort(key=lambda number: -files[number].size)
+        return {number: self._submit(files[number]) for number in large[: self._jobs]}
 
     def _result(self, file: Input, future: Future[R] | None, waiting: deque[tuple[Input, Future[R] | None]]) -> R:
         if future is None:
@@ -109,8 +118,13 @@ class Pool(Generic[R]):
 
     def _submit(self, file: Input) -> Future[R]:
         self._executor = self._executor or _executor(self._jobs)
-        with interrupts_held():  # what is started here inherits that
-            return self._executor.submit(self._apart, file)
+        try:
+            with interrupts_held():  # what is started here inherits that
+                return self._executor.submit(self._apart, file)
+        except BrokenProcessPool as error:  # one died while nobody waited for a result
+            broken: Future[R] = Future()
+            broken.set_exception(error)
+            return broken
 
     def _end_where_one_died(self) -> None:
         """End all processes where one has died: it may have died while it sent a result, holding the others up."""
