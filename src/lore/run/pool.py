@@ -72,6 +72,7 @@ class Pool(Generic[R]):
                 except BrokenProcessPool:
                     yield from self._one_by_one(waiting)
                     waiting.clear()
+                    begun.clear()  # they ended with their processes
                     continue
                 waiting.popleft()
                 self._done += file.size
@@ -100,7 +101,7 @@ class Pool(Generic[R]):
         """Finish what was handed out when a process died, each file in a process alone."""
         self._end(kill=False)
         for file, future in waiting:
-            done = future is not None and future.done() and not isinstance(future.exception(), BrokenProcessPool)
+            done = future is not None and _is_done(future)
             self._done += file.size
             if future is None:
                 yield self._here(file)
@@ -151,6 +152,11 @@ class Pool(Generic[R]):
             self._kill()
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._executor = None
+
+
+def _is_done(future: Future[R]) -> bool:
+    """Tell whether a future has a result, or an error that is not the death of a process."""
+    return future.done() and not future.cancelled() and not isinstance(future.exception(), BrokenProcessPool)
 
 
 def _executor(jobs: int) -> ProcessPoolExecutor:
