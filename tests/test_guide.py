@@ -27,9 +27,12 @@ OTHER_CODES = {
     "lore check tests/recordings": 1,
     "lore check fixtures/recordings": 1,
     "lore check fixtures/recordings --report parquet=tables": 1,
+    "lore check fixtures/recordings --state .lore-state": 1,
     "lore check tests/recordings --baseline lore-baseline.json": 0,
 }
 NOT_RUN = {
+    "lore check fixtures/recordings --cluster local": "starts workers; tests/run/test_cluster.py has some",
+    "lore check /data/logs --cluster tls://SCHEDULER:8786": "the same",
     "lore record -- python agent.py": "tests/record/test_record_command.py runs such an agent",
     "lore watch": "a screen, until it is ended",
     "lore --install-completion": "writes to the start-up file of whoever runs the tests",

@@ -7,7 +7,10 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
+import textwrap
 from functools import reduce
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -134,3 +137,28 @@ def _record():
     from lore.model.results import Summary
 
     return file_record.encode(FileResult("k", session="\ud83d", summary=Summary(lost_tokens=2**70)))
+
+
+def shown(library):
+    """The lines that the guide shows for a library, as one program."""
+    text = (Path(lore.__file__).parent / "guide" / "many.md").read_text("utf-8")
+    [found] = [block for block in re.findall(r"(?:^    .+\n)+", text, re.MULTILINE) if library in block]
+    return textwrap.dedent(found)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("library", ["dask.bag", "ray", "spark"])
+def test_the_lines_of_the_guide_give_the_same(logs, library):
+    """Where the library is installed; those of Spark and Ray are large, and no part of the development tools."""
+    names = {}
+    pytest.importorskip({"spark": "pyspark"}.get(library, library))
+    if library == "dask.bag":
+        import dask
+
+        dask.config.set(scheduler="synchronous")
+    elif library == "spark":
+        from pyspark.sql import SparkSession
+
+        names["spark"] = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    exec(shown(library), names)
+    assert names["result"].json() + "\n" == logs[1].out
