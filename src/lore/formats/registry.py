@@ -1,100 +1,74 @@
-"""The table of readers, in the order in which they are asked whether a file is theirs."""
+"""The table of readers, in the order in which they are asked whether a file is theirs.
+
+A reader's module is imported when its reader is first asked for: of a small file most of the time would go into them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+
 from lore.formats.base import Reader
-from lore.formats.bodies import Bodies, BodyPairs
-from lore.formats.captures import BODY, Cassette, ClaudeTap, Har, Proxy, ProxyList
-from lore.formats.claude_code import ClaudeCode
-from lore.formats.claude_records import MARKERS
-from lore.formats.cline import Cline
-from lore.formats.cline_task import ClineTask
-from lore.formats.codex import Codex
-from lore.formats.copilot import Copilot
-from lore.formats.flue import Flue
+from lore.formats.bodies import Bodies
 from lore.formats.folders import OPENING
-from lore.formats.gemini_cli import GeminiCli, GeminiCliDocument
 from lore.formats.http import is_plain_request
-from lore.formats.inspect_log import InspectArchive, InspectLog
-from lore.formats.kimi_cli import KimiCli, KimiCliSession
-from lore.formats.kimi_code import KimiCode
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
-from lore.formats.litellm import ANSWERED, PAYLOAD, Completions, LiteLLM
-from lore.formats.llama_log import LlamaLog
-from lore.formats.lore_capture import OPENING as CAPTURE_OPENING
-from lore.formats.lore_capture import LoreCapture
-from lore.formats.lore_log import AssembledLog, LoreLog
-from lore.formats.mini_swe_agent import MiniSweAgent
-from lore.formats.opencode import OpenCode
-from lore.formats.openfang import OpenFang
-from lore.formats.openhands import OpenHands
-from lore.formats.pi import Pi
-from lore.formats.plain_chat import Chat, ChatDocument
-from lore.formats.prometheus import Metrics
-from lore.formats.qwen_code import QwenCode
-from lore.formats.sglang_log import SglangLog
-from lore.formats.sidecode import Sidecode
-from lore.formats.swe_agent import SweAgent
-from lore.formats.telemetry import ClaudeEvents, GenAI
-from lore.formats.vcr import Vcr
-from lore.formats.vllm_log import VllmLog
 from lore.model.jsonslice import Sliced, table
 
 # Text, of which a line may be JSON: the only ones that are asked where a file cannot be JSON.
-ENGINE_LOGS: dict[str, type[Reader]] = {
-    "engine-metrics": Metrics,
-    "vllm-log": VllmLog,
-    "sglang-log": SglangLog,
-    "llama-log": LlamaLog,
-}
-READERS: dict[str, type[Reader]] = {
-    "sidecode": Sidecode,  # before lore, whose own reader takes any event
-    "lore": LoreLog,
-    "gemini-cli": GeminiCli,
-    "gemini-cli-json": GeminiCliDocument,
-    "kimi-code": KimiCode,
-    "kimi-cli": KimiCli,
-    "kimi-cli-session": KimiCliSession,
-    "qwen-code": QwenCode,  # before Claude Code, whose records have the same members around the message
-    "claude-code": ClaudeCode,
-    "codex": Codex,
-    "copilot": Copilot,
-    "pi": Pi,
-    "opencode": OpenCode,
-    "assembled": AssembledLog,
-    "flue": Flue,
-    "openfang": OpenFang,
-    "openhands": OpenHands,
-    "mini-swe-agent": MiniSweAgent,
-    "swe-agent": SweAgent,
-    "cline": Cline,
-    "cline-task": ClineTask,
-    "har": Har,
-    "vcr": Vcr,
-    "claude-tap": ClaudeTap,
-    "cassette": Cassette,
-    "lore-capture": LoreCapture,
-    "proxy": Proxy,
-    "proxy-list": ProxyList,
-    "body-pairs": BodyPairs,
-    "completions": Completions,
-    "inspect-archive": InspectArchive,
-    "inspect": InspectLog,
-    "claude-events": ClaudeEvents,
-    "otel-genai": GenAI,
-    "litellm": LiteLLM,
-    **ENGINE_LOGS,
-    "bodies": Bodies,
-    "chat": Chat,
-    "chat-json": ChatDocument,
+ENGINE_LOGS = ("engine-metrics", "vllm-log", "sglang-log", "llama-log")
+# Module and class of each, in the order in which they are asked.
+_BUILT_IN: dict[str, str] = {
+    "sidecode": "sidecode:Sidecode",  # before lore, whose own reader takes any event
+    "lore": "lore_log:LoreLog",
+    "gemini-cli": "gemini_cli:GeminiCli",
+    "gemini-cli-json": "gemini_cli:GeminiCliDocument",
+    "kimi-code": "kimi_code:KimiCode",
+    "kimi-cli": "kimi_cli:KimiCli",
+    "kimi-cli-session": "kimi_cli:KimiCliSession",
+    "qwen-code": "qwen_code:QwenCode",  # before Claude Code, whose records have the same members around the message
+    "claude-code": "claude_code:ClaudeCode",
+    "codex": "codex:Codex",
+    "copilot": "copilot:Copilot",
+    "pi": "pi:Pi",
+    "opencode": "opencode:OpenCode",
+    "assembled": "lore_log:AssembledLog",
+    "flue": "flue:Flue",
+    "openfang": "openfang:OpenFang",
+    "openhands": "openhands:OpenHands",
+    "mini-swe-agent": "mini_swe_agent:MiniSweAgent",
+    "swe-agent": "swe_agent:SweAgent",
+    "cline": "cline:Cline",
+    "cline-task": "cline_task:ClineTask",
+    "har": "captures:Har",
+    "vcr": "vcr:Vcr",
+    "claude-tap": "captures:ClaudeTap",
+    "cassette": "captures:Cassette",
+    "lore-capture": "lore_capture:LoreCapture",
+    "proxy": "captures:Proxy",
+    "proxy-list": "captures:ProxyList",
+    "body-pairs": "bodies:BodyPairs",
+    "completions": "litellm:Completions",
+    "inspect-archive": "inspect_log:InspectArchive",
+    "inspect": "inspect_log:InspectLog",
+    "claude-events": "telemetry:ClaudeEvents",
+    "otel-genai": "telemetry:GenAI",
+    "litellm": "litellm:LiteLLM",
+    "engine-metrics": "prometheus:Metrics",
+    "vllm-log": "vllm_log:VllmLog",
+    "sglang-log": "sglang_log:SglangLog",
+    "llama-log": "llama_log:LlamaLog",
+    "bodies": "bodies:Bodies",
+    "chat": "plain_chat:Chat",
+    "chat-json": "plain_chat:ChatDocument",
 }
 LAST = frozenset(("chat", "chat-json"))  # of which a file is only where no reader of another package takes it
-BUILT_IN = frozenset(READERS)
+BUILT_IN = frozenset(_BUILT_IN)
 # What lore's own files say in their first record: where that is not there, their readers need not slice it again.
 _OPENINGS = {"sidecode": frozenset(("kind",)), "lore": frozenset(("kind",)), "assembled": frozenset(("turn", "chain"))}
 # One of these stands in the beginning of each file of a format: where none does, its reader need not look.
 _SIGNS: dict[str, tuple[bytes, ...]] = {
-    "claude-code": MARKERS,
+    "claude-code": (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"'),
     "flue": (b'"parentId"', b'"leafId"', b'"newEntries"', b'"removedEntryIds"'),
     "codex": (b'"payload"',),
     "copilot": (b'"parentId"',),
@@ -116,8 +90,8 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "vcr": (b"interactions",),
     "claude-tap": (b'"packets"',),
     "cassette": (b'"entries"',),
-    "lore-capture": (CAPTURE_OPENING,),
-    "proxy": tuple(f'"{key}"'.encode() for key in BODY),
+    "lore-capture": (b'"lore_capture"',),
+    "proxy": (b'"body"', b'"parsed_body"', b'"body_raw"', b'"rawBody"', b'"postData"'),
     "proxy-list": (b'"headers"',),
     "body-pairs": (OPENING,),
     "completions": (OPENING,),
@@ -131,8 +105,49 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "vllm-log": (b'"levelname"',),
     "sglang-log": (b'"request_parameters"', b'"event"'),
     "llama-log": (b'"log"',),
-    "litellm": tuple(f'"{key}"'.encode() for key in (*PAYLOAD, *ANSWERED)),
+    "litellm": (
+        b'"model_parameters"',
+        b'"proxy_server_request"',
+        b'"standard_logging_object"',
+        b'"litellm_params"',
+        b'"hidden_params"',
+        b'"args"',
+        b'"kwargs"',
+        b'"cost"',
+    ),  # fmt: skip
 }
+
+
+class Readers(MutableMapping[str, type[Reader]]):
+    """Readers by name; those that are places (`module:Class`) are imported when they are asked for."""
+
+    def __init__(self, places: dict[str, str]) -> None:
+        self._known: dict[str, type[Reader] | str] = {**places}
+
+    def __getitem__(self, name: str) -> type[Reader]:
+        known = self._known[name]
+        if isinstance(known, str):
+            module, _, kind = known.partition(":")
+            known = self._known[name] = getattr(import_module(f"lore.formats.{module}"), kind)
+        return known
+
+    def __setitem__(self, name: str, kind: type[Reader]) -> None:
+        self._known[name] = kind
+
+    def __delitem__(self, name: str) -> None:
+        del self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+READERS = Readers(_BUILT_IN)
 
 
 def recognise(head: bytes) -> type[Reader] | None:
@@ -144,19 +159,19 @@ def recognise(head: bytes) -> type[Reader] | None:
 def reader_of(head: bytes) -> Reader | None:
     """Make lore's own reader of a file that begins like this; what was sliced to recognise it is not sliced again."""
     if not may_be_recording(head):
-        return next((kind() for kind in ENGINE_LOGS.values() if kind.recognises(head)), None)
+        return next((READERS[name]() for name in ENGINE_LOGS if READERS[name].recognises(head)), None)
     if is_crowded(head):
         return None
     line = next(each(head), b"").strip(SPACE)
     opening = table(line) or {}
     if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
         return Bodies(Sliced.of(line, opening))  # by far the most in folders of bodies: the others need not look
-    for name, kind in READERS.items():
+    for name in READERS:
         if (
             name in BUILT_IN
             and opening.keys() >= _OPENINGS.get(name, frozenset())
             and (name not in _SIGNS or any(sign in head for sign in _SIGNS[name]))
-            and kind.recognises(head)
+            and READERS[name].recognises(head)
         ):
-            return kind()
+            return READERS[name]()
     return None

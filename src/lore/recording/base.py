@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import entry_points
@@ -174,7 +174,7 @@ def collected_seldom() -> Generator[None]:
 
 
 # A reader, store or cache model is published as its class; a dialect or rule is made by calling what is published.
-PLUGIN_GROUPS: dict[str, tuple[dict[str, Any], bool]] = {
+PLUGIN_GROUPS: dict[str, tuple[MutableMapping[str, Any], bool]] = {
     "lore.formats": (READERS, False),
     "lore.dialects": (DIALECTS, True),
     "lore.rules": (RULES, True),
@@ -190,7 +190,7 @@ def load_plugins() -> None:
         register_plugins(group, registry, call=call)
 
 
-def register_plugins(group: str, registry: dict[str, Any], *, call: bool) -> None:
+def register_plugins(group: str, registry: MutableMapping[str, Any], *, call: bool) -> None:
     """Add one group's plug-ins to a registry."""
     for point in entry_points(group=group):
         if point.name in registry:

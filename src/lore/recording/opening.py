@@ -128,7 +128,7 @@ def _reader(head: bytes, format: str | None) -> Reader | None:
 
 def _plugged(head: bytes) -> Reader | None:
     load_plugins()
-    added = (kind for name, kind in READERS.items() if name not in BUILT_IN)
+    added = (READERS[name] for name in READERS if name not in BUILT_IN)
     return next((kind() for kind in added if kind.recognises(head)), None)
 
 

@@ -1,0 +1,46 @@
+"""The table of readers: what is imported when, and signs that say what their readers do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from lore.formats import captures, claude_records, litellm, lore_capture
+from lore.formats.registry import _SIGNS, BUILT_IN, ENGINE_LOGS, READERS, Readers
+
+LOOK = """
+import sys
+from lore.formats.registry import READERS, reader_of
+before = "lore.formats.codex" in sys.modules
+found = reader_of(b'{"model":"m","messages":[{"role":"user","content":"x"}]}')
+print(before, found.name, "codex" in READERS, "lore.formats.codex" in sys.modules, READERS["codex"].name)
+"""
+
+
+def test_a_reader_is_imported_when_it_is_asked_for_and_not_when_another_one_is():
+    done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, check=True, text=True)
+    assert done.stdout.split() == ["False", "bodies", "True", "False", "codex"]
+
+
+def test_a_place_becomes_its_reader_once_and_a_reader_can_be_added_and_taken_out():
+    readers = Readers({"pi": "pi:Pi"})
+    assert (list(readers), len(readers), "pi" in readers, "codex" in readers) == (["pi"], 1, True, False)
+    assert readers["pi"] is READERS["pi"] is readers["pi"]
+    readers["codex"] = READERS["codex"]
+    assert dict(readers) == {"pi": READERS["pi"], "codex": READERS["codex"]}
+    del readers["pi"]
+    assert readers.get("pi") is None
+
+
+def test_signs_are_the_words_that_readers_look_for():
+    def quoted(words):
+        return tuple(f'"{word}"'.encode() for word in words)
+
+    assert _SIGNS["claude-code"] == claude_records.MARKERS
+    assert _SIGNS["lore-capture"] == (lore_capture.OPENING,)
+    assert _SIGNS["proxy"] == quoted(captures.BODY)
+    assert _SIGNS["litellm"] == quoted((*litellm.PAYLOAD, *litellm.ANSWERED))
+
+
+def test_signs_and_engine_logs_are_those_of_known_readers():
+    assert {*_SIGNS, *ENGINE_LOGS} <= BUILT_IN <= set(READERS)
