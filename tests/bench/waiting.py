@@ -47,6 +47,12 @@ def output(*command: str | Path, codes: tuple[int, ...]) -> Output:
     return Output(first, time.perf_counter() - start)
 
 
+def children() -> float:
+    """Return the CPU seconds of processes that have ended: what else the machine does counts less in them."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def first_line(folder: Path, lore: tuple[str, ...], wanted: int) -> Fields:
     """How long `lore check` over many sessions says nothing."""
     if not recordings.sessions():
@@ -91,9 +97,13 @@ def nothing_new(folder: Path, lore: tuple[str, ...], number: int, runs: int) -> 
             raise RuntimeError(f"{found:,} of {number:,} sessions are counted")
 
     cold = clock.seconds(run, clock.WALL)
+    before = children()
     times = [clock.seconds(run, clock.WALL) for _ in range(runs)]
+    used = (children() - before) / runs
     middle = statistics.median(times)
-    said = f"{middle:.2f} s ({min(times):.2f} to {max(times):.2f}); {cold:.2f} s where nothing is known"
+    said = (
+        f"{middle:.2f} s ({min(times):.2f} to {max(times):.2f}), {used:.2f} s of CPU; {cold:.2f} s where none is known"
+    )
     return f"`lore` with nothing new, {number:,} sessions known", "less than 0.3 s", said, middle < NOTHING_NEW_SECONDS
 
 
@@ -101,7 +111,9 @@ def one_small_file(lore: tuple[str, ...], file: Path, runs: int) -> Fields:
     """`lore check` of one small file against bare Python."""
     run, bare = (*lore, "check", file), (sys.executable, "-c", "pass")
     clock.process(*run)
+    used = clock.seconds(lambda: clock.process(*run), children)
     found = clock.alternate(lambda: clock.process(*run), lambda: clock.process(*bare), runs, clock.WALL)
     said = f"{found}; {found.left_seconds * 1000:.0f} ms against {found.right_seconds * 1000:.0f} ms"
+    said += f", {used * 1000:.0f} ms of CPU"
     measure = f"`lore check` of one file of {file.stat().st_size / 1e3:,.0f} KB against `python -c pass`"
     return measure, f"at most {SMALL_RATIO} times", said, found.median <= SMALL_RATIO
