@@ -37,8 +37,8 @@ def scheduler(tmp_path_factory):
     paths = os.pathsep.join(filter(None, sys.path))
     settings = {**cluster.LOCAL_SETTINGS, "distributed.scheduler.allowed-failures": 0}
     with dask.config.set(settings), distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None, silence_logs=50,
-        env={"PYTHONPATH": paths},
+        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0",
+        silence_logs=50, env={"PYTHONPATH": paths},
     ) as local:  # fmt: skip
         yield local.scheduler_address
     os.chdir(before)

@@ -98,7 +98,7 @@ class Cluster:
                 with interrupts_held():
                     cluster = self._dask.LocalCluster(
                         n_workers=self._workers, threads_per_worker=1, processes=True, host="127.0.0.1", security=True,
-                        dashboard_address=None, silence_logs=_CRITICAL,
+                        dashboard_address="127.0.0.1:0", silence_logs=_CRITICAL,
                     )  # fmt: skip
             except ImportError as error:  # certificates need cryptography
                 raise LoreError(f"--cluster local cannot start: {error}", hint=_INSTALL) from None
