@@ -12,6 +12,7 @@ from bench.fleet import TASK_BYTES, TASK_FILES, Task, packed, simulate
 from lore.judge.policy import Budgets
 from lore.recording.inputs import Input
 from lore.recording.opening import Options
+from lore.run import cluster
 from lore.run.check import check
 
 ONES = [1.0] * 4
@@ -90,6 +91,7 @@ def test_files_are_packed_by_size_and_number_in_their_order():
     found = list(packed(files))
     assert [file for task in found for file in task] == files
     assert [len(task) for task in found] == [2, 1, 1, TASK_FILES, 1]
+    assert [task.places for task in cluster.packed(files)] == [tuple(int(file.path) for file in task) for task in found]
 
 
 @pytest.fixture(scope="module")
