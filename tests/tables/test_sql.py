@@ -239,9 +239,12 @@ def test_check_writes_tables_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (folder / "turns.parquet").read_bytes() == b"a report of somebody else's"
 
 
-@pytest.mark.parametrize("given", ["parquet", "parquet=", "parquet=-"])
-def test_tables_need_a_folder(given: str) -> None:
+@pytest.mark.parametrize("given", ["parquet", "parquet=", "parquet=-", "parquet=s3://b/tables"])
+def test_tables_need_a_folder(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables for a bucket were written into a folder `s3:` here, and said to be there."""
+    monkeypatch.chdir(tmp_path)
     assert lore("check", str(ROOT / "fixtures" / "recordings"), "--report", given).code == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_tables_of_another_version_are_refused(folder: str, tmp_path: Path) -> None:

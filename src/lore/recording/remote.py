@@ -150,7 +150,7 @@ def _source(scheme: str, root: str, _process: int, _settings: frozenset[tuple[st
 
 def missing(path: str) -> MissingError:
     """Say that there is no such object."""
-    hint = "look at its name; a folder ends in `/`, and `lore sessions` lists what is in one"
+    hint = "look at its name; that of a folder ends in `/`"
     return MissingError(f"cannot read {shown(path)}: there is no such object", hint=hint, where=Where(shown(path)))
 
 

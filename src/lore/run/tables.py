@@ -69,6 +69,8 @@ def refuse(folder: str) -> None:
     """Raise LoreError, before anything is read, where tables cannot be written, or only over files of others."""
     needed()
     shown = corpus.show(folder)
+    if "://" in folder:
+        raise LoreError(f"cannot write {shown}: lore writes to this machine only", hint="name a folder here")
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise LoreError(f"{shown} is no folder", hint="name one: --report parquet=FOLDER")
     for name in TABLES:
