@@ -208,6 +208,13 @@ def test_a_state_among_the_recordings_is_none_of_them():
     assert [lore("check", "logs", "--json", "--state", "logs/kept").out for _ in range(2)] == [once.out] * 2
 
 
+@pytest.mark.parametrize("state", ["logs", "."])
+def test_recordings_that_lie_in_the_folder_of_a_state_are_judged(state):
+    """They were taken for files of the state: "no recordings in logs"."""
+    once = lore("check", "logs", "--json")
+    assert [lore("check", "logs", "--json", "--state", state).out for _ in range(2)] == [once.out] * 2
+
+
 def test_what_cannot_be_read_is_not_kept(monkeypatch):
     ran = lore("check", "logs/c/0.jsonl", "logs/f.txt", "--state", "kept")
     assert ran.code == 2

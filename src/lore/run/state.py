@@ -129,8 +129,9 @@ class State:
         self._judged = 0  # bytes since the last segment
 
     def holds(self, file: Input) -> bool:
-        """Tell whether an input is a file of the state itself, which lies among recordings."""
-        return os.path.abspath(file.path).startswith(self._root)
+        """Tell whether an input is a file of the state itself, which lies among recordings, or beside them."""
+        path = os.path.abspath(file.path)
+        return path.startswith(self._root) and path.endswith(".state")
 
     def open(self, config: CheckConfig) -> None:
         """Read what earlier runs kept that judged as this one does."""
