@@ -7,7 +7,7 @@
 # make docs    the reference of the public modules, as pages in build/docs, its links checked
 # make golden  write the golden outputs of the commands anew
 # make pictures  draw the pictures of the README anew
-# make oracle  lore's models of engines against the engines themselves: oracle-vllm, oracle-lmcache, oracle-sglang, oracle-llama (COUNT=, RECORD=1)
+# make oracle  lore's models of engines against the engines themselves, as every night: oracle-vllm, oracle-lmcache, oracle-sglang, oracle-llama (COUNT=, RECORD=1)
 # make audit   known vulnerabilities of the dependencies
 # make clean   remove the environment and what tools left behind
 

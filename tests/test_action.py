@@ -313,3 +313,15 @@ def test_the_steps_of_that_workflow_look_at_a_folder_of_bodies(runner, fixture, 
     done = [runner.run(lint_steps()[name], work, DUMP_BODIES="bodies", PATH=path) for name in ("lint", "check")]
     assert tuple(one.returncode for one in done) == codes, [one.stderr for one in done]
     assert said in done[0].stdout
+
+
+def test_engines_are_asked_every_night_with_what_was_built_kept():
+    """Nothing ran the oracles: an engine that changed was found when somebody thought of it."""
+    nightly = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text("utf-8"))
+    (cron,) = [entry["cron"] for entry in nightly[True]["schedule"]]
+    assert cron.split()[2:] == ["*", "*", "*"]
+    steps = nightly["jobs"]["oracle"]["steps"]
+    assert "build/oracle" in [step.get("with", {}).get("path") for step in steps]
+    ran = [step["run"] for step in steps if "run" in step]
+    assert any(command.startswith("make -k oracle ") for command in ran)
+    assert any("tests/replay/test_llama_server.py" in command for command in ran)
