@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lore.cache.bills import DROP
@@ -125,10 +125,11 @@ def test_outcomes_that_are_no_drop_apart_speak_for_one_another():
 
 
 @given(st.integers(0, 10_000), st.lists(st.tuples(st.integers(0, 12_000), st.floats(0, 1))))
+@example(1_001, [(0, 0.5), (0, 0.5), (1, 0.0)])  # what is likelier than not stands first, whatever lies between
 def test_outcomes_sum_to_one_and_none_is_above_what_stands(read, drawn):
     found = outcomes(read, "goes-on", [Fall(where, likely, "x") for where, likely in drawn])
     assert abs(sum(outcome.probability for outcome in found) - 1) < 1e-9
     assert all(0 <= outcome.read <= read and 0 <= outcome.probability <= 1 for outcome in found)
     assert len({outcome.read for outcome in found}) == len(found)
     near = [sum(o.probability for o in found if abs(o.read - outcome.read) <= DROP) for outcome in found]
-    assert near[0] == pytest.approx(max(near))
+    assert found[0].probability > 0.5 or near[0] == pytest.approx(max(near))
