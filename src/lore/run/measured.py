@@ -17,6 +17,7 @@ from lore.cache.bills import total
 from lore.errors import LoreError
 from lore.formats.registry import ENGINE_LOGS
 from lore.judge.measured import Foreseen, LogMeasures, compared
+from lore.model.codes import Code
 from lore.model.results_measured import MeasuredResult
 from lore.recording import corpus
 from lore.recording.base import HINT_MEASURED, Problems, Recording, UnrecognisedError
@@ -27,14 +28,19 @@ if TYPE_CHECKING:
     from lore.run.simulate import PlayedTurn
 
 _CACHES = {"vllm-log": "vllm", "sglang-log": "sglang", "llama-log": "llama.cpp"}
+_OF_BODIES = (Code.REQUEST_NOT_JUDGED, Code.CONTENT_NOT_RECORDED)
 _LOOKED_AT = 16  # inputs that are opened to see whether all of them are logs of one engine
 
 
 def read_logs(paths: Sequence[str], options: Options, problems: Problems) -> list[LogMeasures]:
-    """Read the logs that measured a run; raises LoreError for a file that is no engine's log, or measures nothing."""
+    """Read the logs that measured a run; raises LoreError for a file that is no engine's log, or measures nothing.
+
+    Their `problems` are told, but for those of requests' bodies: another recording has these.
+    """
     found: list[LogMeasures] = []
     for path in paths:
-        recording = options.open(path, problems)
+        own = Problems()
+        recording = options.open(path, own)
         if recording.reader.name not in ENGINE_LOGS:
             raise LoreError(f"{recording.shown} is no log of an engine", hint=HINT_MEASURED)
         for _ in recording.reads():
@@ -42,6 +48,9 @@ def read_logs(paths: Sequence[str], options: Options, problems: Problems) -> lis
         if not recording.measures:
             raise LoreError(recording.measures_nothing, hint=HINT_MEASURED)
         found.append(LogMeasures(recording.shown, recording.reader.name, recording.measures))
+        for problem in own.kept:
+            if problem.code not in _OF_BODIES:
+                problems.add(problem, problem.file)
     return found
 
 

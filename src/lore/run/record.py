@@ -123,10 +123,10 @@ class Recorder:
         def leave(_: int, __: object) -> None:
             self._server.force_exit = True
 
-        self._server.should_exit = True
-        if self.counts.open:
-            tell(f"waiting up to {LEAVE} seconds for {self.counts.open:,} requests under way (Ctrl-C: no longer)")
-        with _handling(leave):
+        with _handling(leave):  # before it is told that a second signal does more
+            self._server.should_exit = True
+            if self.counts.open:
+                tell(f"waiting up to {LEAVE} seconds for {self.counts.open:,} requests under way (Ctrl-C: no longer)")
             while self._thread.is_alive():
                 self._thread.join(0.1)
         written()
