@@ -89,6 +89,7 @@ def _killing(judge_task):
 
 
 def test_a_worker_that_dies_costs_its_tasks_and_a_file_that_kills_is_named(scheduler, small_tasks, monkeypatch):
+    """A file was named whose worker died of something else while it had it alone: it is tried once more."""
     monkeypatch.setattr(cluster, "judge_task", _killing(cluster.judge_task))
     ran = lore("check", "logs", "--json", "--cluster", scheduler)
     assert ran.code != 2, ran.err

@@ -19,6 +19,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import queue
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
@@ -40,6 +41,7 @@ LOCAL = "local"
 LOCAL_SETTINGS = {"distributed.scheduler.allowed-failures": 1, "distributed.comm.timeouts.connect": "3s"}
 TASK_BYTES = 64 * 1024 * 1024  # a file that is larger is a task of its own
 TASK_FILES = 200
+DEATHS = 2  # workers that die while they have a file alone, and nothing else runs, before the file is blamed
 _CRITICAL = 50  # the level of logs: what a worker that died leaves behind is said in results
 POLL_SECONDS = 0.2
 CONNECT_SECONDS = 10.0
@@ -189,6 +191,7 @@ class _Run:
         self._came: dict[int, tuple[bytes, Source]] = {}
         self._suspects: list[Task] = []
         self._size = 0
+        self._died: Counter[int] = Counter()  # by file: workers that died while nothing else ran
         self._alone = False  # the one task that runs is a suspect's
 
     def results(self, hearer: Hearer) -> Iterator[FileResult]:
@@ -255,8 +258,10 @@ class _Run:
             raise error
         if len(task.places) > 1:
             self._submit([Task((place,), self._files[place].size) for place in task.places], priority=0)
-        elif alone:
-            place = next(iter(task.places))
+            return
+        place = next(iter(task.places))
+        self._died[place] += alone
+        if self._died[place] == DEATHS:
             result = self._here(self._files[place]._replace(error=LoreError(DIED)))
             self._came[place] = encode(result), result.source
         else:
