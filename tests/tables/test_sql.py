@@ -239,6 +239,15 @@ def test_check_writes_tables_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (folder / "turns.parquet").read_bytes() == b"a report of somebody else's"
 
 
+def test_a_table_that_lacks_findings_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run keeps 10,000 findings of a severity: a table of these was called all."""
+    recordings, said = str(ROOT / "fixtures" / "recordings"), "holds the first 3 of each severity"
+    assert said not in lore("check", recordings, "--report", f"parquet={tmp_path / 'a'}").err
+    monkeypatch.setattr(tables, "FINDINGS_KEPT", 3)
+    assert said in lore("check", recordings, "--report", f"parquet={tmp_path / 'b'}").err
+    assert said in lore("sql", "SELECT count(*) FROM findings", recordings).err
+
+
 @pytest.mark.parametrize("given", ["parquet", "parquet=", "parquet=-", "parquet=s3://b/tables"])
 def test_tables_need_a_folder(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables for a bucket were written into a folder `s3:` here, and said to be there."""

@@ -231,7 +231,6 @@ class Streamed:
         from lore.report.terminal import FindingsWriter
 
         self.writer = FindingsWriter(console, verbose=verbose)
-        self._console = console
 
     def hear(self, findings: Sequence[Finding]) -> None:
         """Write the findings of the next file."""

@@ -111,7 +111,7 @@ def _tables(
     from lore.run.ledgers import Ledgers, folder_of
     from lore.run.overview import gathered
     from lore.run.sql import Source, is_tables, made_tables, names_findings
-    from lore.run.tables import TablesRequest, Written, write_tables
+    from lore.run.tables import TablesRequest, Written, shortened, write_tables
 
     folders = [path for path in paths if is_tables(path)]
     if folders and len(paths) > 1:
@@ -132,6 +132,8 @@ def _tables(
         if names_findings(query)
         else []
     )
+    if short := shortened(findings):
+        tell(short)
     ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=time.time())
 
     def write(folder: str) -> Written:
@@ -176,7 +178,7 @@ def write_folder(
     from lore.run.check import cores
     from lore.run.ledgers import Ledgers, folder_of
     from lore.run.sessions import AgentLog
-    from lore.run.tables import TablesRequest, write_tables
+    from lore.run.tables import TablesRequest, shortened, write_tables
 
     ledgers = Ledgers(options, folder_of(surroundings()), dated=dated_rules(loaded), now=time.time())
     logs = [AgentLog(None, file, written(file)) for file in files]
@@ -184,3 +186,5 @@ def write_folder(
         done = write_tables(folder, TablesRequest(logs, findings, redact, cores()), ledgers, shown)
     rows = ", ".join(f"{counted(number, 'row')} of {name}" for name, number in done.rows.items())
     tell(f"{corpus.show(folder)}: {rows}, {done.bytes / 1e6:,.2f} MB")
+    if short := shortened(findings):
+        tell(f"{corpus.show(folder)}: {short}")

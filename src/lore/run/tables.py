@@ -8,6 +8,7 @@ column cannot hold (a count past 64 bits, a time past the calendar) is NULL. Nee
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,7 @@ import msgspec
 from lore.errors import LoreError
 from lore.files import make_folder, replaced
 from lore.judge.spending import Copies, Request
+from lore.judge.totals import FINDINGS_KEPT
 from lore.model.codes import CODES
 from lore.model.ledger import Ledger
 from lore.model.mask import mask
@@ -63,6 +65,12 @@ def needed() -> None:
     """Raise LoreError where what writes and asks tables is not installed."""
     if find_spec("pyarrow") is None or find_spec("duckdb") is None:
         raise LoreError("tables need PyArrow and DuckDB, which are not installed", hint=HINT)
+
+
+def shortened(findings: Iterable[Finding]) -> str:
+    """Say that a run kept no more findings than these; empty where it kept all."""
+    most = max(Counter(finding.severity for finding in findings).values(), default=0)
+    return f"findings holds the first {FINDINGS_KEPT:,} of each severity" if most >= FINDINGS_KEPT else ""
 
 
 def refuse(folder: str) -> None:
