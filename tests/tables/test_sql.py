@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli.running import lore
@@ -216,6 +217,17 @@ def test_odd_values_become_null_or_escapes(odd: Ledger, tmp_path: Path) -> None:
     shown = lore("sql", "SELECT model, loss_names FROM turns", str(tmp_path / "t"))
     assert not set("\x1b\u202e") & set(shown.out + shown.err)
     assert "\x1b" not in lore("sql", "SELECT model, loss_names FROM turns", str(tmp_path / "t"), "--csv").out
+
+
+def test_tables_hold_no_credential(odd: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-ant-api03-" + "a1B2" * 10
+    ledger = msgspec.structs.replace(odd, message=f"refused: {key}")
+    monkeypatch.setattr(Ledgers, "each", lambda self, files, *_: ((file, ledger) for file in files))
+    request = tables.TablesRequest(
+        [AgentLog(None, inputs([str(ROOT / "fixtures" / "recordings" / "stable.jsonl")])[0], None)]
+    )
+    tables.write_tables(str(tmp_path / "t"), request, Ledgers(Options()))
+    assert key not in str(asked(str(tmp_path / "t"), "SELECT message FROM sessions"))
 
 
 def test_redacted_tables_hold_no_names(odd: Ledger, tmp_path: Path) -> None:
