@@ -92,6 +92,8 @@ bench: .venv/dev
 	$(BIN)/python tests/bench/run.py
 
 soak: .venv/dev
+	@$(PIP) install ray pyspark || true
+	$(BIN)/python -m pytest tests/run/test_results.py
 	$(TESTS) -m soak
 	$(BIN)/python tests/soak/run.py
 	$(BIN)/python tests/soak/kills.py

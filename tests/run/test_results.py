@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import re
+import sys
 import textwrap
 from functools import reduce
 from pathlib import Path
@@ -148,7 +149,7 @@ def shown(library):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("library", ["dask.bag", "ray", "spark"])
-def test_the_lines_of_the_guide_give_the_same(logs, library):
+def test_the_lines_of_the_guide_give_the_same(logs, library, monkeypatch):
     """Where the library is installed; those of Spark and Ray are large, and no part of the development tools."""
     names = {}
     pytest.importorskip({"spark": "pyspark"}.get(library, library))
@@ -159,6 +160,7 @@ def test_the_lines_of_the_guide_give_the_same(logs, library):
     elif library == "spark":
         from pyspark.sql import SparkSession
 
+        monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # else workers are the first `python3` of the path
         names["spark"] = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     exec(shown(library), names)
     assert names["result"].json() + "\n" == logs[1].out
