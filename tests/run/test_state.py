@@ -12,6 +12,7 @@ import pytest
 
 from cli.running import lore, put, session
 from lore.files import replaced
+from lore.recording import filesystem
 from lore.run import state
 from run.logs import put_logs
 
@@ -52,6 +53,15 @@ def check(*extra, opened=None):
         LISTENING.clear()
     assert (answer.code, answer.out) == (expected.code, expected.out)
     return sorted(set(OPENED)), answer.err
+
+
+@pytest.fixture
+def records(monkeypatch):
+    """What reads the records of a segment, as the last run would."""
+    seals = []
+    opened = state.State.open
+    monkeypatch.setattr(state.State, "open", lambda self, config: opened(self, config) or seals.append(self._seal))
+    return lambda data: list(state._records(data, seals[-1]))
 
 
 def files():
@@ -134,22 +144,22 @@ def _segment():
     return max(Path("kept").glob("*.state"), key=lambda path: path.is_file() and path.stat().st_size)
 
 
-def test_of_a_damaged_segment_only_whole_records_are_taken():
+def test_of_a_damaged_segment_only_whole_records_are_taken(records):
     check()
     whole = _segment().read_bytes()
-    records = list(state._records(whole))
+    every = records(whole)
     for at in range(len(whole)):
         for damaged in (whole[:at], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]):
-            found = list(state._records(damaged))
-            assert found == records[: len(found)]
-            assert len(found) < len(records)
+            found = records(damaged)
+            assert found == every[: len(found)]
+            assert len(found) < len(every)
 
 
 def test_what_is_torn_foreign_or_damaged_is_judged_anew():
     check()
     whole = _segment().read_bytes()
     _segment().write_bytes(whole[: len(whole) // 2])
-    Path("kept", _segment().name[:17] + "0" * 16 + ".state").write_bytes(b"lore state 1\n" + b"\xff" * 999)
+    Path("kept", _segment().name[:17] + "0" * 16 + ".state").write_bytes(state._MAGIC + b"\xff" * 999)
     Path("kept", _segment().name[:17] + "1" * 16 + ".state").mkdir()
     Path("kept", "notes.txt").write_text("mine")
     opened, _ = check()
@@ -188,11 +198,11 @@ def test_a_full_disk_is_said_once_and_changes_no_answer(monkeypatch):
     def full(*args, **named):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(state, "replaced", full)
+    monkeypatch.setattr(filesystem, "replaced", full)
     monkeypatch.setattr(state, "BATCH", 2)
     _, err = check()
     assert err == "results could not be kept (no space left on device): the next run judges these files again\n"
-    monkeypatch.setattr(state, "replaced", replaced)
+    monkeypatch.setattr(filesystem, "replaced", replaced)
     assert check()[0] == files()
 
 
@@ -221,25 +231,84 @@ def test_what_cannot_be_read_is_not_kept(monkeypatch):
     assert "logs/f.txt" in check()[0]
 
 
-def test_a_redacted_run_keeps_no_content():
+def test_a_redacted_run_keeps_no_content(records):
     put("logs/secret.jsonl", session(session_id="s") + b"{nope Tr0ub4dor}\n")
     settle()
     lore("check", "logs", "--redact", "--state", "kept")
-    kept = state.State("kept", print)
-    data = b"".join(state._unpacked(packed) for _, packed in state._records(_segment().read_bytes()))
-    assert kept
+    data = b"".join(state._unpacked(packed) for _, packed in records(_segment().read_bytes()))
     assert data.count(b"LORE1") > 3
     assert b"2026-02-01" not in data
     assert b"Tr0ub4dor" not in data
 
 
-def test_what_no_run_took_for_long_goes(monkeypatch):
+def test_what_no_run_took_for_long_goes(monkeypatch, records):
+    check()
+    assert records(_segment().read_bytes())
+    monkeypatch.setattr(state, "SEGMENTS", 0)
+    made = state.State
+    monkeypatch.setattr(state, "State", lambda *args, **named: made(*args, **named, now=time.time() + 61 * 86_400))
+    for path in Path("logs").rglob("*.*"):
+        path.unlink()
+    put("logs/other.jsonl", session(session_id="other"))
+    settle()
+    check()
+    assert len(records(_segment().read_bytes())) == 1
+
+
+SECRET = "0123456789abcdef"
+
+
+def test_results_that_another_key_signed_are_not_believed(monkeypatch, records):
+    """Whoever may write into a shared folder could say what recordings of others came to."""
+    check()
+    forged = _segment().read_bytes()
+    monkeypatch.setenv("LORE_STATE_KEY", SECRET)
+    assert check()[0] == files()
+    signed = next(path for path in Path("kept").iterdir() if path.read_bytes() != forged)
+    signed.write_bytes(forged)
+    assert records(forged) == []
+    assert check()[0] == files()
+    assert check()[0] == []
+    monkeypatch.delenv("LORE_STATE_KEY")
+    assert check()[0] == [], "those without a key stand beside them"
+
+
+def test_a_key_that_can_be_guessed_is_refused(monkeypatch):
+    monkeypatch.setenv("LORE_STATE_KEY", "secret")
+    ran = lore("check", "logs", "--state", "kept")
+    assert ran.code == 2
+    assert "less than 16 characters" in ran.err
+    assert "secret" not in ran.err
+    assert not Path("kept").exists()
+
+
+def test_a_segment_that_could_not_be_read_is_not_thrown_away(monkeypatch):
+    """It counted as merged where reading it had failed, and was deleted with what it held."""
     check()
     monkeypatch.setattr(state, "SEGMENTS", 0)
-    now = time.time() + 61 * 86_400
-    late = state.State("kept", print, now=now)
-    late._maker = _segment().name[:16]
-    late._segments = {_segment().name}
-    late._records = dict(state._records(_segment().read_bytes()))
-    late.save()
-    assert list(state._records(_segment().read_bytes())) == []
+    opened = filesystem.opened
+
+    def broken(path):
+        if path.endswith(".state"):
+            raise OSError(errno.EIO, "Input/output error")
+        return opened(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(filesystem, "opened", broken)
+        put("logs/new.jsonl", session(session_id="new"))
+        settle()
+        assert "could not be read (input/output error)" in check()[1]
+    assert len(list(Path("kept").glob("*.state"))) == 2
+
+
+def test_segments_are_merged_once_at_the_end(monkeypatch):
+    """A run over many files wrote all it had again with every ninth segment."""
+    monkeypatch.setattr(state, "BATCH", 1)
+    monkeypatch.setattr(state, "SEGMENTS", 2)
+    written = []
+    write = filesystem.write
+    monkeypatch.setattr(filesystem, "write", lambda path, data: written.append(len(data)) or write(path, data))
+    check()
+    assert len(files()) > 4
+    assert sum(written) < 3 * written[-1]
+    assert len(list(Path("kept").glob("*.state"))) == 1

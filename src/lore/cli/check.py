@@ -94,8 +94,8 @@ StateFolder: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--state",
-        help="Keep results in this folder, and open only files that are new: a file of the same name, size, times and"
-        " inode is trusted to be the same, else one of the same SHA-256.",
+        help="Keep results in this folder, or below s3://BUCKET/PREFIX, and open only files that are new: a file of the"
+        " same name, size, times and inode is trusted to be the same, else one of the same SHA-256.",
     ),
 ]
 PassOver: TypeAlias = Annotated[
@@ -183,7 +183,7 @@ def run(
     if state is not None:
         from lore.run.state import State
 
-        results = State(state, tell)
+        results = State(state, tell, secret=os.environ.get("LORE_STATE_KEY", ""))
     page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
     keep_apart(reports, needed(loaded, baseline))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)

@@ -14,6 +14,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lore.errors import LoreError
+from lore.files import replaced
 from lore.store.registry import has_options, shown
 
 if TYPE_CHECKING:
@@ -112,6 +113,37 @@ def entries(folder: str) -> Iterator[Entry | os.DirEntry[str]]:
     from lore.recording import remote  # noqa: PLC0415 - as above
 
     yield from (Entry(each.key.rstrip("/"), each.key.endswith("/")) for each in remote.entries(folder))
+
+
+def files(folder: str) -> dict[str, float]:
+    """Return the names of the files in a folder, with the time when each was written, in seconds; raises OSError."""
+    if not is_remote(folder):
+        with os.scandir(folder) as found:
+            return {entry.name: entry.stat().st_mtime for entry in found if entry.is_file(follow_symlinks=False)}
+    from lore.recording import remote  # noqa: PLC0415 - as above
+
+    return {each.key: each.about.written or 0.0 for each in remote.entries(folder) if not each.key.endswith("/")}
+
+
+def write(path: str, data: bytes) -> None:
+    """Write a file for its owner alone, whole or not at all, whatever is there; raises OSError."""
+    if not is_remote(path):
+        with replaced(path, private=True) as file:
+            file.write(data)
+        return
+    from lore.recording import remote  # noqa: PLC0415 - as above
+
+    remote.write(path, data)
+
+
+def delete(path: str) -> None:
+    """Delete a file; raises OSError."""
+    if not is_remote(path):
+        os.unlink(path)
+        return
+    from lore.recording import remote  # noqa: PLC0415 - as above
+
+    remote.delete(path)
 
 
 def walk(folder: str, failed_on: Callable[[str, LoreError | OSError], None]) -> Iterator[

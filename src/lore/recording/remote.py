@@ -1,4 +1,4 @@
-"""Recordings that lie elsewhere: objects of a bucket, files of a web server. Names to bytes, and to what is below.
+"""What lies elsewhere: objects of a bucket, files of a web server. Names to bytes, to what is below, and back.
 
     s3://BUCKET/KEY   gs://BUCKET/KEY   az://CONTAINER/KEY   abfs[s]://CONTAINER[@ACCOUNT.dfs…]/KEY   https://…   http://…
 
@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from lore.errors import LoreError, Where
 from lore.recording.filesystem import is_remote
@@ -50,15 +50,15 @@ class RemoteError(LoreError, OSError):
     """A remote recording cannot be read; an OSError too, so that who asks about files hears it as of a local one."""
 
 
-class MissingError(RemoteError):
+class MissingError(RemoteError, FileNotFoundError):
     """There is no such object."""
 
 
-class DeniedError(RemoteError):
+class DeniedError(RemoteError, PermissionError):
     """The credentials do not allow it."""
 
 
-class BrokenError(RemoteError):
+class BrokenError(RemoteError, ConnectionError):
     """A request was not answered, or not whole: asking again, after `pause` seconds if the server says so, may help."""
 
     pause: float | None = None
@@ -94,12 +94,24 @@ class Source(Protocol):
         """Read an object from a byte on, if it still has this ETag (empty: whichever); `size` is that of all of it."""
         ...
 
+
+class Bucket(Source, Protocol):
+    """A source that lists its objects, and keeps others."""
+
     def listed(self, prefix: str) -> Iterator[Entry]:
         """Yield all objects below a prefix (empty, or ending in `/`), page by page."""
         ...
 
     def children(self, prefix: str) -> Iterator[Entry]:
         """Yield the objects and the folders directly below a prefix."""
+        ...
+
+    def write(self, key: str, data: bytes) -> None:
+        """Write an object, whole or not at all, whatever is there."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Delete an object; for one that is gone already MissingError may be raised."""
         ...
 
 
@@ -148,6 +160,12 @@ def _source(scheme: str, root: str, _process: int, _settings: frozenset[tuple[st
     return bucket(scheme, root)
 
 
+def _bucket_of(place: Place, path: str) -> Bucket:
+    if place.scheme in _WEB:
+        raise RemoteError(f"{shown(path)}: a web server lists no folder, and keeps nothing", hint="name each file")
+    return cast("Bucket", source_of(place))
+
+
 def missing(path: str) -> MissingError:
     """Say that there is no such object."""
     hint = "look at its name; that of a folder ends in `/`"
@@ -191,6 +209,18 @@ def _streamed(path: str, start: int, tag: str) -> Generator[bytes]:
                 raise
             resumed, tag = at, tag if at > start else condition
             time.sleep(min(PAUSE * 2 ** (tries - 1) if error.pause is None else error.pause, LONGEST_PAUSE))
+
+
+def write(path: str, data: bytes) -> None:
+    """Write an object, whole or not at all, whatever is there; raises RemoteError."""
+    place = place_of(path)
+    again(lambda: _bucket_of(place, path).write(place.key, data))
+
+
+def delete(path: str) -> None:
+    """Delete an object; raises RemoteError, for one that is gone already perhaps MissingError."""
+    place = place_of(path)
+    again(lambda: _bucket_of(place, path).delete(place.key))
 
 
 def again(call: Callable[[], T]) -> T:
@@ -336,11 +366,9 @@ def entries(folder: str) -> Iterator[Entry]:
     if tree is not None:
         yield from tree.entries(prefix)
         return
-    if place.scheme in _WEB:
-        raise RemoteError(f"{shown(folder)}: a web server lists no folder", hint="name each file")
-    source = source_of(place)
-    for entry in again(lambda: list(source.children(prefix))):
-        if name := entry.key[len(prefix) :]:
+    bucket = _bucket_of(place, folder)
+    for entry in again(lambda: list(bucket.children(prefix))):
+        if (name := entry.key.removeprefix(prefix)) and name not in ("./", "../"):
             yield Entry(name, entry.about)
 
 
@@ -354,11 +382,9 @@ def listing(folder: str) -> Generator[Tree]:
 
     place = place_of(folder)
     prefix = place.key if not place.key or place.key.endswith("/") else place.key + "/"
-    if place.scheme in _WEB:
-        raise RemoteError(f"{shown(folder)}: a web server lists no folder", hint="name each file")
+    bucket = _bucket_of(place, folder)
     with closing(Tree(place, prefix)) as tree:
-        source = source_of(place)
-        again(lambda: tree.add(source.listed(prefix)))
+        again(lambda: tree.add(bucket.listed(prefix)))
         _TREES.append(tree)
         try:
             yield tree

@@ -1,4 +1,4 @@
-"""Objects of a bucket, read: by obstore, and by fsspec where that is not installed or not able.
+"""Objects of a bucket, read and kept: by obstore, and by fsspec where that is not installed or not able.
 
 Obstore speaks to S3, Google Cloud Storage and Azure itself, answers a read with one request and is about ten times as
 fast on many small objects. It is not able to read keys with control characters, `.`, `..` or an empty part, nor the
@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from lore.errors import Where
 from lore.model.canonical import printable
@@ -25,12 +25,12 @@ from lore.recording.remote import (
     PIECE,
     About,
     BrokenError,
+    Bucket,
     ChangedError,
     DeniedError,
     Entry,
     MissingError,
     RemoteError,
-    Source,
     again,
     missing,
 )
@@ -45,26 +45,34 @@ _BLOCK = 4 * 1024 * 1024  # bytes that fsspec asks for at a time
 _PAGE = 1000
 
 
+_Doing = Literal["read", "list", "write", "delete"]
+
+
+def _rights(read: str, list: str, write: str, delete: str) -> dict[_Doing, str]:
+    return {"read": read, "list": list, "write": write, "delete": delete}
+
+
 class _Service(NamedTuple):
-    """What a service calls things: fsspec's package for it, the rights to read and to list, where credentials are."""
+    """What a service calls things: fsspec's package for it, the right to do each, where credentials are."""
 
     package: str
-    read: str
-    list: str
     variables: str
+    rights: dict[_Doing, str]
 
 
 _S3 = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; AWS_SKIP_SIGNATURE=true for a public bucket"
 _AZURE = "AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN"
+_READER, _WRITER = "Storage Blob Data Reader", "Storage Blob Data Contributor"
 _SERVICES = {
-    "s3": _Service("s3fs", "s3:GetObject", "s3:ListBucket", _S3),
-    "gs": _Service("gcsfs", "storage.objects.get", "storage.objects.list", "GOOGLE_APPLICATION_CREDENTIALS"),
-    "az": _Service("adlfs", "Storage Blob Data Reader", "Storage Blob Data Reader", _AZURE),
-}
+    "s3": _Service("s3fs", _S3, _rights("s3:GetObject", "s3:ListBucket", "s3:PutObject", "s3:DeleteObject")),
+    "gs": _Service("gcsfs", "GOOGLE_APPLICATION_CREDENTIALS", _rights(
+        *(f"storage.objects.{right}" for right in ("get", "list", "create", "delete")))),
+    "az": _Service("adlfs", _AZURE, _rights(_READER, _READER, _WRITER, _WRITER)),
+}  # fmt: skip
 
 
-def bucket(scheme: str, root: str) -> Source:
-    """Return who reads a bucket; raises RemoteError where nothing that can is installed. Sends nothing."""
+def bucket(scheme: str, root: str) -> Bucket:
+    """Return who reads and writes a bucket; raises RemoteError where nothing that can is installed. Sends nothing."""
     chosen = os.environ.get("LORE_REMOTE", "")
     if chosen not in ("", "obstore", "fsspec"):
         raise RemoteError(f"LORE_REMOTE={chosen!r} names no client", hint="obstore or fsspec")
@@ -90,35 +98,36 @@ class _Bucket:
     def path(self, key: str) -> str:
         return f"{self.url}/{key}"
 
-    def denied(self, key: str, error: BaseException, *, lists: bool) -> DeniedError:
-        right, name = (self.service.list if lists else self.service.read), shown(self.path(key))
-        message = f"not allowed to {'list' if lists else 'read'} {name}: this needs {right}"
-        if not lists and self.kind == "s3":
+    def denied(self, key: str, error: BaseException, doing: _Doing) -> DeniedError:
+        name = shown(self.path(key))
+        message = f"not allowed to {doing} {name}: this needs {self.service.rights[doing]}"
+        if doing == "read" and self.kind == "s3":
             message += " (and s3:ListBucket, without which S3 says the same of what is not there)"
         hint = f"see whose credentials these are: {self.service.variables}; the service says: {plain(error)}"
         return DeniedError(message, hint=hint, where=Where(name))
 
-    def failed(self, key: str, error: BaseException, *, lists: bool = False) -> RemoteError:
+    def failed(self, key: str, error: BaseException, doing: _Doing = "read") -> RemoteError:
         text, name = plain(error), shown(self.path(key))
+        cannot, where = f"cannot {doing} {name}", Where(name)
         if "credential" in text.lower() or "169.254." in text or "metadata.google" in text:
             hint = f"set {self.service.variables}"
-            return RemoteError(f"cannot read {name}: no credentials were found: {text}", hint=hint, where=Where(name))
-        if lists and ("AccessDenied" in str(error) or "403 Forbidden" in str(error)):  # obstore says it of reads alone
-            return self.denied(key, error, lists=True)
+            return RemoteError(f"{cannot}: no credentials were found: {text}", hint=hint, where=where)
+        if doing == "list" and ("AccessDenied" in str(error) or "403 Forbidden" in str(error)):  # obstore says no more
+            return self.denied(key, error, doing)
         if any(words in text for words in ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")):
-            return RemoteError(f"cannot read {name}: there is no bucket {printable(self.name)}", where=Where(name))
+            return RemoteError(f"{cannot}: there is no bucket {printable(self.name)}", where=where)
         if "PermanentRedirect" in text or "AuthorizationHeaderMalformed" in text or "301 " in text:
             hint = "set AWS_REGION to the bucket's region"
-            return RemoteError(f"cannot read {name}: its bucket lies in another region", hint=hint, where=Where(name))
+            return RemoteError(f"{cannot}: its bucket lies in another region", hint=hint, where=where)
         hint = "see that the service can be reached, and try again"
-        return BrokenError(f"cannot read {name}: {text}", hint=hint, where=Where(name))
+        return BrokenError(f"{cannot}: {text}", hint=hint, where=where)
 
 
 # obstore
 
 
 class ByObstore:
-    """A bucket, read by obstore."""
+    """A bucket, by obstore."""
 
     def __init__(self, place: _Bucket) -> None:
         try:
@@ -162,7 +171,7 @@ class ByObstore:
 
     def listed(self, prefix: str) -> Iterator[Entry]:
         try:
-            with self._asked(prefix, lists=True):
+            with self._asked(prefix, "list"):
                 pages = self._store.list(prefix or None, chunk_size=_PAGE)  # pyright: ignore[reportUnknownMemberType]
                 for page in pages:
                     yield from (self._listed(found) for found in page)
@@ -171,13 +180,27 @@ class ByObstore:
 
     def children(self, prefix: str) -> Iterator[Entry]:
         try:
-            with self._asked(prefix, lists=True):
+            with self._asked(prefix, "list"):
                 found = self._store.list_with_delimiter(prefix or None)  # pyright: ignore[reportUnknownMemberType]
         except _OddError as error:
             yield from self._fsspec(prefix, error).children(prefix)
             return
         yield from (Entry(f"{name.rstrip('/')}/") for name in found["common_prefixes"])
         yield from (Entry(each["path"], _about(each)) for each in found["objects"])
+
+    def write(self, key: str, data: bytes) -> None:
+        if self._is_odd(key):
+            self._fsspec(key).write(key, data)
+            return
+        with self._asked(key, "write"):
+            self._store.put(key, data, use_multipart=False)
+
+    def delete(self, key: str) -> None:
+        if self._is_odd(key):
+            self._fsspec(key).delete(key)
+            return
+        with self._asked(key, "delete"):
+            self._store.delete(key)
 
     def _listed(self, found: ObjectMeta) -> Entry:
         """Return an object of a list, or the folder that an empty one stands for: obstore shows `logs/` as `logs`."""
@@ -203,26 +226,26 @@ class ByObstore:
         return self._other
 
     @contextmanager
-    def _asked(self, key: str, *, lists: bool = False) -> Generator[None]:
+    def _asked(self, key: str, doing: _Doing = "read") -> Generator[None]:
         """Give errors of the client lore's words."""
         from obstore import exceptions as errors
 
         try:
             yield
         except (errors.UnauthenticatedError, errors.PermissionDeniedError) as error:
-            raise self._place.denied(key, error, lists=lists) from None
+            raise self._place.denied(key, error, doing) from None
         except errors.PreconditionError:
             raise ChangedError(key) from None
         except errors.InvalidPathError as error:
             raise _OddError(plain(error)) from None
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
-                raise self._place.failed(key, error) from None
+                raise self._place.failed(key, error, doing) from None
             raise missing(self._place.path(key)) from None
         except RemoteError:
             raise
         except (errors.BaseError, OSError, ValueError, RuntimeError) as error:
-            raise self._place.failed(key, error, lists=lists) from None
+            raise self._place.failed(key, error, doing) from None
         except BaseException as error:
             if type(error).__name__ != "PanicException":  # the client's own, of what it cannot put into a request
                 raise
@@ -242,7 +265,7 @@ def _about(meta: ObjectMeta) -> About:
 
 
 class ByFsspec:
-    """A bucket, read by fsspec's filesystem for its service; each read costs one request more than obstore's."""
+    """A bucket, by fsspec's filesystem for its service; each read costs one request more than obstore's."""
 
     def __init__(self, place: _Bucket) -> None:
         self._place = place
@@ -284,12 +307,12 @@ class ByFsspec:
         return about, pieces()
 
     def listed(self, prefix: str) -> Iterator[Entry]:
-        with self._asked(prefix, lists=True):
+        with self._asked(prefix, "list"):
             found = self._files.find(self._name(prefix), detail=True)
             yield from (Entry(self._key(name), _said(each)) for name, each in found.items())
 
     def children(self, prefix: str) -> Iterator[Entry]:
-        with self._asked(prefix, lists=True):
+        with self._asked(prefix, "list"):
             try:
                 found = self._files.ls(self._name(prefix), detail=True)
             except FileNotFoundError:
@@ -298,6 +321,14 @@ class ByFsspec:
                 key = self._key(each["name"])
                 yield Entry(f"{key}/") if each["type"] == "directory" else Entry(key, _said(each))
 
+    def write(self, key: str, data: bytes) -> None:
+        with self._asked(key, "write"):
+            self._files.pipe_file(self._name(key), data)
+
+    def delete(self, key: str) -> None:
+        with self._asked(key, "delete"):
+            self._files.rm_file(self._name(key))
+
     def _name(self, key: str) -> str:
         return f"{self._place.name}/{key}"
 
@@ -305,7 +336,7 @@ class ByFsspec:
         return name.removeprefix(f"{self._place.name}/")
 
     @contextmanager
-    def _asked(self, key: str, *, lists: bool = False) -> Generator[None]:
+    def _asked(self, key: str, doing: _Doing = "read") -> Generator[None]:
         """Give errors of the filesystems, each of which raises its own library's, lore's words."""
         try:
             yield
@@ -313,14 +344,14 @@ class ByFsspec:
             raise
         except FileNotFoundError as error:
             if "bucket" in str(error).lower():
-                raise self._place.failed(key, error) from None
+                raise self._place.failed(key, error, doing) from None
             raise missing(self._place.path(key)) from None
         except PermissionError as error:
-            raise self._place.denied(key, error, lists=lists) from None
+            raise self._place.denied(key, error, doing) from None
         except Exception as error:  # noqa: BLE001 - as above
             if type(error).__name__ == "FileExpired" or "PreconditionFailed" in str(error):
                 raise ChangedError(key) from None
-            raise self._place.failed(key, error) from None
+            raise self._place.failed(key, error, doing) from None
 
 
 def _said(found: dict[str, Any]) -> About:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -30,7 +30,6 @@ from lore.recording.remote import (
     BrokenError,
     ChangedError,
     DeniedError,
-    Entry,
     RemoteError,
     missing,
 )
@@ -64,12 +63,6 @@ class Web:
         about, body = self.read(key, 0, "")
         body.close()
         return about
-
-    def listed(self, prefix: str) -> Iterator[Entry]:
-        raise RemoteError(f"{shown(prefix)}: a web server lists no folder", hint="name each file")
-
-    def children(self, prefix: str) -> Iterator[Entry]:
-        return self.listed(prefix)
 
     def read(self, key: str, start: int, tag: str) -> tuple[About, Generator[bytes]]:
         if len(key) > _LONGEST_NAME:

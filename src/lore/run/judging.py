@@ -78,7 +78,7 @@ def judged(
                     return
                 yield result if changed is None else state.kept(changed, config, result)
         finally:
-            state.save()
+            state.close()
 
 
 def _fresh(files: list[Input], config: CheckConfig, means: Means, hearer: Hearer) -> Generator[FileResult]:
@@ -113,13 +113,13 @@ def judge(file: Input, config: CheckConfig, progress: Callable[[int], None] | No
     """Judge a file; where results are kept, unless one of its content is, and with what it was made of."""
     if not config.sourced:
         return verdicts.judge_file(file, config, progress)
-    from lore.run.state import digest_of, signature_of  # noqa: PLC0415 - few runs keep results
+    from lore.run.state import digest_of, is_as_listed, signature_of  # noqa: PLC0415 - few runs keep results
 
     signature = signature_of(file)
     digest = digest_of(file) if signature else ""
     if digest and digest == file.known and signature_of(file) == signature:
         return FileResult(source=Source(signature, digest, unchanged=True))
     result = verdicts.judge_file(file, config, progress)
-    if digest and signature_of(file) == signature and (not file.tag or digest_of(file) == digest == file.tag):
+    if digest and signature_of(file) == signature and is_as_listed(file):
         result.source = Source(signature, digest)
     return result

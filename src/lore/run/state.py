@@ -2,16 +2,21 @@
 
 In: inputs, and how they are judged. Out: results. Rules: a result stands for a file of the same name whose size, times
 of change and inode are those that it had when it was judged; where these differ, for one of the same content (SHA-256).
-A remote file is the same where its listing has the same size and ETag.
-It is taken only where the same lore judges by the same settings (`program.py`). A file that was written within two
-seconds before it was judged, or that changed meanwhile, is not kept, since a clock cannot tell the two apart; nor is
-what is more than one file (a folder that is one recording, a session of a database, standard input), and what could
-not be read.
+A remote file is the same where its listing has the same size and ETag. It is taken only where the same lore judges by
+the same settings (`program.py`). A file that was written within two seconds before it was judged, or that changed
+meanwhile, is not kept, since a clock cannot tell the two apart; nor is what is more than one file (a folder that is one
+recording, a session of a database, standard input), and what could not be read.
 
-How it lies there: segments, each written whole under a name of its own and never changed, so that any number of runs
-may share a place; each record has its digest, and what is damaged, foreign, or deleted meanwhile is judged anew. Many
-segments are merged into one; a record that no run took for 60 days goes. Cost: segments are read when a run begins and
-held (some 500 bytes a file); O(1) a file that did not change.
+How it lies there, in a folder or below a prefix of a bucket: segments, each written whole under a name made of what it
+holds, and never changed, so that any number of runs may share a place and no write needs a condition. Many segments are
+merged into one at the end of a run; a record that no run took for 60 days goes.
+
+What is believed: a record whose digest holds, made of the settings, the file's name and all that is kept. With a key of
+the user's the digest is signed by it, so that whoever may write there without the key can delete results and forge
+none; without one, who can write there is trusted. What is damaged, foreign, or deleted meanwhile is judged anew.
+
+Cost: segments are read when a run begins and held (some 500 bytes a file); O(1) a file that did not change; of a remote
+file that is judged one request, which looks whether it is still what was listed.
 """
 
 from __future__ import annotations
@@ -25,12 +30,12 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Protocol
+from hmac import compare_digest
 
 import msgspec
 
 from lore.errors import LoreError
-from lore.files import make_folder, replaced
+from lore.files import make_folder
 from lore.judge.file_record import decode, encode
 from lore.judge.totals import FileResult
 from lore.model.codes import Code
@@ -46,53 +51,12 @@ SEGMENTS = 8  # more are merged
 BATCH = 2_000  # results that a run which is killed loses at most
 BATCH_BYTES = 1024**3  # or so much that was judged
 _DAY = 86_400.0
-_MAGIC = b"lore state 1\n"
-_HEAD = struct.Struct("<16sI8s")  # key, length of what follows, digest of both
+_MAGIC = b"lore state 2\n"
+_HEAD = struct.Struct("<16sI16s")  # key, length of what follows, digest of both
 _LARGEST = 256 * 1024 * 1024  # bytes of a record, unpacked: more is no record
+_LARGEST_SEGMENT = 2 * 1024**3  # bytes: more was not written by lore, and is not held
+SHORTEST_KEY = 16  # characters
 _SEGMENT = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}\.state")
-
-
-class Keeper(Protocol):
-    """A place for segments, by name. What cannot be done there raises OSError."""
-
-    def names(self) -> dict[str, float]:
-        """Return the names there, with the time when each was written, in seconds."""
-        ...
-
-    def read(self, name: str) -> bytes:
-        """Return what stands under a name."""
-        ...
-
-    def write(self, name: str, data: bytes) -> None:
-        """Write it whole or not at all."""
-        ...
-
-    def delete(self, name: str) -> None:
-        """Delete it."""
-        ...
-
-
-class Folder:
-    """A folder as a place for segments, for its owner alone."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        make_folder(path)
-
-    def names(self) -> dict[str, float]:
-        with os.scandir(self.path) as entries:
-            return {entry.name: entry.stat().st_mtime for entry in entries if entry.is_file(follow_symlinks=False)}
-
-    def read(self, name: str) -> bytes:
-        with open(os.path.join(self.path, name), "rb") as file:
-            return file.read()
-
-    def write(self, name: str, data: bytes) -> None:
-        with replaced(os.path.join(self.path, name), private=True) as file:
-            file.write(data)
-
-    def delete(self, name: str) -> None:
-        os.unlink(os.path.join(self.path, name))
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -107,22 +71,26 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
 class State:
     """Results of earlier runs, and those of this one. `tell` hears, once, that they could not be written."""
 
-    def __init__(self, path: str, tell: Callable[[str], None], *, now: float | None = None) -> None:
-        if "://" in path:
+    def __init__(
+        self, path: str, tell: Callable[[str], None], *, secret: str = "", now: float | None = None
+    ) -> None:  # fmt: skip
+        if not filesystem.is_remote(path) and "://" in path or path.lower().startswith("http"):
+            message = f"results are kept in a folder or a bucket, not at {corpus.show(path)}"
             raise LoreError(
-                "results are kept in a folder of this machine", hint="--state FOLDER; copy it where you like"
+                message, hint="--state FOLDER, or s3://BUCKET/PREFIX with AWS_ENDPOINT_URL for its endpoint"
             )
+        if 0 < len(secret) < SHORTEST_KEY:
+            raise LoreError(f"LORE_STATE_KEY has less than {SHORTEST_KEY} characters", hint="openssl rand -hex 32")
+        self._secret = hashlib.sha512(secret.encode("utf-8", "surrogateescape")).digest() if secret else b""
+        self._shown, self._root = corpus.show(path), os.path.join(_absolute(path), "")
         try:
-            self._keeper: Keeper = Folder(path)
+            if not filesystem.is_remote(path):
+                make_folder(path)
         except OSError as error:
-            raise LoreError(
-                f"cannot keep results in {corpus.show(path)}: {(error.strerror or str(error)).lower()}",
-                hint="--state names a folder",
-            ) from None
-        self._root = os.path.join(os.path.abspath(path), "")
+            raise self._unusable(error) from None
         self._tell: Callable[[str], None] | None = tell
         self._day = int((time.time() if now is None else now) / _DAY)
-        self._maker = ""
+        self._maker, self._seal = "", b""
         self._segments: set[str] = set()
         self._records: dict[bytes, bytes] = {}
         self._fresh: set[bytes] = set()
@@ -130,19 +98,32 @@ class State:
 
     def holds(self, file: Input) -> bool:
         """Tell whether an input is a file of the state itself, which lies among recordings, or beside them."""
-        path = os.path.abspath(file.path)
-        return path.startswith(self._root) and path.endswith(".state")
+        return file.path.endswith(".state") and _absolute(file.path).startswith(self._root)
 
     def open(self, config: CheckConfig) -> None:
-        """Read what earlier runs kept that judged as this one does."""
-        self._maker = maker_of(config)[:16]
-        with suppress(OSError):
-            written = self._keeper.names()
-            for name in sorted(written, key=lambda name: (written[name], name)):  # of two records the newer holds
-                if _SEGMENT.fullmatch(name) and name.startswith(self._maker):
+        """Read what earlier runs kept that judged as this one does; raises LoreError where nothing can be kept there.
+
+        What cannot be read at the moment is told, and judged anew.
+        """
+        self._seal = hashlib.blake2b(maker_of(config).encode(), key=self._secret).digest()
+        self._maker = hashlib.blake2b(self._seal, digest_size=8, person=b"name").hexdigest()
+        try:
+            written = filesystem.files(self._root)
+        except ConnectionError as error:
+            self._lacks(error)
+            return
+        except OSError as error:
+            raise self._unusable(error) from None
+        for name in sorted(written, key=lambda name: (written[name], name)):  # of two records the newer holds
+            if _SEGMENT.fullmatch(name) and name.startswith(self._maker):
+                try:
+                    with filesystem.opened(self._root + name) as file:
+                        self._records.update(_records(file.read(_LARGEST_SEGMENT), self._seal))
                     self._segments.add(name)
-                    with suppress(OSError):  # merged by another run meanwhile
-                        self._records.update(_records(self._keeper.read(name)))
+                except FileNotFoundError:  # merged by another run meanwhile
+                    continue
+                except OSError as error:
+                    self._lacks(error)
 
     def look(self, file: Input, config: CheckConfig) -> Input | None:
         """Return None where a file did not change, else the file with the digest of the content that is known."""
@@ -177,18 +158,36 @@ class State:
         try:
             if self._fresh:
                 self._write(self._fresh)
-                self._fresh = set()
-            if len(self._segments) > SEGMENTS:
-                merged = self._segments.copy()
-                recent = {key for key in self._records if self._day - _day_of(self._records[key]) <= KEPT_DAYS}
-                for name in merged - {self._write(recent)}:
-                    self._delete(name)
-                self._expire()
         except OSError as error:
-            if self._tell is not None:
-                reason = (error.strerror or str(error)).lower()
-                self._tell(f"results could not be kept ({reason}): the next run judges these files again")
-            self._tell, self._fresh = None, set()
+            self._say(f"results could not be kept ({_reason(error)}): the next run judges these files again")
+        self._fresh = set()
+
+    def close(self) -> None:
+        """Write what is new, merge many segments, and throw old ones away."""
+        self.save()
+        if len(self._segments) <= SEGMENTS:
+            return
+        merged = self._segments.copy()
+        recent = {key for key in self._records if self._day - _day_of(self._records[key]) <= KEPT_DAYS}
+        try:
+            for name in merged - {self._write(recent)}:
+                self._delete(name)
+            self._expire()
+        except OSError as error:
+            self._say(f"results could not be merged ({_reason(error)}): the next run tries again")
+
+    def _say(self, text: str) -> None:
+        if self._tell is not None:
+            self._tell(text)
+        self._tell = None
+
+    def _lacks(self, error: OSError) -> None:
+        self._say(f"results of earlier runs could not be read ({_reason(error)}): their files are judged again")
+
+    def _unusable(self, error: OSError) -> LoreError:
+        if isinstance(error, LoreError):
+            return error
+        return LoreError(f"cannot keep results in {self._shown}: {_reason(error)}", hint="--state names a folder")
 
     def _taken(self, file: Input, config: CheckConfig, kept: _Kept | None, signature: str) -> FileResult:
         """Return a result that was kept; where it cannot be read after all, the file is judged."""
@@ -196,7 +195,7 @@ class State:
             result = None if kept is None else decode(kept.record, config.ruling)
         except (ValueError, RecursionError):
             result = None
-        if kept is None or result is None:
+        if kept is None or result is None or result.error is not None:  # of which none is kept
             return judge_file(file, config)
         if kept.signature != signature or self._day - kept.day > REFRESHED_DAYS:
             self._keep(file, config, _Kept(self._day, signature, kept.digest, kept.record))
@@ -222,21 +221,21 @@ class State:
         parts = [_MAGIC]
         for key in sorted(keys):
             packed = self._records[key]
-            parts += (_HEAD.pack(key, len(packed), _check(key, packed)), packed)
+            parts += (_HEAD.pack(key, len(packed), _check(key, packed, self._seal)), packed)
         data = b"".join(parts)
         name = f"{self._maker}-{hashlib.sha256(data).hexdigest()[:16]}.state"
-        self._keeper.write(name, data)
+        filesystem.write(self._root + name, data)
         self._segments.add(name)
         return name
 
     def _delete(self, name: str) -> None:
         self._segments.discard(name)
         with suppress(FileNotFoundError):  # another run was first
-            self._keeper.delete(name)
+            filesystem.delete(self._root + name)
 
     def _expire(self) -> None:
         """Delete segments of other settings, and what killed writers left, that are too old."""
-        for name, written in self._keeper.names().items():
+        for name, written in filesystem.files(self._root).items():
             ours = _SEGMENT.fullmatch(name) or (name.startswith(".") and name.endswith(".part") and ".state." in name)
             if ours and name not in self._segments and written / _DAY < self._day - KEPT_DAYS:
                 self._delete(name)
@@ -263,17 +262,35 @@ def signature_of(file: Input) -> str:
 def digest_of(file: Input) -> str:
     """Return the SHA-256 of a file's bytes; empty where they cannot be read. Cost O(bytes).
 
-    Of a remote one, which is not read twice, the ETag that it has now.
+    Of a remote one, which is not read twice, the ETag that was listed.
     """
     if filesystem.is_remote(file.path):
-        with suppress(OSError):
-            return filesystem.status(file.path).tag
-        return ""
+        return file.tag
     try:
         with open(file.path, "rb") as data:
             return hashlib.file_digest(data, "sha256").hexdigest()
     except (OSError, ValueError):
         return ""
+
+
+def is_as_listed(file: Input) -> bool:
+    """Tell whether a remote file still has the ETag that was listed; of one that is here, its signature says so."""
+    with suppress(OSError):
+        return not filesystem.is_remote(file.path) or filesystem.status(file.path).tag == file.tag
+    return False
+
+
+def _absolute(path: str) -> str:
+    if not filesystem.is_remote(path):
+        return os.path.abspath(path)
+    from lore.recording import remote  # noqa: PLC0415 - few paths are remote
+
+    place = remote.place_of(path)
+    return f"{place.scheme}://{place.root}/{place.key}"
+
+
+def _reason(error: OSError) -> str:
+    return error.message if isinstance(error, LoreError) else (error.strerror or str(error)).lower()
 
 
 def _key(file: Input, config: CheckConfig) -> bytes:
@@ -283,8 +300,8 @@ def _key(file: Input, config: CheckConfig) -> bytes:
     return hashlib.blake2b(spelled, digest_size=16).digest()
 
 
-def _check(key: bytes, packed: bytes) -> bytes:
-    return hashlib.blake2b(key + packed, digest_size=8).digest()
+def _check(key: bytes, packed: bytes, seal: bytes) -> bytes:
+    return hashlib.blake2b(key + packed, digest_size=16, key=seal).digest()
 
 
 def _day_of(packed: bytes) -> int:
@@ -299,14 +316,14 @@ def _unpacked(packed: bytes) -> bytes:
     return data
 
 
-def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _records(data: bytes, seal: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield the records of a segment as far as it is whole."""
     at = len(_MAGIC)
     while data.startswith(_MAGIC) and at + _HEAD.size <= len(data):
         key, length, check = _HEAD.unpack_from(data, at)
         at += _HEAD.size
         packed = data[at : at + length]
-        if length < 4 or len(packed) != length or _check(key, packed) != check:
+        if length < 4 or len(packed) != length or not compare_digest(_check(key, packed, seal), check):
             return
         yield key, packed
         at += length
