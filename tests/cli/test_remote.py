@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,28 +16,11 @@ from cli.running import lore, put, session
 from cli.storing import answered
 from conftest import ROOT
 from lore.recording import filesystem, inputs, remote, remote_tree
-from lore.store import objects_client
 from lore.store.registry import address_of, is_store
 
 pytest.importorskip("obstore")
 FOLDERS = ("claude-code", "captures", "sessions")
 _FINGERPRINT = re.compile(r'"fingerprint":"[^"]*"')  # it is made of the path, too
-
-
-@pytest.fixture
-def bucket(objects, monkeypatch):
-    """A service, named by the environment; requests that fail are sent again at once."""
-    backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
-    retries = {"max_retries": 2, "retry_timeout": timedelta(seconds=20), "backoff": backoff}
-    monkeypatch.setattr("lore.recording.remote_objects.RETRIES", retries)
-    monkeypatch.setattr(objects_client, "RETRIES", retries)
-    monkeypatch.setattr(remote, "PAUSE", 0.001)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", objects.endpoint)
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    remote._source.cache_clear()
-    objects.keep("b/here", b"")
-    del objects.objects["b"]["here"]
-    return objects
 
 
 def fill(bucket, folder: Path, prefix: str = "p") -> None:
@@ -388,28 +370,12 @@ def test_other_services_are_read_alike(both, monkeypatch, scheme):
     assert "not allowed to read" in ran.err
 
 
-@pytest.fixture(scope="module")
-def moto():
-    """The server of moto: S3 as another project plays it."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.mark.parametrize("client", ["obstore", "fsspec"])
 def test_another_service_of_s3_gives_the_same_answers(moto, tmp_path, monkeypatch, client):
-    boto3 = pytest.importorskip("boto3")
     pytest.importorskip("obstore" if client == "obstore" else "s3fs")
-    settings = {"AWS_ENDPOINT_URL": moto, "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",
-                "LORE_REMOTE": client, "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "s",
-                "MOTO_S3_DEFAULT_MAX_KEYS": "3"}  # fmt: skip
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    remote._source.cache_clear()
+    monkeypatch.setenv("LORE_REMOTE", client)
     shutil.copytree(ROOT / "fixtures" / "claude-code", tmp_path / "p")
-    s3 = boto3.client("s3")
+    s3 = moto
     s3.create_bucket(Bucket=client)
     for file in (tmp_path / "p").rglob("*.jsonl"):
         s3.put_object(Bucket=client, Key=f"p/{file.relative_to(tmp_path / 'p').as_posix()}", Body=file.read_bytes())
