@@ -64,8 +64,13 @@ _BUILT_IN: dict[str, str] = {
 }
 LAST = frozenset(("chat", "chat-json"))  # of which a file is only where no reader of another package takes it
 BUILT_IN = frozenset(_BUILT_IN)
-# What lore's own files say in their first record: where that is not there, their readers need not slice it again.
-_OPENINGS = {"sidecode": frozenset(("kind",)), "lore": frozenset(("kind",)), "assembled": frozenset(("turn", "chain"))}
+# Members of the first record of each file of a format: where they are not there, its reader need not look.
+_OPENINGS = {
+    "sidecode": frozenset(("kind",)), "lore": frozenset(("kind",)), "assembled": frozenset(("turn", "chain")),
+    "gemini-cli": frozenset(("sessionId", "projectHash")), "kimi-code": frozenset(("type", "protocol_version")),
+}  # fmt: skip
+# Folders and archives, which `folders` makes one stream of.
+_PACKED = frozenset(("kimi-cli-session", "openhands", "cline-task", "body-pairs", "completions", "inspect-archive"))
 # One of these stands in the beginning of each file of a format: where none does, its reader need not look.
 _SIGNS: dict[str, tuple[bytes, ...]] = {
     "claude-code": (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"'),
@@ -73,19 +78,14 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "codex": (b'"payload"',),
     "copilot": (b'"parentId"',),
     "pi": (b'"session"',),
-    "gemini-cli": (b'"projectHash"',),
-    "kimi-code": (b'"protocol_version"',),
-    "kimi-cli": (b'"protocol_version"', b'"timestamp"', b'"role"'),
-    "kimi-cli-session": (OPENING,),
+    "kimi-cli": (b'"timestamp"', b'"role"', b'"protocol_version"'),
     "qwen-code": (b'"parentUuid"',),
     "gemini-cli-json": (b'"projectHash"',),
     "opencode": (b'"info"',),
     "openfang": (b'"role"',),
-    "openhands": (OPENING,),
     "mini-swe-agent": (b'"mini_version"', b'"mini-swe-agent'),
     "swe-agent": (b'"trajectory"',),
     "cline": (b'"ts"', b'"system_prompt"', b'"metrics"'),
-    "cline-task": (OPENING,),
     "har": (b'"entries"',),
     "vcr": (b"interactions",),
     "claude-tap": (b'"packets"',),
@@ -93,9 +93,6 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
     "lore-capture": (b'"lore_capture"',),
     "proxy": (b'"body"', b'"parsed_body"', b'"body_raw"', b'"rawBody"', b'"postData"'),
     "proxy-list": (b'"headers"',),
-    "body-pairs": (OPENING,),
-    "completions": (OPENING,),
-    "inspect-archive": (OPENING,),
     "inspect": (b'"eval"',),
     "claude-events": (b"api_request_body", b"api_response_body"),
     "otel-genai": (b'"gen_ai.',),
@@ -170,6 +167,7 @@ def reader_of(head: bytes) -> Reader | None:
         if (
             name in BUILT_IN
             and opening.keys() >= _OPENINGS.get(name, frozenset())
+            and (name not in _PACKED or head.startswith(OPENING))
             and (name not in _SIGNS or any(sign in head for sign in _SIGNS[name]))
             and READERS[name].recognises(head)
         ):
