@@ -84,7 +84,7 @@ class Assembler:
         self._omitted: Vector[str] = Vector()
         self._recorded: list[_Recorded] = []
         self._head_key: object = None
-        self._is_recorded = False
+        self._is_recorded = self._is_own = False
         self._head: tuple[Segment, ...] = ()
         self._params_of: Raw = NULL
         self._params: dict[str, bytes] = {}
@@ -93,6 +93,9 @@ class Assembler:
         """Return the prompt of the chain's latest turn. Costs O(what changed since the last call)."""
         odd = self._headed(session, chain)
         first = self.dialect.first(self._head)
+        if session.is_own != self._is_own:  # of others no breakpoint is placed
+            self._is_own = session.is_own
+            self._forget(0)
         begun = self._groups[0] if self._groups else self._end
         if begun.place != first:
             self._forget(0)
@@ -200,7 +203,8 @@ class Assembler:
         for unit in units:
             rendered = self._rendered(unit, place)
             made = rendered.segments
-            found = next((at for at in range(len(made) - 1, -1, -1) if self.dialect.takes_breakpoint(made[at])), None)
+            able = (at for at in range(len(made) - 1, -1, -1) if self.dialect.takes_breakpoint(made[at]))
+            found = next(able, None) if self._is_own else None
             breakpoint_at = breakpoint_at if found is None else count + found
             self._recorded += [
                 _Recorded(count + at, segment.breakpoint)
