@@ -58,11 +58,11 @@ _MESSAGES: tuple[tuple[str, re.Pattern[bytes]], ...] = (
 def unbelievable(usage: Billed) -> str:
     """Say why a bill cannot be; empty where it can."""
     counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.write_5m_tokens, usage.write_1h_tokens
-    known = [count for count in counts if count is not None]
-    if known and not 0 <= min(known) <= max(known) <= MOST_TOKENS:
+    known = list(filter(None, counts))
+    if not known:
+        return "" if counts.count(None) == len(counts) else "a prompt of no tokens"
+    if not 0 <= min(known) <= max(known) <= MOST_TOKENS:
         return "a count below zero" if min(known) < 0 else f"a count over {MOST_TOKENS:,}"
-    if known and not any(known):
-        return "a prompt of no tokens"
     parts = (usage.write_5m_tokens or 0) + (usage.write_1h_tokens or 0)
     if usage.write_tokens is not None and parts and parts != usage.write_tokens:
         return f"{parts:,} tokens written by lifetime, {usage.write_tokens:,} in all"

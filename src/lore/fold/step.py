@@ -10,7 +10,6 @@ ends but is not under way, a second header are no-ops with a problem.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from typing import Any, NamedTuple
 
 import msgspec
@@ -128,7 +127,8 @@ class Folding:
 
     def _copied(self, name: str) -> Chain:
         """Return a chain that no state holds, to be changed."""
-        chain = self._own[name] = copy(self._chains.get(name) or self._session.new_chain(name))
+        known = self._chains.get(name)
+        chain = self._own[name] = self._session.new_chain(name) if known is None else _replace(known)
         return chain
 
     def _start(self, event: e.TurnStarted) -> Problems:
@@ -149,6 +149,10 @@ class Folding:
             self._chains = dict(self._chains)
         self._chains[name] = chain
         return chain
+
+    def peek(self, name: str) -> Chain:
+        """Return a chain to be looked at before the next event, which may change it: O(1), and nothing is copied."""
+        return self._own.get(name) or self._chains.get(name) or self.session.new_chain(name)
 
     def forget(self, name: str) -> None:
         """Drop a chain that no event will name again. Costs O(chains)."""
@@ -230,7 +234,7 @@ def _believable(usage: e.Billed | None) -> tuple[e.Billed | None, Problems]:
     if usage is None:
         return None, ()
     odd = _impossible(usage)
-    inner = [_impossible(found) for found in usage.iterations]
+    inner = [_impossible(found) for found in usage.iterations] if usage.iterations else []
     if not odd and not any(inner):
         return usage, ()
     passes = tuple([_replace(found, **none) for found, none in zip(usage.iterations, inner, strict=True)])

@@ -210,10 +210,11 @@ def billed(usage: records.Usage | None, version: Raw = items.NULL) -> Billed | N
     """Read usage in lore's counts, as a version of Claude Code noted it."""
     if usage is None:
         return None
-    written = usage.cache_creation or records.Creation()
+    written = usage.cache_creation or _UNWRITTEN
     terms = _terms(
-        *[bytes(raw) for raw in (version, usage.server_tool_use, usage.speed, usage.service_tier, usage.inference_geo)]
-    )
+        bytes(version), bytes(usage.server_tool_use), bytes(usage.speed), bytes(usage.service_tier),
+        bytes(usage.inference_geo),
+    )  # fmt: skip
     bill = Billed(
         usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens, usage.output_tokens,
         written.ephemeral_5m_input_tokens, written.ephemeral_1h_input_tokens, speed=terms.speed,
@@ -226,6 +227,9 @@ def billed(usage: records.Usage | None, version: Raw = items.NULL) -> Billed | N
     ):  # one pass: the bill itself
         return bill
     return with_terms(bill, {"iterations": _decoded(usage.iterations)})
+
+
+_UNWRITTEN = records.Creation()
 
 
 @lru_cache(64)  # nearly every response of a session was served at the same terms
@@ -310,12 +314,13 @@ def signs_of_prompt(record: records.Record, chain: ChainMemory, parts: Sequence[
 def note_thinking(chain: ChainMemory, parts: Sequence[records.Part]) -> None:
     """Remember whether what the model said holds thinking."""
     chain.spoke = True
-    if any(type(part) is records.Thinking or _is_redacted(part) for part in parts):
-        chain.thought = chain.thinks = True
+    for part in parts:
+        if type(part) is records.Thinking or (type(part) is records.Other and _is_redacted(part)):
+            chain.thought = chain.thinks = True
 
 
-def _is_redacted(part: records.Part) -> bool:
-    return type(part) is records.Other and b'"redacted_thinking"' in bytes(part.json)[:_LOOKED_AT]
+def _is_redacted(part: records.Other) -> bool:
+    return b'"redacted_thinking"' in bytes(part.json)[:_LOOKED_AT]
 
 
 def _signs_of_thinking(record: records.Record, chain: ChainMemory, parts: Sequence[records.Part]) -> Sequence[Sign]:

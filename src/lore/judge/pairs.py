@@ -112,7 +112,7 @@ class Pairs:
 
     def _moved(self, right: Turn) -> tuple[Cause, ...]:
         """Return what moved by hash since the last request to the same model of which hashes were noted."""
-        before = self._hashed.get(_cache_of(right))
+        before = None if right.hashes is None else self._hashed.get(_cache_of(right))
         if right.hashes is None or before is None:
             return ()
         moved = hash_causes(before.hashes, right.hashes, right.number - before.turn)
@@ -121,7 +121,7 @@ class Pairs:
 
     def _note_hashes(self, turn: Turn) -> None:
         """Keep the hashes of a request; a compaction or rewind behind it moves those of messages, as it is to."""
-        if _rewrites(turn):
+        if self._hashed and _rewrites(turn):
             self._hashed = {cache: before._replace(rewritten=True) for cache, before in self._hashed.items()}
         if turn.hashes is not None:
             self._hashed.pop(_cache_of(turn), None)
@@ -201,11 +201,11 @@ class Pairs:
         """Keep the last billed turn of each cache that a chain of a log uses, of the latest `MODELS`."""
         if not turn.is_rebuilt or not self._billed or cached(turn.usage) is None:
             return
-        kept = self._of_models
+        kept, cache = self._of_models, _cache_of(turn)
         if turn.basis is None:  # its prompt is held as it was sent
             kept.clear()
-        kept.pop(_cache_of(turn), None)
-        kept[_cache_of(turn)] = turn
+        kept.pop(cache, None)
+        kept[cache] = turn
         if len(kept) > MODELS:
             del kept[next(iter(kept))]
 

@@ -205,7 +205,7 @@ class FileTotals:
             summary.compactions += any(cause.code == Code.COMPACTION for cause in pair.causes)
         decided = [] if pair is None else judge_pair(pair, self.place.of(turn), self._ruling)
         name = turn.response_id or ""
-        found = self._keep(decided)
+        found = self._keep(decided) if decided else ()
         self._settle(Judged("" if _STAND_IN.match(name) else name, turn.chain, verdict.compared, found))
         return decided
 
@@ -311,8 +311,9 @@ class RunTotals:
                 self._responses[turn.response_id] = turn.paired or self._responses.get(turn.response_id, False)
         self._boundaries.update(boundary for boundary in result.boundaries if boundary[1] is not None)
         for turn in result.judged:
-            found = [self._compared(part, result, dropped) for part in turn.found]
-            self.failed = settle(found, result.summary, result.costs) or self.failed
+            if turn.found:
+                found = [self._compared(part, result, dropped) for part in turn.found]
+                self.failed = settle(found, result.summary, result.costs) or self.failed
         self._count(result)
         if result.unseen is not None:
             unseen = result.unseen

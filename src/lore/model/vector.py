@@ -129,14 +129,18 @@ class Vector(Generic[T]):
 
     def begins_with(self, other: Vector[T]) -> bool:
         """Tell whether all items of the other are the first of these."""
-        return len(other) <= len(self) and self.common(other) == len(other)
+        size = len(other)
+        return size <= len(self) and self.common(other) == size
 
     def common(self, other: Vector[T]) -> int:
         """Count the leading items that are equal. What two versions share is compared by identity."""
         number = self._common_chunks(other)
         count = number * WIDTH
-        if number == len(self._chunks) == len(other._chunks) and self._tail is other._tail:
-            return count + min(self._size, other._size)
+        if number == len(self._chunks) == len(other._chunks):
+            size = min(self._size, other._size)
+            if self._tail is other._tail:
+                return count + size
+            return count + common_prefix(self._tail[:size], other._tail[:size])
         return count + common_prefix(self._part(number), other._part(number))
 
     def _common_chunks(self, other: Vector[T]) -> int:

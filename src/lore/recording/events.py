@@ -130,7 +130,7 @@ class EventRecording(Recording):
                     yield from map(self._billed, waiting.values())
                     waiting.clear()
                     self._leave()
-                recorded = self._folding.chain(event.chain).is_recorded  # an end stands behind its start
+                recorded = self._folding.peek(event.chain).is_recorded  # an end stands behind its start
                 for name in list(waiting) if recorded else [event.chain] if event.chain in waiting else ():
                     yield self._billed(waiting.pop(name))
                 problems = self.begin(event)  # pyright: ignore[reportArgumentType]
@@ -186,7 +186,7 @@ class EventRecording(Recording):
 
     def _billed(self, turn: Turn) -> Turn:
         """Return a turn that is whole, with its bill."""
-        last = self._folding.chain(turn.chain).last
+        last = self._folding.peek(turn.chain).last
         if last is not None and last.turn == turn.number:
             turn.usage, turn.verdict, turn.response_id = last.usage, last.verdict, last.response_id
             turn.hashes = last.hashes
@@ -223,7 +223,10 @@ class EventRecording(Recording):
             assembler = self._assemblers[name] = Assembler(dialect, rules=self.rules)
         opened = chain.turn
         assert opened is not None
-        turn = Turn(name, opened.turn, partial(_made, assembler, session, chain), opened.since, opened.at)
+        own = not is_absent(chain.system) and dialect.name == session.dialect
+        whole = own and self._lacks_tools_alone
+        source = partial(_made, assembler, session, chain, whole=whole)
+        turn = Turn(name, opened.turn, source, opened.since, opened.at)
         turn.line, turn.byte, turn.signs = read.line, read.byte, opened.signs
         turn.file = self._file_of(read)
         turn.unkept, turn.given_up = opened.unkept, opened.given_up
@@ -232,10 +235,8 @@ class EventRecording(Recording):
         elif session.provider and not session.is_own:
             turn.call = Call(answered_by=session.provider)
         if not session.is_own and not self.watchful and not self.is_whole(chain):
-            own = not is_absent(chain.system) and dialect.name == session.dialect
-            fidelity: Fidelity = "structural" if own and self._lacks_tools_alone else "reconstructed"
+            fidelity: Fidelity = "structural" if whole else "reconstructed"
             turn.basis = Basis(chain.entries, dialect.name, (chain.model, chain.system, chain.tools), fidelity)
-            turn.source = partial(_made, assembler, session, chain, whole=fidelity == "structural")
         else:
             self._make(turn, assembler, chain, read)
         return turn

@@ -93,7 +93,8 @@ def verdicts(
             text = f"turn {turn.number} of {turn.chain}: a bill that cannot be: {odd}"
             problem = Problem(Code.BILL_CONTRADICTS_BODY, text)
             recording.problems.add(problem, turn.file or recording.shown, turn.line, turn.byte)
-        ended = judge.forget(recording.forgotten(), place)
+        over = recording.forgotten()
+        ended = judge.forget(over, place) if over else []
         yield VerdictStep(judge.turn(turn, None if predict is None else predict(turn)), ended)
     yield VerdictStep(None, judge.finish(place))
 
@@ -174,7 +175,8 @@ def _judge(
     judge = config.dated.judge(quick=not totals.wants_every_pair)
     stopped = False
     for verdict, ended in verdicts(recording, judge, totals.place):
-        totals.ended(ended)
+        if ended:
+            totals.ended(ended)
         if verdict is None:
             break
         totals.turn(verdict, events=events)
