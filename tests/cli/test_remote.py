@@ -15,7 +15,10 @@ import pytest
 from cli.running import lore, put, session
 from cli.storing import answered
 from conftest import ROOT
+from lore.judge.policy import Budgets
 from lore.recording import filesystem, inputs, remote, remote_tree
+from lore.recording.opening import Options
+from lore.run.check import check
 from lore.store.registry import address_of, is_store
 
 pytest.importorskip("obstore")
@@ -223,6 +226,18 @@ def test_a_listing_keeps_in_memory_what_is_wanted_alone(bucket):
         names = tree.files("p/")
         assert next(names).key == "00.jsonl"
         assert "49.jsonl" in remote_tree.Names(tree, "p/")
+
+
+@pytest.mark.parametrize("place", ["s3://b/p/", "p"])
+def test_each_file_is_asked_for_once_whether_it_is_wanted(bucket, place):
+    """Of a remote file both the list of inputs and `lore check` asked."""
+    for name in ("a", "b", "c"):
+        put(f"p/{name}.jsonl", session(session_id=name))
+        bucket.keep(f"b/p/{name}.jsonl", session(session_id=name))
+    asked = []
+    result = check([place], Budgets(), Options(), wanted=lambda file: asked.append(file.path) or file.path[-7] != "b")
+    assert [path[-7] for path in asked] == ["a", "b", "c"]
+    assert result.result.summary.files == 2
 
 
 def test_a_store_is_told_from_a_bucket_by_what_lies_at_its_root(bucket):

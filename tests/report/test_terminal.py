@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from lore.judge.base import Place, finding
-from lore.model.codes import Problem
+from lore.model.codes import UNEXPLAINED, Problem
 from lore.model.evidence import Told
 from lore.model.results import (
     BilledResult,
@@ -27,8 +27,10 @@ from lore.report import diff, timeline
 from lore.report.console import console
 from lore.report.json_report import Json, render
 from lore.report.plain import counted
+from lore.report.recorded import closing_lines
 from lore.report.registry import REPORTS
 from lore.report.sentences import cause_result, worded
+from lore.report.terminal import FindingsWriter
 from model.making import Fold, append, call, said, started, user
 
 PLACE = Place("a.jsonl")
@@ -283,3 +285,46 @@ def test_a_command_to_run_next_is_copied_from_one_line():
     lines = stream.getvalue().splitlines()
     assert lines[-2:] == [f"next: lore simulate {'a/' * 40} --what-if", "    (what each fix would save)"]
     assert "next: lore explain LORE100 (what it means, what to do)" in lines
+
+
+@pytest.mark.parametrize(
+    ("path", "typed"),
+    [
+        ("s3://b/it's here/a b.jsonl", "'s3://b/it'\"'\"'s here/a b.jsonl'"),
+        ("-x.jsonl", "./-x.jsonl"),
+        ("s3://b/a\n::error::b.jsonl", None),
+        ("s3://b/\x1b[31mred.jsonl", None),
+        ("https://h/a?X-Amz-Signature=***", None),
+        ("b\\xff.jsonl", None),
+        ("sk-ant-api03-" + "a1B2" * 10, None),
+    ],
+)
+def test_a_command_to_run_next_names_a_file_as_a_shell_takes_it_or_none(path, typed):
+    """A key with a line feed was shown as a sign, and the command that named it found nothing."""
+    result = checked(Summary(waste=1, waste_tokens=9), [msgspec.structs.replace(FOUND[0], path=path)])
+    commands = [line for line in report(result).splitlines() if line.startswith("next: lore simulate")]
+    assert commands == ([] if typed is None else [f"next: lore simulate {typed} --what-if (what each fix would save)"])
+    assert [line for line in closing_lines(path, 1, 0, 0, pointed=False) if line.startswith("next: ")] == (
+        [] if typed is None else [f"next: lore check {typed}"]
+    )
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_what_nothing_explains_is_argued_for_once_over_several_files(together):
+    fell = [found(code, f"it fell: {code}", turn=4, lost_tokens=9) for code in UNEXPLAINED]
+    findings = [msgspec.structs.replace(each, path=f"{name}.jsonl") for name in "abc" for each in (*fell, FOUND[0])]
+
+    def write(out):
+        writer = FindingsWriter(out, verbose=False)
+        for part in [findings] if together else [findings[:3], findings[3:6], findings[6:]]:
+            writer.write(part)
+
+    text = shown(write)
+    for each in fell:
+        assert text.count(each.message) == 1
+        assert text.index(each.message) < text.index("as above")
+    assert text.count("as above; each with its grounds: -v") == 4
+    assert text.count(FOUND[0].message) == 3, "what is explained differs from file to file"
+    assert all(f"{name}.jsonl  turn 4" in text for name in "abc")
+    every = report(checked(Summary(), findings), verbose=True)
+    assert all(every.count(each.message) == 3 for each in fell)

@@ -188,7 +188,7 @@ def run(
     keep_apart(reports, needed(loaded, baseline))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
     streamed = Streamed(out(color), verbose=verbose) if may_stream(reports) else None
-    again = [] if page is None and folder is None else read_twice(inputs(which.paths))
+    again = [] if page is None and folder is None else read_twice(inputs(which.paths, which.wanted))
     with (
         progress(wanted=not verbose, colour=color) as report_progress,
         interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
@@ -200,10 +200,9 @@ def run(
             hear=len if streamed is None else streamed.hear,
         )  # fmt: skip
     code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose, streamed=streamed)
-    files = [file for file in again if which.wanted is None or which.wanted(file)]
     if folder is not None and not outcome.result.interrupted:
         write_folder(
-            folder, files, outcome.result.findings, options, loaded, redact=redact, color=color, verbose=verbose
+            folder, again, outcome.result.findings, options, loaded, redact=redact, color=color, verbose=verbose
         )
     if page is not None and not outcome.result.interrupted:
         from lore.report.html.intros import of_check
@@ -212,7 +211,7 @@ def run(
 
         request = PageRequest(options, dated=context.dated, redact=redact, reader=context.reader)
         write_pages(
-            page, Site(of_check(outcome.result, verbose=verbose), files, request), verbose=verbose, colour=color
+            page, Site(of_check(outcome.result, verbose=verbose), again, request), verbose=verbose, colour=color
         )
     return code
 

@@ -113,7 +113,7 @@ def run(
         from lore.report.overview import write_overview
 
         own = agent is not None or recent.whereabouts(here, wide=False).paths  # a command without a path takes others
-        places = tuple(in_shell(place, here.home) for place in result.looked) if own else ()
+        places = tuple(filter(None, (in_shell(place, here.home) for place in result.looked))) if own else ()
         chosen = Selection(since or "7d", agent or "", "" if redact else request.project, places)
         write_overview(result, out(color), chosen)
     if page is not None:

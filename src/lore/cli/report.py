@@ -181,8 +181,7 @@ def run(
     page = _page_of(output, opens=open_page, force=force) if format == HTML else None
     loaded, now = found_settings(config), time.time()
     which = chosen_inputs(paths or [], last=last, since=since)
-    files = [file._replace(optional=bool(which.looked)) for file in inputs(which.paths)]
-    files = [file for file in files if which.wanted is None or which.wanted(file)]
+    files = [file._replace(optional=bool(which.looked)) for file in inputs(which.paths, which.wanted)]
     if page is not None:
         read_twice(files)
     options = Options(rules=loaded.settings.assemble, log=log(verbose))

@@ -137,7 +137,7 @@ def run(
     if page is not None and len(caches) > 1:
         raise LoreError("a page shows one cache", hint="give --cache once")
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
-    drawn = [] if page is None else read_twice(inputs(which.paths))
+    drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     request = SimulateRequest(
         which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact, which.wanted,
         measured=tuple(measured or ()),
@@ -203,8 +203,7 @@ def _write_page(
 
     cache = request.caches[0] if request.caches else None
     how = PageRequest(options, cache, request.dated, request.redact, request.reader)
-    chosen = [file for file in files if request.wanted is None or request.wanted(file)]
-    write_pages(page, Site(of_simulation(result), chosen, how), verbose=verbose, colour=colour)
+    write_pages(page, Site(of_simulation(result), files, how), verbose=verbose, colour=colour)
 
 
 def _results(results: Iterator[Simulated], *, redact: bool) -> Iterator[Simulated]:

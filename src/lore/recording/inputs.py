@@ -54,9 +54,9 @@ class Input(NamedTuple):
 
 
 def inputs(paths: list[str], wanted: Callable[[Input], bool] | None = None) -> list[Input]:
-    """List what these paths stand for; raises LoreError for a pattern that matches nothing.
+    """List what these paths stand for, as far as it is `wanted`; raises LoreError for a pattern that matches nothing.
 
-    What is remote and not `wanted` is left out at once: a listing of a million costs no memory for what is old.
+    What is remote and not wanted is left out at once: a listing of a million costs no memory for what is old.
     """
     found: dict[object, Input] = {}
     for path in paths:
@@ -67,7 +67,8 @@ def inputs(paths: list[str], wanted: Callable[[Input], bool] | None = None) -> l
             before = found.setdefault(key, file)
             if file.named and not before.named:
                 found[key] = before._replace(named=True)
-    return without_taken_over(list(found.values()), lambda file: file)
+    every = without_taken_over(list(found.values()), lambda file: file)
+    return [file for file in every if wanted is None or filesystem.is_remote(file.path) or wanted(file)]
 
 
 def fetched_ahead(files: Sequence[Input]) -> bool:

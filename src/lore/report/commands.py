@@ -6,13 +6,23 @@ import re
 import shlex
 from typing import NamedTuple
 
+from lore.report.plain import visible
+
+_ALTERED = re.compile(r"\*\*\*|\\x[89a-f][0-9a-f]")  # as `corpus.show` writes what it does not show
 _AGO = re.compile(r"(\d+)([smhdw])")
 _OVER_FILES = re.compile(r"\blore (check|simulate)\b")
 _COMMAND = re.compile(r"(?:.*: )?lore [a-z-]")
 
 
-def in_shell(path: str, home: str) -> str:
-    """Return a path as a shell takes it, short where it lies below the home folder."""
+def in_shell(path: str, home: str = "") -> str:
+    """Return a path as a shell takes it, short where it lies below the home folder; empty where none can be typed.
+
+    So it is where what is shown is not the name: control characters, bytes that are no text, values that are masked.
+    """
+    if _ALTERED.search(path) or visible(path) != path:
+        return ""
+    if path.startswith("-"):  # else an option
+        path = f"./{path}"
     if home and path.startswith(home + "/"):
         return "~/" + shlex.quote(path[len(home) + 1 :])
     return shlex.quote(path)

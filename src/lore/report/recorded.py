@@ -13,6 +13,7 @@ from datetime import datetime
 from lore.model.codes import CODES, Problem
 from lore.model.ledger import LedgerRow
 from lore.model.running import LastBreak
+from lore.report.commands import in_shell
 from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted, visible
 from lore.report.status_line import percent
@@ -82,7 +83,7 @@ def closing_lines(path: str | None, calls: int, lost: int, refused: int, *, poin
     if refused:
         lines.append(f"{counted(refused, 'request')} refused")
     if calls > lost:
-        lines.append(f"next: lore check {path}")
+        lines += [f"next: lore check {shell}"] if (shell := in_shell(path or "")) else []
     elif pointed and not calls:
         lines.append("no client came here: one that takes its address from its settings is pointed by hand "
                      "(lore guide record)")  # fmt: skip

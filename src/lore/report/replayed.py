@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from lore.model.results_replay import Replayed, ReplayedLayout, ReplayEstimate
+from lore.report.commands import in_shell
 from lore.report.console import line
 from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted
@@ -149,14 +150,15 @@ def _share(layout: ReplayedLayout) -> float:
 
 def then_lines(result: Replayed) -> Iterator[str]:
     """Say what to run next: to go on where it stopped, else to look closer."""
-    written = [layout for layout in result.layouts if layout.capture]
+    captures = [in_shell(layout.capture) for layout in result.layouts if layout.capture]
+    capture = captures[0] if captures else ""
     if result.stopped is not None or result.interrupted:
         yield "to go on: the same command with --resume" + (
-            f" --output {written[0].capture}" if len(result.layouts) == 1 and written else " and --output"
+            f" --output {capture}" if len(result.layouts) == 1 and capture else " and --output"
         )
-    elif written:
+    elif capture:
         cache = f" --cache {result.cache}" if result.cache else ""
-        yield f"again at any time: lore simulate{cache} --all {written[0].capture}"
+        yield f"again at any time: lore simulate{cache} --all {capture}"
 
 
 def stopped_hint(stopped: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -14,6 +13,7 @@ from rich.console import Console
 from lore.model.codes import UNEXPLAINED
 from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 from lore.model.results_lint import LintResult, LintSummary
+from lore.report.commands import in_shell
 from lore.report.console import columns_of, line, whole
 from lore.report.evidence_sentences import money_of
 from lore.report.grouped import once_a_file
@@ -109,13 +109,14 @@ def _next(result: Checked) -> Iterator[tuple[str, str]]:
     tokens = Counter[str]()
     for finding in costly:
         tokens[finding.path] += finding.lost_tokens or 0
-    path = max(tokens, key=lambda path: tokens[path])
-    if path == "<stdin>":
+    costliest = max(tokens, key=lambda path: tokens[path])
+    path = in_shell(costliest)
+    if not path or costliest == "<stdin>":
         return
     if result.summary.waste_tokens:
-        yield f"lore simulate {shlex.quote(path)} --what-if", "what each fix would save"
+        yield f"lore simulate {path} --what-if", "what each fix would save"
     elif code in UNEXPLAINED:
-        yield f"lore simulate {shlex.quote(path)} --by reliability", "when and where the cache was not read"
+        yield f"lore simulate {path} --by reliability", "when and where the cache was not read"
 
 
 def write_finding(finding: Finding, out: Console) -> None:

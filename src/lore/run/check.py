@@ -119,7 +119,7 @@ def check(
         reader_named(options.format)
     context.dated.known()
     every = (file._replace(optional=pass_over) for file in inputs(paths, wanted))
-    files = [file for file in every if (wanted is None or wanted(file)) and (state is None or not state.holds(file))]
+    files = [file for file in every if state is None or not state.holds(file)]
     before = _baseline(context)
     known = None if before is None else Known(Baseline() if context.update else before)
     recorder = Recorder() if context.update else None

@@ -212,8 +212,10 @@ def _tried(biggest: SpendingSession | None, ledgers: Ledgers, home: str) -> Spen
     """Add what compacting a session earlier would have saved, where that is much; costs one reading."""
     if biggest is None:
         return None
-    shown = in_shell(biggest.path, home)
     found = earlier(biggest.path, biggest.dollars, biggest.largest_prompt_tokens, ledgers.options, ledgers.rules)
+    shown = in_shell(biggest.path, home)
+    if not shown:
+        return biggest if found is None else replace(biggest, saving=found.saved, compactions=found.compactions)
     if found is None:
         return replace(biggest, command=f"lore simulate {shown}")
     command = f"lore compact {shown} --dry-run --window {found.window}"

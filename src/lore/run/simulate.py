@@ -88,7 +88,6 @@ def simulate(request: SimulateRequest, options: Options, rules: Rules) -> Iterat
     Where it is interrupted, what was simulated until then is the last result, and nothing is said of changes.
     """
     files = [file._replace(optional=bool(request.looked)) for file in inputs(request.paths, request.wanted)]
-    files = [file for file in files if request.wanted is None or request.wanted(file)]
     once = any(file.stream for file in files)
     if once and (len(request.caches) > 1 or any(change != RANK for change in request.changes)):
         hint = "save it to a file: several caches and changes need more than one look"

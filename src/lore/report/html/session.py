@@ -7,13 +7,13 @@ figures and names alone; what a cause says in words is made in `report.sentences
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lore.model.page import PageSession, PageSide, PageTurn, PartName
 from lore.model.results import BilledResult, CauseResult
 from lore.model.results_overview import Spending, SpendingCause
+from lore.report.commands import in_shell
 from lore.report.evidence_sentences import duration, money_of
 from lore.report.html.blocks import WIDTH, Block, Cell, Link, Strip, StripPart, Swatch, Table, count, strip, when
 from lore.report.html.lanes import Lane, counts_of, lane_of
@@ -203,10 +203,11 @@ def context_block(session: PageSession) -> Block:
         return Block()
     saved = _of(found.saved, spending.dollars, 0)
     window, times = tokens_of(found.window), counted(found.compactions, "compaction")
-    command = f"lore compact {shlex.quote(session.path)} --dry-run --window {found.window}"
+    path = in_shell(session.path)
+    where = f" Where: lore compact {path} --dry-run --window {found.window}" if path else ""
     grown = f"Prompts grew to {tokens_of(spending.largest_prompt_tokens)} tokens; each request reads all that stands."
     tried = f"Compacted before {window}, the session would have cost about {saved} less, with {times}."
-    return Block("What the size of its context cost", lines=(grown, f"{tried} Where: {command}"))
+    return Block("What the size of its context cost", lines=(grown, tried + where))
 
 
 def _notes(session: PageSession) -> Iterator[str]:
