@@ -2,8 +2,8 @@
 
 In: a number of turns. Out: a lore log, the same bytes for the same number on every machine, about 10 KB
 a turn: a user message, text and one or two tool calls of the model, their results, a turn with a little
-context and a plausible bill. Nothing is cleared, compacted or taken back: every turn extends the one
-before, so that the last prompt of 10,000 turns holds about 100 MB.
+context and a plausible bill. Nothing is cleared or taken back, and nothing compacted unless it is asked for:
+every turn extends the one before, so that the last prompt of 10,000 turns holds about 100 MB.
 
 Run it to keep a log: `python tests/bench/generate.py 1000 session.jsonl`.
 """
@@ -33,12 +33,14 @@ _TOOLS = (
 )
 
 
-def lines(turns: int, seed: int = 1) -> Iterator[bytes]:
-    """Yield the lines of a log, each with its line feed."""
+def lines(turns: int, seed: int = 1, *, name: str = "bench", compact_every: int = 0) -> Iterator[bytes]:
+    """Yield the lines of a log, each with its line feed; its session is compacted behind every so many turns."""
     made = _Session(seed)
-    yield made.header()
+    yield made.header(name)
     for turn in range(1, turns + 1):
         yield from made.turn(turn)
+        if compact_every and turn % compact_every == 0:
+            yield made.compaction(turn)
 
 
 def write(path: Path, turns: int, seed: int = 1) -> int:
@@ -52,18 +54,25 @@ class _Session:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._pool = _noise(self._random)
-        self._sent = 0
-        self._new = 0
+        self._sent = self._new = self._header = 0  # bytes: cached, not yet, of the first line
 
-    def header(self) -> bytes:
+    def header(self, name: str) -> bytes:
         tools = [
             {"name": name, "description": self._text(600), "input_schema": {"type": "object", "properties": fields}}
             for name, fields in _TOOLS
         ]
-        return self._line(
-            kind="session_started", v=1, session_id="bench", at=_time(0), model="claude-opus-4-8",
+        line = self._line(
+            kind="session_started", v=1, session_id=name, at=_time(0), model="claude-opus-4-8",
             dialect="anthropic", system=self._text(6000), tools=tools, params={"max_tokens": 8192},
         )  # fmt: skip
+        self._header = len(line)
+        return line
+
+    def compaction(self, number: int) -> bytes:
+        """All messages are left out from here on: the system prompt and the tools stay."""
+        line = self._line(kind="compact_applied", uuid=f"c{number}", trigger="auto")
+        self._sent, self._new = self._header, 0
+        return line
 
     def turn(self, number: int) -> Iterator[bytes]:
         """One request: what the user said, the answer, its calls, their results."""

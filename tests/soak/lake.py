@@ -1,19 +1,29 @@
 """Soak a lake of recordings: many small ones and large ones, by one process and by workers of which one is killed.
 
-    python tests/soak/lake.py [--small N] [--large-mb N] [--larges N] [--workers N] [--bar-mb N] [--folder DIR]
+    python tests/soak/lake.py [--small N] [--larges N] [--large-mb N] [--folder DIR] [--bucket] [--runs NAME,…]
 
-Writes the recordings (the same for the same parameters), then runs `lore check --json` in one process, on a local
-cluster of which a worker is killed in the middle, with a state that is empty, and with that state. Exit code 1 where an
-answer differs by a byte from that of one process, or where any process of a run held more memory than the bar. What
-stands in `--folder` already is not written again.
+Writes the recordings (the same for the same parameters; what stands in `--folder` already is not written again), then
+runs `lore check --json` over them; `--bucket` serves the folder as a bucket on this machine. The runs, of which the
+first is the one that others are held to:
 
-    python tests/soak/lake.py --small 0 --larges 40 --large-mb 512       20 GB: is memory flat?
-    python tests/soak/lake.py --small 100000 --large-mb 5120             a lake, as people have them
+- `process`    in one process
+- `processes`  in several
+- `cluster`    on local workers, of which the busiest is killed in the middle
+- `state`      the same, with a state that is empty
+- `again`      the same with that state, where nothing is new; none is killed
+
+`--answer FILE` keeps what the first run answered; where that file is there already, all runs are held to it.
+`--captured` makes the large ones captures of many conversations, else each is one session that is compacted now and
+then. Exit code 1 where an answer differs by a byte, or where a process held more memory than the bar.
+
+    python tests/soak/lake.py --bucket --small 100000 --large-mb 5120       a lake, as people have them
+    python tests/soak/lake.py --small 0 --larges 40 --large-mb 512 --runs processes     20 GB: is memory flat?
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import signal
@@ -22,53 +32,64 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import generate
+from bench import captures, generate
+from store.s3_server import CREDENTIALS, ObjectServer
 
 COMPACTED = 100  # turns: a session that goes on for gigabytes was compacted
 LORE = [sys.executable, "-m", "lore", "check", "--json"]
+RUNS = ("process", "processes", "cluster", "state", "again")
+PARTS = (0.1, 0.25, 0.5, 1.0)  # of the bytes, behind which the most memory is told
+POLL_SECONDS = 0.5
+
+
+class Lake(NamedTuple):
+    """Where recordings lie, as `lore check` is told; their bytes; how many requests their service has had."""
+
+    folder: Path
+    name: str
+    size: int
+    requests: Callable[[], int]
 
 
 class Ran(NamedTuple):
-    """What a run answered, what it took, and the most memory that one of its processes held."""
+    """What a run answered, and what it took: seconds, CPU seconds, requests, the most MB of its processes."""
 
     code: int
     out: bytes
     seconds: float
-    peak_mb: float
+    cpu: float
+    requests: int
+    own_mb: float
+    worker_mb: float
+    parts_mb: list[float]
     killed: bool
 
 
-def session(name: str, turns: int) -> Iterator[bytes]:
-    """Yield the lines of a session that is compacted now and then."""
-    for number, line in enumerate(generate.lines(turns)):
-        if number == 0:
-            yield json.dumps({**json.loads(line), "session_id": name}, separators=(",", ":")).encode() + b"\n"
-            continue
-        yield line
-        if number % (COMPACTED * 7) == 0:  # seven lines a turn
-            yield b'{"kind":"compact_applied","uuid":"%s-%d","trigger":"auto"}\n' % (name.encode(), number)
-
-
-def write(folder: Path, small: int, larges: int, large_mb: int) -> int:
+def write(folder: Path, small: int, larges: int, large_mb: int, *, captured: bool = False) -> int:
     """Write the recordings; return their bytes."""
-    brief, total = [*session("small", 2)], 0
+    brief, total = [*generate.lines(2, name="small")], 0
+    folder.mkdir(parents=True, exist_ok=True)
     for number in range(small):
         path = folder / f"{number % 97:02}" / f"{number}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         if not path.exists():
             path.write_bytes(b"".join(brief).replace(b'"small"', b'"small%d"' % number, 1))
         total += path.stat().st_size
     for number in range(larges):
         path, size = folder / f"large{number}.jsonl", 0
+        lines = generate.lines(10**9, name=f"large{number}", compact_every=COMPACTED)
+        if captured:
+            lines = (captures.as_proxy(each, captures.TURNS) for each in itertools.count(number * 10**6))
         if not path.exists():
             with open(path, "wb") as file:
-                for line in session(f"large{number}", 10**9):
+                for line in lines:
                     size += file.write(line)
                     if size >= large_mb * 1024 * 1024:
                         break
@@ -76,85 +97,127 @@ def write(folder: Path, small: int, larges: int, large_mb: int) -> int:
     return total
 
 
-def children(parent: int) -> list[int]:
-    """Return the processes below one, as /proc has them."""
-    found: list[int] = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
+class Watched:
+    """The processes of a run, looked at while it goes on: CPU seconds, bytes read and the most MB of each."""
+
+    def __init__(self, process: int) -> None:
+        self.process = process
+        self.cpu: dict[int, float] = {}
+        self.read: dict[int, int] = {}
+        self.peak_mb: dict[int, float] = {process: 0.0}
+        self.below: list[int] = []
+
+    def look(self) -> None:
+        """Look at all of them, as /proc has them; those that end meanwhile keep what they had."""
+        parents: dict[int, int] = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                except OSError:
+                    continue
+                parents[int(entry.name)] = int(fields[1])
+                if int(entry.name) in self.peak_mb:
+                    self.cpu[int(entry.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        found = [self.process]
+        for number in found:
+            found += [child for child, parent in parents.items() if parent == number]
             try:
-                above = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, ValueError, IndexError):
+                status = dict(line.split(":", 1) for line in Path(f"/proc/{number}/status").read_text().splitlines())
+                self.peak_mb[number] = int(status.get("VmHWM", "0").split()[0]) / 1024
+                self.read[number] = int(Path(f"/proc/{number}/io").read_text().split()[1])
+            except OSError:
                 continue
-            if above == parent:
-                found += [int(entry.name), *children(int(entry.name))]
-    return found
+        self.below = found[1:]
 
 
-def peak_of(process: int) -> float:
-    """Return the most memory that a process has held, in MB; 0 where it is gone."""
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), 0.0)
-
-
-def run(folder: Path, *args: str, kill_after: float = 0.0) -> Ran:
+def run(lake: Lake, *args: str, kill_after: float = 0.0) -> Ran:
     """Run `lore check`, looking at its processes; kill the busiest below it after so many seconds."""
-    begin, peaks, killed = time.monotonic(), [0.0], False
-    process = subprocess.Popen([*LORE, *args, "."], cwd=folder, stdout=subprocess.PIPE)
+    begin, asked, killed, parts = time.monotonic(), lake.requests(), False, list[float]()
+    process = subprocess.Popen([*LORE, *args, lake.name], cwd=lake.folder, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    parts: list[bytes] = []
-    reader = threading.Thread(target=lambda: parts.append(process.stdout.read()))
+    out: list[bytes] = []
+    reader = threading.Thread(target=lambda: out.append(process.stdout.read()))
     reader.start()
+    watched = Watched(process.pid)
     while process.poll() is None:
-        below = children(process.pid)
-        peaks += [peak_of(number) for number in (process.pid, *below)]
-        if kill_after and not killed and time.monotonic() - begin > kill_after and len(below) > 1:
-            os.kill(max(below, key=peak_of), signal.SIGKILL)
+        watched.look()
+        while len(parts) < len(PARTS) and sum(watched.read.values()) >= PARTS[len(parts)] * lake.size:
+            parts.append(max(watched.peak_mb.values()))
+        if kill_after and not killed and time.monotonic() - begin > kill_after and len(watched.below) > 1:
+            os.kill(max(watched.below, key=lambda number: watched.peak_mb.get(number, 0)), signal.SIGKILL)
             killed = True
-        time.sleep(0.5)
+        time.sleep(POLL_SECONDS)
     reader.join()
-    return Ran(process.returncode, b"".join(parts), time.monotonic() - begin, max(peaks), killed)
+    own = watched.peak_mb.pop(process.pid)
+    return Ran(
+        process.returncode, b"".join(out), time.monotonic() - begin, sum(watched.cpu.values()),
+        lake.requests() - asked, own, max(watched.peak_mb.values(), default=0.0), parts, killed,
+    )  # fmt: skip
 
 
 def main() -> int:
+    """Write recordings and judge them; return the exit code."""
     parser = argparse.ArgumentParser(description="soak a lake of recordings")
     parser.add_argument("--small", type=int, default=2_000)
     parser.add_argument("--larges", type=int, default=1)
     parser.add_argument("--large-mb", type=int, default=64)
+    parser.add_argument("--captured", action="store_true", help="large ones are captures of many conversations")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--bar-mb", type=int, default=250)
+    parser.add_argument("--kill-after", type=float, help="seconds; default: a third of those of the first run, and 8")
+    parser.add_argument("--answer", type=Path)
     parser.add_argument("--folder")
+    parser.add_argument("--bucket", action="store_true")
+    parser.add_argument("--runs", default="process,cluster,state,again")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="lore-lake-") as temporary:
-        folder = Path(given.folder or temporary)
-        size = write(folder, given.small, given.larges, given.large_mb)
+    runs = given.runs.split(",")
+    if unknown := set(runs) - set(RUNS):
+        parser.error(f"--runs: {', '.join(sorted(unknown))}: not one of {', '.join(RUNS)}")
+    with ExitStack() as stack:
+        folder = Path(given.folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="lore-lake-")))
+        size = write(folder, given.small, given.larges, given.large_mb, captured=given.captured)
+        lake = Lake(folder, ".", size, int)
+        if given.bucket:
+            server = stack.enter_context(ObjectServer(page=1000))
+            server.serve("lake", folder)
+            os.environ.update({**CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint, "AWS_REGION": "us-east-1"})
+            lake = lake._replace(name="s3://lake/", requests=lambda: len(server.requests))
         print(f"{given.small + given.larges:,} recordings, {size / 1e9:.2f} GB", flush=True)
-        with tempfile.TemporaryDirectory(prefix="lore-state-") as state:
-            return compare(folder, given, state)
+        state = stack.enter_context(tempfile.TemporaryDirectory(prefix="lore-state-"))
+        return compare(lake, runs, given, state)
 
 
-def compare(folder: Path, given: argparse.Namespace, state: str) -> int:
+def compare(lake: Lake, runs: list[str], given: argparse.Namespace, state: str) -> int:
     """Run it all; return the exit code."""
-    workers = str(given.workers)
-    once = run(folder, "--jobs", "1")
-    runs = {
-        "one process": once,
-        f"{workers} workers, one killed": run(
-            folder, "--cluster", "local", "--jobs", workers, kill_after=once.seconds / 3 + 8
-        ),
-        f"{workers} processes, an empty state": run(folder, "--jobs", workers, "--state", state),
-        "with that state": run(folder, "--jobs", workers, "--state", state),
-    }
-    failed = False
-    for name, ran in runs.items():
-        same = (ran.code, ran.out) == (once.code, once.out)
-        flat = ran.peak_mb <= given.bar_mb
-        failed = failed or not same or not flat
-        notes = "".join((" killed" if ran.killed else "", "" if same else " DIFFERS", "" if flat else " TOO LARGE"))
-        print(f"{name:32} {ran.seconds:8.1f} s {ran.peak_mb:6.0f} MB exit {ran.code}{notes}", flush=True)
-    print(json.loads(once.out)["summary"])
+    several = ("--jobs", str(given.workers))
+    cluster = ("--cluster", "local", *several)
+    kept = (*cluster, "--state", state)
+    args = dict(zip(RUNS, (("--jobs", "1"), several, cluster, kept, kept), strict=True))
+    answer: bytes = given.answer.read_bytes() if given.answer and given.answer.exists() else b""
+    kill_after, failed = given.kill_after, False
+    for name in runs:
+        kills = name in ("cluster", "state")
+        ran = run(lake, *args[name], kill_after=(kill_after or 8.0) if kills else 0.0)
+        kill_after = kill_after or ran.seconds / 3 + 8
+        said = b"exit %d\n%b" % (ran.code, ran.out)
+        if not answer:
+            answer = said
+            if given.answer:
+                given.answer.write_bytes(answer)
+        large = max(ran.own_mb, ran.worker_mb) > given.bar_mb
+        signs = {
+            "killed": ran.killed, "DIFFERS": said != answer, "TOO LARGE": large,
+            "ENDED BEFORE THE KILL": kills and not ran.killed,
+        }  # fmt: skip
+        failed = failed or any(holds for sign, holds in signs.items() if sign.isupper())
+        parts = " ".join(f"{mb:.0f}" for mb in ran.parts_mb)
+        print(
+            f"{name:10} {ran.seconds:7.1f} s {ran.cpu:7.1f} s of CPU, {ran.requests:,} requests, {ran.own_mb:.0f} MB, "
+            f"workers {ran.worker_mb:.0f} MB, by bytes read: {parts or 'unknown'}; exit {ran.code}",
+            *(sign for sign, holds in signs.items() if holds), flush=True,
+        )  # fmt: skip
+    print(json.loads(answer.partition(b"\n")[2])["summary"])
     return int(failed)
 
 

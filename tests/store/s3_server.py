@@ -2,12 +2,14 @@
 
     with ObjectServer() as server:
         url = server.url("bucket/prefix")        # of a store; a bucket is there once a URL names it
+        server.serve("bucket", folder)           # the files of a folder as objects
         server.requests, server.received         # (method, key) of each request in order; bytes of their bodies
         server.fail = lambda request: "lost"     # what happens to requests from here on; None: nothing
 
 It speaks as much of S3's protocol as lore's client uses: PUT with `If-None-Match: *` and `If-Match`, GET with ranges
 and `If-None-Match`, DELETE of one and of several, listing in pages. Signatures are not checked, only that there is one.
-Each object is kept in memory, under one lock: what S3 promises of reads and writes holds. Failures:
+Each object is kept in memory, but files of a folder that is served, which are mapped while they are sent; all is under
+one lock: what S3 promises of reads and writes holds. Failures:
 
 - `refused`: 503 before anything is done;   `lost`: done, and the connection closed without an answer
 - `error`: done, then 500;                  `torn`: the answer breaks off in its middle
@@ -16,6 +18,7 @@ Each object is kept in memory, under one lock: what S3 promises of reads and wri
 
 from __future__ import annotations
 
+import mmap
 import re
 import sys
 import threading
@@ -25,6 +28,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import md5
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -49,7 +53,30 @@ class Kept(NamedTuple):
     e_tag: str
     modified: float
 
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return len(self.data)
 
+
+class KeptFile(NamedTuple):
+    """A file as an object."""
+
+    path: Path
+    size: int
+    e_tag: str
+    modified: float
+
+    @property
+    def data(self) -> memoryview:
+        """Its bytes, mapped and not held."""
+        if not self.size:
+            return memoryview(b"")
+        with open(self.path, "rb") as file:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+Objects = dict[str, Kept | KeptFile]
 Fail = Callable[[Request], "str | float | None"]
 
 
@@ -58,7 +85,7 @@ class ObjectServer:
 
     def __init__(self, *, conditions: bool = True, page: int = 0) -> None:
         self.page = page or PAGE
-        self.objects: dict[str, dict[str, Kept]] = {}
+        self.objects: dict[str, Objects] = {}
         self.requests: list[tuple[str, str]] = []
         self.received = 0  # bytes of all bodies
         self.fail: Fail = lambda _: None
@@ -92,6 +119,15 @@ class ObjectServer:
         bucket, _, key = place.partition("/")
         e_tag = f'"{md5(data).hexdigest()}"'  # noqa: S324 - as S3 makes one
         self.objects.setdefault(bucket, {})[key] = Kept(data, e_tag, modified)
+
+    def serve(self, bucket: str, folder: Path) -> None:
+        """Make the files below a folder the objects of a bucket; none may change meanwhile."""
+        objects = self.objects.setdefault(bucket, {})
+        for path in folder.rglob("*"):
+            if path.is_file():
+                known = path.stat()
+                e_tag = f'"{known.st_size:x}-{known.st_mtime_ns:x}"'
+                objects[path.relative_to(folder).as_posix()] = KeptFile(path, known.st_size, e_tag, known.st_mtime)
 
     @contextmanager
     def counted(self) -> Iterator[list[tuple[str, str]]]:
@@ -151,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_DELETE = do_POST = do_HEAD = _handle  # noqa: N815 - names of the library
 
     def _answer(
-        self, status: int, body: bytes = b"", headers: dict[str, str] | None = None, *, torn: bool = False
+        self, status: int, body: bytes | memoryview = b"", headers: dict[str, str] | None = None, *, torn: bool = False
     ) -> None:
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
@@ -164,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _done(
         self, bucket: str, key: str, query: dict[str, list[str]], headers: dict[str, str], body: bytes
-    ) -> tuple[int, bytes, dict[str, str]]:
+    ) -> tuple[int, bytes | memoryview, dict[str, str]]:
         objects = self.service.objects.get(bucket)
         if objects is None:
             return 404, _error("NoSuchBucket"), {}
@@ -185,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self._get(objects.get(key), headers)
 
     def _put(
-        self, objects: dict[str, Kept], key: str, headers: dict[str, str], body: bytes
+        self, objects: Objects, key: str, headers: dict[str, str], body: bytes
     ) -> tuple[int, bytes, dict[str, str]]:
         known = objects.get(key)
         if self.service.conditions:
@@ -199,7 +235,9 @@ class _Handler(BaseHTTPRequestHandler):
         objects[key] = Kept(body, e_tag, time.time())
         return 200, b"", {"ETag": e_tag}
 
-    def _get(self, found: Kept | None, headers: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
+    def _get(
+        self, found: Kept | KeptFile | None, headers: dict[str, str]
+    ) -> tuple[int, bytes | memoryview, dict[str, str]]:
         if found is None:
             return 404, _error("NoSuchKey"), {}
         modified = datetime.fromtimestamp(found.modified, UTC)
@@ -211,14 +249,14 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("range", ""))
         if wanted is None:
             return 200, found.data, told
-        start, end = int(wanted[1]), min(int(wanted[2] or len(found.data)) + 1, len(found.data))
-        if start >= len(found.data):
+        start, end = int(wanted[1]), min(int(wanted[2] or found.size) + 1, found.size)
+        if start >= found.size:
             return 416, _error("InvalidRange"), {}
-        told["Content-Range"] = f"bytes {start}-{end - 1}/{len(found.data)}"
+        told["Content-Range"] = f"bytes {start}-{end - 1}/{found.size}"
         return 206, found.data[start:end], told
 
 
-def _list(objects: dict[str, Kept], query: dict[str, list[str]], size: int) -> bytes:
+def _list(objects: Objects, query: dict[str, list[str]], size: int) -> bytes:
     prefix, token = query.get("prefix", [""])[0], query.get("continuation-token", [""])[0]
     delimiter, encoded = query.get("delimiter", [""])[0], query.get("encoding-type") == ["url"]
     spelled = quote if encoded else _escaped
@@ -228,13 +266,13 @@ def _list(objects: dict[str, Kept], query: dict[str, list[str]], size: int) -> b
         at = key.find(delimiter, len(prefix)) if delimiter else -1
         return key if at < 0 else key[: at + 1]
 
-    found = sorted({entry(key) for key in objects if key.startswith(prefix)} - {""})
+    found = sorted({entry(key) for key in objects if key.startswith(prefix) and key > token})
     found = [name for name in found if name > token]
     page, rest = found[:size], found[size:]
     text = "".join(
         f"<CommonPrefixes><Prefix>{spelled(key)}</Prefix></CommonPrefixes>"
         if key not in objects
-        else f"<Contents><Key>{spelled(key)}</Key><Size>{len(objects[key].data)}</Size>"
+        else f"<Contents><Key>{spelled(key)}</Key><Size>{objects[key].size}</Size>"
         f"<ETag>{escape(objects[key].e_tag)}</ETag>"
         f"<LastModified>{datetime.fromtimestamp(objects[key].modified, UTC):%Y-%m-%dT%H:%M:%S.000Z}</LastModified>"
         "</Contents>"
@@ -248,7 +286,7 @@ def _list(objects: dict[str, Kept], query: dict[str, list[str]], size: int) -> b
     ).encode()
 
 
-def _blobs(objects: dict[str, Kept], query: dict[str, list[str]]) -> bytes:
+def _blobs(objects: Objects, query: dict[str, list[str]]) -> bytes:
     """List as Azure does: in one page, other words for the same."""
     prefix, delimiter = query.get("prefix", [""])[0], query.get("delimiter", [""])[0]
     folders, text = dict[str, None](), ""
@@ -259,7 +297,7 @@ def _blobs(objects: dict[str, Kept], query: dict[str, list[str]]) -> bytes:
         elif key.startswith(prefix):
             modified = datetime.fromtimestamp(kept.modified, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
             about = f"<Last-Modified>{modified}</Last-Modified><Etag>{escape(kept.e_tag)}</Etag>"
-            about += f"<Content-Length>{len(kept.data)}</Content-Length><Content-Type>a/b</Content-Type>"
+            about += f"<Content-Length>{kept.size}</Content-Length><Content-Type>a/b</Content-Type>"
             text += f"<Blob><Name>{_escaped(key)}</Name><Properties>{about}</Properties></Blob>"
     text += "".join(f"<BlobPrefix><Name>{_escaped(name)}</Name></BlobPrefix>" for name in folders)
     return f"<EnumerationResults><Blobs>{text}</Blobs><NextMarker/></EnumerationResults>".encode()
