@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
+import ssl
 import sys
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -20,6 +23,7 @@ from lore.run.program import program
 from run.logs import put_logs
 
 distributed = pytest.importorskip("distributed")
+probe = cluster._probe
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="signals"),
     pytest.mark.filterwarnings("ignore"),  # Dask's own
@@ -98,6 +102,60 @@ def test_a_worker_that_dies_costs_its_tasks_and_a_file_that_kills_is_named(sched
     died = [problem for problem in ran.json["problems"] if "was killed" in problem["message"]]
     assert [(problem["code"], problem["file"]) for problem in died] == [("LORE215", "logs/a/fork.jsonl")]
     assert ran.json["summary"]["files"] == whole["summary"]["files"] - 1
+
+
+def _dying_once(rules):
+    """Answer as a worker does, but kill the worker where a mark says that it did not happen yet."""
+    answer = probe(rules)
+
+    def die_or_answer():
+        import os
+
+        try:
+            os.close(os.open("probed", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return answer()
+        return os.kill(os.getpid(), 9)
+
+    return die_or_answer
+
+
+def test_a_worker_that_dies_while_it_is_asked_what_it_is_ends_no_run(scheduler, small_tasks, monkeypatch):
+    """A kill in the first second was "cannot judge: Stream is closed", exit code 2."""
+    monkeypatch.setattr(cluster, "_probe", _dying_once)
+    ran = lore("check", "logs", "--json", "--cluster", scheduler)
+    assert os.path.exists("probed")
+    assert ran == lore("check", "logs", "--json")
+
+
+def _heard(address, *, encrypted):
+    """Return what a scheduler says to a stranger, who takes any certificate and has none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    url = urlsplit(address)
+    try:
+        with socket.create_connection((url.hostname, url.port), timeout=10) as plain:
+            spoken = context.wrap_socket(plain) if encrypted else plain
+            spoken.sendall(bytes(64))
+            return spoken.recv(100)
+    except OSError:  # it ends the connection in several ways
+        return b""
+
+
+def test_workers_here_speak_tls_and_answer_nobody_without_their_certificate(scheduler, monkeypatch):
+    once = lore("check", "logs", "--json")
+    heard = []
+    compare = Cluster._compare
+
+    def compared(self, client, *args):
+        address = client.scheduler.address
+        heard.extend((address[:16], _heard(address, encrypted=True), _heard(address, encrypted=False)))
+        return compare(self, client, *args)
+
+    monkeypatch.setattr(Cluster, "_compare", compared)
+    assert lore("check", "logs", "--json", "--cluster", "local", "--jobs", "2") == once
+    assert heard == ["tls://127.0.0.1:", b"", b""]
+    assert b"compression" in _heard(scheduler, encrypted=False), "an open one speaks to anybody"
 
 
 def test_an_interrupt_ends_the_run_in_order(scheduler, small_tasks):

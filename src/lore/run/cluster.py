@@ -42,6 +42,7 @@ LOCAL_SETTINGS = {"distributed.scheduler.allowed-failures": 1, "distributed.comm
 TASK_BYTES = 64 * 1024 * 1024  # a file that is larger is a task of its own
 TASK_FILES = 200
 DEATHS = 2  # workers that die while they have a file alone, and nothing else runs, before the file is blamed
+ASKED = 3  # times that workers are asked what they are, where one dies meanwhile
 _CRITICAL = 50  # the level of logs: what a worker that died leaves behind is said in results
 POLL_SECONDS = 0.2
 CONNECT_SECONDS = 10.0
@@ -129,7 +130,12 @@ class Cluster:
             message = f"{corpus.show(self._address)} has no worker after {JOIN_SECONDS} seconds"
             raise LoreError(message, hint="start one: dask worker ADDRESS") from None
         relative = any(not (os.path.isabs(file.path) or file.stream or "://" in file.path) for file in files)
-        answers: dict[str, Any] = client.run(_probe(config.dated.path), on_error="return")
+        closed = import_module("distributed.comm").CommClosedError
+        answers: dict[str, Any] = {}
+        for _ in range(ASKED):
+            answers = client.run(_probe(config.dated.path), on_error="return")
+            if not any(isinstance(answer, closed) for answer in answers.values()):
+                break  # else a worker died meanwhile: the scheduler drops it, or has another in its place
         for address, answer in sorted(answers.items()):
             if isinstance(answer, BaseException):
                 raise LoreError(f"the worker {address} cannot judge: {answer}", hint="mend it, or stop it")
