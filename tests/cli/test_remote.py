@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,18 @@ def test_what_is_throttled_for_ever_is_an_error_that_names_it(bucket):
     folder = lore("check", "s3://b/p", "--json")
     assert folder.code == 3, "one of a folder cannot be judged, and the other is"
     assert (folder.json["summary"]["files"], folder.json["summary"]["problems"]) == (1, 1)
+
+
+def test_an_object_that_drips_is_asked_for_a_few_times_and_given_up(bucket, monkeypatch):
+    put("s.jsonl", log := session() * 10)
+    bucket.keep("b/p/s.jsonl", log)
+    bucket.fail = lambda request: "dripped" if request.key == "p/s.jsonl" and request.method == "GET" else None
+    monkeypatch.setattr("lore.store.objects_client.TIMEOUT", timedelta(seconds=0.3))
+    with bucket.counted() as requests:
+        ran = lore("fold", "s3://b/p/s.jsonl")
+    assert ran.code == 2
+    assert "cannot read s3://b/p/s.jsonl" in ran.err
+    assert 1 < requests.count(("GET", "p/s.jsonl")) <= remote.TRIES * 3, "each is sent twice more by the client"
 
 
 def test_an_object_that_changes_while_it_is_read_is_an_error_of_that_input(bucket):

@@ -7,6 +7,7 @@ import threading
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
+from random import Random
 
 import pytest
 
@@ -124,6 +125,62 @@ def test_what_has_no_tag_and_no_ranges_and_breaks_off_is_an_error(web):
     assert len(web.seen) == 1
     web.answer = lambda request: request.send(200, LOG, torn=len(LOG) // 2, ETag='"1"')
     assert "its server gives no ranges" in failure(f"{web.url}/s.jsonl")
+
+
+class Clock:
+    """Time passes while the body is waited for: so many seconds for each part that comes."""
+
+    def __init__(self, monkeypatch, seconds):
+        self.now, self.seconds = 0.0, seconds
+        monkeypatch.setattr(remote_web, "monotonic", self)
+
+    def __call__(self):
+        self.now += self.seconds
+        return self.now
+
+
+def test_a_server_that_drips_is_asked_again_a_few_times_and_given_up(web, monkeypatch):
+    """One that sent a byte a second was read for days: only a minute without any byte ended it."""
+    Clock(monkeypatch, 61)
+    web.answer = lambda request: request.send(200, LOG, ETag='"1"')
+    assert "its server gives no ranges" in failure(f"{web.url}/s.jsonl")
+    assert len(web.seen) == 2
+
+    def answer(request):
+        start = int(request.headers.get("Range", "bytes=0-")[6:-1])
+        length = len(LOG)
+        rest = {"Content_Range": f"bytes {start}-{length - 1}/{length}"} if start else {}
+        request.send(206 if start else 200, LOG[start:], ETag='"1"', **rest)
+
+    web.seen.clear()
+    web.answer = answer
+    monkeypatch.setattr(remote, "SMALL", len(LOG) + 1)  # no progress that would count
+    assert "bytes came in 61 seconds" in failure(f"{web.url}/s.jsonl")
+    assert len(web.seen) == remote.TRIES
+
+
+def test_a_compressed_body_that_drips_is_timed_as_it_comes(web, monkeypatch):
+    Clock(monkeypatch, 61)
+    noise = gzip.compress(Random(1).randbytes(remote.PIECE))
+    web.answer = lambda request: request.send(200, noise, Content_Encoding="gzip")
+    assert "bytes came in 61 seconds" in failure(f"{web.url}/s.jsonl")
+
+
+def test_a_slow_line_is_read_to_its_end_and_a_slow_reader_waited_for(web, monkeypatch):
+    clock = Clock(monkeypatch, 10)
+    web.answer = lambda request: request.send(200, LOG)
+    came = b""
+    for piece in corpus.pieces(f"{web.url}/s.jsonl"):
+        came += piece
+        clock.now += 1000
+    assert came == LOG
+    assert len(web.seen) == 1
+
+
+def test_what_came_whole_is_read_however_long_it_took(web, monkeypatch):
+    Clock(monkeypatch, 61)
+    web.answer = lambda request: request.send(200, session())
+    assert read(f"{web.url}/s.jsonl") == session()
 
 
 def test_a_server_that_is_busy_is_asked_again_when_it_says(web, monkeypatch):

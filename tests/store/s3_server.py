@@ -14,6 +14,7 @@ one lock: what S3 promises of reads and writes holds. Failures:
 - `refused`: 503 before anything is done;   `lost`: done, and the connection closed without an answer
 - `error`: done, then 500;                  `torn`: the answer breaks off in its middle
 - `denied`: 403;                            a number: done after so many seconds
+- `dripped`: the body comes byte by byte, 20 in a second
 """
 
 from __future__ import annotations
@@ -181,20 +182,25 @@ class _Handler(BaseHTTPRequestHandler):
         return (
             self._answer(500, _error("InternalError"))
             if failure == "error"
-            else self._answer(*answer, torn=failure == "torn")
+            else self._answer(*answer, torn=failure == "torn", drips=failure == "dripped")
         )
 
     do_GET = do_PUT = do_DELETE = do_POST = do_HEAD = _handle  # noqa: N815 - names of the library
 
     def _answer(
-        self, status: int, body: bytes | memoryview = b"", headers: dict[str, str] | None = None, *, torn: bool = False
-    ) -> None:
+        self, status: int, body: bytes | memoryview = b"", headers: dict[str, str] | None = None, *,
+        torn: bool = False, drips: bool = False,
+    ) -> None:  # fmt: skip
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body[: len(body) // 2] if torn else body)
+        body = b"" if self.command == "HEAD" else body
+        while drips and body:
+            self.wfile.write(body[:1])
+            body = body[1:]
+            time.sleep(0.05)
+        self.wfile.write(body[: len(body) // 2] if torn else body)
         if torn:
             self.close_connection = True
 

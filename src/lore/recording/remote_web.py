@@ -6,6 +6,9 @@ gave is one, too: who runs a server elsewhere must not choose what is read here.
 told. A body that says no length ends at LARGEST; one that is shorter than it says is gone on with where the server
 gives ranges, else an error.
 
+An answer is given up where fewer than PIECE bytes of its body came in _TIMEOUT seconds of waiting for them (time that
+the reader takes in between does not count): one that drips ends, too, and is asked for again as one that breaks off is.
+
 Bodies are asked for as they are; one that comes compressed all the same (`Content-Encoding`) is unpacked piece by
 piece. Proxies are the environment's.
 """
@@ -14,9 +17,10 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
+from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.request import getproxies, proxy_bypass
 
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 
 LARGEST = 16 * 1024**3  # bytes of a body that does not say how long it is
 REDIRECTS = 5
-_TIMEOUT = 60.0  # seconds without a byte
+_TIMEOUT = 60.0  # seconds without a byte, or with fewer than PIECE
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 _UNANSWERED = (408, 425, 429, 500, 502, 503, 504)
 _LONGEST_NAME = 8_000
@@ -77,13 +81,14 @@ class Web:
             except RemoteError:
                 response.close()
                 raise
+            _give_up_a_drip(response, key)
         return about, self._body(response, key, about, start)
 
     def _body(self, response: httpx.Response, key: str, about: About, start: int) -> Generator[bytes]:
         read = start
         try:
             with self._asked(key):
-                for piece in response.iter_bytes(PIECE):
+                for piece in response.iter_bytes():
                     read += len(piece)
                     if about.size is None and read > LARGEST:
                         message = (
@@ -171,6 +176,32 @@ class Web:
             text = printable(str(error) or type(error).__name__)[:200]
             hint = "see that the server can be reached, and try again"
             raise BrokenError(f"cannot read {shown(key)}: {shown(text)}", hint=hint, where=Where(shown(key))) from None
+
+
+def _give_up_a_drip(response: httpx.Response, key: str) -> None:
+    """Make the body of an answer end with BrokenError where it comes too slowly, before it is unpacked."""
+    import httpx
+
+    stream = response.stream
+    assert isinstance(stream, httpx.SyncByteStream), "the client is no asynchronous one"
+
+    class Paced(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            waited, came, begin = 0.0, 0, monotonic()
+            for piece in stream:
+                if waited > _TIMEOUT:  # and there is more to come
+                    message = f"cannot read {shown(key)}: {came:,} bytes came in {waited:.0f} seconds"
+                    raise BrokenError(message, hint="download it and name the file", where=Where(shown(key)))
+                waited, came = waited + monotonic() - begin, came + len(piece)
+                if came >= PIECE:
+                    waited, came = 0.0, 0
+                yield piece
+                begin = monotonic()
+
+        def close(self) -> None:
+            stream.close()
+
+    response.stream = Paced()
 
 
 def addresses(host: str, port: int | None) -> list[str]:
