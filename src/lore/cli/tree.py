@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from itertools import groupby
 from textwrap import wrap
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -28,20 +29,39 @@ _NARROW = 76  # columns: below this a description stands under its name
 _NAMES = 28  # columns that names may take before their description goes under them
 
 
-class Leaf(TyperCommand):
+class _Shared:
+    """What commands do in lore's own way."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the page of `--help`."""
+        formatter.write(_page(self, ctx))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, which take text as it is given.
+
+        Typer (0.29) imports Pydantic to make text of text, also of what is not given: 0.1 s of each command.
+        """
+        params: list[Any] = cast("Any", super()).get_params(ctx)
+        for param in params:
+            if "process_value" not in vars(param):
+                param.process_value = partial(_processed, param, param.process_value)
+        return params
+
+
+def _processed(param: Any, converted: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+    text: Any = str if kind is str else (list, tuple) if kind == list[str] else ()
+    if param.required or not (value is None or isinstance(value, text)):
+        return converted(ctx, value)
+    return value if param.callback is None else param.callback(ctx, param, value)
+
+
+class Leaf(_Shared, TyperCommand):
     """A command that runs."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the page of `--help`."""
-        formatter.write(_page(self, ctx))
 
-
-class Branch(TyperGroup):
+class Branch(_Shared, TyperGroup):
     """A command with commands of its own."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the page of `--help`."""
-        formatter.write(_page(self, ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Show the help where no command is named and none is needed to answer."""
