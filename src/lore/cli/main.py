@@ -77,9 +77,9 @@ def bytes_only(args: list[str]) -> str | None:
     left, right = args[1:]
     if not (_is_no_recording(left) and _is_no_recording(right)) or corpus.is_same(left, right):
         return None
-    from importlib.metadata import entry_points
+    from lore.plugins import published
 
-    if entry_points(group="lore.formats"):
+    if published("lore.formats"):
         return None
     from lore.report.plain import file_line, no_prompt_line, visible
 

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,6 +28,7 @@ from lore.model.codes import Problem
 from lore.model.measured import Measure
 from lore.model.state import Session
 from lore.model.turn import Turn
+from lore.plugins import published
 from lore.prompt.dialects import DIALECTS
 from lore.recording import corpus
 from lore.store.registry import GROUP, STORES
@@ -192,7 +192,7 @@ def load_plugins() -> None:
 
 def register_plugins(group: str, registry: MutableMapping[str, Any], *, call: bool) -> None:
     """Add one group's plug-ins to a registry."""
-    for point in entry_points(group=group):
+    for point in published(group):
         if point.name in registry:
             continue
         try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cache
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import lore
 from lore.errors import LoreError, Where
 from lore.judge.file_record import VERSION
+from lore.plugins import published
 from lore.recording.base import PLUGIN_GROUPS
 from lore.run.verdicts import CheckConfig
 
@@ -41,7 +41,7 @@ def program() -> Program:
             digest.update(
                 f"{path.relative_to(root).as_posix()}\0{hashlib.sha256(path.read_bytes()).hexdigest()}".encode()
             )
-    points = [point for group in PLUGIN_GROUPS for point in entry_points(group=group)]
+    points = [point for group in PLUGIN_GROUPS for point in published(group)]
     plugins = {f"{point.name}={point.value} {point.dist.version if point.dist else ''}" for point in points}
     return Program(lore.__version__, digest.hexdigest(), tuple(sorted(plugins)), tuple(filter(_is_there, _OPTIONAL)))
 

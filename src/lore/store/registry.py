@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import NamedTuple, cast
 
 from lore.model.mask import mask
+from lore.plugins import published
 from lore.store.base import FormatError, SessionData, Store, StoreError, Tell, UnknownSessionError
 
 # Where each is made, imported when it is asked for: a database's client is slow to import, or not installed.
@@ -51,9 +52,9 @@ def scheme_of(url: str) -> str | None:
 @cache
 def _publishes(scheme: str) -> bool:
     """Take over the store that another package publishes for a scheme; tell whether there is one."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to import, and seldom asked
-
-    for point in entry_points(group=GROUP, name=scheme):
+    for point in published(GROUP):
+        if point.name != scheme:
+            continue
         try:
             STORES[scheme] = point.load()
         except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others

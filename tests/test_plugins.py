@@ -1,0 +1,64 @@
+"""What other packages publish is found, and costs no import where there is nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from lore.plugins import published
+
+LIST = "[console_scripts]\ntheirs = theirs:main\n\n[lore.reports]\nbrief = theirs:Brief\n"
+
+
+def package(folder, text=LIST):
+    """Install a package that has nothing but its metadata."""
+    info = folder / "Their-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(text)
+    return info
+
+
+def names(group):
+    return [point.name for point in published(group)]
+
+
+def test_a_package_in_a_folder_of_the_path_is_found(tmp_path, monkeypatch):
+    package(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "missing"), *sys.path, str(tmp_path)])
+    assert (names("lore.reports"), names("lore.rules")) == (["brief"], [])
+
+
+def test_a_package_in_an_archive_of_the_path_is_found(tmp_path, monkeypatch):
+    info, archive = package(tmp_path / "here"), tmp_path / "packages.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in info.iterdir():
+            file.write(path, f"{info.name}/{path.name}")
+    monkeypatch.setattr(sys, "path", [str(archive)])
+    assert names("lore.reports") == ["brief"]
+
+
+def test_a_package_that_another_finder_knows_is_found(tmp_path, monkeypatch):
+    from importlib.metadata import PathDistribution
+
+    class Finder:
+        find_spec = staticmethod(lambda *_: None)
+        find_distributions = staticmethod(lambda _: [PathDistribution(package(tmp_path / "elsewhere"))])
+
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+    assert names("lore.reports") == ["brief"]
+
+
+@pytest.mark.parametrize("text", [LIST.replace("lore.", "other."), ""])
+def test_nothing_is_imported_where_no_package_publishes_for_lore(tmp_path, text):
+    package(tmp_path, text)
+    code = (
+        f"import sys; sys.path.append({str(tmp_path)!r}); from lore.plugins import published; "
+        "print(published('lore.formats'), 'importlib.metadata' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "[] False\n"
