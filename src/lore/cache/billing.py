@@ -10,7 +10,6 @@ residency; xAI's on regional endpoints.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Literal
@@ -20,6 +19,7 @@ from lore.cache.prices import Price
 from lore.cache.rules import Rules, Served
 from lore.model.canonical import text_of
 from lore.model.events import Billed, Counts
+from lore.model.patterns import pattern
 
 _FACTORS = {
     ("speed", "fast"): "fast", ("service_tier", "fast"): "fast", ("service_tier", "priority"): "priority",
@@ -86,10 +86,10 @@ def unknown_factors(
     ]
 
 
-_HOST = re.compile(r"(?:[a-z]{2}\.api\.(?:openai\.com|x\.ai)|[a-z]+-[a-z]+\d+-aiplatform\.googleapis\.com)(?=[:/]|$)")
-_MULTIREGION = re.compile(r"aiplatform\.(?:us|eu)\.rep\.googleapis\.com(?=[:/]|$)")
-_LOCATION = re.compile(r"/locations/(?!global/)[a-z0-9-]+/")
-_PROFILE = re.compile(r"(?:(?P<region>[a-z-]+)\.)?(?:anthropic|openai)\.")
+_HOST = pattern(r"(?:[a-z]{2}\.api\.(?:openai\.com|x\.ai)|[a-z]+-[a-z]+\d+-aiplatform\.googleapis\.com)(?=[:/]|$)")
+_MULTIREGION = pattern(r"aiplatform\.(?:us|eu)\.rep\.googleapis\.com(?=[:/]|$)")
+_LOCATION = pattern(r"/locations/(?!global/)[a-z0-9-]+/")
+_PROFILE = pattern(r"(?:(?P<region>[a-z-]+)\.)?(?:anthropic|openai)\.")
 
 
 def partial_output(rules: Rules, bill: Counts) -> bool:
@@ -115,5 +115,5 @@ def is_regional(where: Served, endpoint: str, model: str) -> bool:
         profile = _PROFILE.match(model.rsplit("/", 1)[-1])
         return profile is not None and profile["region"] != "global"
     if where.platform == "vertex":
-        return any(pattern.match(endpoint) for pattern in (_HOST, _MULTIREGION)) or bool(_LOCATION.search(endpoint))
+        return any(host.match(endpoint) for host in (_HOST, _MULTIREGION)) or bool(_LOCATION.search(endpoint))
     return not where.platform and _HOST.match(endpoint) is not None

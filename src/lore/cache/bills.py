@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from lore.model.events import Billed, Counts, OddBill
 from lore.model.evidence import BillUnlikeBody, LifetimeLost
+from lore.model.patterns import pattern
 from lore.model.providers import provider_of
 from lore.model.turn import Prompt, Segment, Turn
 
@@ -42,16 +43,16 @@ _ENDS = 256  # bytes looked at, at either end of a block
 _BLOCKS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
     (
         "result",
-        re.compile(rb'"type"\s*:\s*"(?:\w{1,40}_result|\w{1,40}_output)"|"(?:functionResponse|toolResult)"\s*:'),
+        pattern(rb'"type"\s*:\s*"(?:\w{1,40}_result|\w{1,40}_output)"|"(?:functionResponse|toolResult)"\s*:'),
     ),
-    ("call", re.compile(rb'"type"\s*:\s*"(?:\w{0,40}tool_use|\w{1,40}_call)"|"(?:functionCall|toolUse)"\s*:')),
-    ("thinking", re.compile(rb'"type"\s*:\s*"(?:(?:redacted_)?thinking|reasoning)"|"reasoningContent"\s*:')),
-    ("image", re.compile(rb'"type"\s*:\s*"(?:input_)?image(?:_url)?"|"inlineData"\s*:')),
+    ("call", pattern(rb'"type"\s*:\s*"(?:\w{0,40}tool_use|\w{1,40}_call)"|"(?:functionCall|toolUse)"\s*:')),
+    ("thinking", pattern(rb'"type"\s*:\s*"(?:(?:redacted_)?thinking|reasoning)"|"reasoningContent"\s*:')),
+    ("image", pattern(rb'"type"\s*:\s*"(?:input_)?image(?:_url)?"|"inlineData"\s*:')),
 )
 _MESSAGES: tuple[tuple[str, re.Pattern[bytes]], ...] = (
-    ("result", re.compile(rb'"role"\s*:\s*"(?:tool|function)"|"type"\s*:\s*"\w{1,40}_output"')),
-    ("call", re.compile(rb'"type"\s*:\s*"\w{1,40}_call"')),
-    ("thinking", re.compile(rb'"type"\s*:\s*"reasoning"')),
+    ("result", pattern(rb'"role"\s*:\s*"(?:tool|function)"|"type"\s*:\s*"\w{1,40}_output"')),
+    ("call", pattern(rb'"type"\s*:\s*"\w{1,40}_call"')),
+    ("thinking", pattern(rb'"type"\s*:\s*"reasoning"')),
 )
 
 
@@ -156,8 +157,8 @@ def kind_of(segment: Segment, envelope: bytes = b"") -> str:
         return "envelope"
     data = segment.data
     ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + b"\n" + data[-_ENDS:]
-    own = next((kind for kind, pattern in _BLOCKS if pattern.search(ends)), "")
-    return own or next((kind for kind, pattern in _MESSAGES if envelope and pattern.search(envelope, 0, 4096)), "")
+    own = next((kind for kind, signs in _BLOCKS if signs.search(ends)), "")
+    return own or next((kind for kind, signs in _MESSAGES if envelope and signs.search(envelope, 0, 4096)), "")
 
 
 def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
@@ -308,7 +309,7 @@ def bytes_per_token(turn: Turn, total_bytes: int) -> float:
     return ratio if 1.0 <= ratio <= 16.0 else BYTES_PER_TOKEN
 
 
-_OWN_TOOLS = re.compile(rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|tool_search|mcp_toolset)')
+_OWN_TOOLS = pattern(rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|tool_search|mcp_toolset)')
 
 
 def runs_tools(prompt: Prompt) -> bool:
@@ -318,7 +319,7 @@ def runs_tools(prompt: Prompt) -> bool:
     return any(_OWN_TOOLS.search(segment.data[:_LOOKED_AT]) for segment in prompt.head if segment.section == "tools")
 
 
-_HOUR = re.compile(rb'"ttl"\s*:\s*"1h"')
+_HOUR = pattern(rb'"ttl"\s*:\s*"1h"')
 
 
 def lost_lifetime(turn: Turn) -> LifetimeLost | None:
@@ -395,7 +396,7 @@ def _behind_all(prompt: Prompt, usage: Billed) -> BillUnlikeBody | None:
 _UNSEEN_PARAMS = ("mcp_servers", "container", "previous_response_id", "conversation", "prompt", "cachedContent")
 
 
-_UNSEEN = re.compile(
+_UNSEEN = pattern(
     rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|bash_|computer|text_editor|memory_|tool_search'
     rb"|file_search|image_generation|mcp|local_shell|computer_use|server_tool_use|image|input_image|image_url|document"
     rb'|input_file|file|compaction)|"(?:inlineData|inline_data|fileData|file_data)"'

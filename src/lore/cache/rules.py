@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.habits import Habit, Habits
 from lore.cache.prices import KINDS, TOOLS, Price, rates
+from lore.model.patterns import pattern
 from lore.model.providers import ENGINES, GATEWAYS, UNKNOWN, has_exact_breakpoints, named_provider, provider_of
 from lore.model.turn import Turn
 
@@ -210,7 +211,7 @@ class Rules:
 
 
 _DAY = 86_400.0
-_SIGNS = re.compile(r"\[[^]]*\]|[*?]")
+_SIGNS = pattern(r"\[[^]]*\]|[*?]")
 
 
 def seconds(day: date) -> float:
@@ -225,7 +226,7 @@ def _rank(row: DatedRule) -> tuple[bool, bool, int, bool, bool, int, float]:
             row.above_tokens or 0, row.since)  # fmt: skip
 
 
-_HOURS = re.compile(r"(\d{1,3})-(\d{1,3})", re.ASCII)
+_HOURS = pattern(r"(\d{1,3})-(\d{1,3})", re.ASCII)
 
 
 def spans(hours: str) -> tuple[tuple[int, int], ...] | None:
@@ -329,14 +330,14 @@ def minimum_tokens(rules: Rules, turn: Turn) -> int | None:
     return None if found is None else int(found)
 
 
-_VENDOR = re.compile(
+_VENDOR = pattern(
     r"^(?:(?:us|us-gov|eu|apac|jp|au|ca|sa|global)\.)?"
     r"(?:anthropic|openai|deepseek|qwen|moonshot|moonshotai|xai|google|amazon|meta|mistral)\."
 )
-_DATE = re.compile(r"(?:@(?:\d{8}|latest|default)|-\d{8}|-\d{4}-\d\d-\d\d|-latest)$")
-_PLATFORM_VERSION = re.compile(r"-v\d+(?::\w+)*$")
-_WINDOW = re.compile(r"\[\d+m\]$")  # Claude Code's sign of a long context window
-_NUMBER_FIRST = re.compile(r"^claude-(\d(?:-\d)?)-(opus|sonnet|haiku)(?=$|-)")
+_DATE = pattern(r"(?:@(?:\d{8}|latest|default)|-\d{8}|-\d{4}-\d\d-\d\d|-latest)$")
+_PLATFORM_VERSION = pattern(r"-v\d+(?::\w+)*$")
+_WINDOW = pattern(r"\[\d+m\]$")  # Claude Code's sign of a long context window
+_NUMBER_FIRST = pattern(r"^claude-(\d(?:-\d)?)-(opus|sonnet|haiku)(?=$|-)")
 
 
 @lru_cache(_MANY)

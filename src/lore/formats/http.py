@@ -46,6 +46,7 @@ from lore.formats.lines import is_crowded, too_many
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import Sliced, first_element, parts, table
+from lore.model.patterns import pattern
 from lore.model.turn import Call, Exchange, Streamed, http_seconds
 
 Judged: TypeAlias = Exchange | Problem
@@ -53,12 +54,12 @@ Headers: TypeAlias = dict[str, str]  # names in lower case
 
 _ASKING = ("POST", "WEBSOCKET", "")
 # Where models answer, and where their answer is only counted; the ends of paths, of all providers and gateways.
-_ENDPOINT = re.compile(
+_ENDPOINT = pattern(
     r"/(?:messages|chat/completions|responses|converse(?:-stream)?|invoke(?:-with-response-stream)?"
     r"|messages/count_tokens|responses/input_tokens)/?$"
     r"|:(?:generateContent|streamGenerateContent|countTokens|rawPredict|streamRawPredict)$"
 )
-_OTHER = re.compile(r"/(?:cachedContents|embeddings|moderations|files|batches|audio/\w+|images/\w+)/?$")
+_OTHER = pattern(r"/(?:cachedContents|embeddings|moderations|files|batches|audio/\w+|images/\w+)/?$")
 
 
 class Http(Struct, frozen=True):
@@ -184,14 +185,14 @@ def status_of(raw: bytes) -> int | None:
 
 _SESSIONS = ("x-claude-code-session-id", "session_id", "session-id", "x-session-affinity", "x-session-id")
 _KEYS = ("x-api-key", "api-key", "x-goog-api-key", "chatgpt-account-id", "authorization")
-_HIDDEN = re.compile(
+_HIDDEN = pattern(
     r"redact|filter|hidden|mask|scrub|sanit|placeholder|dummy|fake|\*\*|[<\[{…]|^(.)\1{3,}$", re.IGNORECASE
 )
-_SHORT_LIVED = re.compile(r"ey[A-Za-z0-9_-]+\.|sk-ant-oat|ya29\.")  # signed tokens that carry their own end
-_SIGNED = re.compile(r"Credential=([^/,\s]+)")  # AWS signs each request anew; the name of the key stays
-_IN_USER = re.compile(r"_session_([0-9A-Za-z-]{8,})$")
-_LINK = re.compile(r"\b(cc_prompt_id|cc_prev_req)=([^;\s]+)")
-_LOCAL = re.compile(r"(?:localhost|127\.[0-9.]+|\[::1\]|0\.0\.0\.0)(?::\d+)?$")
+_SHORT_LIVED = pattern(r"ey[A-Za-z0-9_-]+\.|sk-ant-oat|ya29\.")  # signed tokens that carry their own end
+_SIGNED = pattern(r"Credential=([^/,\s]+)")  # AWS signs each request anew; the name of the key stays
+_IN_USER = pattern(r"_session_([0-9A-Za-z-]{8,})$")
+_LINK = pattern(r"\b(cc_prompt_id|cc_prev_req)=([^;\s]+)")
+_LOCAL = pattern(r"(?:localhost|127\.[0-9.]+|\[::1\]|0\.0\.0\.0)(?::\d+)?$")
 
 
 def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", status: int | None = None) -> Call:

@@ -11,7 +11,6 @@ Sources: the message types of the SDKs, November 2026.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeAlias
@@ -37,15 +36,16 @@ from lore.model.items import (
     is_absent,
 )
 from lore.model.jsonslice import table
+from lore.model.patterns import pattern
 from lore.model.turn import seconds_in
 
 _QUOTE = 0x22
 
 SPOKEN = ("assistant", "call")
-_RFC3339 = re.compile(
+_RFC3339 = pattern(
     rb'"20\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?Z"'
 )
-_ANTHROPIC = re.compile(
+_ANTHROPIC = pattern(
     rb'"type"[ \t\r\n]*:[ \t\r\n]*"(?:tool_use|tool_result|(?:redacted_)?thinking)"|"source"[ \t\r\n]*:[ \t\r\n]*\{'
 )
 

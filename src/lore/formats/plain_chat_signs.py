@@ -13,7 +13,6 @@ the words of an API, may still name its model at the end, and is taken for a req
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import islice
 
@@ -23,6 +22,7 @@ from lore.formats.lines import BOM, SPACE, each
 from lore.formats.plain_chat_messages import is_message, role_of
 from lore.formats.values import text_in
 from lore.model.jsonslice import array, table
+from lore.model.patterns import pattern
 
 LISTS = ("messages", "conversations", "conversation")
 PATHS = ("", *(f".{name}" for name in LISTS))
@@ -32,7 +32,7 @@ _CALLS = frozenset((*KEPT, "choices", "request", "completion", "chosen", "reject
 _REQUESTS = FIELDS - {*LISTS, "metadata"}
 _API_ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function"))
 # A first message that is longer than the beginning of a file.
-_LONG = re.compile(
+_LONG = pattern(
     rb"(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"
     rb'"(?:role|from)"\s*:\s*"(?:system|developer|user|human)"\s*,\s*"(?:content|value)"\s*:\s*["\[]'
 )

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 
-_PATTERN = re.compile(
+from lore.model.patterns import pattern
+
+_PATTERN = pattern(
     r"""
     (?:(?<![A-Za-z0-9])                                    # at a word's begin, also behind an escape
        | (?<=\\[nrtbf]) | (?<=\\u[0-9A-Fa-f]{4}) | (?<=\\x[0-9A-Fa-f]{2})

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from lore.model.jsonslice import table
+from lore.model.patterns import pattern
 from lore.model.turn import Call, Prompt, Segment
 from lore.prefix.blocks import block_of
 from lore.prefix.likeness import is_models
@@ -29,22 +30,22 @@ PLACEHOLDER = 240  # characters: what is shorter stands for what was cut, and re
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "maxTokens")
 _ENDPOINTS = ("/count_tokens", ":counttokens", "/input_tokens", "/compact")
-_PURPOSES = re.compile(r"title|topic|quota|count|compact|summar|suggest|classif|warm|utility")
+_PURPOSES = pattern(r"title|topic|quota|count|compact|summar|suggest|classif|warm|utility")
 REPLAY = "replay"  # a conversation's request that was sent again, with little to generate
-_SCHEMAS = re.compile(rb'"properties"\s*:\s*\{\s*"(?:title|isNewTopic|topic)"')
-_ASKED_OF_IT = re.compile(
+_SCHEMAS = pattern(rb'"properties"\s*:\s*\{\s*"(?:title|isNewTopic|topic)"')
+_ASKED_OF_IT = pattern(
     rb"(?i)\btitle generator|\b(?:generate|create|write)\b[^.]{0,60}\btitle\b|new conversation topic|isNewTopic"
     rb"|summari[sz]ation assistant|component that summari[sz]es|your task is to process bash commands"
 )
-_TITLE = re.compile(rb"(?i)\btitle for (?:this|the) (?:conversation|session|chat|thread)")
+_TITLE = pattern(rb"(?i)\btitle for (?:this|the) (?:conversation|session|chat|thread)")
 _COMPACT_STEMS = (b"summar", b"compaction", b"text only", b"prompt for continuing")
-_COMPACT = re.compile(
+_COMPACT = pattern(
     rb"\bsummary (?:of|for) (?:the|this|our) (?:conversation|session|chat)\b|context checkpoint compaction"
     rb"|respond with text only\. do not call any tools|prompt for continuing our conversation"
     rb"|\bsummari[sz]e (?:the|this|our) (?:conversation|session|chat)\b"
 )
-_USER = re.compile(rb'"role"\s*:\s*"user"')
-_RESULT = re.compile(rb'"type"\s*:\s*"tool_result"|"functionResponse"|"function_response"|"toolResult"')
+_USER = pattern(rb'"role"\s*:\s*"user"')
+_RESULT = pattern(rb'"type"\s*:\s*"tool_result"|"functionResponse"|"function_response"|"toolResult"')
 
 
 def is_beside(prompt: Prompt, call: Call) -> bool:
@@ -100,8 +101,8 @@ def compacts(prompt: Prompt, call: Call) -> bool:
     return any(map(_SUMMARISER.search, system)) or any(map(_COMPACT.search, asked))
 
 
-_COMPACTING = re.compile(r"compact|summar")
-_SUMMARISER = re.compile(
+_COMPACTING = pattern(r"compact|summar")
+_SUMMARISER = pattern(
     rb"(?i)summari[sz]ation assistant|component that summari[sz]es"
     rb"|you (?:summari[sz]e|compact) (?:the |this |long )?conversation"
 )
@@ -167,7 +168,7 @@ def has_tools(prompt: Prompt) -> bool:
 
 # One of them is in each phrase.
 _STEMS = (b"summar", b"compact", b"continued", b"another language model", b"recap", b"hand", b"snapshot", b"checkpoint")
-_PHRASES = re.compile(
+_PHRASES = pattern(
     rb"session is being continued from a previous conversation"
     rb"|<(?:conversation[_-]|context[_-]|compact[_-])?summary>"
     rb"|another language model started to solve this problem"
@@ -177,7 +178,7 @@ _PHRASES = re.compile(
     rb'|"type"\s*:\s*"compaction(?:_summary)?"'
 )
 # A line of its own, in JSON's spelling: "# Conversation summary", "<session-recap>", "[Context checkpoint]".
-_TITLED = re.compile(
+_TITLED = pattern(
     rb"(?:\"|\\n)[\W_]{0,8}(?:[\w'-]{1,24}[ _-]){0,3}(?:conversation|session|chat|context|history|transcript|dialogue?)"
     rb"[ _-](?:so[ _-]far[ _-])?(?:summary|recap|hand-?off|snapshot|checkpoint|compaction)[\W_]{0,8}?(?:\\n|\"|:)"
 )
@@ -187,18 +188,18 @@ _NOUN = (
     r"|zusammenfassung|r[ée]sum[ée]|resumen|resumo|riassunto|samenvatting|краткое содержание|сводка"
     r"|总结|摘要|概要|要約|まとめ|요약)"
 )
-_HEADING = re.compile(
+_HEADING = pattern(
     rf"^[\W_]{{0,8}}(?:[\w'-]{{1,24}}[ _:-]{{1,3}}){{0,6}}{_NOUN}(?:[ _-][\w'-]{{1,24}}){{0,6}}[\W_]{{0,8}}$"
     rf"|^(?:here(?:'s| is)|this is|below is|the following is|what follows is)\b[^\n]{{0,80}}{_NOUN}",
     re.MULTILINE,
 )
 # The text itself begins so, and goes on: "Summary so far: the parser reads …".
-_OPENS = re.compile(rf"[\W_]{{0,8}}(?:[\w'-]{{1,24}}[ _-]){{0,3}}{_NOUN}(?:[ _-][\w'-]{{1,24}}){{0,3}} ?[:：]")
-_CUT = re.compile(
+_OPENS = pattern(rf"[\W_]{{0,8}}(?:[\w'-]{{1,24}}[ _-]){{0,3}}{_NOUN}(?:[ _-][\w'-]{{1,24}}){{0,3}} ?[:：]")
+_CUT = pattern(
     r"(?:truncat|omitt|remov|dropp|trimm|delet|clear|elid|left out|cut off|not shown|no longer)", re.IGNORECASE
 )
 _HEADED = 400  # characters in which a heading stands
-_TERM = re.compile(r"[A-Za-z_][\w-]*(?:[./:][\w-]+)+|[a-z]+[A-Z]\w+|\w+_\w[\w]*|#?\d{3,}|\b[A-Z][A-Z0-9]{3,}\b")
+_TERM = pattern(r"[A-Za-z_][\w-]*(?:[./:][\w-]+)+|[a-z]+[A-Z]\w+|\w+_\w[\w]*|#?\d{3,}|\b[A-Z][A-Z0-9]{3,}\b")
 _TERMS, _FEWEST, _SHARE = 64, 3, 0.6  # terms that are looked for; how many, and how large a share, must be found
 
 
@@ -212,7 +213,7 @@ def is_summary(segment: Segment) -> bool:
     )
 
 
-_SEALED = re.compile(rb'"type"\s*:\s*"compaction(?:_summary)?"')
+_SEALED = pattern(rb'"type"\s*:\s*"compaction(?:_summary)?"')
 
 
 def is_sealed(segment: Segment) -> bool:

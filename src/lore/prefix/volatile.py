@@ -18,6 +18,7 @@ from typing import NamedTuple
 from lore.model.codes import Code
 from lore.model.differences import Varies
 from lore.model.labels import MEMORY_RECALL, Holds, labelled
+from lore.model.patterns import pattern
 from lore.model.vector import common_prefix, common_suffix
 
 LONGEST = 65_536  # characters; a difference that is larger is no clock
@@ -101,10 +102,10 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("word", (r"[0-9A-Za-z_-]{16,}")),
 )  # fmt: skip
 # Words begin where no other word goes on: most characters are passed over after one look.
-_VARIES = re.compile(
-    "(?:(?<![^\\W_])|(?=[</$])|(?<=[^\x00-\x7f])(?=\\d))(?:" + "|".join(f"({pattern})" for _, pattern in _FORMS) + ")"
+_VARIES = pattern(
+    "(?:(?<![^\\W_])|(?=[</$])|(?<=[^\x00-\x7f])(?=\\d))(?:" + "|".join(f"({form})" for _, form in _FORMS) + ")"
 )
-_MAY = re.compile(r"\d|/|\\|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_MAY = pattern(r"\d|/|\\|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
                   rf"|(?i:cwd|pwd|director|workspace|nonce|token|uuid| id\b|key)|{_JOUR}")  # fmt: skip
 _LONG_WORD = 1_024  # characters behind a difference in which a word that varies is still seen to have begun
 _AROUND = 200  # characters around a difference in which a word that varies may have begun
@@ -157,16 +158,16 @@ def varied(left: str, right: str) -> list[tuple[Code, Varies]]:
 
 # What a line is about in which numbers alone changed, in the words that stand beside them.
 LABELS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("count", re.compile(r"(?i)\b(?:tokens?|context (?:window|usage|left|used))\b[^\n:=]{0,24}[:=]")),
-    ("process", re.compile(r"(?i)\b(?:pid|process|port)\b[^\n:=]{0,24}[:=]")),
-    ("date", re.compile(
+    ("count", pattern(r"(?i)\b(?:tokens?|context (?:window|usage|left|used))\b[^\n:=]{0,24}[:=]")),
+    ("process", pattern(r"(?i)\b(?:pid|process|port)\b[^\n:=]{0,24}[:=]")),
+    ("date", pattern(
         r"(?i)\b(?:date|time|datetime|today|now|week|clock|uptime|elapsed|updated|refreshed|timestamp|epoch|datum|uhrzeit"
         r"|heute|jetzt|stand|fecha|hora|hoy|ahora|aujourd'hui|heure|oggi|ora|hoje|agora|сегодня|время)\b"
         r"|[日时時]付?[期间間刻]?[：:]|今[日天]|现在|現在|当前|오늘|현재")),
-    ("counter", re.compile(
+    ("counter", pattern(
         r"(?i)\b(?:turns?|steps?|iterations?|attempts?|rounds?|messages|calls|requests|invocations?)\b[^\n:=]{0,24}[:=]")),
 )  # fmt: skip
-_DIGITS = re.compile(r"\d+(?:[.,:]\d+)*")
+_DIGITS = pattern(r"\d+(?:[.,:]\d+)*")
 _LONG_LINE = 2_000  # characters: of a longer one, a word somewhere in it says nothing of a number
 
 
@@ -181,8 +182,8 @@ _PLACES = 256  # places of one text that are looked at
 _BEFORE, _AFTER = 96, 160  # characters around a sign that belong to what it is a sign of
 
 # Signs begin with a letter that stands for itself, so that they are found at the speed of a search for it.
-_MINUTES, _EPOCH = re.compile(r":[0-9][0-9]"), re.compile(r"1[5-9][0-9]{8}")
-_NOW = re.compile(
+_MINUTES, _EPOCH = pattern(r":[0-9][0-9]"), pattern(r"1[5-9][0-9]{8}")
+_NOW = pattern(
     r"\b(?:(?:current|present|local|server|request|system)[ _-](?:date and |date/|date & |date[_-]?)?(?:time|utc)"
     r"|time now|time of day|time is|right now|now is|(?:now|utc)[_-](?:utc|now)|timestamp|generated at|as of now"
     r"|clock)\b[^\n]{0,40}?(?<!\d)"
@@ -190,24 +191,24 @@ _NOW = re.compile(
     re.IGNORECASE,
 )
 # A date with a time of day that fills a line, alone or behind what it is the time of.
-_ISO = re.compile(
+_ISO = pattern(
     r"^[ \t>*#(\[-]{0,8}(?:<[\w-]{1,40}>|(?:now|utc|today|date|time|datetime|date and time)[ \t]*[:=]?[ \t]*)?"
     r"\d{4}-\d{2}-\d{2}[t ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:[ ]?(?:z|utc|gmt)|[+-]\d{2}:?\d{2})?"
     r"(?:</[\w-]{1,40}>)?[)\].,;]{0,2}[ \t\r]*$",
     re.IGNORECASE | re.MULTILINE,
 )
-_TAGGED = re.compile(r"<([A-Za-z][\w:.-]{0,60})\b[^>\n]{0,200}>.*</\1>", re.DOTALL)
-_STAMPED = re.compile(r"[\s(\[]{0,4}\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2})?")
-EXAMPLE = re.compile(r"\b(?:e\.g\.|for example|example|such as|format|like)", re.IGNORECASE)
-_ID_SIGNS = (re.compile(r"id"), re.compile(r"token"), re.compile(r"nonce"))
-_DIGIT = re.compile(r"\d")
+_TAGGED = pattern(r"<([A-Za-z][\w:.-]{0,60})\b[^>\n]{0,200}>.*</\1>", re.DOTALL)
+_STAMPED = pattern(r"[\s(\[]{0,4}\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2})?")
+EXAMPLE = pattern(r"\b(?:e\.g\.|for example|example|such as|format|like)", re.IGNORECASE)
+_ID_SIGNS = (pattern(r"id"), pattern(r"token"), pattern(r"nonce"))
+_DIGIT = pattern(r"\d")
 _VALUE_FOLLOWS = frozenset("\"'`* \t:=#")
-_REQUEST_ID = re.compile(
+_REQUEST_ID = pattern(
     r"\b(?:(?:request|trace|correlation|prompt|message|invocation|turn|span)[ _-]?(?:id|uuid|token)|nonce)"
     r"[\"'`*]{0,3}[ \t]{0,4}[:=#][ \t]{0,4}[\"'`*]{0,3}(?=[A-Za-z_-]{0,32}\d)[\w-]{6,}",
     re.IGNORECASE,
 )
-_LEFT = re.compile(
+_LEFT = pattern(
     rf"<total_tokens>[^<\d]{{0,40}}\d[^<]{{0,100}}</total_tokens>|[Tt]oken usage: ?{NUMBER} ?/ ?{NUMBER}"
     rf"|\b{NUMBER} tokens (?:left|remaining)\b|\b(?i:remaining tokens|tokens remaining|tokens left)[ \t]*[:=][ \t]*\d"
 )
@@ -223,10 +224,10 @@ class VolatileWord(NamedTuple):
 def surely_varies(text: str) -> VolatileWord | None:
     """Find text that is made anew for each request, whether or not it changed yet; None where there is none."""
     low = text[:LONGEST].lower()
-    for what, signs, pattern in _SURE:
+    for what, signs, form in _SURE:
         for at in islice(signs(low), _PLACES):
-            match = pattern.search(text, max(0, at - _BEFORE), at + _AFTER)
-            if match is not None and not (pattern is _NOW and EXAMPLE.search(match.group())):
+            match = form.search(text, max(0, at - _BEFORE), at + _AFTER)
+            if match is not None and not (form is _NOW and EXAMPLE.search(match.group())):
                 return VolatileWord(what, match.group())
     return None
 
@@ -259,7 +260,7 @@ _SURE: tuple[tuple[str, Callable[[str], Iterator[int]], re.Pattern[str]], ...] =
 
 _LOOK_BACK = 4_096  # characters before a difference in which its heading is sought
 
-_GIT_LINE = re.compile(
+_GIT_LINE = pattern(
     r"(?m)^(?:[ \t]*[MADRCU?!]{1,2}[ \t]+[\w./-]+[\w/.][ \t]*$|##? ?[\w./-]{1,80}\.\.\.|On branch |Your branch is "
     r"|(?:Current |Main |Git )?[Bb]ranch(?: \([^)\n]{0,80}\))?: |(?:Git )?[Ss]tatus: "
     r"|[ \t]*(?:modified|new file|deleted|renamed):"
@@ -267,24 +268,24 @@ _GIT_LINE = re.compile(
     r"|(?:\d+ )?(?:un)?(?:staged|tracked|committed) (?:changes|files)|nothing to commit)"
     r"|(?i:\bgit ?status\b|\bworking tree\b|\bworking copy\b)"
 )
-_TREE_LINE = re.compile(r"(?m)^[ \t│|]*(?:├──|└──|\|--|`--|\+--)|(?:├|└)─")
-_GIT_HEAD = re.compile(
+_TREE_LINE = pattern(r"(?m)^[ \t│|]*(?:├──|└──|\|--|`--|\+--)|(?:├|└)─")
+_GIT_HEAD = pattern(
     r"(?i)git ?status|git[ -](?:state|info|branch|log|diff)|recent commits|current branch"
     r"|directory (?:structure|tree|listing)"
     r"|(?:file|project|folder|repo(?:sitory)?|workspace|source) (?:structure|tree|listing|map|layout)"
 )
-_MEMORY_HEAD = re.compile(
+_MEMORY_HEAD = pattern(
     r"(?i)\bmemor(?:y|ies)\b|\bknowledge(?: base)?\b|\bretriev(?:ed|al)\b|\brecall(?:ed)?\b|\bremembered\b|\brag\b"
     r"|\b(?:relevant|additional|provided|reference|background|project|user|search|session|loaded|working)[ _-]"
     r"(?:context|documents?|snippets?|notes|results|passages|facts|preferences)\b|^<?/?(?:context|documents?|facts|notes)\b"
     r"|\bclaude\.?md\b|\bagents\.md\b|\b(?:context|documents|passages) *$"
 )
-_HEADING = re.compile(r"(?m)^(?:#{1,6} [^\n]{1,120}|<(/?)([A-Za-z][\w:.-]{0,60})[^>\n]{0,120}>|\[[^\]\n]{1,60}\][ \t]*$"
+_HEADING = pattern(r"(?m)^(?:#{1,6} [^\n]{1,120}|<(/?)([A-Za-z][\w:.-]{0,60})[^>\n]{0,120}>|\[[^\]\n]{1,60}\][ \t]*$"
                       r"|[A-Za-z][\w -]{0,60}:[ \t]*(?=\n|$)|(?:gitStatus|git_status):[^\n]{0,200}"
                       r"|[^\n]{1,100}:[ \t]*$)")  # fmt: skip
-_LABEL = re.compile(r"[A-Za-z][\w -]{0,60}: ")
-_JOINED = re.compile(r"[_-]+|(?<=[a-z])(?=[A-Z])")  # however a name is put together: gitStatus, memory-bank
-_REMINDER = re.compile(
+_LABEL = pattern(r"[A-Za-z][\w -]{0,60}: ")
+_JOINED = pattern(r"[_-]+|(?<=[a-z])(?=[A-Z])")  # however a name is put together: gitStatus, memory-bank
+_REMINDER = pattern(
     r"(?i)<(?:system[-_ ]?(?:reminder|warning|notice|note|message)|reminder|notice|ide_\w{1,40}|environment_details"
     r"|environment_context|total_tokens|user-prompt-submit-hook|hook|todo\w{0,20}|attached?_?\w{0,20})\b"
     r"|^\W{0,4}(?:system[ -])?reminder\b|^\W{0,4}\[?system\b[\]:]"

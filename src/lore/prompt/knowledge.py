@@ -15,13 +15,13 @@ estimated). Cuts fall between grapheme clusters.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from lore.model.canonical import text_of
 from lore.model.events import Layer
 from lore.model.labels import KNOWLEDGE_UPDATE
+from lore.model.patterns import pattern
 from lore.model.shortened import cut, token
 from lore.model.state import Fact
 
@@ -31,8 +31,8 @@ _WHOSE = "is put in by this system, not by the user; it is later than what {} sa
 ANNOUNCED = f"knowledge updates: text that opens with {KNOWLEDGE_UPDATE} {{}}] {_WHOSE.format('this prompt')}"
 UNANNOUNCED = f"{KNOWLEDGE_UPDATE}] This text {_WHOSE.format('the text before it')}."
 HEADING = "## Long-term Knowledge"
-_PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+| ?[0-9]{1,3}| +|[^\S\n]|\n|[^\s]")
-_VOWELS = re.compile("[aeiouyAEIOUY]")
+_PIECES = pattern(r"[A-Z]?[a-z]+|[A-Z]+| ?[0-9]{1,3}| +|[^\S\n]|\n|[^\s]")
+_VOWELS = pattern("[aeiouyAEIOUY]")
 _LONG = 12  # letters: longer words are put together of several
 _SPACES = 64  # that many are surely one token
 

@@ -20,6 +20,7 @@ from lore.formats.foreign import SENTENCES
 from lore.judge.base import lasting_chain
 from lore.model.codes import Code, Problem
 from lore.model.mask import mask
+from lore.model.patterns import pattern
 from lore.model.results import Checked, Diff, DivergenceResult, Finding, Side, VerdictResult
 from lore.report.sentences import worded
 
@@ -34,8 +35,8 @@ _MEMBERS = frozenset(
      "tool_use_id", "tool_call_id", "cache_control", "cachePoint", "status", "is_error", "check", "exempt", "findings",
      "toolConfig", "prompt_cache_key", "prompt_cache_retention", "store", "truncation")
 )  # fmt: skip
-_PIECES = re.compile(r"(\[\d*\]|\.)")
-_MODEL = re.compile(r"[\w.:/@-]{1,100}")
+_PIECES = pattern(r"(\[\d*\]|\.)")
+_MODEL = pattern(r"[\w.:/@-]{1,100}")
 _SECTIONS = frozenset(("tools", "system", "messages"))
 # What Anthropic says of a miss; another provider's word is content until it is known.
 _REASONS = frozenset(
@@ -156,7 +157,7 @@ def redacted_verdict(verdict: VerdictResult) -> VerdictResult:
 
 
 # What lore says of files in its own words: no content can stand in it but names of files, chains and turns.
-_OWN = re.compile(
+_OWN = pattern(
     r"(?:cannot (?:read|open) |no recordings? in |nothing matches |there is no |cannot write ).*"
     r"|not counted: --all reads it|the checkpoint and the session are one file"
     r"|.* (?:is not a file|is empty|holds no request body that lore knows"
@@ -165,7 +166,7 @@ _OWN = re.compile(
     r"|has no turn \d+.*|holds \d+ turns? and no pair to compare|is no session log)",
     re.DOTALL,
 )
-_UNKNOWN = re.compile(r"(.* is no recording that lore knows)(?:: it is .*)?", re.DOTALL)  # of what its members are
+_UNKNOWN = pattern(r"(.* is no recording that lore knows)(?:: it is .*)?", re.DOTALL)  # of what its members are
 
 
 def is_own(message: str) -> bool:

@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import NamedTuple, cast
 
 from lore.model.mask import mask
+from lore.model.patterns import pattern
 from lore.plugins import published
 from lore.store.base import FormatError, SessionData, Store, StoreError, Tell, UnknownSessionError
 
@@ -34,7 +35,7 @@ _PLACES = {
 }
 GROUP = "lore.stores"
 STORES: dict[str, Callable[[str, Tell], Store]] = {}  # what other packages publish
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
+_SCHEME = pattern(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 _IN_BUCKETS = ("s3",)  # where recordings may lie, too
 HINT = "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, s3://BUCKET/PREFIX"
 
@@ -83,11 +84,11 @@ def open_store(url: str, tell: Tell = silent) -> Store:
 
 
 # up to the last @: a password with @, /, ? or # in it should be percent-encoded, and is not shown where it is not
-_PASSWORD = re.compile(r"(?<=://)([^/@?#:\s]*):(\S*)(?=@)|(?<=password=)[^&\s#]*", re.IGNORECASE)
+_PASSWORD = pattern(r"(?<=://)([^/@?#:\s]*):(\S*)(?=@)|(?<=password=)[^&\s#]*", re.IGNORECASE)
 
 
 # of signed names, and of options that no store has: whoever has one may read; what a store's URL says is shown
-_QUERY = re.compile(r"((?:https?|s3|gs|az|abfss?)://[^\s?#]*\?)(?!(?:endpoint|region)=)([^\s#]+)", re.IGNORECASE)
+_QUERY = pattern(r"((?:https?|s3|gs|az|abfss?)://[^\s?#]*\?)(?!(?:endpoint|region)=)([^\s#]+)", re.IGNORECASE)
 
 
 def shown(url: str) -> str:
@@ -104,7 +105,7 @@ def _without_values(found: re.Match[str]) -> str:
 BEYOND = 2**53  # more events than any session has: what is loaded after it is the head, and none of them
 _PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
 BESIDE = ("-wal", "-shm", "-journal")  # what sqlite keeps beside its file
-_OPTIONS = re.compile(r"\?\w+=")
+_OPTIONS = pattern(r"\?\w+=")
 _STAMPED: set[str] = set()  # URLs in buckets where a store was found
 _CUTS = 16  # of a hostile name, not every `#` is tried
 
