@@ -26,7 +26,7 @@ from bench.reading import Fields, text
 from formats import cline, codex, copilot, gemini, kimi, kimi_session, opencode, openhands, pi, qwen
 from formats import test_mini_swe_agent as mini
 from formats import test_swe_agent as swe
-from lore.formats.cline_task import API, UI
+from lore.formats.folders import API, UI
 from recording.test_opencode_store import SCHEMA, fill
 
 REQUESTS = 100  # between compactions

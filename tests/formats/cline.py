@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lore.formats.cline_task import API, UI
+from lore.formats.folders import API, UI
 
 BEGIN = 1_760_000_000_000
 ENVIRONMENT = "<environment_details>\n# Current Time\n{time}\n<model>{model}</model>\n</environment_details>"

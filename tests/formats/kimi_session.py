@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from formats.kimi import text
-from lore.formats.kimi_cli import CONTEXT, WIRE
+from lore.formats.folders import CONTEXT, WIRE
 from model.making import dumps
 
 START = 1_782_295_300.25

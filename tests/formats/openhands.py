@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lore.formats.openhands import EVENTS, STATE
+from lore.formats.folders import EVENTS, STATE
 from model.making import dumps
 
 MODEL = "anthropic/claude-sonnet-4-5-20250929"

@@ -10,7 +10,8 @@ from formats.agents import codes, events
 from formats.gemini import folded
 from formats.kimi import text
 from formats.kimi_session import KimiSession, counts, lines, plain
-from lore.formats.kimi_cli import CONTEXT, WIRE, KimiCli, KimiCliSession
+from lore.formats.folders import CONTEXT, WIRE
+from lore.formats.kimi_cli import KimiCli, KimiCliSession
 from lore.formats.kimi_code import KimiCode
 from lore.formats.registry import recognise
 from lore.model import events as e

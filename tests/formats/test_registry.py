@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from lore.formats import captures, claude_records, litellm, lore_capture
-from lore.formats.registry import _SIGNS, BUILT_IN, ENGINE_LOGS, READERS, Readers
+from lore.formats.registry import _SIGNS, BUILT_IN, ENGINE_LOGS, READERS
 
 LOOK = """
 import sys
@@ -20,16 +20,6 @@ print(before, found.name, "codex" in READERS, "lore.formats.codex" in sys.module
 def test_a_reader_is_imported_when_it_is_asked_for_and_not_when_another_one_is():
     done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, check=True, text=True)
     assert done.stdout.split() == ["False", "bodies", "True", "False", "codex"]
-
-
-def test_a_place_becomes_its_reader_once_and_a_reader_can_be_added_and_taken_out():
-    readers = Readers({"pi": "pi:Pi"})
-    assert (list(readers), len(readers), "pi" in readers, "codex" in readers) == (["pi"], 1, True, False)
-    assert readers["pi"] is READERS["pi"] is readers["pi"]
-    readers["codex"] = READERS["codex"]
-    assert dict(readers) == {"pi": READERS["pi"], "codex": READERS["codex"]}
-    del readers["pi"]
-    assert readers.get("pi") is None
 
 
 def test_signs_are_the_words_that_readers_look_for():

@@ -7,7 +7,7 @@ import pytest
 from formats import openhands
 from formats.kimi import text
 from formats.kimi_session import counts, lines, plain
-from lore.formats.kimi_cli import CONTEXT, WIRE
+from lore.formats.folders import CONTEXT, WIRE
 from lore.recording import corpus, packed
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options

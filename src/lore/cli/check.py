@@ -243,7 +243,6 @@ def _answer(
 ) -> int:  # fmt: skip
     """Say what a new baseline knows, write the reports, and return the exit code."""
     from lore.report.plain import counted
-    from lore.report.registry import REPORTS
     from lore.report.sentences import interrupted_line
     from lore.report.terminal import Terminal
     from lore.run.check import write_reports
@@ -261,8 +260,8 @@ def _answer(
         if all(target.kind != "terminal" for target in reports):
             tell(interrupted_line(stopped))
     with writing():
-        kinds = REPORTS if streamed is None else {**REPORTS, "terminal": Terminal(streamed.writer)}
-        write_reports(outcome.result, reports, paths, out(color), os.environ, verbose=verbose, kinds=kinds)
+        terminal = None if streamed is None else Terminal(streamed.writer)
+        write_reports(outcome.result, reports, paths, out(color), os.environ, verbose=verbose, terminal=terminal)
     if stopped:
         return INTERRUPTED
     if outcome.failed:

@@ -66,7 +66,6 @@ def run(
     """
     from lore.recording.opening import Options
     from lore.report.lint import LintTerminal
-    from lore.report.registry import REPORTS
     from lore.run.check import keep_apart, targets, write_reports
     from lore.run.lint import lint
     from lore.tokens.o200k import Counter
@@ -85,8 +84,7 @@ def run(
     with progress(wanted=not verbose, colour=color) as shown:
         outcome = lint(bodies, options, context, cache=cache, model=model, pass_over=pass_over, progress=shown)
     with writing():
-        kinds = {**REPORTS, "terminal": LintTerminal()}
-        write_reports(outcome.result, reports, bodies, out(color), os.environ, verbose=verbose, kinds=kinds)
+        write_reports(outcome.result, reports, bodies, out(color), os.environ, verbose=verbose, terminal=LintTerminal())
     if page is not None:
         from lore.report.html.intros import of_report
         from lore.run.html_report import Site

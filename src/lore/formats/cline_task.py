@@ -1,6 +1,6 @@
 """A task's folder of Cline, Roo Code or Kilo Code: its files as one recording, joined by their times.
 
-In: a pack of the files, in the order of `FILES`. Out: events, each at its place in its file. Rules: what was sent
+In: a pack of the files, in the order of `TASK_FILES`. Out: events, each at its place in its file. Rules: what was sent
 stands among what the screen was shown by its time, each file in its own order; a file that is missing or damaged leaves
 what the others say. The files are held until the last one is read (up to 64 MiB each).
 """
@@ -17,18 +17,11 @@ from lore.formats.base import Read, Yields
 from lore.formats.cline import Cline, ClineMemory, moment_of
 from lore.formats.cline_records import Record
 from lore.formats.documents import Elements
-from lore.formats.folders import LARGEST, PackMember, PackReader
+from lore.formats.folders import API, CLINE_TASK, HISTORY, LARGEST, METADATA, UI, PackMember, PackReader
 from lore.formats.lines import Line, fault, problem
 from lore.formats.values import opens
 from lore.model.codes import Code
 
-UI, API, METADATA, HISTORY = (
-    "ui_messages.json",
-    "api_conversation_history.json",
-    "task_metadata.json",
-    "history_item.json",
-)
-FILES = (METADATA, HISTORY, UI, API)  # of a task's folder, in the order in which they are read
 S = TypeVar("S", records.Metadata, records.HistoryItem)
 
 
@@ -43,7 +36,7 @@ class Placed(NamedTuple):
 class ClineTask(PackReader):
     """Reader of a task's folder: its files, joined by their times."""
 
-    name: ClassVar[str] = "cline-task"
+    name: ClassVar[str] = CLINE_TASK
     yields: ClassVar[Yields] = "events"
     most: ClassVar[int] = 4_000_000
     unseen: ClassVar[str] = Cline.unseen

@@ -19,6 +19,19 @@ from lore.formats.lines import MOST_VALUES, is_crowded, too_many
 from lore.model.codes import Code, Problem
 from lore.model.turn import Exchange
 
+# Names and files of sessions that are folders, here so that none of their readers is imported to look for them: a task
+# of Cline, in the order in which its files are read; a session of Kimi CLI; one of OpenHands.
+CLINE_TASK = "cline-task"
+UI, API, METADATA, HISTORY = (
+    "ui_messages.json",
+    "api_conversation_history.json",
+    "task_metadata.json",
+    "history_item.json",
+)
+TASK_FILES = (METADATA, HISTORY, UI, API)
+KIMI_SESSION, WIRE, CONTEXT = "kimi-cli-session", "wire.jsonl", "context.jsonl"
+OPENHANDS, STATE, EVENTS = "openhands", "base_state.json", "events"
+
 LARGEST = 64 * 1024 * 1024  # bytes of one file: a sample of an evaluation holds all of its calls
 OPENING = b'{"lore_pack":"'
 _LONGEST_HEADER = 64 * 1024

@@ -15,7 +15,7 @@ from typing import ClassVar
 import msgspec
 
 from lore.formats.base import Read, Yields
-from lore.formats.folders import PackMember, PackReader, in_file
+from lore.formats.folders import KIMI_SESSION, WIRE, PackMember, PackReader, in_file
 from lore.formats.kimi_context import Context
 from lore.formats.kimi_memory import KimiMemory
 from lore.formats.kimi_records import decode
@@ -23,7 +23,6 @@ from lore.formats.lines import Lines, each
 from lore.formats.transcripts import TranscriptLines
 from lore.model.jsonslice import table
 
-WIRE, CONTEXT = "wire.jsonl", "context.jsonl"
 _NOTES = frozenset((b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'))
 
 
@@ -75,7 +74,7 @@ class KimiCli(TranscriptLines[KimiMemory], Context):
 class KimiCliSession(PackReader):
     """Reader of a session's folder: its files one after another, the screen's first."""
 
-    name: ClassVar[str] = "kimi-cli-session"
+    name: ClassVar[str] = KIMI_SESSION
     yields: ClassVar[Yields] = "events"
     own_tools: ClassVar[bool] = KimiCli.own_tools
     unseen: ClassVar[str] = KimiCli.unseen

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from lore.formats import openhands_records as records
 from lore.formats.base import Read, Yields
 from lore.formats.bills import BILLS_WRITES
-from lore.formats.folders import PackMember, PackReader, in_file
+from lore.formats.folders import OPENHANDS, STATE, PackMember, PackReader, in_file
 from lore.formats.lines import Line, fault, problem
 from lore.formats.openhands_records import Event, Usage
 from lore.formats.transcripts import Emitting, TranscriptMemory, TranscriptTurns
@@ -37,7 +37,6 @@ from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Item, ToolCall, UserMessage, is_absent
 from lore.model.state import UTILITY, Sign
 
-STATE, EVENTS, CLIENT = "base_state.json", "events", "openhands"
 _SUBAGENTS = ("task:", "delegate:")  # uses of a model whose requests stand in folders of their own
 _PARALLEL = 1_000  # events between a call and its result
 _ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
@@ -284,11 +283,11 @@ class Conversation(Emitting[OpenHandsMemory]):
         whole, read, write = usage.prompt_tokens, usage.cache_read_tokens, usage.cache_write_tokens
         written = write if write or self._memory.dialect in BILLS_WRITES else None
         if self._memory.separate:
-            return e.Billed(whole, read, written, usage.completion_tokens, client=CLIENT)
+            return e.Billed(whole, read, written, usage.completion_tokens, client=OPENHANDS)
         if min(whole, read, write, usage.completion_tokens) < 0 or read + write > whole:
             odd = f"{read + write} cached tokens are more than all {whole} of the input"
-            return e.OddBill(None, read, written, usage.completion_tokens, client=CLIENT, odd=odd)
-        return e.Billed(whole - read - write, read, written, usage.completion_tokens, client=CLIENT)
+            return e.OddBill(None, read, written, usage.completion_tokens, client=OPENHANDS, odd=odd)
+        return e.Billed(whole - read - write, read, written, usage.completion_tokens, client=OPENHANDS)
 
     # condensations
 
@@ -376,7 +375,7 @@ def _before(at: str | None, seconds: float) -> str | None:
 class OpenHands(PackReader):
     """Reader of a conversation's folder."""
 
-    name: ClassVar[str] = "openhands"
+    name: ClassVar[str] = OPENHANDS
     yields: ClassVar[Yields] = "events"
     own_tools: ClassVar[bool] = False  # of the client: their schemas are not in the files
     unseen: ClassVar[str] = "the schemas of built-in tools"

@@ -5,15 +5,13 @@ A reader's module is imported when its reader is first asked for: of a small fil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
-from importlib import import_module
-
 from lore.formats.base import Reader
 from lore.formats.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
 from lore.model.jsonslice import Sliced, table
+from lore.model.places import Places
 
 # Text, of which a line may be JSON: the only ones that are asked where a file cannot be JSON.
 ENGINE_LOGS = ("engine-metrics", "vllm-log", "sglang-log", "llama-log")
@@ -115,36 +113,7 @@ _SIGNS: dict[str, tuple[bytes, ...]] = {
 }
 
 
-class Readers(MutableMapping[str, type[Reader]]):
-    """Readers by name; those that are places (`module:Class`) are imported when they are asked for."""
-
-    def __init__(self, places: dict[str, str]) -> None:
-        self._known: dict[str, type[Reader] | str] = {**places}
-
-    def __getitem__(self, name: str) -> type[Reader]:
-        known = self._known[name]
-        if isinstance(known, str):
-            module, _, kind = known.partition(":")
-            known = self._known[name] = getattr(import_module(f"lore.formats.{module}"), kind)
-        return known
-
-    def __setitem__(self, name: str, kind: type[Reader]) -> None:
-        self._known[name] = kind
-
-    def __delitem__(self, name: str) -> None:
-        del self._known[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._known
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-
-READERS = Readers(_BUILT_IN)
+READERS: Places[type[Reader]] = Places("lore.formats", _BUILT_IN)
 
 
 def recognise(head: bytes) -> type[Reader] | None:

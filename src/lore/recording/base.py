@@ -19,19 +19,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from lore.cache.registry import CACHES
 from lore.errors import LoreError
 from lore.formats.base import Read, Reader
-from lore.formats.registry import READERS
-from lore.judge.base import RULES
 from lore.model.codes import Problem
 from lore.model.measured import Measure
+from lore.model.places import Places
 from lore.model.state import Session
 from lore.model.turn import Turn
 from lore.plugins import published
-from lore.prompt.dialects import DIALECTS
 from lore.recording import corpus
-from lore.store.registry import GROUP, STORES
 
 HINT_FORMATS = "`lore formats` lists what lore reads; --format NAME reads the file as that"
 HINT_MEASURED = "logs of vllm, sglang and llama-server, and scrapes of their /metrics: `lore guide formats`"
@@ -174,20 +170,25 @@ def collected_seldom() -> Generator[None]:
 
 
 # A reader, store or cache model is published as its class; a dialect or rule is made by calling what is published.
-PLUGIN_GROUPS: dict[str, tuple[MutableMapping[str, Any], bool]] = {
-    "lore.formats": (READERS, False),
-    "lore.dialects": (DIALECTS, True),
-    "lore.rules": (RULES, True),
-    "lore.caches": (CACHES, False),
-    GROUP: (STORES, False),
-}
+PLUGIN_GROUPS: Places[MutableMapping[str, Any]] = Places(
+    "lore",
+    {
+        "lore.formats": "formats.registry:READERS",
+        "lore.dialects": "prompt.dialects:DIALECTS",
+        "lore.rules": "judge.base:RULES",
+        "lore.caches": "cache.registry:CACHES",
+        "lore.stores": "store.registry:STORES",
+    },
+)
+CALLED = frozenset(("lore.dialects", "lore.rules"))
 
 
 @cache
 def load_plugins() -> None:
     """Fill the registries; raises LoreError for a plug-in that cannot be loaded."""
-    for group, (registry, call) in PLUGIN_GROUPS.items():
-        register_plugins(group, registry, call=call)
+    for group in PLUGIN_GROUPS:
+        if published(group):
+            register_plugins(group, PLUGIN_GROUPS[group], call=group in CALLED)
 
 
 def register_plugins(group: str, registry: MutableMapping[str, Any], *, call: bool) -> None:

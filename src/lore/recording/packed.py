@@ -34,13 +34,9 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-from lore.formats import cline_task
-from lore.formats.folders import LARGEST, Header
+from lore.formats.folders import API, CLINE_TASK, KIMI_SESSION, LARGEST, OPENHANDS, TASK_FILES, UI, Header
 from lore.formats.http import links, session_in
-from lore.formats.kimi_cli import KimiCliSession
 from lore.formats.lines import LONGEST
-from lore.formats.litellm import is_completion
-from lore.formats.openhands import OpenHands
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, table
 from lore.model.turn import seconds_in
@@ -52,7 +48,7 @@ REQUEST, RESPONSE = ".request.json", ".response.json"
 SHORTEST = 0.2  # seconds: no model answers sooner
 LARGEST_DIRECTORY = 4 * 1024 * 1024  # bytes: some 50,000 samples; the directory is held while the archive is read
 RATIO = 200  # text of repeated prompts shrinks to a hundredth, what was made to burst to a thousandth
-_WHOLE = (cline_task.ClineTask.name, OpenHands.name)  # formats whose files are read as a whole, however long
+_WHOLE = (CLINE_TASK, OPENHANDS)  # formats whose files are read as a whole, however long
 _TAIL = 66_000  # where an archive's end record lies: 22 bytes, and a comment of at most 65,535
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
 _SAMPLE = re.compile(r"samples/[^/]*\.json", re.DOTALL)
@@ -89,14 +85,17 @@ def members(folder: str) -> list[str]:
     except (OSError, ValueError):
         return []
     if is_task(names):
-        return [name for name in cline_task.FILES if name in names]
+        return [name for name in TASK_FILES if name in names]
     if session := session_folders.files(folder, names):
         return session
     if any(name.endswith(REQUEST) for name in names):
         return [name for name in names if name.endswith((REQUEST, RESPONSE))]
     documents = [name for name in names if name.endswith(".json")]
-    several = len(documents) > 1 and is_completion(_table(os.path.join(folder, documents[0])))
-    return documents if several else []
+    if len(documents) < 2:
+        return []
+    from lore.formats.litellm import is_completion  # noqa: PLC0415 - few folders are looked into
+
+    return documents if is_completion(_table(os.path.join(folder, documents[0]))) else []
 
 
 def task_of(path: str) -> str:
@@ -104,14 +103,14 @@ def task_of(path: str) -> str:
     folder, name = os.path.split(path)
     if session := session_folders.session_of(path):
         return session
-    if name not in cline_task.FILES or not filesystem.is_file(path):
+    if name not in TASK_FILES or not filesystem.is_file(path):
         return path
     return (folder or os.curdir) if is_task(members(folder or os.curdir)) else path
 
 
 def is_task(names: Collection[str]) -> bool:
     """Tell whether a folder of these files is a task of Cline, Roo Code or Kilo Code that has to be joined."""
-    return cline_task.UI in names and cline_task.API in names
+    return UI in names and API in names
 
 
 def _regular(folder: str) -> list[str]:
@@ -144,7 +143,7 @@ def size_of(folder: str) -> int:
 def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
     """Yield the pack of a folder; `names` are its members."""
     for header in ordered(folder, names):
-        if header.lore_pack == KimiCliSession.name:
+        if header.lore_pack == KIMI_SESSION:
             yield from _in_pieces(folder, header)
             continue
         limit = LARGEST if header.lore_pack in _WHOLE else LONGEST
@@ -178,7 +177,7 @@ def ordered(folder: str, names: list[str]) -> list[Header]:
     it, and responses without one last.
     """
     if is_task(names):
-        return [Header(cline_task.ClineTask.name, name, place=True) for name in names]
+        return [Header(CLINE_TASK, name, place=True) for name in names]
     if kind := session_folders.kind_of(names):
         return [Header(kind, name, place=True) for name in names]
     times = {name: _modified(os.path.join(folder, name)) for name in names}

@@ -10,8 +10,7 @@ import os
 import re
 from collections.abc import Collection
 
-from lore.formats.kimi_cli import CONTEXT, WIRE, KimiCliSession
-from lore.formats.openhands import EVENTS, STATE, OpenHands
+from lore.formats.folders import CONTEXT, EVENTS, KIMI_SESSION, OPENHANDS, STATE, WIRE
 from lore.recording import filesystem
 
 _ROTATED = re.compile(r"context_(\d{1,9})\.jsonl")
@@ -45,7 +44,7 @@ def _events(folder: str) -> list[str]:
 
 def kind_of(files: list[str]) -> str:
     """Return the format of a session of these files; empty where they are none."""
-    return {WIRE: KimiCliSession.name, STATE: OpenHands.name}.get(files[0], "") if files else ""
+    return {WIRE: KIMI_SESSION, STATE: OPENHANDS}.get(files[0], "") if files else ""
 
 
 def session_of(path: str) -> str:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console
+from lore.model.places import Places
 
-from lore.report.github import GitHub
-from lore.report.html.report import Html
-from lore.report.json_report import Json, JsonLines
-from lore.report.junit import Junit
-from lore.report.markdown import Markdown
-from lore.report.sarif import Sarif
-from lore.report.terminal import Reported, Terminal
+if TYPE_CHECKING:
+    from rich.console import Console
 
-__all__ = ["REPORTS", "Report", "Reported"]
+    from lore.report.terminal import Reported
 
 
 class Report(Protocol):
@@ -27,13 +22,17 @@ class Report(Protocol):
         ...
 
 
-REPORTS: dict[str, Report] = {
-    "terminal": Terminal(),
-    "json": Json(),
-    "jsonl": JsonLines(),
-    "markdown": Markdown(),
-    "junit": Junit(),
-    "sarif": Sarif(),
-    "github": GitHub(),
-    "html": Html(),
-}
+REPORTS: Places[Report] = Places(
+    "lore.report",
+    {
+        "terminal": "terminal:Terminal",
+        "json": "json_report:Json",
+        "jsonl": "json_report:JsonLines",
+        "markdown": "markdown:Markdown",
+        "junit": "junit:Junit",
+        "sarif": "sarif:Sarif",
+        "github": "github:GitHub",
+        "html": "html.report:Html",
+    },
+    made=lambda report: report(),
+)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
@@ -21,7 +22,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from rich.console import Console
 
 from lore.errors import LoreError
 from lore.judge import baseline
@@ -38,14 +38,16 @@ from lore.recording.inputs import Input, inputs, key_of, path_of, place_of
 from lore.recording.opening import Options, kind_of, reader_named
 from lore.recording.recent import nothing, nothing_new
 from lore.recording.writing import spare_recordings, written
-from lore.report.console import console
 from lore.report.redacted import redacted_finding
-from lore.report.registry import REPORTS, Report, Reported
+from lore.report.registry import REPORTS, Report
 from lore.report.sentences import worded
 from lore.run.judging import Means, Progress, judged
 from lore.run.verdicts import PACKAGED, CheckConfig, Dated
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lore.report.terminal import Reported
     from lore.run.cluster import Cluster
     from lore.run.state import State
 
@@ -334,12 +336,13 @@ def at_once(reports: Iterable[Target]) -> list[str]:
 
 def write_reports(
     result: Reported, reports: list[Target], paths: list[str], out: Console, environment: Mapping[str, str], *,
-    verbose: bool, kinds: Mapping[str, Report] = REPORTS,
+    verbose: bool, terminal: Report | None = None,
 ) -> None:  # fmt: skip
     """Write all reports: files first, so that a closed pipe loses none of them.
 
-    `paths` are what was judged: no report replaces a recording. `kinds` are the reports by name.
+    `paths` are what was judged: no report replaces a recording. `terminal`: the report for a person, if not the usual.
     """
+    kinds = REPORTS if terminal is None else ChainMap({"terminal": terminal}, REPORTS)
     recordings = [path for path in paths if path != corpus.STDIN and not os.path.isdir(path)]
     for target in reports:
         if target.path:
@@ -354,6 +357,8 @@ def write_reports(
 
 def text(report: Report, result: Reported, *, verbose: bool) -> bytes:
     """Return a report as it stands in a file."""
+    from lore.report.console import console  # noqa: PLC0415 - slow to import, and most runs write no file
+
     stream = io.StringIO()
     report.write(result, console(stream, colour=False, terminal=False), verbose=verbose)
     return stream.getvalue().encode("utf-8", "backslashreplace")

@@ -17,7 +17,6 @@ from lore.judge.totals import FileResult, Source
 from lore.recording.inputs import Input, ahead, fetched_ahead
 from lore.recording.opening import silent
 from lore.run import verdicts
-from lore.run.pool import Pool
 from lore.run.verdicts import CheckConfig, StoppedError
 
 if TYPE_CHECKING:
@@ -89,6 +88,8 @@ def _fresh(files: list[Input], config: CheckConfig, means: Means, hearer: Hearer
         with suppress(StoppedError):
             yield from means.cluster.results(files, partial(judge, config=config), silenced, hearer)
     elif able > 1 and hearer.total >= SMALL and not fetched_ahead(files):
+        from lore.run.pool import Pool  # noqa: PLC0415 - few runs have enough to judge
+
         here, apart = partial(judge, config=config), partial(judge_apart, config=silenced)
         with suppress(StoppedError):
             yield from Pool(able, here, apart, partial(hearer.tell, 0)).results(files)
