@@ -365,7 +365,7 @@ def test_small_objects_are_fetched_ahead_and_a_few_at_a_time(bucket, monkeypatch
         assert len(begun) <= number + remote.AT_ONCE
         assert filesystem.opened(file.path).read() == session()
     assert sorted(begun) == sorted(file.path for file in files)
-    assert not remote._FETCHED._futures
+    assert not remote._FETCHED
 
 
 def test_findings_are_redacted(both):

@@ -110,10 +110,11 @@ def test_recordings_here_are_known_by_their_content_on_another_machine(bucket, j
     assert [method for method, _ in requests][-1] == "PUT"
 
 
-def test_a_listing_and_one_look_at_each_new_object_is_all_it_costs(logs, judged):
+def test_a_listing_and_each_new_object_once_is_all_it_costs(logs, judged):
+    """Each was looked at twice more, one after the other: 100,000 objects made 300,000 requests."""
     with logs.counted() as requests:
         assert lore("check", "s3://b/p/", "--state", KEPT).code == 0
-    assert sorted(key for method, key in requests if method == "HEAD" and key.startswith("p/")) == sorted(LOGS)
+    assert sorted(key for _, key in requests if key.startswith("p/") and key != "p/lore-store.json") == sorted(LOGS)
     with logs.counted() as requests:
         assert lore("check", "s3://b/p/", "--state", KEPT).code == 0
     assert not [key for _, key in requests if key.endswith(".jsonl")]
@@ -203,6 +204,25 @@ def test_an_object_that_changes_while_it_is_judged_is_not_kept(logs, judged, mon
     with monkeypatch.context() as patch:
         patch.setattr(judging.verdicts, "judge_file", judge_and_write)
         lore("check", "s3://b/p/", "--state", KEPT)
+    assert check(judged)[0] == ["b.jsonl"]
+
+
+@pytest.mark.parametrize("client", ["obstore", "fsspec"])
+def test_an_object_that_changes_between_its_listing_and_its_reading_is_not_kept(logs, judged, monkeypatch, client):
+    """Its result is that of other bytes than the list spoke of, which may come back."""
+    if client == "fsspec":
+        pytest.importorskip("s3fs")
+    monkeypatch.setenv("LORE_REMOTE", client)
+    listed = logs.objects["b"]["p/b.jsonl"].data
+
+    def change(request):
+        if request == ("GET", "p/b.jsonl", request.headers):
+            logs.keep("b/p/b.jsonl", session(session_id="later"))
+
+    logs.fail = change
+    assert lore("check", "s3://b/p/", "--state", KEPT).code == (0 if client == "obstore" else 3)
+    logs.fail = lambda request: None
+    logs.keep("b/p/b.jsonl", listed)
     assert check(judged)[0] == ["b.jsonl"]
 
 

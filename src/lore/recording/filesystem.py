@@ -90,6 +90,13 @@ def status(path: str) -> Status:
     return Status(found.size or 0, found.written, found.tag)
 
 
+def tag_read(path: str) -> str:
+    """Return the ETag that a remote file had when it was read last, else the one that it has now; raises OSError."""
+    from lore.recording import remote  # noqa: PLC0415 - as above
+
+    return remote.tag_read(path)
+
+
 def opened(path: str) -> BinaryIO:
     """Open a file to be read, anywhere in it; raises OSError."""
     if not is_remote(path):

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 PIECE = 256 * 1024
 SMALL = 1024 * 1024  # bytes of an object that is fetched ahead
 AT_ONCE = 16  # of them
+NOTED = 1000  # objects whose ETags are remembered
 LONGEST_KEY = 1024  # bytes: no service keeps an object of a longer name
 TRIES = 4  # of a read that breaks off, without SMALL bytes of progress between
 PAUSE = 0.5  # seconds before the first of them; twice as long before each further one
@@ -85,6 +85,8 @@ class Entry(NamedTuple):
 
 class Source(Protocol):
     """A bucket, or a web server. Each method raises RemoteError; keys are relative to it, or whole URLs."""
+
+    binds: bool  # the ETag that `read` gives is of the very bytes that it yields, not one asked for before
 
     def about(self, key: str) -> About:
         """Return what is known of an object; raises MissingError."""
@@ -193,6 +195,8 @@ def _streamed(path: str, start: int, tag: str) -> Generator[bytes]:
         try:
             about, body = source.read(place.key, at, tag)
             tag = about.tag
+            if source.binds:
+                _note(path, tag)
             for piece in body:
                 at += len(piece)
                 yield piece
@@ -223,6 +227,22 @@ def delete(path: str) -> None:
     again(lambda: _bucket_of(place, path).delete(place.key))
 
 
+_READ: dict[str, str] = {}  # the ETag of each object that was read last; empty where it was not always the same
+
+
+def _note(path: str, tag: str) -> None:
+    known = _READ.pop(path, tag)
+    if len(_READ) == NOTED:
+        _READ.clear()
+    _READ[path] = tag if known == tag else ""
+
+
+def tag_read(path: str) -> str:
+    """Return, once, the ETag that an object had when it was read, else the one that it has now; raises RemoteError."""
+    found = _READ.pop(path, None)
+    return status(path).tag if found is None else found
+
+
 def again(call: Callable[[], T]) -> T:
     """Return what a call returns; one that is not answered is asked again."""
     for tries in range(TRIES - 1):
@@ -236,27 +256,7 @@ def again(call: Callable[[], T]) -> T:
 # small objects ahead
 
 
-class _Fetched:
-    """What is being fetched ahead of its reading, until it is forgotten."""
-
-    def __init__(self) -> None:
-        self._futures: dict[str, Future[bytes | None]] = {}
-        self._lock = threading.Lock()
-
-    def add(self, path: str, future: Future[bytes | None]) -> None:
-        with self._lock:
-            self._futures[path] = future
-
-    def get(self, path: str) -> Future[bytes | None] | None:
-        with self._lock:
-            return self._futures.get(path)
-
-    def forget(self, path: str) -> None:
-        with self._lock:
-            self._futures.pop(path, None)
-
-
-_FETCHED = _Fetched()
+_FETCHED: dict[str, Future[bytes | None]] = {}  # until each is read
 
 
 def ahead(files: Iterable[T], name: Callable[[T], tuple[str, int]]) -> Generator[T]:
@@ -266,23 +266,24 @@ def ahead(files: Iterable[T], name: Callable[[T], tuple[str, int]]) -> Generator
     """
     waiting, todo, pool = deque[T](), iter(files), None
     handed: list[str] = []
+    _READ.clear()  # what was read before is another matter
     try:
         while True:
             while len(waiting) < AT_ONCE and (file := next(todo, None)) is not None:
                 path, size = name(file)
                 if 0 < size <= SMALL and is_remote(path):
                     pool = pool or ThreadPoolExecutor(AT_ONCE)
-                    _FETCHED.add(path, pool.submit(_whole, path))
+                    _FETCHED[path] = pool.submit(_whole, path)
                 waiting.append(file)
             if not waiting:
                 return
             file = waiting.popleft()
             handed.append(name(file)[0])
             yield file
-            _FETCHED.forget(handed.pop())
+            _FETCHED.pop(handed.pop(), None)
     finally:
         for path in (*handed, *(name(file)[0] for file in waiting)):
-            _FETCHED.forget(path)
+            _FETCHED.pop(path, None)
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
 

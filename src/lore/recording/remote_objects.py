@@ -129,6 +129,8 @@ class _Bucket:
 class ByObstore:
     """A bucket, by obstore."""
 
+    binds = True
+
     def __init__(self, place: _Bucket) -> None:
         try:
             from obstore import store
@@ -266,6 +268,8 @@ def _about(meta: ObjectMeta) -> About:
 
 class ByFsspec:
     """A bucket, by fsspec's filesystem for its service; each read costs one request more than obstore's."""
+
+    binds = False
 
     def __init__(self, place: _Bucket) -> None:
         self._place = place

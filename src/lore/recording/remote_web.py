@@ -53,6 +53,8 @@ _LONGEST_NAME = 8_000
 class Web:
     """Web servers; keys are URLs."""
 
+    binds = True
+
     def __init__(self) -> None:
         try:
             import httpx

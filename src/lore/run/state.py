@@ -274,9 +274,9 @@ def digest_of(file: Input) -> str:
 
 
 def is_as_listed(file: Input) -> bool:
-    """Tell whether a remote file still has the ETag that was listed; of one that is here, its signature says so."""
+    """Tell whether a remote file was read with the ETag that was listed; of one that is here, its signature says so."""
     with suppress(OSError):
-        return not filesystem.is_remote(file.path) or filesystem.status(file.path).tag == file.tag
+        return not filesystem.is_remote(file.path) or filesystem.tag_read(file.path) == file.tag
     return False
 
 
