@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -25,6 +26,7 @@ from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.events import Event
 from lore.model.state import Session
+from lore.model.vector import WIDTH
 from lore.recording.opening import Options
 from lore.run.checkpoints import fold_resumed
 from lore.run.folding import fold
@@ -47,11 +49,12 @@ def _cuts(data: bytes, made: list[float]) -> list[int]:
     return sorted({round(share * len(data)) for share in made} | {len(data)})
 
 
-@given(logs, shares)
-def test_a_fold_from_a_checkpoint_answers_as_a_cold_one(log, made):
+@given(logs, shares, st.sampled_from([2, 3, WIDTH]))
+def test_a_fold_from_a_checkpoint_answers_as_a_cold_one(log, made, width):
+    """`width`: what is saved is decoded so many entries at a time."""
     name, data = log
     options = Options(format=name)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, patch("lore.model.vector.WIDTH", width):
         path, saved = Path(folder, "log.jsonl"), Path(folder, "log.ck")
         for end in _cuts(data, made):
             path.write_bytes(data[:end])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import msgspec
 import pytest
 
@@ -68,8 +70,10 @@ def test_an_empty_session_can_be_saved():
     assert checkpoint.load(checkpoint.dump(Session())) == Session()
 
 
-def test_a_checkpoint_of_another_version_is_refused():
-    data = checkpoint.dump(Session()).replace(b"version%c" % checkpoint.VERSION, b"version\x7f")
+def test_a_checkpoint_of_another_version_is_refused(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "VERSION", 127)
+        data = checkpoint.dump(Session())
     with pytest.raises(LoreError, match="version 127"):
         checkpoint.load(data)
 
@@ -92,11 +96,73 @@ def test_a_checkpoint_shrinks_when_a_compaction_prunes():
     assert len(checkpoint.dump(fold.state)) < before / 5
 
 
-def test_a_checkpoint_cut_short_or_with_something_after_it_is_refused():
+def test_a_checkpoint_with_any_byte_damaged_cut_short_or_with_something_after_it_is_refused():
     data = checkpoint.dump(Fold(*EVENTS).state)
-    for damaged in (data[:-1], data + b"x", data.replace(b'"uuid":"d"', b'"uuid":[] ')):
+    flipped = [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in range(len(data))]
+    for damaged in (*flipped, *[data[:at] for at in range(len(data))], data + b"x"):
         with pytest.raises(LoreError, match="unreadable checkpoint"):
             checkpoint.load(damaged)
+
+
+def resealed(data, before, after):
+    """A dump with other bytes of the same length, under a checksum that holds."""
+    assert len(before) == len(after)
+    body = data.replace(before, after)[: -checkpoint.CRC]
+    return body + crc32(body).to_bytes(checkpoint.CRC, "big")
+
+
+def test_items_that_are_forged_are_refused_when_they_are_looked_at(monkeypatch):
+    monkeypatch.setattr("lore.model.vector.WIDTH", 2)
+    data = checkpoint.dump(Fold(started(), *[append(user(f"u{number}")) for number in range(4)]).state)
+    state = checkpoint.load(resealed(data, b'"uuid":"u1"', b'"uuid":1234'))
+    assert state.main().entries[3].item.uuid == "u3"
+    with pytest.raises(LoreError, match="unreadable checkpoint"):
+        list(state.main().entries)
+
+
+def test_columns_that_do_not_fit_their_items_are_refused():
+    data = checkpoint.dump(Fold(started(), append(user("u1", "x" * 99))).state)
+    for before, after in ((b"\x96\xc4", b"\x95\xc4"), (b"\x91\x00\x91\x01", b"\x91\x00\x90\xa0"), (b"\xcc", b"\xcd")):
+        with pytest.raises(LoreError, match="unreadable checkpoint"):
+            checkpoint.load(resealed(data, before, after))
+
+
+@pytest.fixture
+def looked_at(monkeypatch):
+    """How often items are decoded, four at a time."""
+    monkeypatch.setattr("lore.model.vector.WIDTH", 4)
+    decoded, calls = checkpoint.lenient.decoded, []
+
+    def counted(decoder, data):
+        if decoder is checkpoint._ITEMS:
+            calls.append(len(data))
+        return decoded(decoder, data)
+
+    monkeypatch.setattr(checkpoint.lenient, "decoded", counted)
+    return calls
+
+
+def test_only_the_entries_that_are_looked_at_are_decoded(looked_at):
+    """All of a session of 100 MB was decoded and encoded again for one turn that came: as slow as to fold it anew."""
+    fold = Fold(started(), append(call("t0", "c0")), *[append(user(f"u{number}")) for number in range(41)])
+    fold.state = checkpoint.load(checkpoint.dump(fold.state))
+    assert len(looked_at) == 1, "the last chunk, which is not full"
+    fold.take(append(user("new")), event("patch_tool_call", call_id="c0", status="completed", output="out"))
+    assert len(looked_at) == 2
+    assert [bytes(raw) for raw in checkpoint.items_of(fold.state.main().entries)][1:] == [
+        msgspec.json.encode(entry.item) for entry in fold.state.main().entries
+    ][1:]
+
+
+def test_a_state_saved_behind_the_bytes_it_was_loaded_of_adds_what_changed(looked_at):
+    fold = Fold(started(), append(call("t0", "c0")), *[append(user(f"u{number}")) for number in range(43)])
+    known = memoryview(checkpoint.dump(fold.state))
+    fold.state = checkpoint.load(known)
+    fold.take(append(user("new")), event("patch_tool_call", call_id="c0", status="completed", output="out"))
+    saved = checkpoint.save(fold.state, at=len(known), known=fold.state.main().entries._chunks[1].data)
+    assert len(saved.texts) == 2, "the first chunk, and the last"
+    whole = memoryview(b"".join([known, *saved.texts]))
+    assert checkpoint.dump(checkpoint.restore(saved.head, whole)) == checkpoint.dump(fold.state)
 
 
 def test_an_item_whose_text_has_a_line_feed_survives_a_checkpoint():

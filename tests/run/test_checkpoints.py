@@ -9,6 +9,7 @@ import pytest
 
 from cli.running import compacted, session
 from lore.errors import LoreError
+from lore.files import try_lock
 from lore.formats.lore_log import LoreLog
 from lore.recording import checkpoint_file
 from lore.recording.opening import Options
@@ -138,15 +139,104 @@ def test_a_crash_leaves_the_checkpoint_before(desk, monkeypatch):
     assert desk.resume(LOG + MORE).refused is None
 
 
-def test_saving_again_and_again_gives_what_saving_once_gives(desk):
-    data = LOG
+def long_log(number):
+    """A session of so many messages."""
+    made = [record("append", item=user(f"long{at}", "x" * 300)) for at in range(number)]
+    return LOG + b"".join(dumps(one) + b"\n" for one in made)
+
+
+def test_saving_again_and_again_takes_twice_the_bytes_of_saving_once_at_most(desk):
+    data, sizes = long_log(200), []
     for number in range(60):
         data += dumps(record("append", item=user(f"more{number}"))) + b"\n"
-        desk.resume(data)
-    grown = desk.saved.read_bytes()
+        assert desk.resume(data).refused is None
+        sizes.append(desk.saved.stat().st_size)
     desk.saved.unlink()
     desk.resume(data)
-    assert desk.saved.read_bytes() == grown
+    assert max(sizes) <= 2 * desk.saved.stat().st_size
+    assert sizes != sorted(sizes), "written whole now and then"
+
+
+def test_what_was_saved_is_not_written_again(desk):
+    """All 100 MB of a session were written again for each turn that came."""
+    desk.resume(long_log(3000))
+    before = desk.saved.read_bytes()
+    desk.resume(long_log(3001))
+    after = desk.saved.read_bytes()
+    assert after.startswith(before)
+    assert len(after) - len(before) < len(before) / 5
+    assert desk.resume(long_log(3001)).refused is None
+
+
+def test_a_run_that_finds_nothing_new_writes_nothing(desk):
+    desk.resume(LOG)
+    before = os.stat(desk.saved)
+    desk.resume()
+    after = os.stat(desk.saved)
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_run_that_was_killed_while_it_appended_costs_the_checkpoint_alone(desk):
+    desk.resume(LOG)
+    before = len(desk.saved.read_bytes())
+    desk.resume(LOG + MORE)
+    whole = desk.saved.read_bytes()
+    for end in range(before, len(whole) + 1):
+        desk.saved.write_bytes(whole[:end])
+        refused = desk.resume(LOG + MORE).refused
+        assert (refused is None) == (end in (before, len(whole))), "up to an earlier seal it is an earlier checkpoint"
+
+
+def test_a_checkpoint_that_another_run_wrote_to_meanwhile_is_replaced(desk, monkeypatch):
+    desk.resume(long_log(300))
+    append = checkpoint_file._append
+
+    def late(path, known, state, data):
+        monkeypatch.setattr(checkpoint_file, "_append", append)
+        fold_resumed(str(desk.log), Options(), path)
+        appended.append(desk.saved.read_bytes().startswith(bytes(data)))
+        return append(path, known, state, data)
+
+    appended = []
+    monkeypatch.setattr(checkpoint_file, "_append", late)
+    desk.resume(long_log(301))
+    assert appended == [True]
+    assert desk.resume(long_log(302)).refused is None
+
+
+def test_a_checkpoint_that_another_run_holds_locked_is_replaced(desk):
+    desk.resume(long_log(300))
+    held = os.stat(desk.saved)
+    with desk.saved.open("rb") as file:
+        assert try_lock(file.fileno())
+        desk.resume(long_log(301))
+    assert os.stat(desk.saved).st_ino != held.st_ino
+    assert desk.resume(long_log(302)).refused is None
+
+
+def test_a_checkpoint_that_may_not_be_written_to_is_replaced(desk, monkeypatch):
+    desk.resume(long_log(300))
+    held = os.stat(desk.saved)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.chmod", lambda *_: (_ for _ in ()).throw(PermissionError("not yours")))
+        assert desk.resume(long_log(301)).failure is None
+    assert os.stat(desk.saved).st_ino != held.st_ino
+
+
+def test_a_session_of_many_chunks_goes_on_from_a_change_in_each(desk, monkeypatch):
+    """Entries of a checkpoint are decoded a chunk at a time, where an event names one."""
+    monkeypatch.setattr("lore.model.vector.WIDTH", 3)
+    data = long_log(20)
+    desk.resume(data)
+    for change in (
+        record("append", item=user("long4", "again")),
+        record("append", item=user("long17", "again")),
+        record("remove", uuids=["long9"]),
+        record("compact_applied", uuid="d9", trigger="manual", preserved_uuids=["long2", "long18"], summary="S"),
+        record("append", item=user("last")),
+    ):
+        data += dumps(change) + b"\n"
+        assert desk.resume(data).refused is None
 
 
 def test_only_the_owner_may_read_a_checkpoint(desk):

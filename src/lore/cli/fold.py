@@ -92,7 +92,8 @@ def run(
 
 
 def _answer(folded: Folded, *, redact: bool, as_json: bool, color: bool | None, title: str = "") -> None:
-    result, shown = folded
+    result = folded.result
+    shown = [] if as_json and not redact else folded.shown
     if redact:
         from lore.report.redacted_fold import redacted_fold
 

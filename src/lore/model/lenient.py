@@ -37,7 +37,7 @@ def camel(name: str) -> str:
     return _UNDERSCORE.sub(lambda found: found.group(1).upper(), name)
 
 
-def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
+def decoded(decoder: msgspec.json.Decoder[T], data: bytes | memoryview | Raw) -> T:
     """Decode with a decoder what it may refuse for a lone surrogate, as JavaScript writes them; ValueError as above."""
     try:
         return decoder.decode(data)

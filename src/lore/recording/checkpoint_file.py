@@ -1,9 +1,11 @@
 """The file of a checkpoint of `lore fold`, and the log that it belongs to.
 
-In: what a run knew of a log; or a checkpoint file and a log. Out: a file that is written whole (temporary name, fsync,
-rename); or what was known, and whether the log begins with the bytes that it was known of. Rules:
-- a checkpoint is one line that says what it is, a CRC-32 and a `LogCheckpoint` (MessagePack); it holds prompt text, so
-  only its owner may read it;
+In: what a run knew of a log; or a checkpoint file and a log. Out: a file that is appended to, or written whole
+(temporary name, fsync, rename); or what was known, and whether the log begins with the bytes it was known of. Rules:
+- a checkpoint is a line that says what it is, then of each run the texts that were new, a `LogCheckpoint` (MessagePack)
+  and a seal; the last one holds, and its checksum is that of the whole file;
+- it is written whole where it would be more than twice as large as it must be;
+- it holds prompt text, so only its owner may read it;
 - a checkpoint that does not fit is refused with its reason; a file that is no checkpoint is never written to;
 - a log is known again by its size and the CRC-32 of its first and last MiB, of all of it where that is asked for.
 """
@@ -12,7 +14,8 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import BinaryIO
+from mmap import ACCESS_READ, mmap
+from typing import BinaryIO, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -20,21 +23,20 @@ from msgspec import Struct
 
 from lore import __version__
 from lore.errors import LoreError
-from lore.files import replaced
+from lore.files import replaced, try_lock
+from lore.model.checkpoint import CRC, Saved, save, sealed, unsealed
 from lore.model.codes import Problem
 from lore.model.results_store import TurnResult
+from lore.model.state import Session
 from lore.recording import corpus
 
-VERSION = 3
+VERSION = 4
 
 
 MAGIC = b'{"kind":"lore-checkpoint",'
 
 
 _FIRST = MAGIC + b'"version":%d}\n' % VERSION
-
-
-_CRC = 4  # bytes
 
 
 BLOCK = 1024 * 1024
@@ -56,7 +58,7 @@ class Fingerprint(Struct, frozen=True):
 class LogCheckpoint(Struct, frozen=True):
     """What a run knew when it had read all there was; `problems` and `counts` without the file's name.
 
-    `turns` are the requests so far, with their bills.
+    `turns` are the requests so far, with their bills; `session` is the head of a saved state.
     """
 
     lore: str
@@ -67,10 +69,17 @@ class LogCheckpoint(Struct, frozen=True):
     problems: list[Problem]
     counts: dict[str, int]
     reader: bytes
-    session: bytes
+    session: bytes = b""
 
 
-def load(path: str) -> LogCheckpoint | None:
+class Loaded(NamedTuple):
+    """A checkpoint, and all bytes of its file, in which the texts of its session lie."""
+
+    known: LogCheckpoint
+    data: memoryview
+
+
+def load(path: str) -> Loaded | None:
     """Load a checkpoint; None where there is none yet (no file, or an empty one).
 
     Raises UnusableError where it is damaged or of another version, LoreError where the file is something
@@ -79,22 +88,18 @@ def load(path: str) -> LogCheckpoint | None:
     data = _read_file(path)
     if not data:
         return None
-    if not data.startswith(_FIRST):
+    if bytes(data[: len(_FIRST)]) != _FIRST:
         raise UnusableError(f"it is damaged, or of another version than {VERSION}")
-    begin = len(_FIRST) + _CRC
-    body = memoryview(data)[begin:]
-    if crc32(body).to_bytes(_CRC, "big") != data[len(_FIRST) : begin]:
-        raise UnusableError("it is damaged: its checksum does not hold")
     try:
-        known = msgspec.msgpack.decode(body, type=LogCheckpoint)
+        known = msgspec.msgpack.decode(unsealed(data), type=LogCheckpoint)
     except ValueError as error:
         raise UnusableError(f"it is damaged: {error}") from None
     if known.lore != __version__:
         raise UnusableError(f"it is of lore {known.lore}, this is {__version__}")
-    return known
+    return Loaded(known, data)
 
 
-def _read_file(path: str) -> bytes:
+def _read_file(path: str) -> memoryview:
     """Return all of a checkpoint, nothing where there is none; raises LoreError for any other file."""
     shown = corpus.show(path)
     try:
@@ -105,26 +110,61 @@ def _read_file(path: str) -> bytes:
             if begin and begin != MAGIC:
                 hint = "name a file that does not exist yet, or an earlier checkpoint"
                 raise LoreError(f"{shown} is no checkpoint of lore and will not be overwritten", hint=hint)
-            return begin + file.read()
+            if not begin or os.name == "nt":  # Windows replaces no file that is mapped
+                return memoryview(begin + file.read())
+            return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
     except FileNotFoundError:
-        return b""
+        return memoryview(b"")
     except OSError as error:
         raise corpus.unreadable(path, error) from None
     except ValueError as error:  # an embedded NUL
         raise LoreError(f"cannot open {shown!r}: {error}") from None
 
 
-def store(path: str, known: LogCheckpoint) -> LoreError | None:
-    """Write a checkpoint; return why it cannot be done, where it cannot."""
+def store(path: str, known: LogCheckpoint, state: Session, data: memoryview | None) -> LoreError | None:
+    """Write a checkpoint, behind `data` where the file holds that; return why it cannot be done, where it cannot.
+
+    Costs O(what changed), and O(items) once in as many runs as double the file.
+    """
     try:
-        data = msgspec.msgpack.encode(known)
-        with replaced(os.path.realpath(path), private=True) as file:
-            file.writelines([_FIRST, crc32(data).to_bytes(_CRC, "big"), data])
+        if data is None or not _append(path, known, state, data):
+            saved = save(state, at=len(_FIRST))
+            with replaced(os.path.realpath(path), private=True) as file:
+                file.writelines([_FIRST, *sealed(saved.texts, _head(known, saved), crc32(_FIRST))])
     except (OSError, ValueError) as error:
         reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
         hint = "the answer is whole; the next run folds the log from an earlier place"
         return LoreError(f"cannot write the checkpoint {corpus.show(path)}: {reason}", hint=hint)
     return None
+
+
+def _head(known: LogCheckpoint, saved: Saved) -> bytes:
+    return msgspec.msgpack.encode(msgspec.structs.replace(known, session=saved.head))
+
+
+def _append(path: str, known: LogCheckpoint, state: Session, data: memoryview) -> bool:
+    """Append to a file that holds `data`; False where it holds something else by now, or is better written whole."""
+    saved, last = save(state, at=len(data), known=data), data[-CRC:]
+    more = b"".join(sealed(saved.texts, _head(known, saved), crc32(last, int.from_bytes(last, "big"))))
+    if len(data) > 2 * saved.kept + len(more):  # most of the file would be no longer needed
+        return False
+    try:
+        with open(path, "r+b", buffering=0) as file:
+            file.seek(len(data) - CRC)
+            if not try_lock(file.fileno()) or file.read() != last:
+                return False
+            os.chmod(path, 0o600)
+            try:
+                rest = memoryview(more)
+                while rest:
+                    rest = rest[file.write(rest) :]
+                os.fsync(file.fileno())
+            except BaseException:
+                file.truncate(len(data))
+                raise
+    except PermissionError:
+        return False
+    return True
 
 
 class Digester:

@@ -15,12 +15,19 @@ import msgspec
 
 from lore import __version__
 from lore.errors import LoreError
-from lore.model import checkpoint as saved_state
+from lore.model.checkpoint import restore
 from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, collected_seldom
-from lore.recording.checkpoint_file import Digester, LogCheckpoint, UnusableError, load, recognised, store
+from lore.recording.checkpoint_file import Digester, Loaded, LogCheckpoint, UnusableError, load, recognised, store
 from lore.recording.opening import Options, reader_named
 from lore.run.folding import Folded, LogFold, TurnRows
+
+_NOT_FILES = (
+    (corpus.is_stream, "cannot be read twice: no checkpoint of it can be used"),
+    (corpus.is_stored, "is a stored session: a checkpoint is one of a file"),
+    (filesystem.is_remote, "is remote: a checkpoint is one of a file here"),
+    (corpus.is_in_database, "is a session of a database: a checkpoint is one of a file"),
+)
 
 
 class Resumed(NamedTuple):
@@ -38,26 +45,17 @@ def fold_resumed(path: str, options: Options, checkpoint: str, *, verify: bool =
     compare it; subagents' files are read anew each time. Raises LoreError where the log cannot be folded,
     or `checkpoint` is some other file.
     """
-    if corpus.is_stream(path):
-        raise LoreError(f"{corpus.show(path)} cannot be read twice: no checkpoint of it can be used",
-                        hint="name a file, or leave --checkpoint out")  # fmt: skip
-    if corpus.is_stored(path):
-        raise LoreError(f"{corpus.show(path)} is a stored session: a checkpoint is one of a file",
-                        hint="leave --checkpoint out")  # fmt: skip
-    if filesystem.is_remote(path):
-        raise LoreError(f"{corpus.show(path)} is remote: a checkpoint is one of a file here",
-                        hint="leave --checkpoint out")  # fmt: skip
-    if corpus.is_in_database(path):
-        raise LoreError(f"{corpus.show(path)} is a session of a database: a checkpoint is one of a file",
-                        hint="leave --checkpoint out")  # fmt: skip
+    for is_one, what in _NOT_FILES:
+        if is_one(path):
+            raise LoreError(f"{corpus.show(path)} {what}", hint="name a file, or leave --checkpoint out")
     if corpus.is_same(path, checkpoint):
         raise LoreError("the checkpoint and the session are one file", hint="name another file for the checkpoint")
     with collected_seldom():
         refused = None
         try:
-            known = load(checkpoint)
-            if known is not None:
-                return _resume(path, options, checkpoint, known, verify=verify)
+            loaded = load(checkpoint)
+            if loaded is not None:
+                return _resume(path, options, checkpoint, loaded, verify=verify)
         except UnusableError as error:
             refused = f"checkpoint {corpus.show(checkpoint)} is not used: {error.message}; the log is folded anew"
         opened = corpus.open_head(path)
@@ -65,8 +63,8 @@ def fold_resumed(path: str, options: Options, checkpoint: str, *, verify: bool =
         return _fold(folding, opened.data, Digester(), checkpoint)._replace(refused=refused)
 
 
-def _resume(path: str, options: Options, checkpoint: str, known: LogCheckpoint, *, verify: bool) -> Resumed:
-    name = known.format
+def _resume(path: str, options: Options, checkpoint: str, loaded: Loaded, *, verify: bool) -> Resumed:
+    known, name = loaded.known, loaded.known.format
     if options.format not in (None, name):
         raise UnusableError(f"it was read as {name}, not as {options.format}")
     try:
@@ -74,7 +72,7 @@ def _resume(path: str, options: Options, checkpoint: str, known: LogCheckpoint, 
     except (ValueError, RecursionError, LoreError) as error:
         raise UnusableError(f"the state of its reader ({name}) cannot be restored: {error}") from None
     try:
-        session = saved_state.load(known.session, options.rules.divider)
+        session = restore(known.session, loaded.data, options.rules.divider)
     except LoreError as error:
         raise UnusableError(error.message) from None
     try:
@@ -90,13 +88,15 @@ def _resume(path: str, options: Options, checkpoint: str, known: LogCheckpoint, 
             recording.problems.counts.update({(code, recording.shown): many for code, many in known.counts.items()})
             folding.pruned, folding.turns = dict.fromkeys(known.pruned), TurnRows(known.turns)
             options.log(f"{recording.shown}: {known.log.size:,} bytes known from {corpus.show(checkpoint)}")
-            return _fold(folding, iter(lambda: file.read(corpus.PIECE), b""), digester, checkpoint)
+            return _fold(folding, iter(lambda: file.read(corpus.PIECE), b""), digester, checkpoint, loaded)
     except OSError as error:
         raise corpus.unreadable(path, error) from None
 
 
-def _fold(folding: LogFold, data: Iterator[bytes], digester: Digester, checkpoint: str) -> Resumed:
-    """Fold what comes, save where that ended, then close what is open and answer."""
+def _fold(
+    folding: LogFold, data: Iterator[bytes], digester: Digester, checkpoint: str, before: Loaded | None = None
+) -> Resumed:
+    """Fold what comes, save where that ended (behind what is saved), then close what is open and answer."""
     recording, problems = folding.recording, folding.recording.problems
     for piece in data:
         digester.feed(piece)
@@ -106,8 +106,11 @@ def _fold(folding: LogFold, data: Iterator[bytes], digester: Digester, checkpoin
         list(folding.turns.rows),
         [msgspec.structs.replace(problem, file=None) for problem in problems.kept],
         {code: number for (code, _), number in problems.counts.items()},
-        recording.reader.state, saved_state.dump(recording.state),
+        recording.reader.state,
     )  # fmt: skip
+    state = recording.state
     folding.take_all(recording.finish())
     folding.take_all(recording.companions_reads())
-    return Resumed(folding.result(), None, store(checkpoint, known))
+    unchanged = before is not None and before.known.log == known.log
+    failure = None if unchanged else store(checkpoint, known, state, before and before.data)
+    return Resumed(folding.result(), None, failure)

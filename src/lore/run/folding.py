@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
-from msgspec import Raw
 
 from lore.cache.billing import is_partial
 from lore.errors import LoreError
 from lore.fold.step import MOST_TOKENS
 from lore.formats.base import Read
+from lore.model.checkpoint import items_of, turns_of
 from lore.model.events import (
     MAIN,
     Append,
@@ -41,6 +41,7 @@ from lore.model.results_store import (
     UsageResult,
 )
 from lore.model.state import Chain, Entry, Session, Totals
+from lore.model.vector import Vector
 from lore.recording.base import Problems, Recording, collected_seldom
 from lore.recording.events import session_log
 from lore.recording.opening import Options
@@ -52,10 +53,15 @@ HINT = "fold it without --follow and --checkpoint; `lore convert` writes request
 
 
 class Folded(NamedTuple):
-    """The result, and the items that it shows: the timeline, or what compactions pruned."""
+    """The result, and the entries that it shows: the timeline, or what compactions pruned."""
 
     result: FoldResult
-    shown: list[Item]
+    entries: Vector[Entry]
+
+    @property
+    def shown(self) -> list[Item]:
+        """The items; those of a checkpoint are decoded now."""
+        return [entry.item for entry in self.entries]
 
 
 class TurnRows:
@@ -160,9 +166,8 @@ class LogFold:
         """Return the result as it stands."""
         recording = self.recording
         state, main = recording.state, recording.state.main()
-        entries = [entry for entry in self.pruned.values() if entry is not None] if only_pruned else [*main.entries]
-        shown = [entry.item for entry in entries]
-        raws = [Raw(msgspec.json.encode(item)) for item in shown]
+        pruned = [entry for entry in self.pruned.values() if entry is not None]
+        entries = Vector(pruned) if only_pruned else main.entries
         chains = [ChainResult(chain.id, chain.kind, chain.turns, len(chain.entries)) for chain in state.chains.values()]
         session = SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
         usage = _sum([chain.totals for chain in state.chains.values()])
@@ -170,11 +175,11 @@ class LogFold:
             usage = msgspec.structs.replace(usage, partial_output=True)
         kept = list(recording.problems.kept)
         result = FoldResult(
-            session=session, timeline=raws, item_turns=[entry.turn for entry in entries],
+            session=session, timeline=[*items_of(entries)], item_turns=[*turns_of(entries)],
             injected=[] if only_pruned else injected(main), pruned=list(self.pruned), turns=list(self.turns.rows),
             usage=usage, problems=kept,
         )  # fmt: skip
-        return Folded(result, shown)
+        return Folded(result, entries)
 
 
 def injected(chain: Chain) -> list[InjectedResult]:
