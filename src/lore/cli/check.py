@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -34,7 +35,7 @@ from lore.cli.common import (
 )
 from lore.cli.inputs import Last, Since, chosen_inputs
 from lore.cli.pages import Open, page_among, read_twice, write_pages
-from lore.cli.sql import folder_among, write_folder
+from lore.cli.sql import folder_among, judge_into
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -188,22 +189,23 @@ def run(
     keep_apart(reports, needed(loaded, baseline))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
     streamed = Streamed(out(color), verbose=verbose) if may_stream(reports) else None
-    again = [] if page is None and folder is None else read_twice(inputs(which.paths, which.wanted))
+    again = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     with (
         progress(wanted=not verbose, colour=color) as report_progress,
         interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
     ):
-        outcome = check(
-            which.paths, budgets, options, context=context, jobs=cores() if jobs is None else jobs,
+        judge = partial(
+            check, which.paths, budgets, options, context=context, jobs=cores() if jobs is None else jobs,
             progress=report_progress, wanted=which.wanted, looked=which.looked,
             pass_over=pass_over or bool(which.looked), interrupted=interrupted, cluster=workers, state=results,
             hear=len if streamed is None else streamed.hear,
         )  # fmt: skip
-    code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose, streamed=streamed)
-    if folder is not None and not outcome.result.interrupted:
-        write_folder(
-            folder, again, outcome.result.findings, options, loaded, redact=redact, color=color, verbose=verbose
+        outcome = (
+            judge()
+            if folder is None
+            else judge_into(folder, lambda take: judge(tabled=take), options, loaded, redact=redact)
         )
+    code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose, streamed=streamed)
     if page is not None and not outcome.result.interrupted:
         from lore.report.html.intros import of_check
         from lore.run.html_report import Site

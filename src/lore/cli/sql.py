@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,12 +28,14 @@ from lore.cli.common import (
 from lore.cli.overview import NoCache
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from lore.config import Loaded
-    from lore.model.results import Finding
+    from lore.model.ledger import Ledger
     from lore.recording.inputs import Input
     from lore.recording.opening import Options
+    from lore.run.check import CheckOutcome
     from lore.run.sql import Source
 
 SHOWN = 50  # rows
@@ -107,11 +110,11 @@ def _tables(
     """Return the folder of tables that is asked: the one that is named, or one that is made of recordings."""
     from lore.errors import LoreError
     from lore.recording.opening import Options
-    from lore.run.check import cores
+    from lore.run.check import CheckContext, check, cores
     from lore.run.ledgers import Ledgers, folder_of
     from lore.run.overview import gathered
     from lore.run.sql import Source, is_tables, made_tables, names_findings
-    from lore.run.tables import TablesRequest, Written, shortened, write_tables
+    from lore.run.tables import TablesRequest, Written, shortened, write_judged, write_tables
 
     folders = [path for path in paths if is_tables(path)]
     if folders and len(paths) > 1:
@@ -127,30 +130,30 @@ def _tables(
         tell(failure)
     if not found.logs:
         raise LoreError("there are no recordings", hint="name some, or a folder: lore sql QUERY recordings/")
-    findings = (
-        _findings([log.file.path for log in found.logs], options, loaded, redact=redact)
-        if names_findings(query)
-        else []
-    )
-    if short := shortened(findings):
-        tell(short)
     ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=time.time())
 
     def write(folder: str) -> Written:
         with progress(wanted=not verbose, colour=color, what="reading") as shown:
-            return write_tables(folder, TablesRequest(found.logs, findings, redact, cores()), ledgers, shown)
+            if not names_findings(query):
+                return write_tables(folder, TablesRequest(found.logs, redact=redact, jobs=cores()), ledgers, shown)
+            files = [log.file for log in found.logs]
+            settings, root = loaded.settings.check, "" if loaded.file is None else str(loaded.file.parent)
+            context = CheckContext(
+                settings.policy, root=root, redact=redact, dated=dated_rules(loaded), reader=settings.reader
+            )
+            judge = partial(
+                check, found.looked, settings.budgets, options, context=context, jobs=cores(), progress=shown,
+                pass_over=True, files=files,
+            )  # fmt: skip
+            outcome, tables = write_judged(
+                folder, lambda take: judge(tabled=take), ledgers, logs=found.logs, redact=redact
+            )
+            assert tables is not None, "nothing interrupts it but an exception"
+            if short := shortened(outcome.result.findings):
+                tell(short)
+            return tables
 
     return made_tables(write)
-
-
-def _findings(paths: list[str], options: Options, loaded: Loaded, *, redact: bool) -> list[Finding]:
-    """Judge recordings as `lore check` does, with the settings in force here."""
-    from lore.run.check import CheckContext, check, cores
-
-    settings = loaded.settings.check
-    root = "" if loaded.file is None else str(loaded.file.parent)
-    context = CheckContext(settings.policy, root=root, redact=redact, dated=dated_rules(loaded), reader=settings.reader)
-    return check(paths, settings.budgets, options, context=context, jobs=cores(), pass_over=True).result.findings
 
 
 def folder_among(reports: list[str]) -> tuple[list[str], str | None]:
@@ -167,24 +170,21 @@ def folder_among(reports: list[str]) -> tuple[list[str], str | None]:
     return [text for text in reports if text.partition("=")[0] != PARQUET], folders[0]
 
 
-def write_folder(
-    folder: str, files: list[Input], findings: list[Finding], options: Options, loaded: Loaded, *, redact: bool,
-    color: bool | None, verbose: bool,
-) -> None:  # fmt: skip
-    """Write the tables of recordings that were judged, and say what is in them."""
+def judge_into(
+    folder: str, judge: Callable[[Callable[[Input, Ledger | None], None]], CheckOutcome], options: Options,
+    loaded: Loaded, *, redact: bool,
+) -> CheckOutcome:  # fmt: skip
+    """Write the tables of recordings while they are judged, and say what is in them."""
     from lore.recording import corpus
-    from lore.recording.recent import written
     from lore.report.plain import counted
-    from lore.run.check import cores
     from lore.run.ledgers import Ledgers, folder_of
-    from lore.run.sessions import AgentLog
-    from lore.run.tables import TablesRequest, shortened, write_tables
+    from lore.run.tables import shortened, write_judged
 
     ledgers = Ledgers(options, folder_of(surroundings()), dated=dated_rules(loaded), now=time.time())
-    logs = [AgentLog(None, file, written(file)) for file in files]
-    with progress(wanted=not verbose, colour=color, what="writing") as shown:
-        done = write_tables(folder, TablesRequest(logs, findings, redact, cores()), ledgers, shown)
-    rows = ", ".join(f"{counted(number, 'row')} of {name}" for name, number in done.rows.items())
-    tell(f"{corpus.show(folder)}: {rows}, {done.bytes / 1e6:,.2f} MB")
-    if short := shortened(findings):
-        tell(f"{corpus.show(folder)}: {short}")
+    outcome, done = write_judged(folder, judge, ledgers, redact=redact)
+    if done is not None:
+        rows = ", ".join(f"{counted(number, 'row')} of {name}" for name, number in done.rows.items())
+        tell(f"{corpus.show(folder)}: {rows}, {done.bytes / 1e6:,.2f} MB")
+        if short := shortened(outcome.result.findings):
+            tell(f"{corpus.show(folder)}: {short}")
+    return outcome

@@ -26,6 +26,7 @@ from lore.judge.base import RULES, WORSE, Place, Verdict, damage, summed
 from lore.judge.baseline import Known, Recorder, belongs
 from lore.judge.policy import Budgets, Decided, Found, Limited, Policy, Ruling, decide, judge_pair, over_budget
 from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
+from lore.model.ledger import Ledger
 from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 
 FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
@@ -149,7 +150,7 @@ class FileResult:
     `judged` are the turns that are not
     settled, `failed` says that something else is an error; `costs` is what causes cost; `excused` counts what each
     exemption took out; `error` is set where the file was named and cannot be judged; `source` is set where results are
-    kept.
+    kept, `ledger` where tables are written.
     """
 
     key: str = ""
@@ -171,6 +172,7 @@ class FileResult:
     incomplete: bool = False
     error: LoreError | None = None
     source: Source = Source()
+    ledger: Ledger | None = None
 
 
 class FileTotals:

@@ -56,14 +56,15 @@ class Options:
 
     def open(
         self, path: str, problems: Problems | None = None, *, subagents: bool = False,
-        opened: corpus.Opened | None = None, memos: dict[str, Memo] | None = None,
+        opened: corpus.Opened | None = None, memos: dict[str, Memo] | None = None, growing: bool | None = None,
     ) -> Recording:  # fmt: skip
         """Open a recording, or take one that is open; raises LoreError where it cannot be read or recognised.
 
         With `subagents`, the files that hold the session's other chains are read with it. Recordings that are
-        compared share `memos`, so that what both hold is sliced once.
+        compared share `memos`, so that what both hold is sliced once. One that is `growing` (unless said: one that is
+        `opened`) is judged as it comes.
         """
-        growing = opened is not None  # what is being written is judged as it comes
+        growing = opened is not None if growing is None else growing
         opened = opened or corpus.open_head(path)
         reader = _reader(opened.head, self.format)
         if self.format is None and (reader is None or reader.name in GENERIC):

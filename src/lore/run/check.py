@@ -31,6 +31,7 @@ from lore.judge.policy import Budgets, Exempt, Narrowed, Policy, matches_path
 from lore.judge.totals import RunTotals
 from lore.model.codes import Code, Reader
 from lore.model.evidence import Unneeded
+from lore.model.ledger import Ledger
 from lore.model.results import Checked, Finding, Interrupted
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins, register_plugins
@@ -103,7 +104,8 @@ def check(
     paths: list[str], budgets: Budgets, options: Options, *, context: CheckContext = NOTHING, jobs: int = 1,
     progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
     pass_over: bool = False, interrupted: Callable[[], bool] = bool, hear: Callable[[Sequence[Finding]], object] = len,
-    cluster: Cluster | None = None, state: State | None = None,
+    cluster: Cluster | None = None, state: State | None = None, files: list[Input] | None = None,
+    tabled: Callable[[Input, Ledger | None], object] | None = None,
 ) -> CheckOutcome:  # fmt: skip
     """Judge every recording under these paths; raises LoreError for one that was named and is none.
 
@@ -113,29 +115,32 @@ def check(
     were looked for, if nobody named these. With `pass_over` a named file that is no recording is passed over and
     counted, as one in a folder is. `interrupted` is asked after every turn: what was judged until then is the result,
     nothing is said of what the run as a whole lacks, and no baseline is written. `hear` is told the findings of each
-    file as soon as it and those before it are judged; those of the whole run come with the result alone.
+    file as soon as it and those before it are judged; those of the whole run come with the result alone. `files` are
+    what the paths stand for, where that is known; `tabled` is told each file, with its ledger where one was made.
     """
     load_plugins()
     context.policy.known(f"{context.settings}: check." if context.settings else "check.")
     if options.format is not None:
         reader_named(options.format)
     context.dated.known()
-    every = (file._replace(optional=pass_over) for file in inputs(paths, wanted))
+    every = (file._replace(optional=pass_over) for file in (inputs(paths, wanted) if files is None else files))
     files = [file for file in every if state is None or not state.holds(file)]
     before = _baseline(context)
     known = None if before is None else Known(Baseline() if context.update else before)
     recorder = Recorder() if context.update else None
     totals = RunTotals(known, recorder)
-    config = config_of(context, budgets, options)
+    config = config_of(context, budgets, options)._replace(tabled=tabled is not None)
     read = heard = 0
     with closing(judged(files, config, Means(jobs, cluster, state), progress, interrupted)) as results:
-        for result in results:
+        for file, result in zip(files, results, strict=False):  # those of an interrupted run end earlier
             read += 1
             for line in result.log:
                 options.log(line)
             if result.error is not None:
                 raise result.error
             totals.take(result)
+            if tabled is not None:
+                tabled(file, result.ledger)
             if fresh := totals.since(heard):
                 heard += len(fresh)
                 hear(fresh if context.redact else list(map(worded, fresh)))  # without content where it was judged

@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 from lore.errors import LoreError
 from lore.judge.file_record import decode, encode
 from lore.judge.totals import FileResult, Source
+from lore.model.ledger import Ledger
 from lore.recording import corpus
 from lore.recording.inputs import Input, ahead
 from lore.run.judging import Hearer, judge_apart
@@ -55,6 +56,18 @@ class Task(NamedTuple):
 
     places: tuple[int, ...]
     size: int
+
+
+class _Came(NamedTuple):
+    """A result as it travels."""
+
+    record: bytes
+    source: Source
+    ledger: Ledger | None
+
+    @classmethod
+    def of(cls, result: FileResult) -> _Came:
+        return cls(encode(result), result.source, result.ledger)
 
 
 class Worker(NamedTuple):
@@ -194,7 +207,7 @@ class _Run:
         self._this = this
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._running: dict[Any, Task] = {}
-        self._came: dict[int, tuple[bytes, Source]] = {}
+        self._came: dict[int, _Came] = {}
         self._suspects: list[Task] = []
         self._size = 0
         self._died: Counter[int] = Counter()  # by file: workers that died while nothing else ran
@@ -211,9 +224,9 @@ class _Run:
                 continue
             while place not in self._came:
                 self._wait(hearer)
-            record, source = self._came.pop(place)
-            result = decode(record, self._config.ruling)
-            result.source = source
+            came = self._came.pop(place)
+            result = decode(came.record, self._config.ruling)
+            result.source, result.ledger = came.source, came.ledger
             yield result
 
     def cancel(self) -> None:
@@ -269,21 +282,20 @@ class _Run:
         self._died[place] += alone
         if self._died[place] == DEATHS:
             result = self._here(self._files[place]._replace(error=LoreError(DIED)))
-            self._came[place] = encode(result), result.source
+            self._came[place] = _Came.of(result)
         else:
             self._suspects.append(task)
 
 
 def judge_task(
     files: tuple[Input, ...], config: CheckConfig, program: Program, rules: str
-) -> list[tuple[bytes, Source]]:  # fmt: skip
+) -> list[_Came]:  # fmt: skip
     """Judge files on a worker; raises LoreError where it is not what the others are."""
     from lore.run.program import program as program_here  # noqa: PLC0415
 
     if (program_here(), rules_digest(config.dated.path)) != (program, rules):
         raise LoreError("a worker that joined later runs another lore, or other rules", hint="install the same there")
-    results = [judge_apart(file, config) for file in ahead(files)]
-    return [(encode(result), result.source) for result in results]
+    return [_Came.of(judge_apart(file, config)) for file in ahead(files)]
 
 
 def packed(files: list[Input]) -> list[Task]:

@@ -21,25 +21,23 @@ import msgspec
 from msgspec.structs import replace
 
 import lore
+from lore.cache.rules import Rules
 from lore.errors import LoreError
 from lore.files import make_folder, replaced
-from lore.formats.catalogue import lacks_of
-from lore.formats.registry import READERS
-from lore.judge.base import Place
+from lore.judge.base import Place, Verdict
 from lore.judge.ledger import LedgerRows
 from lore.judge.totals import UNREAD
-from lore.judge.unseen import unseen_tokens
 from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results import Unseen
-from lore.recording import copilot_store, corpus
+from lore.recording import copilot_store, corpus, filesystem
 from lore.recording.agents import Surroundings
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom, load_plugins
-from lore.recording.inputs import Input
+from lore.recording.inputs import Input, ahead, fetched_ahead
 from lore.recording.opening import Options, silent
 from lore.recording.projects import project_beside, project_in
 from lore.recording.recent import written
 from lore.run.pool import Pool
-from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
+from lore.run.verdicts import PACKAGED, Dated, reader_of, unseen_of, verdicts
 
 ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
 KEPT_DAYS = 60
@@ -83,12 +81,14 @@ class Ledgers:
         self.taken += len(known)
         todo = [file for file in files if file.path not in known]
         total, done = sum(file.size for file in todo), 0
-        able = min(jobs, sum(not file.stream for file in todo)) if total >= SMALL else 1
+        able = min(jobs, sum(not file.stream for file in todo)) if total >= SMALL and not fetched_ahead(todo) else 1
         apart = partial(_made_apart, folder=self._folder, dated=self._dated, options=dataclasses.replace(
             self.options, log=silent, counter=None))  # fmt: skip
         with ExitStack() as stack:
             stack.enter_context(collected_seldom())
-            fresh = Pool(able, self.made, apart).results(todo) if able > 1 else (self.made(file) for file in todo)
+            fresh = (
+                Pool(able, self.made, apart).results(todo) if able > 1 else (self.made(file) for file in ahead(todo))
+            )
             stack.enter_context(closing(fresh))
             for file in files:
                 ledger = known.pop(file.path, None)
@@ -98,9 +98,14 @@ class Ledgers:
                     self.read_bytes += file.size or (0 if ledger is None else ledger.bytes)
                     if progress is not None:
                         progress(done, total)
-                if ledger is not None:  # what stands beside a log may change while the log does not
-                    yield file, replace(ledger, project=ledger.project or project_beside(file.path))
+                if ledger is not None:
+                    yield file, placed(ledger, file)
         self._expire()
+
+    def of(self, file: Input) -> Ledger | None:
+        """Return the ledger of a file, kept or made; None where it is no recording."""
+        ledger = self._kept(file) or self.made(file)
+        return None if ledger is None else placed(ledger, file)
 
     def keeps(self, file: Input) -> bool:
         """Tell whether a ledger is kept of a file as it is."""
@@ -113,7 +118,7 @@ class Ledgers:
             return Ledger(shown, message=file.error.message)
         signature = self._signature(file)
         try:
-            ledger = self._read(file, shown)
+            ledger = self._read(file)
         except UnrecognisedError as error:
             if file.named and not file.optional:
                 return Ledger(shown, message=error.message)
@@ -141,31 +146,16 @@ class Ledgers:
         return "" if file.stream or not self._folder else _signature(file)
 
     def _place(self, file: Input) -> Path:
-        name = hashlib.sha256(os.path.abspath(file.path).encode("utf-8", "surrogateescape")).hexdigest()
-        return Path(self._folder, name)
+        path = file.path if filesystem.is_remote(file.path) else os.path.abspath(file.path)
+        return Path(self._folder, hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest())
 
-    def _read(self, file: Input, shown: str) -> Ledger:
-        problems = Problems()
-        opened, read = corpus.open_head(file.path), _Bytes()
-        project = project_in(opened.head)
-        recording = self.options.open(file.path, problems, opened=opened._replace(data=read.of(opened.data)))
-        place = Place(shown, reader=reader_of(recording, None))
-        rows, made, unseen = list[LedgerRow](), LedgerRows(self.rules), None
-        for verdict, _ in verdicts(recording, self._dated.judge(quick=True), place):
-            if verdict is None:
-                break
-            rows.append(made.row(verdict))
-            if unseen is None and verdict.turn.basis is not None:
-                what = lacks_of(recording.state.format)
-                sealed = getattr(READERS.get(recording.state.format), "sealed", "")
-                unseen = Unseen(recording.state.format, what, 1, unseen_tokens(verdict.turn), sealed) if what else None
-        broken = next((problem for problem in problems.kept if problem.code in UNREAD), None)
-        where = "" if broken is None or broken.line is None else f" (line {broken.line})"
-        return Ledger(
-            path=shown, format=recording.reader.name, session=recording.state.id or "", project=project,
-            written=written(file), bytes=read.count, rows=tuple(rows), problems=problems.total,
-            message=None if broken is None else f"{broken.message}{where}", unseen=unseen,
-        )  # fmt: skip
+    def _read(self, file: Input) -> Ledger:
+        made = LedgerMaker(file, self.options, self.rules, Problems())
+        place = Place(made.recording.shown, reader=reader_of(made.recording, None))
+        for verdict, _ in verdicts(made.recording, self._dated.judge(quick=True), place):
+            if verdict is not None:
+                made.add(verdict)
+        return made.ledger()
 
     @property
     def _maker(self) -> str:
@@ -180,6 +170,37 @@ class Ledgers:
                     os.unlink(entry.path)
         except OSError:
             return
+
+
+class LedgerMaker:
+    """Makes the ledger of a recording that is judged, be it for that alone."""
+
+    def __init__(self, file: Input, options: Options, rules: Rules, problems: Problems) -> None:
+        """Open the recording; raises LoreError."""
+        opened, self._bytes = corpus.open_head(file.path), _Bytes()
+        counted = opened._replace(data=self._bytes.of(opened.data))
+        self._file, self._project = file, project_in(opened.head)
+        self.recording = options.open(file.path, problems, opened=counted, growing=False)
+        self._rows, self._made = list[LedgerRow](), LedgerRows(rules)
+        self._unseen: Unseen | None = None
+
+    def add(self, verdict: Verdict) -> None:
+        """Take the next verdict."""
+        self._rows.append(self._made.row(verdict))
+        if self._unseen is None and verdict.turn.basis is not None:
+            self._unseen = unseen_of(self.recording, verdict.turn)
+
+    def ledger(self) -> Ledger:
+        """Return what all verdicts come to."""
+        problems = self.recording.problems
+        broken = next((problem for problem in problems.kept if problem.code in UNREAD), None)
+        where = "" if broken is None or broken.line is None else f" (line {broken.line})"
+        return Ledger(
+            path=corpus.show(self._file.path), format=self.recording.reader.name,
+            session=self.recording.state.id or "", project=self._project, written=written(self._file),
+            bytes=self._bytes.count, rows=tuple(self._rows), problems=problems.total,
+            message=None if broken is None else f"{broken.message}{where}", unseen=self._unseen,
+        )  # fmt: skip
 
 
 class _Bytes:
@@ -213,7 +234,12 @@ def _maker(dated: Dated, format: str) -> str:
 
 
 def _signature(file: Input) -> str:
-    """Return a digest of a recording's files: names, sizes, times, and both ends of a file; empty: it has none."""
+    """Return a digest of a recording's files: names, sizes, times, and both ends of a file; empty: it has none.
+
+    Of a remote file its size and its ETag.
+    """
+    if filesystem.is_remote(file.path):
+        return f"{file.size}.{file.tag}" if file.tag else ""
     digest = hashlib.sha256(f"{file.written}".encode())
     try:
         if not (files := files_of_recording(file.path)):
@@ -239,6 +265,13 @@ def files_of_recording(path: str) -> list[str]:
         path = path.rpartition("#")[0]  # a session in a database
     paths = [path, *corpus.companions(path), copilot_store.database_of(path)]
     return sorted(found for known in paths if known for found in (known, known + "-wal") if os.path.exists(found))
+
+
+def placed(ledger: Ledger, file: Input) -> Ledger:
+    """Return a ledger with the project that files beside its recording name: they may change while it does not."""
+    if ledger.project or filesystem.is_remote(file.path):
+        return ledger
+    return replace(ledger, project=project_beside(file.path))
 
 
 def _keep(place: Path, kept: _Kept) -> None:

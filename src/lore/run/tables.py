@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import msgspec
 
@@ -29,11 +29,15 @@ from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.model.tables import TABLES, VERSION, Kind
 from lore.recording import corpus
-from lore.recording.recent import session_of
+from lore.recording.inputs import Input
+from lore.recording.recent import session_of, written
 from lore.report.redacted_results import redacted_ledger
-from lore.run.ledgers import Ledgers, Progress
+from lore.run.ledgers import Ledgers, Progress, placed
 from lore.run.overview import agent_of, every_request
 from lore.run.sessions import AgentLog
+
+if TYPE_CHECKING:
+    from lore.run.check import CheckOutcome
 
 ROWS = 20_000  # of a group: what is held before it is written
 MAGIC = b"PAR1"
@@ -104,28 +108,91 @@ def write_tables(
     folder: str, request: TablesRequest, ledgers: Ledgers, progress: Progress | None = None
 ) -> Written:  # fmt: skip
     """Write the tables; raises LoreError where that fails, and leaves what stood there before."""
+    logs = {log.file.path: log for log in request.logs}
+    with _tables(folder, redact=request.redact) as tables:
+        for file, ledger in ledgers.each([log.file for log in request.logs], progress, request.jobs):
+            tables.add(logs[file.path], ledger)
+        tables.add_findings(request.findings)
+    return tables.written()
+
+
+def write_judged(
+    folder: str, judge: Callable[[Callable[[Input, Ledger | None], None]], CheckOutcome], ledgers: Ledgers, *,
+    logs: Iterable[AgentLog] = (), redact: bool = False,
+) -> tuple[CheckOutcome, Written | None]:  # fmt: skip
+    """Write the tables of recordings while they are judged; None of them where that is interrupted.
+
+    `judge` hands over each file, in order, with its ledger; one that lacks it, since it could not be read or its result
+    was kept, is read for it. `logs` are files that are known. Raises as `write_tables` does.
+    """
+    known = {log.file.path: log for log in logs}
+    try:
+        with _tables(folder, redact=redact) as tables:
+
+            def take(file: Input, ledger: Ledger | None) -> None:
+                log = known.get(file.path) or AgentLog(None, file, written(file))
+                found = ledgers.of(log.file) if ledger is None else placed(ledger, file)
+                if found is not None:
+                    tables.add(log, found)
+
+            outcome = judge(take)
+            if outcome.result.interrupted:
+                raise _StoppedError(outcome)  # noqa: TRY301 - so that what was begun is left
+            tables.add_findings(outcome.result.findings)
+    except _StoppedError as stopped:
+        return stopped.outcome, None
+    return outcome, tables.written()
+
+
+class _StoppedError(Exception):
+    """The run was interrupted, and leaves no tables."""
+
+    def __init__(self, outcome: CheckOutcome) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+@contextmanager
+def _tables(folder: str, *, redact: bool) -> Generator[_Tables]:
+    """Open tables to be written, whole or not at all; raises LoreError where that fails."""
     refuse(folder)
-    agents = {log.file.path: log for log in request.logs}
-    copies, failed = Copies(), list[str]()
     try:
         make_folder(folder)
         with ExitStack() as stack:
-            tables = {name: stack.enter_context(_table(folder, name)) for name in TABLES}
-            for file, ledger in ledgers.each([log.file for log in request.logs], progress, request.jobs):
-                shown = redacted_ledger(ledger) if request.redact else ledger
-                log = agents[file.path]
-                tables["sessions"].add(_session(shown, log))
-                if shown.message is not None:
-                    failed.append(f"{shown.path}: {shown.message}")
-                for sent in every_request(shown, log):
-                    tables["turns"].add({**_turn(shown.path, sent), "copied": copies.has(sent.row, file.path)})
-            for finding in request.findings:
-                tables["findings"].add(_finding(finding))
-            counts = {name: table.count for name, table in tables.items()}
+            yield _Tables(folder, {name: stack.enter_context(_table(folder, name)) for name in TABLES}, redact=redact)
+    except LoreError:
+        raise
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise LoreError(f"cannot write tables into {corpus.show(folder)}: {reason}") from None
-    return Written(counts, sum(os.path.getsize(table_path(folder, name)) for name in TABLES), failed)
+
+
+class _Tables:
+    """Rows of recordings as they come, at the end those of findings."""
+
+    def __init__(self, folder: str, tables: dict[str, _Table], *, redact: bool) -> None:
+        self._folder, self._tables, self._redact = folder, tables, redact
+        self._copies, self._failed = Copies(), list[str]()
+
+    def add(self, log: AgentLog, ledger: Ledger) -> None:
+        """Add a recording."""
+        shown = redacted_ledger(ledger) if self._redact else ledger
+        self._tables["sessions"].add(_session(shown, log))
+        if shown.message is not None:
+            self._failed.append(f"{shown.path}: {shown.message}")
+        for sent in every_request(shown, log):
+            copied = self._copies.has(sent.row, log.file.path)
+            self._tables["turns"].add({**_turn(shown.path, sent), "copied": copied})
+
+    def add_findings(self, findings: Iterable[Finding]) -> None:
+        """Add what was found in all."""
+        for finding in findings:
+            self._tables["findings"].add(_finding(finding))
+
+    def written(self) -> Written:
+        """Say what was written, when it is whole."""
+        size = sum(os.path.getsize(table_path(self._folder, name)) for name in TABLES)
+        return Written({name: table.count for name, table in self._tables.items()}, size, self._failed)
 
 
 @contextmanager

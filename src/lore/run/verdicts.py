@@ -109,7 +109,7 @@ class CheckConfig(NamedTuple):
 
     `compared`: there is a baseline, so that every finding may yet be taken out, and none is settled here. `dated` says
     by which rules, `reader` whom findings speak to (None: as the format says). `redact`: results carry no content;
-    `sourced`: they say what they were made of.
+    `sourced`: they say what they were made of; `tabled`: they have the recording's ledger.
     """
 
     options: Options
@@ -121,6 +121,7 @@ class CheckConfig(NamedTuple):
     reader: Reader | None = None
     redact: bool = False
     sourced: bool = False
+    tabled: bool = False
 
     def ruling(self, key: str) -> Ruling:
         """Return what holds for the file of this key."""
@@ -151,7 +152,14 @@ def _judged(file: Input, config: CheckConfig, progress: Callable[[int], None] | 
         return totals.result
     try:
         with collected_seldom():
-            _judge(config.options.open(file.path, problems), totals, config, progress)
+            if config.tabled:
+                from lore.run.ledgers import LedgerMaker  # noqa: PLC0415 - few runs write tables
+
+                made = LedgerMaker(file, config.options, config.dated.rules(), problems)
+                _judge(made.recording, totals, config, progress, made.add)
+                totals.result.ledger = made.ledger()
+            else:
+                _judge(config.options.open(file.path, problems), totals, config, progress)
     except LoreError as error:
         unrecognised = isinstance(error, UnrecognisedError)
         if file.named and not (unrecognised and file.optional):
@@ -167,7 +175,8 @@ def _judged(file: Input, config: CheckConfig, progress: Callable[[int], None] | 
 
 
 def _judge(
-    recording: Recording, totals: FileTotals, config: CheckConfig, progress: Callable[[int], None] | None
+    recording: Recording, totals: FileTotals, config: CheckConfig, progress: Callable[[int], None] | None,
+    hear: Callable[[Verdict], None] | None = None,
 ) -> None:  # fmt: skip
     result, events = totals.result, recording.events
     result.reader = reader_of(recording, config.reader)
@@ -179,9 +188,11 @@ def _judge(
             totals.ended(ended)
         if verdict is None:
             break
+        if hear is not None:
+            hear(verdict)
         totals.turn(verdict, events=events)
         if verdict.turn.basis is not None and result.unseen is None and config.options.completion is None:
-            result.unseen = _unseen(recording, verdict.turn)
+            result.unseen = unseen_of(recording, verdict.turn)
         result.summary.chains = judge.chains
         try:
             if progress is not None:
@@ -194,7 +205,7 @@ def _judge(
     result.whole = result.whole and not stopped
 
 
-def _unseen(recording: Recording, turn: Turn) -> Unseen | None:
+def unseen_of(recording: Recording, turn: Turn) -> Unseen | None:
     """Say what a log of this format lacks of its prompts; None where the format does not say it."""
     what, sealed = lacks_of(recording.state.format), getattr(READERS.get(recording.state.format), "sealed", "")
     return Unseen(recording.state.format, what, 1, unseen_tokens(turn), sealed) if what else None
