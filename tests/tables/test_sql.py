@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
+import shutil
 import signal
 import textwrap
 import threading
@@ -19,9 +21,12 @@ import pytest
 from cli.running import lore
 from lore.judge.policy import Budgets
 from lore.model.ledger import Ledger, LedgerRow, Loss, Spent
-from lore.model.tables import TABLES
+from lore.model.tables import TABLES, SqlResult
+from lore.recording import corpus
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
+from lore.report.json_report import render
+from lore.report.queried import write_json_rows
 from lore.run import sql, tables
 from lore.run.check import check
 from lore.run.ledgers import Ledgers
@@ -286,3 +291,106 @@ def test_sql_alone_lists_the_tables() -> None:
     assert {name: [column[0] for column in columns] for name, columns in listed.items()} == {
         name: [column.name for column in columns] for name, columns in TABLES.items()
     }
+
+
+def test_a_damaged_table_is_named(folder: str, tmp_path: Path) -> None:
+    """It was "the tables in FOLDER cannot be read", and where a page of it was damaged no file was named at all."""
+    shutil.copytree(folder, tmp_path / "t")
+    path = tmp_path / "t" / "turns.parquet"
+    whole = path.read_bytes()
+    for damaged in (b"PAR1" + bytes(100), whole[:-9] + b"\xff" * 5 + b"PAR1", whole[:4] + bytes(8_000) + whole[8_004:]):
+        path.write_bytes(damaged)
+        ran = lore("sql", "SELECT * FROM turns", str(tmp_path / "t"), "--json")
+        assert (ran.code, ran.out) == (2, "")
+        assert f"{path} cannot be read: " in ran.err
+    path.write_bytes(whole)
+    (tmp_path / "t" / "sessions.parquet").write_bytes(b"PAR1")
+    assert "sessions.parquet cannot be read" in lore("sql", "SELECT 1 FROM turns", str(tmp_path / "t")).err
+
+
+def test_rows_are_written_as_json_as_they_come(folder: str) -> None:
+    """`--json` held all rows and their text: 10 million numbers took 2 GB."""
+    taken = []
+
+    def rows() -> Iterator[list[object]]:
+        for number in range(3_500):
+            taken.append(number)
+            yield [number, 'a "rows":[] \u202e', [None, 1.5]]
+
+    class Heard(io.StringIO):
+        def write(self, text: str) -> int:
+            lengths.append(len(taken))
+            return super().write(text)
+
+    lengths, out = list[int](), Heard()
+    columns = ["n", '"rows":[]', "l"]
+    write_json_rows(columns, ["BIGINT", "VARCHAR", "DOUBLE[]"], rows(), out)
+    every = [[number, 'a "rows":[] \u202e', [None, 1.5]] for number in range(3_500)]
+    assert (
+        out.getvalue() == render(SqlResult(columns=columns, types=["BIGINT", "VARCHAR", "DOUBLE[]"], rows=every)) + "\n"
+    )
+    assert lengths[0] == 1_000
+    assert lengths == sorted(lengths)
+    ran = lore("sql", "SELECT range AS n FROM range(2500)", folder, "--json")
+    assert ran.json["rows"] == [[number] for number in range(2_500)]
+    empty = lore("sql", "SELECT 1 AS n WHERE false", folder, "--json")
+    assert empty.json == {"schema": 2, "columns": ["n"], "types": ["INTEGER"], "rows": [], "more": False}
+
+
+def test_names_in_rows_are_made_visible_once(folder: str) -> None:
+    ran = lore("sql", "SELECT chr(27) || 'x' AS \"a\x1bb\", ['\u202e'] AS l, '##[group]' AS g", folder)
+    assert ran.out.splitlines()[:2] == ["a␛b  l             g", '␛x   ["<U+202E>"]  ##<U+005B>group]']
+
+
+def test_a_recording_is_judged_once_for_its_findings_and_its_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--report parquet` read each recording again, `lore sql` too where a query named findings."""
+    opened = list[str]()
+    open_head = corpus.open_head
+    monkeypatch.setattr(corpus, "open_head", lambda path: opened.append(path) or open_head(path))
+    recordings = str(ROOT / "fixtures" / "recordings")
+    for args in (
+        ("check", recordings, "--report", f"parquet={tmp_path / 't'}", "--jobs", "1"),
+        ("sql", "SELECT code FROM findings", recordings, "--no-cache"),
+    ):
+        opened.clear()
+        assert lore(*args).code in (0, 1)
+        assert len(opened) == len(set(opened)) > 1, args
+
+
+@pytest.mark.parametrize("extra", [("--jobs", "2"), ("--state", "kept"), ("--redact",)])
+def test_tables_are_the_same_by_any_means(
+    tmp_path: Path, extra: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A result that was kept has no ledger: its recording is read for it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("lore.run.judging.SMALL", 0)
+    recordings = str(ROOT / "fixtures" / "claude-code")
+    every = [f"SELECT * FROM {name}" for name in TABLES]  # noqa: S608
+    kept = [arg for arg in extra if arg == "--redact"]
+    assert lore("check", recordings, "--report", "parquet=once", *kept).code in (0, 1)
+    for number in range(2):
+        assert lore("check", recordings, "--report", f"parquet={number}", *extra).code in (0, 1)
+        assert [asked(str(number), query) for query in every] == [asked("once", query) for query in every]
+
+
+def test_standard_input_becomes_tables(tmp_path: Path) -> None:
+    """It could be read once only, and tables needed a second look."""
+    data = next(iter(sorted((ROOT / "fixtures" / "recordings").glob("*.jsonl")))).read_bytes()
+    assert lore("check", "-", "--report", f"parquet={tmp_path / 't'}", stdin=data).code in (0, 1)
+    assert asked(str(tmp_path / "t"), "SELECT count(*) FROM turns")[0][0]
+
+
+def test_an_interrupted_run_leaves_no_tables_and_those_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recordings = str(ROOT / "fixtures" / "recordings")
+    assert lore("check", recordings, "--report", f"parquet={tmp_path / 't'}").code == 1
+    before = {path.name: path.read_bytes() for path in (tmp_path / "t").iterdir()}
+    outcome, written = tables.write_judged(
+        str(tmp_path / "t"),
+        lambda take: check([recordings], Budgets(), Options(), tabled=take, interrupted=lambda: True),
+        Ledgers(Options()),
+    )
+    assert outcome.result.interrupted
+    assert written is None
+    assert {path.name: path.read_bytes() for path in (tmp_path / "t").iterdir()} == before

@@ -20,6 +20,7 @@ from lore.cli.common import (
     dated_rules,
     found_settings,
     log,
+    out,
     progress,
     quiet_pipe,
     surroundings,
@@ -47,7 +48,9 @@ def run(
     query: Annotated[str | None, typer.Argument(help="SQL as DuckDB has it; default: list tables and columns.")] = None,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(help="Recordings, or one folder of tables; default: where agents keep logs."),
+        typer.Argument(
+            help="Recordings, or one folder of tables, here or in a bucket; default: where agents keep logs."
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help=f"Every row, not the first {SHOWN}.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Every row, separated by commas.")] = False,
@@ -80,19 +83,20 @@ def run(
     tables = _tables(query, paths or [], found_settings(config), no_cache=no_cache, redact=redact, color=color,
                      verbose=verbose)  # fmt: skip
     with tables as source, asked(source.folder, query) as found:
-        from lore.report.queried import write_csv_rows, write_rows
+        from lore.report.queried import write_csv_rows, write_json_rows, write_rows
 
         for failure in source.failed:
             tell(failure)
         code = 3 if source.failed else 0
         if as_csv:
             write_csv_rows(found.columns, found.rows, sys.stdout)
-            return code
-        from lore.model.tables import SqlResult
+        elif as_json:
+            write_json_rows(found.columns, found.types, found.rows, sys.stdout)
+        else:
+            from lore.model.tables import SqlResult
 
-        rows, more = first(found.rows, None if every or as_json else SHOWN)
-        result = SqlResult(columns=found.columns, types=found.types, rows=rows, more=more)
-        answer(result, write_rows, as_json=as_json, color=color)
+            rows, more = first(found.rows, None if every else SHOWN)
+            write_rows(SqlResult(columns=found.columns, types=found.types, rows=rows, more=more), out(color))
     return code
 
 

@@ -18,8 +18,8 @@ from lore.model.results_lint import LintResult
 _OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def render(result: msgspec.Struct) -> str:
-    """Encode a result as one line, without the line feed."""
+def render(result: msgspec.Struct | list[list[object]]) -> str:
+    """Encode a result, or rows of one, as one line, without the line feed."""
     try:
         spelled = msgspec.json.encode(result)
     except UnicodeEncodeError:

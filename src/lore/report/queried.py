@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import IO
 
 import orjson
@@ -11,10 +12,12 @@ from rich.console import Console
 
 from lore.model.tables import SqlResult, TablesResult
 from lore.report.console import line
-from lore.report.plain import counted, visible
+from lore.report.json_report import render
+from lore.report.plain import counted
 from lore.report.simulation_csv import cell
 from lore.report.table import Column, Table
 
+_BATCH = 1_000  # rows that are encoded at a time
 _FLOWS = ("message", "fix", "evidence")  # columns whose text may be long
 _NUMBERS = ("BIGINT", "INTEGER", "DOUBLE", "HUGEINT", "FLOAT", "DECIMAL", "UBIGINT", "SMALLINT", "UINTEGER", "TINYINT")
 _HEADS = (Column("column"), Column("type"), Column(""))
@@ -22,10 +25,9 @@ _HEADS = (Column("column"), Column("type"), Column(""))
 
 def write_rows(result: SqlResult, out: Console) -> None:
     """Write the rows of a query."""
-    names = [visible(name) for name in result.columns]
-    flows = bool(names) and result.columns[-1] in _FLOWS
+    flows = bool(result.columns) and result.columns[-1] in _FLOWS
     heads = [
-        Column(name, right=kind.startswith(_NUMBERS)) for name, kind in zip(names, result.types, strict=True)
+        Column(name, right=kind.startswith(_NUMBERS)) for name, kind in zip(result.columns, result.types, strict=True)
     ]  # fmt: skip
     rows = [list(map(_shown, row)) for row in result.rows]
     table = Table(heads, rows, out, flows=flows)
@@ -47,9 +49,9 @@ def _shown(value: object) -> str:
         case float():
             return f"{value:,.4g}" if abs(value) < 1_000 else f"{value:,.0f}"
         case str():
-            return visible(value)
+            return value
         case _:
-            return visible(orjson.dumps(value).decode())
+            return orjson.dumps(value).decode()
 
 
 def write_csv_rows(columns: list[str], rows: Iterable[list[object]], out: IO[str]) -> None:
@@ -60,6 +62,18 @@ def write_csv_rows(columns: list[str], rows: Iterable[list[object]], out: IO[str
         writer.writerow([
             cell(orjson.dumps(value).decode() if isinstance(value, (list, dict)) else value) for value in row
         ])  # fmt: skip
+
+
+def write_json_rows(columns: list[str], types: list[str], rows: Iterator[list[object]], out: IO[str]) -> None:
+    """Write a `SqlResult` of all rows as they come: the bytes that `render` gives of it."""
+    batch = list(islice(rows, _BATCH))
+    before, _, after = render(SqlResult(columns=columns, types=types, rows=[])).rpartition('"rows":[]')
+    out.write(f'{before}"rows":[')
+    parted = ""
+    while batch:
+        out.write(parted + render(batch)[1:-1])
+        parted, batch = ",", list(islice(rows, _BATCH))
+    out.write(f"]{after}\n")
 
 
 def write_tables(result: TablesResult, out: Console) -> None:

@@ -39,7 +39,7 @@ class Table:
         self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], out: Console, *, flows: bool = True
     ) -> None:  # fmt: skip
         self._columns, self._out, self._flows = columns, out, flows
-        texts = [[column.head for column in columns], *([_text(cell) for cell in row] for row in rows)]
+        texts = [[_text(column.head) for column in columns], *([_text(cell) for cell in row] for row in rows)]
         self._widths = [max(map(cell_len, cells)) for cells in zip(*texts, strict=True)]
         room = columns_of(out)
         shown = list(range(len(columns) - flows))

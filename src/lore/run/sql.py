@@ -1,10 +1,11 @@
 """A question in SQL about recordings: what `lore sql` answers.
 
-In: a query, and recordings or a folder of tables (`tables.py`). Out: names and types of columns, and rows of JSON
-values. Rules: DuckDB runs in this process, and may read these tables and nothing else: no file, no network, no
-extension, no setting; one statement that reads, so nothing is written but what does not fit into MEMORY, into a
-folder that goes with the answer. Times are in UTC, wherever this machine stands. DuckDB computes in a thread, so that
-Ctrl-C ends it. Findings are looked for where the query names them. Needs PyArrow and DuckDB, the extra `tables`.
+In: a query, and recordings or a folder of tables (`tables.py`), here or in a bucket. Out: names and types of columns,
+and rows of JSON values, as they come. Rules: DuckDB runs in this process, and may read these tables and nothing else:
+no file, no network, no extension, no setting; one statement that reads, so nothing is written but what does not fit
+into MEMORY, into a folder that goes with the answer. Tables in a bucket are not copied: DuckDB reads the columns that
+it needs, through lore's own client. Times are in UTC, wherever this machine stands. DuckDB computes in a thread, so
+that Ctrl-C ends it. Findings are looked for where the query names them. Needs PyArrow and DuckDB, the extra `tables`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
 
-from lore.errors import LoreError
+from lore.errors import LoreError, Where
 from lore.model.tables import TABLES, VERSION
-from lore.recording import corpus
+from lore.recording import corpus, filesystem
 from lore.run.tables import Written, table_path
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 MEMORY = "1GB"
 SPILLED = "10GB"  # of what does not fit into memory, on disk
 BATCH = 1_000  # rows that are fetched at a time
+_SCHEME = "lore"  # of remote tables, in DuckDB's eyes
+_WRITE = "lore check RECORDINGS --report parquet=FOLDER"
+_REMOTE = "pip install 'lore-cache[remote]'"
 _READS = ("SELECT", "EXPLAIN")
 _LOCKED = (
     "SET TimeZone = 'UTC'", "SET autoinstall_known_extensions = false", "SET autoload_known_extensions = false",
@@ -53,10 +58,12 @@ class Rows(NamedTuple):
 
 def is_tables(path: str) -> bool:
     """Tell whether a folder holds tables, as `--report parquet=FOLDER` writes them; LoreError: it is one."""
-    if path.endswith(".parquet") and os.path.isfile(path):
+    if path.lower().startswith(("http://", "https://")):  # of a web server nobody hears what is there
+        return False
+    if path.endswith(".parquet") and filesystem.is_file(path):
         folder = corpus.show(os.path.dirname(path) or ".")
         raise LoreError(f"{corpus.show(path)} is one table", hint=f"name its folder: {folder}")
-    return os.path.isfile(table_path(path, "turns"))
+    return filesystem.is_file(table_path(path, "turns"))
 
 
 def names_findings(query: str) -> bool:
@@ -105,32 +112,82 @@ def asked(folder: str, query: str, *, explained: bool = False) -> Generator[Rows
             )
         ) as connection,
     ):
-        try:
-            _open(connection, folder)
-        except duckdb.Error as error:
-            reason = str(error).partition("\n")[0]
-            raise LoreError(f"the tables in {corpus.show(folder)} cannot be read: {reason}") from None
+        _open(connection, folder)
         try:
             answer = _run(connection, query, explained=explained)
             described = answer.description or []
             names = [name for name, *_ in described]
             yield Rows(names, [str(kind) for _, kind, *_ in described], _rows(connection, answer))
         except duckdb.Error as error:
-            raise _refused(query, str(error)) from None
+            raise _damaged(connection, folder, error) or _refused(query, str(error)) from None
 
 
 def _open(connection: duckdb.DuckDBPyConnection, folder: str) -> None:
     """Make the tables known, then let nothing else be opened."""
+    import duckdb  # noqa: PLC0415 - an extra
+
+    place = os.path.join(folder, "")
+    if filesystem.is_remote(folder):
+        connection.register_filesystem(_bucket())
+        place = f"{_SCHEME}://{place}"
     for name, columns in TABLES.items():
         path = table_path(folder, name)
-        if os.path.isfile(path):
-            _fits(connection, path)
-            connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({_quoted(path)})")  # noqa: S608
-        else:
+        if not filesystem.is_file(path):
             nothing = ", ".join(f"NULL::{_NULLS[column.kind]} AS {column.name}" for column in columns)
             connection.execute(f"CREATE VIEW {name} AS SELECT {nothing} WHERE false")  # noqa: S608
+            continue
+        try:
+            _fits(connection, path, _quoted(f"{place}{name}.parquet"))
+            connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({_quoted(f'{place}{name}.parquet')})")  # noqa: S608
+        except duckdb.Error as error:
+            raise _unreadable(path, error) from None
     for statement in _LOCKED:
-        connection.execute(statement.format(folder=_quoted(os.path.join(folder, ""))))
+        connection.execute(statement.format(folder=_quoted(place)))
+
+
+def _bucket() -> Any:
+    """Return a file system, as DuckDB takes one, whose names are remote ones behind `lore://`."""
+    try:
+        base: Any = import_module("fsspec").AbstractFileSystem
+    except ImportError:
+        raise LoreError("tables in a bucket need fsspec, which is not installed", hint=_REMOTE) from None
+
+    class Bucket(base):
+        protocol, cachable = _SCHEME, False
+
+        def _open(self, path: str, **_: object) -> BinaryIO:
+            return filesystem.opened(path)
+
+        def info(self, path: str, **_: object) -> dict[str, object]:
+            path = path.removeprefix(f"{_SCHEME}://")
+            return {"name": path, "size": filesystem.status(path).size, "type": "file"}
+
+        def modified(self, path: str) -> datetime:
+            return datetime.fromtimestamp(0, UTC)  # nothing is kept by it
+
+    return Bucket()
+
+
+def _damaged(connection: duckdb.DuckDBPyConnection, folder: str, error: duckdb.Error) -> LoreError | None:
+    """Name the table that cannot be read to its end, if that is why a query failed; costs a look at all of them.
+
+    What DuckDB says of a damaged page names no file.
+    """
+    import duckdb  # noqa: PLC0415 - an extra
+
+    if isinstance(error, (duckdb.ProgrammingError, duckdb.DataError, duckdb.OutOfMemoryException)):  # of the query
+        return None
+    for name in TABLES:
+        try:
+            connection.execute(f"SELECT max(hash({name})) FROM {name}").fetchall()  # noqa: S608
+        except duckdb.Error as found:
+            return _unreadable(table_path(folder, name), found)
+    return None
+
+
+def _unreadable(path: str, error: Exception) -> LoreError:
+    reason = str(error).partition("\n")[0].replace(f"{_SCHEME}://", "")
+    return LoreError(f"{corpus.show(path)} cannot be read: {reason}", hint=_WRITE, where=Where(corpus.show(path)))
 
 
 _NULLS = {
@@ -139,14 +196,14 @@ _NULLS = {
 }  # fmt: skip
 
 
-def _fits(connection: duckdb.DuckDBPyConnection, path: str) -> None:
+def _fits(connection: duckdb.DuckDBPyConnection, path: str, quoted: str) -> None:
     """Raise LoreError for tables of another version, and for files of others."""
-    query = f"SELECT value FROM parquet_kv_metadata({_quoted(path)}) WHERE key = 'lore.tables'"  # noqa: S608
+    query = f"SELECT value FROM parquet_kv_metadata({quoted}) WHERE key = 'lore.tables'"  # noqa: S608
     found = connection.execute(query).fetchone()
     version = None if found is None else bytes(found[0]).decode("utf-8", "replace")
     if version != str(VERSION):
         other = "no table of lore's" if version is None else f"of version {corpus.show(version)}, not {VERSION}"
-        raise LoreError(f"{corpus.show(path)} is {other}", hint="lore check RECORDINGS --report parquet=FOLDER")
+        raise LoreError(f"{corpus.show(path)} is {other}", hint=_WRITE)
 
 
 def _quoted(path: str) -> str:
