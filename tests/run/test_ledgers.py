@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from cli.running import put
+from conftest import ROOT
 from formats.claude import answered, asked, counts, joined, text
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
@@ -138,3 +139,15 @@ def test_a_file_that_cannot_be_read_says_why(desk):
     assert (len(log.rows), log.problems > 0) == (1, True)
     assert log.message
     assert (words.rows, bool(words.message)) == ((), True)
+
+
+def test_requests_that_lie_there_in_another_order_are_those_of_their_times(desk):
+    """Sums read captures of formats that promise no order as they lay there, and found losses that `check` did not."""
+    whole = (ROOT / "fixtures" / "captures" / "litellm" / "stable.jsonl").read_bytes().splitlines(keepends=True)
+    Path("a.jsonl").write_bytes(b"".join(whole))
+    Path("b.jsonl").write_bytes(b"".join(reversed(whole)))
+    left, right = (read(path, folder="")[1][0].rows for path in ("a.jsonl", "b.jsonl"))
+    assert len(left) == len(whole) > 2
+    assert [msgspec.structs.replace(row, line=None) for row in right] == [
+        msgspec.structs.replace(row, line=None) for row in left
+    ]

@@ -132,7 +132,7 @@ def _open(connection: duckdb.DuckDBPyConnection, folder: str) -> None:
         place = f"{_SCHEME}://{place}"
     for name, columns in TABLES.items():
         path = table_path(folder, name)
-        if not filesystem.is_file(path):
+        if not _is_there(path):
             nothing = ", ".join(f"NULL::{_NULLS[column.kind]} AS {column.name}" for column in columns)
             connection.execute(f"CREATE VIEW {name} AS SELECT {nothing} WHERE false")  # noqa: S608
             continue
@@ -143,6 +143,17 @@ def _open(connection: duckdb.DuckDBPyConnection, folder: str) -> None:
             raise _unreadable(path, error) from None
     for statement in _LOCKED:
         connection.execute(statement.format(folder=_quoted(place)))
+
+
+def _is_there(path: str) -> bool:
+    """Tell whether there is a table; raises LoreError where that may not be known."""
+    try:
+        filesystem.status(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise corpus.unreadable(path, error) from None
+    return True
 
 
 def _bucket() -> Any:
