@@ -20,15 +20,17 @@ from lore.formats.answers import Answer, answered
 from lore.formats.base import Read
 from lore.formats.bills import billed_of
 from lore.formats.chat import kept
-from lore.formats.contents import Content, unescaped
+from lore.formats.contents import Content, text_in
 from lore.formats.folders import Header, PackMember, PackReader, placed
 from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, status_of
 from lore.formats.lines import BOM, SPACE, Line, Lines, fault, is_crowded, problem, split_joined, too_many
 from lore.formats.records import RecordReader
+from lore.formats.repeats import Repeats
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import MAIN
-from lore.model.jsonslice import Sliced, parts, table
+from lore.model.jsonslice import parts, table
+from lore.model.sliced import Sliced
 from lore.model.turn import Exchange, Form, seconds_in
 
 
@@ -46,13 +48,14 @@ class Bodies(RecordReader):
         """Read a file of which `known` is the first request, where it was sliced already."""
         super().__init__()
         self._known = known
+        self._repeats = Repeats()
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         lines = Lines().feed(head.rstrip(b"\n") + b"\n")
         if not lines:
             return False
-        if any(_exchange(line.data) is not None for line in lines):
+        if any(_exchange(line.data, Repeats()) is not None for line in lines):
             return True
         if not (_looks_like_body(head) and fault(lines[0].data)):  # what decodes all of it comes last
             return False
@@ -66,7 +69,7 @@ class Bodies(RecordReader):
         if line.data[:1] != b"{":
             return False
         if line.number > 1:
-            return _exchange(line.data) is not None
+            return _exchange(line.data, Repeats()) is not None
         text = line.data.strip(SPACE)
         if self._known != text or not isinstance(self._known, Sliced):
             members = table(text)
@@ -79,7 +82,7 @@ class Bodies(RecordReader):
         text = line.data.strip(SPACE)
         if self._known is not None and self._known == text:
             text, self._known = self._known, None
-        exchange = _exchange(text)
+        exchange = _exchange(text, self._repeats)
         return None if exchange is None else [Read(exchange, line.number, line.byte)]
 
     def _odd(self, line: Line) -> list[Read]:
@@ -147,32 +150,54 @@ def _looks_like_body(head: bytes) -> bool:
     return text[:1] == b"{" and (named or gemini or responses)
 
 
-def _exchange(data: bytes) -> Exchange | None:
+def _exchange(data: bytes, repeats: Repeats) -> Exchange | None:
     """Read one JSON object; None where it is neither a body nor a record of one."""
-    data = data if isinstance(data, Sliced) else data.strip(SPACE)
-    record = table(data)
+    data, record = _sliced(data if isinstance(data, Sliced) else data.strip(SPACE), repeats)
     if record is None:
         return None
-    if is_body(record):
-        return Exchange(Sliced.of(data, record), "wire", call=call_of({}, record))
-    written = record.keys() >= _WRITTEN  # by lore: a body is verbatim, its chain is known
-    given = record["body"] if written else record.get("request", record.get("request_body", b""))
-    body, fidelity = (unescaped(given).strip(), "wire") if given[:1] == b'"' else (given, "parsed")
+    key = _key_in(record)
+    if not key:
+        body = Sliced.of(data, record)
+        repeats.see(body, body, body)
+        return Exchange(body, "wire", call=call_of({}, record))
+    given = record.get(key, b"")
+    body, fidelity = (text_in(given), "wire") if given[:1] == b'"' else (given, "parsed")
     members = parts(body)
     if not is_body(members):
         return None
+    body = Sliced.of(body, members)
+    repeats.see(given, body, data)
     answer = _answer(record)
     headers = headers_of(record.get("headers", b""))
     url = text_of(record["url"]) if record.get("url", b"")[:1] == b'"' else ""
     status = next((found for key in _STATUS if (found := status_of(record.get(key, b""))) is not None), None)
     at = next((found for key in _TIMES if (found := seconds_in(record.get(key, b"null"))) is not None), None)
     call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
-    if written and (chain := text_of(record["chain"]) if record["chain"][:1] == b'"' else MAIN) != MAIN:
+    if key == "body" and (chain := text_of(record["chain"]) if record["chain"][:1] == b'"' else MAIN) != MAIN:
         call = replace(call, agent=chain)
     return Exchange(
-        Sliced.of(body, members), fidelity, at, answer.usage, answer.verdict, response_id=answer.response_id,
+        body, fidelity, at, answer.usage, answer.verdict, response_id=answer.response_id,
         output=answer.output, call=call,
     )  # fmt: skip
+
+
+def _sliced(data: bytes, repeats: Repeats) -> tuple[bytes, dict[str, bytes] | None]:
+    """Slice an object, without looking again at messages that an earlier body held; a body comes with its members."""
+    short = repeats.short(data)
+    record = None if short is None else table(short.text)
+    if short is not None and record:
+        key = _key_in(record)
+        body = repeats.body(short, record.get(key, b"") if key else short.text)
+        if body is not None:
+            return (data, {**record, key: body}) if key else (body, table(body))
+    return data, table(data)
+
+
+def _key_in(record: dict[str, bytes]) -> str:
+    """Name the member of a record that is its body; nothing where it is a body itself."""
+    if is_body(record):
+        return ""
+    return "body" if record.keys() >= _WRITTEN else "request" if "request" in record else "request_body"
 
 
 def _answer(record: dict[str, bytes]) -> Answer:

@@ -19,8 +19,9 @@ from msgspec import Raw, Struct
 from lore.formats.base import Read
 from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.documents import Documents
-from lore.formats.http import Http, exchanges_of, headers_of, status_of
+from lore.formats.http import Http, headers_of, status_of
 from lore.formats.lines import Line, LineReader, each, is_crowded, problem, too_many
+from lore.formats.repeats import Repeats, exchanges_in
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import check_text, parts, table
@@ -97,6 +98,11 @@ def call_in(members: dict[str, bytes]) -> Http:
     return _read(_call_of(members))
 
 
+def _http_at(data: bytes) -> Http | None:
+    call = _call_at(data)
+    return None if call is None else _read(call)
+
+
 def _read(call: _Call) -> Http:
     request, response, beside = call
     began = ((request, "timestamp"), (beside, "timestamp"), (beside, "recordedAt"), (beside, "recorded_at"))
@@ -139,8 +145,7 @@ class Captures(Documents):
     """A document that lists such objects."""
 
     def call(self, data: bytes) -> Http | None:
-        call = _call_at(data)
-        return None if call is None else _read(call)
+        return _http_at(data)
 
 
 class Cassette(Captures):
@@ -183,6 +188,10 @@ class Proxy(LineReader):
 
     name: ClassVar[str] = "proxy"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._repeats = Repeats()
+
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for number, line in enumerate(each(head)):
@@ -195,10 +204,8 @@ class Proxy(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
             return [problem(Code.CAPTURE_TOO_LARGE, f"a call is passed over: {too_many()}", line)]
-        call = _call_at(line.data)
-        if call is None:
-            return None
-        return [Read(found, line.number, line.byte) for found in exchanges_of(_read(call))]
+        found = exchanges_in(line.data, _http_at, self._repeats)
+        return None if found is None else [Read(value, line.number, line.byte) for value in found]
 
 
 def _holds_call(members: dict[str, bytes]) -> bool:

@@ -27,6 +27,7 @@ from msgspec import Struct
 from lore.formats.lines import too_much
 from lore.model.canonical import text_of
 from lore.model.jsonslice import array, check_text, parts, table
+from lore.model.sliced import SlicedText
 from lore.model.turn import Fidelity, Form
 
 LARGEST = 24 * 1024 * 1024  # bytes of one body: as text of any script it takes four times as much, for a moment
@@ -89,7 +90,7 @@ def opened(content: Content, encoding: str = "", *, binary: Callable[[bytes], bo
         data = unpacked(_decoded(content.raw), encoding)
         return data if binary is not None and binary(data) else _checked(data)
     if content.form == "text":
-        text = unescaped(content.raw).strip()
+        text = text_in(content.raw)
         found = unpacked(text, encoding)
         return text if found is text else _checked(found)
     return content.raw
@@ -102,6 +103,11 @@ def _checked(data: bytes) -> bytes:
     except UnicodeDecodeError:
         raise ContentError("it is no text") from None
     return data
+
+
+def text_in(raw: bytes) -> bytes:
+    """Return the text of a JSON string that holds a body, without white space around it."""
+    return raw.text if isinstance(raw, SlicedText) else unescaped(raw).strip()
 
 
 def unescaped(raw: bytes) -> bytes:

@@ -20,8 +20,9 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.http import Http, Judged, exchanges_of
+from lore.formats.http import Http, Judged
 from lore.formats.lines import BEGINNING, BOM, SPACE, Line, array_at, fault, is_crowded, too_many, too_much
+from lore.formats.repeats import Repeats, exchanges_in
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import TRAILING
 
@@ -221,6 +222,7 @@ class Documents:
 
     def __init__(self, state: bytes = b"") -> None:
         self._elements = msgspec.msgpack.decode(state, type=Elements) if state else Elements(self.paths, self.longest)
+        self._repeats = Repeats()
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -261,10 +263,8 @@ class Documents:
             return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_much(self.longest)}")]
         if is_crowded(element.data):
             return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_many()}")]
-        call = self.call(element.data)
-        if call is None:
-            return [Problem(Code.UNREADABLE_LINE, f"unreadable entry: {fault(element.data)}")]
-        return exchanges_of(call)
+        found = exchanges_in(element.data, self.call, self._repeats)
+        return [Problem(Code.UNREADABLE_LINE, f"unreadable entry: {fault(element.data)}")] if found is None else found
 
     def call(self, data: bytes) -> Http | None:
         """Read one element, None where it is no object; what is missing or of another type is unknown."""

@@ -10,8 +10,9 @@ from lore.formats.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
-from lore.model.jsonslice import Sliced, table
+from lore.model.jsonslice import table
 from lore.model.places import Places
+from lore.model.sliced import Sliced
 
 # Text, of which a line may be JSON: the only ones that are asked where a file cannot be JSON.
 ENGINE_LOGS = ("engine-metrics", "vllm-log", "sglang-log", "llama-log")

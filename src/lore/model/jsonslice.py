@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from lore.model.canonical import decode, printable, refuse_constant
+from lore.model.sliced import Sliced, SlicedArray
 
 # Possessive: a string without an end must fail at once, not after every way to cut it into pieces.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
@@ -134,21 +135,6 @@ def spans(raw: bytes) -> list[Member]:
     return found if raw[at : at + 1] == b"}" or not found else members(raw)
 
 
-class Sliced(bytes):
-    """The text of a JSON object with its members, so that who reads it next need not slice it again."""
-
-    members: dict[str, bytes]
-
-    @classmethod
-    def of(cls, raw: bytes, members: dict[str, bytes]) -> bytes:
-        """Keep the members that were sliced from this text; of a huge one nothing is kept twice."""
-        if len(raw) > 4 * 1024 * 1024 or isinstance(raw, cls):
-            return raw
-        made = cls(raw)
-        made.members = members
-        return made
-
-
 def table(raw: bytes) -> dict[str, bytes] | None:
     """Slice the values of a JSON object, validated; None where it is none. Of duplicates the last holds."""
     if isinstance(raw, Sliced):
@@ -259,6 +245,8 @@ def validated(raw: bytes) -> object:
 
 def array(raw: bytes) -> list[bytes]:
     """Slice the elements of a JSON array that has been validated; anything else has none."""
+    if isinstance(raw, SlicedArray):
+        return [*raw.elements]
     try:
         return [bytes(element) for element in _ARRAY.decode(raw)]
     except (ValueError, RecursionError):
