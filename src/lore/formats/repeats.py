@@ -13,7 +13,6 @@ be one, or the text around it is no JSON, cut or not. What does not fit is parse
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from msgspec.structs import replace
 from lore.formats.contents import unescaped
 from lore.formats.http import Http, Judged, exchanges_of
 from lore.model.jsonslice import array, spans, table
+from lore.model.patterns import pattern
 from lore.model.sliced import Sliced, SlicedArray, SlicedText
 from lore.model.turn import Exchange
 from lore.model.vector import common_prefix
@@ -34,11 +34,11 @@ _OPENING = 256  # bytes by which messages are found
 _AROUND = 4096  # bytes before and behind the place where they stood, in which they are looked for
 _PIECE = 32 * 1024  # bytes compared at once: copies of them stay in the processor's cache
 _LISTS = ("messages", "input", "contents")
-_OPENS = re.compile(rb'\[[ \t\r\n]*+\{[ \t\r\n]*+"\w')
-_IN_TEXT = re.compile(rb'"(?:messages|input|contents)\\"(?:[ \t]|\\[nrt])*+:(?:[ \t]|\\[nrt])*+(?=\[\{)')
+_OPENS = pattern(rb'\[[ \t\r\n]*+\{[ \t\r\n]*+"\w')
+_IN_TEXT = pattern(rb'"(?:messages|input|contents)\\"(?:[ \t]|\\[nrt])*+:(?:[ \t]|\\[nrt])*+(?=\[\{)')
 _BRACKETS = 2  # bytes of an array in a string that stay: `[{`
-_BETWEEN = re.compile(rb"[ \t\r\n,]*+")
-_UNCUT = re.compile(rb"[^\\]{6}(?=[^\x80-\xbf\\])")  # behind it neither an escape (of six bytes) nor a character is cut
+_BETWEEN = pattern(rb"[ \t\r\n,]*+")
+_UNCUT = pattern(rb"[^\\]{6}(?=[^\x80-\xbf\\])")  # behind it neither an escape (of six bytes) nor a character is cut
 _NEAR = 2048  # bytes in which such a place is looked for
 
 
