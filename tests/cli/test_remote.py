@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -16,10 +17,12 @@ import pytest
 from cli.running import lore, put, session
 from cli.storing import answered
 from conftest import ROOT
+from lore.errors import LoreError
 from lore.judge.policy import Budgets
 from lore.recording import filesystem, inputs, remote, remote_tree
 from lore.recording.opening import Options
 from lore.run.check import check
+from lore.store import objects_client
 from lore.store.registry import address_of, is_store
 
 pytest.importorskip("obstore")
@@ -310,6 +313,48 @@ def test_names_that_one_client_refuses_are_left_to_the_other(bucket, monkeypatch
     text = lore("check", "s3://b/p")
     assert "\x1b[31m" not in text.out + text.err
     assert "\n::error" not in text.out + text.err
+
+
+def test_a_list_that_holds_what_nobody_asked_for_is_that_of_its_folder(bucket, monkeypatch):
+    """A size past 64 bits was "a bug in lore", and a name outside of the folder made one of another name in it."""
+    bucket.keep("b/p/a.jsonl", session())
+    with remote.listing("s3://b/p/") as tree:
+        tree.add([
+            remote.Entry("p/huge.jsonl", remote.About(2**64 - 1, 1.0, "t")),
+            remote.Entry("qq/evil/x.jsonl", remote.About(1, 1.0, "t")),
+            remote.Entry("etc/passwd", remote.About(1, 1.0, "t")),
+        ])  # fmt: skip
+        walked = [(folder, names, sorted(files)) for folder, names, files in tree.walk("s3://b/p/", pytest.fail)]
+        assert walked == [("s3://b/p/", [], ["a.jsonl", "huge.jsonl"])]
+        monkeypatch.setattr(remote_tree, "MOST", 2)
+        with pytest.raises(remote.RemoteError, match="more than 2 objects"):
+            tree.add(remote.Entry(f"p/{number}", remote.About()) for number in itertools.count())
+
+
+def test_no_name_of_a_list_leads_out_of_its_folder(bucket):
+    pytest.importorskip("s3fs")
+    for key in ("p/../up.jsonl", "p/./dot.jsonl", "up.jsonl", "p/a.jsonl"):
+        bucket.keep(f"b/{key}", session())
+    assert filesystem.names("s3://b/p/") == ["a.jsonl"]
+    assert [file.path for file in inputs.inputs(["s3://b/p/", "s3://b/p/*.jsonl"])] == ["s3://b/p/a.jsonl"]
+    with pytest.raises(LoreError, match="nothing matches"):
+        inputs.inputs(["s3://b/p/.*/*.jsonl"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AZURE_STORAGE_SAS_TOKEN", "sv=2024&sig=Zm9vYmFy%3D"), ("AZURE_STORAGE_ACCOUNT_KEY", "c2VjcmV0c2VjcmV0"),
+        ("GOOGLE_SERVICE_ACCOUNT_KEY", "not json at all"), ("AWS_SESSION_TOKEN", "session-token"),
+    ],
+)  # fmt: skip
+def test_no_error_of_a_service_holds_a_credential(monkeypatch, name, value):
+    """Those of S3 alone were taken out of what a client says."""
+    monkeypatch.setenv(name, value)
+    said = objects_client.plain(OSError(f"GET https://h/c/k?sv=2024&sig=Zm9vYmFy failed: {value} is wrong"))
+    assert value not in said
+    assert "Zm9vYmFy" not in said
+    assert "https://h/c/k?" in said
 
 
 def test_without_that_client_such_a_name_is_said(bucket, monkeypatch):

@@ -394,3 +394,8 @@ def test_an_interrupted_run_leaves_no_tables_and_those_before(tmp_path: Path, mo
     assert outcome.result.interrupted
     assert written is None
     assert {path.name: path.read_bytes() for path in (tmp_path / "t").iterdir()} == before
+
+
+def test_no_bar_of_a_slow_query_stands_in_its_answer(folder: str) -> None:
+    """DuckDB wrote one to standard output after two seconds, before the JSON."""
+    assert asked(folder, "SELECT value FROM duckdb_settings() WHERE name = 'enable_progress_bar'") == [["false"]]

@@ -15,6 +15,8 @@ from lore.errors import LoreError
 from lore.recording.remote import About, Entry, Place, RemoteError
 from lore.store.registry import shown
 
+MOST = 100_000_000  # names of a list: one that goes on behind them may have no end
+_LARGEST = 2**63 - 1  # bytes: what a database holds, and no object has
 _TABLES = """
     CREATE TABLE object (folder TEXT, name TEXT, size INT, written REAL, tag TEXT, PRIMARY KEY (folder, name))
     WITHOUT ROWID;
@@ -60,14 +62,19 @@ class Tree:
         self._database.execute("BEGIN")
         last = ""
         try:
-            for key, about in entries:
+            for number, (key, about) in enumerate(entries):
+                if number >= MOST:
+                    message = f"more than {MOST:,} objects were listed"
+                    raise RemoteError(message, hint="name a folder with fewer, or a pattern in one")
+                if not key.startswith(self._prefix):  # nobody asked for it
+                    continue
                 folder, slash, name = key.rpartition("/")
                 folder += slash
-                if folder != last and len(folder) > len(self._prefix):
+                if folder not in (last, self._prefix):
                     self._database.executemany("INSERT OR IGNORE INTO folder VALUES (?, ?)", self._ancestors(folder))
                     last = folder
-                if name and len(folder) >= len(self._prefix):
-                    row = (folder, name, about.size, about.written, about.tag)
+                if name:
+                    row = (folder, name, None if about.size is None else min(about.size, _LARGEST), *about[1:])
                     self._database.execute("INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?)", row)
         finally:
             self._database.execute("COMMIT")

@@ -39,6 +39,7 @@ _WRITE = "lore check RECORDINGS --report parquet=FOLDER"
 _REMOTE = "pip install 'lore-cache[remote]'"
 _READS = ("SELECT", "EXPLAIN")
 _LOCKED = (
+    "SET enable_progress_bar = false",  # it stands on standard output
     "SET TimeZone = 'UTC'", "SET autoinstall_known_extensions = false", "SET autoload_known_extensions = false",
     "SET allowed_directories = [{folder}]", "SET enable_external_access = false", "SET lock_configuration = true",
 )  # fmt: skip

@@ -30,6 +30,7 @@ import msgspec
 from lore.model.canonical import printable
 from lore.model.mask import mask
 from lore.store.base import FormatError, StoreError
+from lore.store.registry import shown
 
 if TYPE_CHECKING:
     from obstore import GetOptions, PutMode
@@ -54,6 +55,7 @@ RETRIES: RetryConfig = {
     "retry_timeout": timedelta(seconds=60),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
 }
+_HELD = re.compile("(AWS|AZURE|GOOGLE)_.*(KEY|SECRET|TOKEN|SAS|PASSWORD).*")  # variables with credentials
 _SECRET = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")
 
 
@@ -134,8 +136,8 @@ def parsed(url: str) -> Address:
     if not _NAME.fullmatch(options.get("region") or "auto"):
         raise StoreError("the region of a store of objects is a name", hint=SHAPE)
     query = urlencode({name: options[name] for name in _OPTIONS if options.get(name)}, safe=":/")
-    shown = f"s3://{parts.netloc}/{prefix}".rstrip("/") + (f"?{query}" if query else "")
-    return Address(parts.netloc, prefix, endpoint or None, options.get("region") or None, printable(shown))
+    name = f"s3://{parts.netloc}/{prefix}".rstrip("/") + (f"?{query}" if query else "")
+    return Address(parts.netloc, prefix, endpoint or None, options.get("region") or None, printable(name))
 
 
 def is_plain(url: str) -> bool:
@@ -365,9 +367,9 @@ def _is_refused(write: Callable[[], object]) -> bool:
 
 def plain(error: BaseException) -> str:
     """Return what a client says on one line: no credential, and not what is behind it for its programmers."""
-    text = " ".join(str(error).partition("Debug source:")[0].split())
-    for name in _SECRET:
-        value = os.environ.get(name, "")
-        text = text.replace(value, "***") if len(value) > 3 else text
+    text = shown(" ".join(str(error).partition("Debug source:")[0].split()))
+    for name, value in os.environ.items():
+        if len(value) > 3 and _HELD.fullmatch(name):
+            text = text.replace(value, "***")
     text = mask(printable(text))
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
