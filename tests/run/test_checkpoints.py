@@ -214,6 +214,12 @@ def test_a_checkpoint_that_another_run_holds_locked_is_replaced(desk):
     assert desk.resume(long_log(302)).refused is None
 
 
+def test_a_checkpoint_is_read_where_no_file_can_be_mapped(desk, monkeypatch):
+    desk.resume(LOG)
+    monkeypatch.setattr(checkpoint_file, "mmap", lambda *_, **__: (_ for _ in ()).throw(OSError("no such device")))
+    assert desk.resume(LOG + MORE).refused is None
+
+
 def test_a_checkpoint_that_may_not_be_written_to_is_replaced(desk, monkeypatch):
     desk.resume(long_log(300))
     held = os.stat(desk.saved)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from typing import BinaryIO, NamedTuple
 from zlib import crc32
@@ -110,9 +111,10 @@ def _read_file(path: str) -> memoryview:
             if begin and begin != MAGIC:
                 hint = "name a file that does not exist yet, or an earlier checkpoint"
                 raise LoreError(f"{shown} is no checkpoint of lore and will not be overwritten", hint=hint)
-            if not begin or os.name == "nt":  # Windows replaces no file that is mapped
-                return memoryview(begin + file.read())
-            return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+            if begin and os.name != "nt":  # Windows replaces no file that is mapped
+                with suppress(OSError):  # some file systems map none
+                    return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+            return memoryview(begin + file.read())
     except FileNotFoundError:
         return memoryview(b"")
     except OSError as error:
