@@ -94,9 +94,10 @@ def total(usage: Counts) -> int | None:
 
 def cached(usage: Counts | None) -> int | None:
     """Return the tokens that a request left in the cache: read and written; None where neither is billed."""
-    if usage is None or (usage.read_tokens is None and usage.write_tokens is None):
+    if usage is None:
         return None
-    return (usage.read_tokens or 0) + (usage.write_tokens or 0)
+    read, write = usage.read_tokens, usage.write_tokens
+    return None if read is None and write is None else (read or 0) + (write or 0)
 
 
 def prompt_tokens(usage: Counts | None) -> int:
@@ -114,7 +115,7 @@ def within_bill(usage: Billed | None, tokens: int) -> int:
 
 def met_read(usage: Billed | None) -> int | None:
     """Return what was read of what stood before: by the first pass that answered, whatever later ones read of it."""
-    return None if usage is None else usage.met.read_tokens
+    return None if usage is None else (usage.met if usage.iterations else usage).read_tokens
 
 
 # how long and how far back what was written is found
@@ -191,7 +192,7 @@ LOOKBACKS = (
 
 def lookback(at: float | None) -> Lookback:
     """Return the rule that holds at a time; None: now."""
-    return LOOKBACKS[-1] if at is None else [rule for rule in LOOKBACKS if rule.since <= max(at, 0.0)][-1]
+    return next((rule for rule in reversed(LOOKBACKS) if at is None or rule.since <= at), LOOKBACKS[0])
 
 
 class LookbackGap(NamedTuple):

@@ -24,8 +24,6 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from msgspec import Raw
-
 from lore.cache.bills import BYTES_PER_TOKEN, GRACE, ONE_HOUR, POSITIONS, lookback
 from lore.model.items import (
     AssistantMessage,
@@ -78,10 +76,9 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     for entry in islice(entries.since(start), MOST_ENTRIES):
         item = entry.item
         if isinstance(item, ToolCall):
-            output = memoryview(item.output)
-            size = output.nbytes + memoryview(item.error).nbytes
-            spoken += memoryview(item.input).nbytes + len(item.name)
-            if size > _LOOKED_AT and _IMAGE in bytes(output[:_LOOKED_AT]):
+            size = len(item.output) + len(item.error)
+            spoken += len(item.input) + len(item.name)
+            if size > _LOOKED_AT and _IMAGE in bytes(memoryview(item.output)[:_LOOKED_AT]):
                 images += 1
             else:
                 given += size
@@ -92,12 +89,13 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
         match item:
             case AssistantMessage():
                 blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
-                thinking = [block for block in blocks if _is_thinking(block)]
                 size = _bytes(blocks)
                 spoken += size
-                thinks = thinks or bool(thinking)
-                thought += _bytes(thinking) if len(thinking) < len(blocks) else size
-                positions += len(blocks) - len(thinking)
+                positions += len(blocks)
+                thinking = [block for block in blocks if type(block) is not TextBlock and _is_thinking(block)]
+                if thinking:
+                    thinks, positions = True, positions - len(thinking)
+                    thought += _bytes(thinking) if len(thinking) < len(blocks) else size
             case UserMessage():
                 blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
                 given += _bytes(blocks)
@@ -105,10 +103,10 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
                 positions += len(blocks)
                 prompted = prompted or item.source != "context_injection"
             case CompactDivider():
-                given += _size(item.summary)
+                given += len(item.summary)
                 positions += 1
             case OpaqueItem():
-                given += max(0, _size(item.record) - _ENVELOPE)
+                given += max(0, len(item.record) - _ENVELOPE)
     return Growth(spoken, given, images, positions, prompted, thought, thinks)
 
 
@@ -123,19 +121,15 @@ def _bytes(blocks: Iterable[Block]) -> int:
     found = 0
     for block in blocks:
         match block:
+            case TextBlock():
+                found += len(block.text)
+            case ThinkingBlock():
+                found += max(0, len(block.text) - 2) or len(block.signature or "")  # that stands for what is left out
+            case RawBlock():
+                found += len(block.json)
             case ImageBlock():
                 pass
-            case RawBlock():
-                found += _size(block.json)
-            case ThinkingBlock():
-                found += max(0, _size(block.text) - 2) or len(block.signature or "")  # that stands for what is left out
-            case TextBlock():
-                found += _size(block.text)
     return found
-
-
-def _size(raw: Raw) -> int:
-    return memoryview(raw).nbytes
 
 
 class Rate:

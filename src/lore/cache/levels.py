@@ -302,7 +302,7 @@ def _learn_rate(lane: Lane, grown: Growth, output: int | None, whole: int | None
 
 def _follow(tallies: Tallies, chain: ChainLevels, turn: Turn) -> bool:
     """Take a turn that plainly goes on, as its bill shows; False, with nothing done, where it is not so plain."""
-    lane, basis, usage, stood = chain.lanes.get(turn.model), turn.basis, turn.usage, chain.stood
+    lane, basis, usage, stood = chain.lanes.get(chain.model), turn.basis, turn.usage, chain.stood
     if lane is None or not lane.anchors or lane.first is None or chain.model != turn.model or stood is None:
         return False
     if turn.changes or turn.signs or chain.waiting or usage is None or basis is None:

@@ -249,6 +249,9 @@ def _impossible(counts: e.Counts) -> dict[str, None]:
         counts.uncached_tokens, counts.read_tokens, counts.write_tokens, counts.output_tokens,
         counts.write_5m_tokens, counts.write_1h_tokens,
     )  # fmt: skip
+    counted = list(filter(None, known))
+    if not counted or 0 < min(counted) <= max(counted) <= MOST_TOKENS:
+        return {}
     names = e.Counts.__struct_fields__
     return {names[at]: None for at, count in enumerate(known) if count is not None and not 0 <= count <= MOST_TOKENS}
 
@@ -260,17 +263,17 @@ def _add(totals: Totals, usage: e.Billed | None, sign: int = 1) -> Totals:
         totals.uncached_tokens, totals.read_tokens, totals.write_tokens, totals.output_tokens,
     )  # fmt: skip
     for counts in usage.passes:
-        uncached = _sum(uncached, counts.uncached_tokens, sign)
-        read = _sum(read, counts.read_tokens, sign)
-        write = _sum(write, counts.write_tokens, sign)
-        output = _sum(output, counts.output_tokens, sign)
+        if counts.uncached_tokens is not None:
+            uncached = (uncached or 0) + sign * counts.uncached_tokens
+        if counts.read_tokens is not None:
+            read = (read or 0) + sign * counts.read_tokens
+        if counts.write_tokens is not None:
+            write = (write or 0) + sign * counts.write_tokens
+        if counts.output_tokens is not None:
+            output = (output or 0) + sign * counts.output_tokens
     known = not usage.client or usage.client in totals.clients or len(totals.clients) >= MOST_CLIENTS
     clients = totals.clients if known else (*totals.clients, usage.client)
     return Totals(totals.turns, uncached, read, write, output, clients)
-
-
-def _sum(had: int | None, count: int | None, sign: int) -> int | None:
-    return had if count is None else (had or 0) + sign * count
 
 
 def _session_started(state: Session, event: e.SessionStarted) -> Step:

@@ -33,7 +33,7 @@ from lore.model.events import (
     ToolResultCleared,
 )
 from lore.model.inserts import Insert
-from lore.model.items import AssistantMessage, CompactDivider, Item, ToolCall, is_absent
+from lore.model.items import NULL, AssistantMessage, CompactDivider, Item, ToolCall, is_absent
 from lore.model.state import Chain, Change, Entry, Index, Stream, settled
 from lore.model.vector import Vector
 
@@ -169,10 +169,10 @@ def patch_tool_call(chain: Chain, event: PatchToolCall) -> Problems:
         return problem(Code.UNKNOWN_ID, f"patch_tool_call names unknown call {event.call_id!r}")
     changed = ToolCall(
         item.uuid, item.call_id, item.name, item.input, event.status,
-        item.output if is_absent(event.output) else event.output,
-        item.error if is_absent(event.error) else event.error,
-        item.detail if is_absent(event.detail) else event.detail,
-        item.response_id, item.raw, item.result if is_absent(event.output) else event.result,
+        item.output if event.output == NULL else event.output,
+        item.error if event.error == NULL else event.error,
+        item.detail if event.detail == NULL else event.detail,
+        item.response_id, item.raw, item.result if event.output == NULL else event.result,
     )  # fmt: skip
     _put(chain, index, place, changed)
     return ()

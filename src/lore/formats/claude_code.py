@@ -28,7 +28,7 @@ from lore.formats.lines import Line, each, problem
 from lore.formats.transcripts import TranscriptLines
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import OpaqueItem, is_absent
+from lore.model.items import NULL, OpaqueItem
 from lore.model.state import Sign
 from lore.model.turn import verdict_of
 
@@ -260,7 +260,7 @@ class ClaudeCode(TranscriptLines[Memory]):
             self._emit(e.TurnCompleted(turn=late, chain=name, usage=usage, response_id=response))
         if chain.response == response:
             chain.usage = message.usage or chain.usage
-            if not is_absent(message.diagnostics):
+            if message.diagnostics != NULL:
                 chain.verdict = verdict_of(bytes(message.diagnostics)) or chain.verdict
 
     def _close(self, name: str, chain: ChainMemory) -> None:

@@ -264,7 +264,7 @@ def _are_sound(parts: Sequence[Part]) -> bool:
             text = part.source.data
         else:
             continue
-        if not is_text(text):
+        if memoryview(text)[0] != _QUOTE:
             return False
     return True
 

@@ -96,7 +96,8 @@ class Emitting(Generic[M]):
         self._opaque(Code.MALFORMED_RECORD, f"{reason}; kept as opaque")
 
     def _append(self, item: Item, chain: str, at: str | None, agent_id: str | None = None) -> None:
-        self._emit(e.Append(item=item, chain=chain, at=at, agent_id=agent_id))
+        event = e.Append(item=item, chain=chain, at=at, agent_id=agent_id)
+        self._found.append(Read(event, self._line.number, self._line.byte, self._file))
 
     def _observe(self, signs: Sequence[Sign], chain: str, at: str | None, version: str = "") -> None:
         for sign in signs:

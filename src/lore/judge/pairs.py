@@ -67,6 +67,9 @@ class Extension(NamedTuple):
     pair: Pair | None
 
 
+_WHOLE = Extension(None)
+
+
 class Pairs:
     """Pair the turns of one chain; `billed` says that each follows the one before, so bills compare.
 
@@ -97,7 +100,11 @@ class Pairs:
         left = self._last
         if left is None or not turn.extends(left):
             return None
-        if cached(left.usage) is None and self._own(left, turn) is not None:
+        there, read = cached(left.usage), met_read(turn.usage)
+        if there is not None and read and read >= there and turn.hashes is None:  # most: all that stood there was read
+            self._go_on(turn)
+            return _WHOLE
+        if there is None and self._own(left, turn) is not None:
             return None
         short = shortfall(left, turn) if self._billed else None
         fell = fall(left, short)

@@ -144,8 +144,7 @@ class Vector(Generic[T]):
 
     def begins_with(self, other: Vector[T]) -> bool:
         """Tell whether all items of the other are the first of these."""
-        size = len(other)
-        return size <= len(self) and self.common(other) == size
+        return self.common(other) == len(other)
 
     def common(self, other: Vector[T]) -> int:
         """Count the leading items that are equal. What two versions share is compared by identity."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import islice, zip_longest
+from itertools import islice, takewhile, zip_longest
 from typing import NamedTuple
 
 from lore.model.codes import Code
@@ -142,8 +142,11 @@ def varied(left: str, right: str) -> list[tuple[Code, Varies]]:
     left, right = left[begin : len(left) - end], right[begin : len(right) - end]
     if _MAY.search(left) is None and _MAY.search(right) is None:
         return []
+    if _VARIES.search(min(left, right, key=len)) is None:  # both have as many words: a placeholder has none
+        return []
     place = front - begin
-    if not any(match.start() <= place <= match.end() for match in _VARIES.finditer(left[: place + _LONG_WORD])):
+    begun = takewhile(lambda match: match.start() <= place, _VARIES.finditer(left[: place + _LONG_WORD]))
+    if not any(match.end() >= place for match in begun):
         return []
     kinds: dict[str, None] = {}
     for (old_text, kind, old), (new_text, _, new) in zip_longest(
@@ -266,8 +269,8 @@ _GIT_LINE = pattern(
     r"|[ \t]*(?:modified|new file|deleted|renamed):"
     r"|[0-9a-f]{7,40} \S|commit [0-9a-f]{7,40}|Recent commits|(?:HEAD|Last commit|Commit)\b[^\n]{0,20}[:=]"
     r"|(?:\d+ )?(?:un)?(?:staged|tracked|committed) (?:changes|files)|nothing to commit)"
-    r"|(?i:\bgit ?status\b|\bworking tree\b|\bworking copy\b)"
 )
+_GIT_WORDS = pattern(r"(?i)\b(?:git ?status|working (?:tree|copy))\b")
 _TREE_LINE = pattern(r"(?m)^[ \t│|]*(?:├──|└──|\|--|`--|\+--)|(?:├|└)─")
 _GIT_HEAD = pattern(
     r"(?i)git ?status|git[ -](?:state|info|branch|log|diff)|recent commits|current branch"
@@ -301,7 +304,7 @@ def topic(before: str, left: str, right: str) -> str | None:
     if any(_recalls(text[:_LOOK_BACK]) for text in (left, right)):
         return "memory"
     for text in (left, right):
-        if _GIT_LINE.search(text, 0, _LOOK_BACK) or _TREE_LINE.search(text, 0, _LOOK_BACK):
+        if any(sign.search(text, 0, _LOOK_BACK) for sign in (_GIT_LINE, _GIT_WORDS, _TREE_LINE)):
             return "git"
     firsts = [text.lstrip()[:200].partition("\n")[0] for text in (left, right)]
     own = [line for line in firsts if _HEADING.match(line) or _LABEL.match(line)]
