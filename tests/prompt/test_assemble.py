@@ -172,6 +172,17 @@ def test_a_recording_of_another_tool_gets_no_tail():
     assert assembled(state).tail == ()
 
 
+def test_a_recording_that_becomes_lores_own_gets_breakpoints_on_what_was_rendered_before():
+    """Of another tool's recording no place of a breakpoint is looked for; what was rendered so far has none noted."""
+    fold = Fold(started(origin="claude-code", system="S"), append(user("u1")), event("turn_started", turn=1))
+    live = Assembler(DIALECTS["anthropic"])
+    assert live.assemble(fold.state, fold.state.main()).prompt.breakpoints == ()
+    fold.take(event("knowledge", op="add", id="k-12345", title="T"), event("turn_started", turn=2))
+    prompt = live.assemble(fold.state, fold.state.main()).prompt
+    assert prompt.breakpoints == assembled(fold.state).breakpoints
+    assert prompt.breakpoints[-1] >= len(prompt.head)
+
+
 def test_what_the_dialect_cannot_express_is_said():
     block = {"type": "thinking", "text": "hm", "signature": "s"}
     item = {"type": "assistant_message", "uuid": "a", "blocks": [block, {"type": "text", "text": "x"}]}
