@@ -26,7 +26,7 @@ from lore.model.canonical import decode
 from lore.model.events import ANSWERING, Billed, Counts, Iteration, OddBill
 
 MOST = 10**9  # tokens: no request is billed for as many
-BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects: where another provider's count is 0, there is none
+_BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects: where another provider's count is 0, there is none
 _SHOWN = 10**17  # a longer number is not repeated
 
 
@@ -124,6 +124,35 @@ def billed_from(usage: dict[str, Any]) -> Billed | None:
     found = with_terms(found, usage)
     odd = _odd(usage)
     return OddBill(**msgspec.structs.asdict(found), odd=odd) if odd else found
+
+
+def split(
+    whole: int | None, read: int | None, write: int | None, output: int | None, *, client: str = "",
+    besides: tuple[Iteration, ...] = (),
+) -> Billed:  # fmt: skip
+    """Make a bill of counts whose input includes what was read and written; odd where that is more than all of it."""
+    cached = (read or 0) + (write or 0)
+    if whole is not None and cached > whole:
+        odd = f"{cached} cached tokens are more than all {whole} of the input"
+        return OddBill(None, read, write, output, iterations=besides, client=client, odd=odd)
+    uncached = None if whole is None else whole - cached
+    return Billed(uncached, read, write, output, iterations=besides, client=client)
+
+
+def apart(
+    uncached: int | None, read: int | None, write: int | None, output: int | None, *, client: str,
+    dialect: str | None, total: int | None = None, hour: int | None = None,
+) -> Billed:  # fmt: skip
+    """Make a bill of counts whose input leaves out what was cached; odd where `total` is less than the input.
+
+    No writes are unknown ones but where requests have a dialect whose writes are billed; `hour` lived so long.
+    """
+    write = write if write or dialect in _BILLS_WRITES else None
+    sent = (uncached or 0) + (read or 0) + (write or 0)
+    if total and total < sent:
+        odd = f"{sent} tokens of input are more than all {total} of the request"
+        return OddBill(None, read, write, output, write_1h_tokens=hour, client=client, odd=odd)
+    return Billed(uncached, read, write, output, write_1h_tokens=hour, client=client)
 
 
 def with_terms(bill: Billed, usage: Mapping[str, Any]) -> Billed:

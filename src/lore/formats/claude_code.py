@@ -254,7 +254,7 @@ class ClaudeCode(TranscriptLines[Memory]):
             self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id))
         if chain.response != response and message.usage is not None and chain.seen[response] == chain.turn - 1:
             usage, late = (
-                timeline.billed(message.usage, chain.version),
+                records.billed(message.usage, chain.version),
                 chain.turn - 1,
             )  # its last line came after the next one began
             self._emit(e.TurnCompleted(turn=late, chain=name, usage=usage, response_id=response))
@@ -266,7 +266,7 @@ class ClaudeCode(TranscriptLines[Memory]):
     def _close(self, name: str, chain: ChainMemory) -> None:
         if chain.response is None:
             return
-        usage, at = timeline.billed(chain.usage, chain.version), chain.answered_at
+        usage, at = records.billed(chain.usage, chain.version), chain.answered_at
         self._emit(
             e.TurnCompleted(
                 turn=chain.turn, at=at, chain=name, usage=usage, verdict=chain.verdict, response_id=chain.response

@@ -11,14 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
+from lore.formats.bills import with_terms
+from lore.formats.values import Other, Parts
 from lore.model import lenient
+from lore.model.canonical import decode
+from lore.model.events import Billed
 from lore.model.items import NULL, TextBlock
-from lore.model.jsonslice import array, members, table
+from lore.model.jsonslice import table
+from lore.model.state import LONGEST
 
 # Lines that say nothing to the model, by the types counted up to 2.1.219.
 METADATA = frozenset((
@@ -73,13 +79,6 @@ class Plain(Struct, frozen=True, gc=False):
     text: Raw
 
 
-class Other(Struct, frozen=True, gc=False):
-    """A block of any other shape, verbatim."""
-
-    json: Raw
-
-
-Made = TypeVar("Made")
 Known: TypeAlias = TextBlock | Thinking | ToolUse | ToolResult | Image
 Part: TypeAlias = Known | Plain | Other
 
@@ -202,8 +201,6 @@ class OddContentError(ValueError):
 _RECORD = msgspec.json.Decoder(Record)
 _LOOSE = msgspec.json.Decoder(_RawRecord)
 _MESSAGE = msgspec.json.Decoder(_RawMessage)
-_PARTS = msgspec.json.Decoder(list[Known])
-_PART: msgspec.json.Decoder[Known] = msgspec.json.Decoder(Known)
 _QUOTE = ord('"')
 _COMPACT = msgspec.json.Decoder(Compact)
 _UNDERSCORED = re.compile(rb'"[a-z]+_')
@@ -277,7 +274,7 @@ def is_text(raw: Raw) -> bool:
 def _loosely(data: bytes, *, snake: bool) -> Record | None:
     """Decode a line whose content has to be looked at block by block."""
     try:
-        loose = lenient.convert(data, _RawRecord) if snake else spelled(_LOOSE, data)
+        loose = lenient.convert(data, _RawRecord) if snake else lenient.decoded(_LOOSE, data)
         data.decode("utf-8")
     except (ValueError, RecursionError):
         return None
@@ -291,18 +288,8 @@ def _loosely(data: bytes, *, snake: bool) -> Record | None:
         raise OddContentError(Record(**fields), str(error).partition("\n")[0][:120]) from None
 
 
-def spelled(decoder: msgspec.json.Decoder[Made], data: bytes) -> Made:
-    """Decode what the slow lane may have to read: msgspec refuses lone surrogates, as hooks write them."""
-    try:
-        return decoder.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except (msgspec.DecodeError, RecursionError):
-        return lenient.convert(data, decoder.type)
-
-
 def _message(raw: bytes) -> Message:
-    message = spelled(_MESSAGE, raw)
+    message = lenient.decoded(_MESSAGE, raw)
     content = bytes(message.content)
     if content[:1] == b'"':
         parts: list[Part] = [Plain(message.content)]
@@ -315,29 +302,55 @@ def _message(raw: bytes) -> Message:
     return Message(**fields)
 
 
+_PARTS = Parts[Known](Known, _are_sound)
+
+
 def parts_of(content: bytes) -> list[Part]:
     """Decode an array of content blocks; what has another shape stays verbatim."""
+    return list(_PARTS.decode(content))
+
+
+def billed(usage: Usage | None, version: Raw = NULL) -> Billed | None:
+    """Read usage in lore's counts, as a version of Claude Code noted it."""
+    if usage is None:
+        return None
+    written = usage.cache_creation or _UNWRITTEN
+    terms = _terms(
+        bytes(version), bytes(usage.server_tool_use), bytes(usage.speed), bytes(usage.service_tier),
+        bytes(usage.inference_geo),
+    )  # fmt: skip
+    bill = Billed(
+        usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens, usage.output_tokens,
+        written.ephemeral_5m_input_tokens, written.ephemeral_1h_input_tokens, speed=terms.speed,
+        service_tier=terms.service_tier, inference_geo=terms.inference_geo, server_tools=terms.server_tools,
+        client=terms.client,
+    )  # fmt: skip
+    passes = bytes(usage.iterations)
+    if passes == b"null" or (
+        passes.count(b'"type"') == 1 and b'"type":"message"' in passes
+    ):  # one pass: the bill itself
+        return bill
+    return with_terms(bill, {"iterations": _decoded(usage.iterations)})
+
+
+_UNWRITTEN = Creation()
+
+
+@lru_cache(64)  # nearly every response of a session was served at the same terms
+def _terms(version: bytes, tools: bytes, speed: bytes, tier: bytes, geo: bytes) -> Billed:
+    """Return a bill of no counts: who noted it, and what it was served at."""
+    usage = {"server_tool_use": tools, "speed": speed, "service_tier": tier, "inference_geo": geo}
+    client = f"claude-code {shown(Raw(version))}" if version[:1] == b'"' else ""
+    return with_terms(Billed(client=client), {name: _decoded(Raw(raw)) for name, raw in usage.items()})
+
+
+def _decoded(raw: Raw) -> object:
     try:
-        parts: list[Part] = list(_PARTS.decode(content))
-        if _are_sound(parts):
-            return parts
+        return decode(bytes(raw))
     except (ValueError, RecursionError):
-        pass
-    return [_part(raw) for raw in array(content)]
+        return None
 
 
-def _part(raw: bytes) -> Part:
-    try:
-        part = _PART.decode(raw)
-    except msgspec.ValidationError:
-        return Other(Raw(raw))
-    except (ValueError, RecursionError):  # lone surrogates
-        try:
-            part = cast("Known", lenient.convert(raw, Known))
-        except (ValueError, RecursionError):
-            return Other(Raw(raw))
-        known = {"type", *type(part).__struct_fields__}
-        strict = type(part).__struct_config__.forbid_unknown_fields  # which the slow lane does not heed
-        if strict and any(member.key not in known for member in members(raw)):
-            return Other(Raw(raw))
-    return part if _are_sound((part,)) else Other(Raw(raw))
+def shown(raw: Raw) -> str:
+    """Return how a standing field is shown."""
+    return bytes(raw).decode("utf-8", "replace").strip('"')[:LONGEST]

@@ -13,20 +13,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats import claude_records as records
-from lore.formats.bills import with_terms
 from lore.formats.transcripts import TranscriptMemory
 from lore.model import events as e
-from lore.model import items
-from lore.model.canonical import decode, encode, text_of
-from lore.model.events import Billed
+from lore.model import items, lenient
+from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import array, table
-from lore.model.state import LONGEST, Sign, bounded
+from lore.model.state import Sign, bounded
 
 WALKS = 16  # how often each line may be walked over, on average, for compactions that name a first and a last one
 
@@ -206,47 +203,6 @@ def summary_of(parts: Sequence[records.Part]) -> Raw:
     return Raw(encode("\n\n".join([text_of(bytes(part.text)) for part in parts if isinstance(part, items.TextBlock)])))
 
 
-def billed(usage: records.Usage | None, version: Raw = items.NULL) -> Billed | None:
-    """Read usage in lore's counts, as a version of Claude Code noted it."""
-    if usage is None:
-        return None
-    written = usage.cache_creation or _UNWRITTEN
-    terms = _terms(
-        bytes(version), bytes(usage.server_tool_use), bytes(usage.speed), bytes(usage.service_tier),
-        bytes(usage.inference_geo),
-    )  # fmt: skip
-    bill = Billed(
-        usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens, usage.output_tokens,
-        written.ephemeral_5m_input_tokens, written.ephemeral_1h_input_tokens, speed=terms.speed,
-        service_tier=terms.service_tier, inference_geo=terms.inference_geo, server_tools=terms.server_tools,
-        client=terms.client,
-    )  # fmt: skip
-    passes = bytes(usage.iterations)
-    if passes == b"null" or (
-        passes.count(b'"type"') == 1 and b'"type":"message"' in passes
-    ):  # one pass: the bill itself
-        return bill
-    return with_terms(bill, {"iterations": _decoded(usage.iterations)})
-
-
-_UNWRITTEN = records.Creation()
-
-
-@lru_cache(64)  # nearly every response of a session was served at the same terms
-def _terms(version: bytes, tools: bytes, speed: bytes, tier: bytes, geo: bytes) -> Billed:
-    """Return a bill of no counts: who noted it, and what it was served at."""
-    usage = {"server_tool_use": tools, "speed": speed, "service_tier": tier, "inference_geo": geo}
-    client = f"claude-code {_shown(Raw(version))}" if version[:1] == b'"' else ""
-    return with_terms(Billed(client=client), {name: _decoded(Raw(raw)) for name, raw in usage.items()})
-
-
-def _decoded(raw: Raw) -> object:
-    try:
-        return decode(bytes(raw))
-    except (ValueError, RecursionError):
-        return None
-
-
 RESUMED = b'"SessionStart:resume"'
 _LOOKED_AT = 256  # bytes of a result or a text
 _IMAGE = Sign("image")
@@ -276,7 +232,7 @@ def signs_of_change(record: records.Record, chain: ChainMemory, field: str) -> S
     setattr(chain, field, value.copy())
     if known == items.NULL or value == known:
         return ()
-    return (Sign(_STANDING[field], before=_shown(known), after=_shown(value)),)
+    return (Sign(_STANDING[field], before=records.shown(known), after=records.shown(value)),)
 
 
 _STANDING = {"version": "client-version", "effort": "effort", "permission_mode": "permission-mode"}
@@ -372,7 +328,7 @@ SYSTEM_SIGNS = {"api_error": (Sign("api-error"),), "microcompact_boundary": (Sig
 def signs_of_attachment(line: bytes) -> Sequence[Sign]:
     """Return the sign of a line that is an attachment."""
     try:
-        attached = records.spelled(_ATTACHMENT, line).attachment
+        attached = lenient.decoded(_ATTACHMENT, line).attachment
     except (ValueError, RecursionError):  # of a shape to come: it says nothing that is known here
         return ()
     name = _ATTACHED.get(bytes(attached.get("type", b"")).strip(b'"').decode("utf-8", "replace"))
@@ -406,8 +362,4 @@ def _head(raw: Raw) -> bytes:
 
 def version_of(record: records.Record) -> str:
     """Return the client's version as the line says it; empty where it does not."""
-    return "" if items.is_absent(record.version) else _shown(record.version)
-
-
-def _shown(raw: Raw) -> str:
-    return bytes(raw).decode("utf-8", "replace").strip('"')[:LONGEST]
+    return "" if items.is_absent(record.version) else records.shown(record.version)

@@ -28,8 +28,9 @@ from lore.formats.cline_records import Record
 from lore.formats.documents import Elements
 from lore.formats.lines import BOM, SPACE, Line, array_at
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
-from lore.formats.values import count_in, decoded, opens, stamp_of, text_in
+from lore.formats.values import count_in, opens, stamp_of, text_in
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.canonical import decode
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, TextBlock, ThinkingBlock, ToolCall, UserMessage, is_absent
@@ -131,7 +132,7 @@ class Cline(TranscriptDocument[ClineMemory]):
         self._memory.name = text_in(own.get("sessionId", b""))
 
     def _take(self, data: bytes) -> None:
-        record, self.decoded = self.decoded or decoded(records.RECORD, data), None
+        record, self.decoded = self.decoded or lenient.decoded(records.RECORD, data), None
         if record.role in _ROLES:
             self._message(record)
         elif record.type in ("say", "ask"):

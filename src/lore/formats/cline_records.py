@@ -19,9 +19,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct, field
 
-from lore.formats.values import count_in, decoded, opens, text_in
+from lore.formats.bills import split
+from lore.formats.values import count_in, opens, text_in
+from lore.model import lenient
 from lore.model.canonical import encode
-from lore.model.events import Billed, OddBill
+from lore.model.events import Billed
 from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock
 from lore.model.jsonslice import array
 
@@ -202,7 +204,7 @@ def said_in(content: Raw) -> Said:
         (found.environment if _ENVIRONMENT.match(content) else found.blocks).append(TextBlock(content))
         return found
     raws: list[bytes] = []
-    for number, part in enumerate(decoded(_PARTS, content)):
+    for number, part in enumerate(lenient.decoded(_PARTS, content)):
         if part.type == "text" and opens(part.text) == '"':
             (found.environment if _ENVIRONMENT.match(part.text) else found.blocks).append(TextBlock(part.text))
         elif part.type == "tool_use" and part.id:
@@ -224,7 +226,7 @@ def said_in(content: Raw) -> Said:
 def _image(raw: Raw) -> ImageBlock | None:
     if opens(raw) != "{":
         return None
-    source = decoded(_SOURCE, raw)
+    source = lenient.decoded(_SOURCE, raw)
     plain = source.type == "base64" and opens(source.data) == '"'
     return ImageBlock(source.media_type, source.data) if plain else None
 
@@ -264,7 +266,7 @@ def bill_of(
         write = None
     if whole is None or not includes or (cached > whole and protocol != "openai"):
         return Billed(whole, read, write, output)
-    return _split(Counted(whole, read, write, output))
+    return split(whole, read, write, output)
 
 
 def request_in(text: Raw) -> ApiRequest:
@@ -285,14 +287,4 @@ def counted_in(request: ApiRequest) -> Counted:
 def metered(metrics: Metrics) -> Billed:
     """Return the bill of a message of the command line, whose input counts all of the prompt."""
     tokens = (metrics.input_tokens, metrics.cache_read_tokens, metrics.cache_write_tokens, metrics.output_tokens)
-    return _split(Counted(*map(count_in, tokens)))
-
-
-def _split(counted: Counted) -> Billed:
-    """Split an input that includes what was cached."""
-    whole, read, write, output = counted
-    cached = (read or 0) + (write or 0)
-    if whole is None or cached <= whole:
-        return Billed(None if whole is None else whole - cached, read, write, output)
-    odd = f"{cached} cached tokens are more than all {whole} of the input"
-    return OddBill(None, read, write, output, odd=odd)
+    return split(*map(count_in, tokens))

@@ -27,10 +27,7 @@ from msgspec import Raw
 from lore.formats import codex_items as made
 from lore.formats import codex_records as records
 from lore.formats.base import Clock
-from lore.formats.codex_bills import Counts, billed, counts_of
-from lore.formats.codex_context import signs_of_context
-from lore.formats.codex_history import uuid_of
-from lore.formats.codex_responses import CodexResponses, Response
+from lore.formats.codex_thread import CodexResponses, Counts, Response, billed, counts_of, signs_of_context, uuid_of
 from lore.formats.lines import each
 from lore.model import events as e
 from lore.model.canonical import decode
@@ -59,9 +56,10 @@ class Codex(CodexResponses):
         return False
 
     def _take(self, data: bytes) -> None:
-        record = records.decode(data)
+        record = records.LINES.decode(data)
         inherited = record.ordinal is not None and record.ordinal < self._memory.start
-        handle = (_INHERITED if inherited else _HANDLERS).get(type(record))
+        known = not isinstance(record, records.Other)
+        handle = (_INHERITED if inherited else _HANDLERS).get(record.type) if known else None
         if handle is not None:
             handle(self, record)
         elif record.type not in records.SILENT:
@@ -72,7 +70,7 @@ class Codex(CodexResponses):
 
     # lines, by type
 
-    def _session(self, record: records.MetaLine) -> None:
+    def _session(self, record: records.Line[records.Meta]) -> None:
         memory, meta = self._memory, record.payload
         if memory.thread is None:
             memory.thread, memory.version = meta.id, meta.cli_version
@@ -111,7 +109,7 @@ class Codex(CodexResponses):
         history.items += 1
         self._emit(e.Append(item=made.opaque_of(self._line.data, uuid_of(history.items)), at=at))
 
-    def _context(self, record: records.ContextLine) -> None:
+    def _context(self, record: records.Line[dict[str, Raw]]) -> None:
         memory = self._memory
         signs = signs_of_context(memory.context, record.payload)
         model = record.payload.get("model", NULL)
@@ -134,7 +132,7 @@ class Codex(CodexResponses):
         elif kind not in made.NEVER_SENT:
             self._answer(payload, record.timestamp)
 
-    def _told(self, record: records.CommunicationLine) -> None:
+    def _told(self, record: records.Line[records.Communication]) -> None:
         self._answer(made.message_of(record.payload), record.timestamp)
 
     def _answer(self, payload: records.Payload, at: str | None) -> None:
@@ -174,14 +172,14 @@ class Codex(CodexResponses):
             self._append_item(record.payload, self._line.data, record.timestamp)
             self._memory.asked_at = record.timestamp
 
-    def _inherited_event(self, record: records.EventLine) -> None:
+    def _inherited_event(self, record: records.Line[records.Happened]) -> None:
         info = record.payload.info
         if info is not None and info.total_token_usage is not None:
             self._memory.totals = counts_of(info.total_token_usage)
         elif record.payload.type == "thread_rolled_back":
             self._rolled_back(record)
 
-    def _compacted(self, record: records.CompactedLine) -> None:
+    def _compacted(self, record: records.Line[records.Compacted]) -> None:
         memory, compacted = self._memory, record.payload
         self._settle()
         uuid = f"compaction-{memory.history.items + 1}"
@@ -205,13 +203,13 @@ class Codex(CodexResponses):
             if payload.type not in made.NEVER_SENT:
                 self._append_item(payload, raw, record.timestamp)
 
-    def _rolled_back(self, record: records.EventLine) -> None:
+    def _rolled_back(self, record: records.Line[records.Happened]) -> None:
         self._settle()
         taken = self._memory.history.roll_back(_whole(record.payload.num_turns))
         if taken:
             self._emit(e.Remove(uuids=taken, at=record.timestamp))
 
-    def _stopped(self, record: records.EventLine) -> None:
+    def _stopped(self, record: records.Line[records.Happened]) -> None:
         """Note an interrupt or an error: what is not billed by then is given up."""
         memory = self._memory
         for response in memory.waiting[-1:]:
@@ -219,7 +217,7 @@ class Codex(CodexResponses):
         sign = Sign("interrupt" if record.payload.type == "turn_aborted" else "api-error")
         self._observe((sign,), e.MAIN, record.timestamp, memory.version)
 
-    def _counted(self, record: records.EventLine) -> None:
+    def _counted(self, record: records.Line[records.Happened]) -> None:
         """Take the sums that the screen shows: where they changed, the last response is billed."""
         memory, info = self._memory, record.payload.info
         if info is None or info.total_token_usage is None:
@@ -249,7 +247,7 @@ class Codex(CodexResponses):
         detail = f"the sums grew by {whole:,} input tokens more than the last response was billed"
         self._problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
 
-    def _record_bill(self, record: records.UsageLine) -> None:
+    def _record_bill(self, record: records.Line[records.UsageRecord]) -> None:
         memory, bill = self._memory, record.payload
         name = bill.response_id or f"line {self._line.number}"
         if bill.usage is None or name == memory.recorded:
@@ -277,31 +275,31 @@ def _whole(raw: Raw) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-def _happened(reader: Codex, record: records.EventLine) -> None:
+def _happened(reader: Codex, record: records.Line[records.Happened]) -> None:
     handle = _EVENTS.get(record.payload.type)
     if handle is not None:
         handle(reader, record)
 
 
-_EVENTS: dict[str, Callable[[Codex, records.EventLine], None]] = {
+_EVENTS: dict[str, Callable[[Codex, records.Line[records.Happened]], None]] = {
     "token_count": Codex._counted,  # pyright: ignore[reportPrivateUsage]
     "turn_aborted": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
     "error": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
     "stream_error": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
     "thread_rolled_back": Codex._rolled_back,  # pyright: ignore[reportPrivateUsage]
 }
-_HANDLERS: dict[type, Callable[[Codex, Any], None]] = {
-    records.ItemLine: Codex._item,  # pyright: ignore[reportPrivateUsage]
-    records.EventLine: _happened,
-    records.MetaLine: Codex._session,  # pyright: ignore[reportPrivateUsage]
-    records.ContextLine: Codex._context,  # pyright: ignore[reportPrivateUsage]
-    records.CompactedLine: Codex._compacted,  # pyright: ignore[reportPrivateUsage]
-    records.CommunicationLine: Codex._told,  # pyright: ignore[reportPrivateUsage]
-    records.UsageLine: Codex._record_bill,  # pyright: ignore[reportPrivateUsage]
+_HANDLERS: dict[str, Callable[[Codex, Any], None]] = {
+    "response_item": Codex._item,  # pyright: ignore[reportPrivateUsage]
+    "event_msg": _happened,
+    "session_meta": Codex._session,  # pyright: ignore[reportPrivateUsage]
+    "turn_context": Codex._context,  # pyright: ignore[reportPrivateUsage]
+    "compacted": Codex._compacted,  # pyright: ignore[reportPrivateUsage]
+    "inter_agent_communication": Codex._told,  # pyright: ignore[reportPrivateUsage]
+    "token_usage_record": Codex._record_bill,  # pyright: ignore[reportPrivateUsage]
 }
-_INHERITED: dict[type, Callable[[Codex, Any], None]] = {
+_INHERITED: dict[str, Callable[[Codex, Any], None]] = {
     **_HANDLERS,
-    records.ItemLine: Codex._inherited_item,  # pyright: ignore[reportPrivateUsage]
-    records.EventLine: Codex._inherited_event,  # pyright: ignore[reportPrivateUsage]
-    records.UsageLine: lambda reader, record: None,
+    "response_item": Codex._inherited_item,  # pyright: ignore[reportPrivateUsage]
+    "event_msg": Codex._inherited_event,  # pyright: ignore[reportPrivateUsage]
+    "token_usage_record": lambda reader, record: None,
 }

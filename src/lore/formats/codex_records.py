@@ -10,11 +10,12 @@ Sources: counts over 89 public rollouts, versions 0.118 to 0.144; `codex-rs/hist
 
 from __future__ import annotations
 
-import re
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
+from lore.formats.values import Kinds
 from lore.model import lenient
 from lore.model.items import NULL
 
@@ -28,12 +29,22 @@ SILENT = frozenset(
 TYPES = SILENT | {
     "session_meta", "response_item", "turn_context", "compacted", "token_usage_record", "inter_agent_communication",
 }  # fmt: skip
-_TYPE = re.compile(rb'"type"[ \t]*:[ \t]*"([a-z_]{1,40})"')
-_NEAR = 256  # bytes in which a line says its type
 
 
-class _Line(Struct, frozen=True, gc=False, kw_only=True):
-    """What every line has; `type` is that of the payload's family. `ordinal` is its number in newer logs."""
+P = TypeVar("P", covariant=True)
+
+
+class Line(Struct, Generic[P], frozen=True, gc=False, kw_only=True):
+    """A line; `type` is that of the payload's family. `ordinal` is its number in newer logs."""
+
+    type: str
+    payload: P
+    timestamp: str | None = None
+    ordinal: int | None = None
+
+
+class Other(Struct, frozen=True, gc=False):
+    """A line of another type; its payload may be anything."""
 
     type: str
     timestamp: str | None = None
@@ -72,10 +83,9 @@ class Noted(Struct, frozen=True, gc=False):
     harness_authored_configuration: bool | None = None
 
 
-class ItemLine(_Line, frozen=True, kw_only=True):
+class ItemLine(Line[Payload], frozen=True, kw_only=True):
     """A line that is an item of the history."""
 
-    payload: Payload
     metadata: Noted | None = None
 
 
@@ -108,12 +118,6 @@ class Happened(Struct, frozen=True, gc=False):
     model_context_window: Raw = NULL
 
 
-class EventLine(_Line, frozen=True, kw_only=True):
-    """A line that tells the screen something."""
-
-    payload: Happened
-
-
 class Instructions(Struct, frozen=True, gc=False):
     """The system prompt."""
 
@@ -140,29 +144,11 @@ class Meta(Struct, frozen=True, gc=False):
     subagent_history_start_ordinal: int | None = None
 
 
-class MetaLine(_Line, frozen=True, kw_only=True):
-    """A line that begins a thread, or goes on with it."""
-
-    payload: Meta
-
-
-class ContextLine(_Line, frozen=True, kw_only=True):
-    """A line that says what a turn of the user is asked with."""
-
-    payload: dict[str, Raw]
-
-
 class Compacted(Struct, frozen=True, gc=False):
     """A compaction: the history that stands in place of all before it, or (older) a summary alone."""
 
     message: Raw = NULL
     replacement_history: tuple[Raw, ...] | None = None
-
-
-class CompactedLine(_Line, frozen=True, kw_only=True):
-    """A line that replaces the history."""
-
-    payload: Compacted
 
 
 class UsageRecord(Struct, frozen=True, gc=False):
@@ -171,12 +157,6 @@ class UsageRecord(Struct, frozen=True, gc=False):
     thread_id: str = ""
     response_id: str | None = None
     usage: Usage | None = None
-
-
-class UsageLine(_Line, frozen=True, kw_only=True):
-    """A line that bills a response."""
-
-    payload: UsageRecord
 
 
 class Communication(Struct, frozen=True, gc=False):
@@ -189,52 +169,20 @@ class Communication(Struct, frozen=True, gc=False):
     trigger_turn: bool = False
 
 
-class CommunicationLine(_Line, frozen=True, kw_only=True):
-    """A line that another agent wrote to."""
-
-    payload: Communication
-
-
-class OtherLine(_Line, frozen=True, kw_only=True):
-    """A line of another type; its payload may be anything."""
-
-    payload: Raw = NULL
-
-
-_KINDS: dict[str, type[_Line]] = {
-    "response_item": ItemLine,
-    "event_msg": EventLine,
-    "session_meta": MetaLine,
-    "turn_context": ContextLine,
-    "compacted": CompactedLine,
-    "token_usage_record": UsageLine,
-    "inter_agent_communication": CommunicationLine,
-}
-_DECODERS = {kind.encode(): (kind, msgspec.json.Decoder(record)) for kind, record in _KINDS.items()}
-_ANY: tuple[str, msgspec.json.Decoder[_Line]] = "", msgspec.json.Decoder(OtherLine)
+LINES: Kinds[Line[object] | Other] = Kinds(
+    {
+        "response_item": ItemLine,
+        "event_msg": Line[Happened],
+        "session_meta": Line[Meta],
+        "turn_context": Line[dict[str, Raw]],
+        "compacted": Line[Compacted],
+        "token_usage_record": Line[UsageRecord],
+        "inter_agent_communication": Line[Communication],
+    },
+    Other,
+    SILENT,
+)
 _PAYLOAD = msgspec.json.Decoder(Payload)
-
-
-def decode(line: bytes) -> _Line:
-    """Decode a line; ValueError where it is none of Codex, or a field has the wrong type."""
-    match = _TYPE.search(line, 0, _NEAR)
-    kind, decoder = _DECODERS.get(match[1], _ANY) if match is not None else _ANY
-    try:
-        record = decoder.decode(line)
-    except ValueError as error:
-        record = _slowly(line, kind, error)
-    if record.type == kind or record.type not in _KINDS:
-        return record
-    return _slowly(line, record.type)  # what its beginning named is the type of something else
-
-
-def _slowly(line: bytes, kind: str, error: ValueError | None = None) -> _Line:
-    """Decode a line that the fast lane refused: for a lone surrogate, or for a field."""
-    if isinstance(error, msgspec.ValidationError):
-        if kind not in SILENT:
-            raise error
-        kind = ""  # it says something to the screen that nobody reads
-    return lenient.convert(line, _KINDS.get(kind, OtherLine))
 
 
 def payload_of(raw: bytes) -> Payload:

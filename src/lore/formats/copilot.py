@@ -26,7 +26,6 @@ from msgspec.structs import replace
 from lore.formats import copilot_records as records
 from lore.formats.base import Read
 from lore.formats.copilot_bills import Answered, CopilotBills
-from lore.formats.copilot_messages import dialect_of, model_named, source_of, spoken, text_or
 from lore.formats.copilot_usage import OPENING
 from lore.formats.lines import Lines, each
 from lore.model import events as e
@@ -35,15 +34,21 @@ from lore.model.codes import Code
 from lore.model.items import (
     NULL,
     AssistantMessage,
+    Block,
+    RawBlock,
     TextBlock,
+    ThinkingBlock,
     ToolCall,
     UserMessage,
     is_absent,
+    is_blank,
 )
 from lore.model.jsonslice import table
 from lore.model.state import Sign
 
 _QUOTE = b'"'
+_PEOPLE = ("", "user")
+_TICKS = ("schedule",)
 
 
 class Copilot(CopilotBills):
@@ -77,15 +82,11 @@ class Copilot(CopilotBills):
         return super().feed(data)
 
     def _take(self, data: bytes) -> None:
-        record = records.decode(data)
-        if type(record) is records.SilentLine:
-            if record.type == "assistant.turn_start":
-                self._chain(record).turns.asked_at = record.timestamp
-            return
+        record = records.LINES.decode(data)
         handle = self._HANDLERS.get(record.type)
         if handle is not None:
             handle(self, record)
-        elif type(record) is not records.OtherLine or not record.ephemeral:  # what the command line streams, is
+        elif record.type not in records.SILENT and not getattr(record, "ephemeral", False):  # as what is streamed is
             self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
 
     def _last(self) -> None:
@@ -96,12 +97,12 @@ class Copilot(CopilotBills):
             detail = f"{stored.missing} requests of the log have no bill in session-store.db, {left} bills no request"
             self._problem(Code.UNKNOWN_ID, detail)
 
-    def _see(self, record: records.Line, *signs: Sign) -> None:
+    def _see(self, record: records.Line[object], *signs: Sign) -> None:
         self._observe(signs, self._name(record), record.timestamp, self._memory.version)
 
     # the session
 
-    def _start(self, record: records.StartLine) -> None:
+    def _start(self, record: records.Line[records.Start]) -> None:
         memory, start = self._memory, record.data
         if record.type == "session.start" and memory.header is None and not memory.begun:
             memory.header, memory.version = start, start.copilot_version
@@ -130,7 +131,7 @@ class Copilot(CopilotBills):
             )
         )  # fmt: skip
 
-    def _change_model(self, record: records.ModelLine) -> None:
+    def _change_model(self, record: records.Line[records.Model]) -> None:
         memory, model = self._memory, record.data
         memory.model = model_named(model.new_model) or memory.model
         before = memory.effort if memory.effort is not None else model.previous_reasoning_effort
@@ -139,23 +140,26 @@ class Copilot(CopilotBills):
             if before is not None and before != model.reasoning_effort:
                 self._see(record, Sign("effort", before=before, after=model.reasoning_effort))
 
-    def _change_mode(self, record: records.ModeLine) -> None:
+    def _change_mode(self, record: records.Line[records.Mode]) -> None:
         mode = record.data
         before = mode.previous_mode or mode.previous_allow_all_permission_mode
         after = mode.new_mode or mode.allow_all_permission_mode
         if before != after:
             self._see(record, Sign("permission-mode", before=before, after=after))
 
-    def _stop(self, record: records.OtherLine) -> None:
+    def _stop(self, record: records.Other) -> None:
         self._see(record, Sign("interrupt" if record.type == "abort" else "api-error"))
 
-    def _skill(self, record: records.OtherLine) -> None:
+    def _skill(self, record: records.Other) -> None:
         name = (table(bytes(record.data)) or {}).get("name", b"")
         self._see(record, Sign("skill", (text_of(name),) if name[:1] == _QUOTE else ()))
 
     # messages
 
-    def _system(self, record: records.MessageLine) -> None:
+    def _ask(self, record: records.Other) -> None:
+        self._chain(record).turns.asked_at = record.timestamp
+
+    def _system(self, record: records.Line[records.Message]) -> None:
         """Take a system prompt: one that changed is a change of the session."""
         content, chain = record.data.content, self._chain(record)
         if bytes(memoryview(content)[:1]) != _QUOTE:
@@ -166,7 +170,7 @@ class Copilot(CopilotBills):
             chain.system = digest
             self._emit(e.SessionChanged(system=content, chain=self._name(record), at=record.timestamp))
 
-    def _user(self, record: records.MessageLine) -> None:
+    def _user(self, record: records.Line[records.Message]) -> None:
         """Append a message that the model did not make, as the model sees it."""
         message, chain = record.data, self._chain(record)
         text = message.content if is_absent(message.transformed_content) else message.transformed_content
@@ -182,7 +186,7 @@ class Copilot(CopilotBills):
         if b'"mimeType":"image/' in bytes(message.attachments):
             self._see(record, Sign("image"))
 
-    def _answer(self, record: records.AnswerLine) -> None:
+    def _answer(self, record: records.Line[records.Answer]) -> None:
         """Take what a request was answered with."""
         answer, memory = record.data, self._memory
         name, chain = self._name(record, answer.parent_tool_call_id), self._chain(record, answer.parent_tool_call_id)
@@ -219,7 +223,7 @@ class Copilot(CopilotBills):
         chain.last = Answered(chain.turns.turn, record.timestamp, response, chain.turns.model, usage, requests=requests)
         self._complete(name, chain.last)
 
-    def _result(self, record: records.ResultLine) -> None:
+    def _result(self, record: records.Line[records.Result]) -> None:
         result = record.data
         name, chain = self._name(record, result.parent_tool_call_id), self._chain(record, result.parent_tool_call_id)
         chain.turns.asked_at = record.timestamp
@@ -234,14 +238,14 @@ class Copilot(CopilotBills):
             )
         )  # fmt: skip
 
-    def _subagent(self, record: records.SubagentLine) -> None:
+    def _subagent(self, record: records.Line[records.Subagent]) -> None:
         """Note the model of an agent that a call began."""
         chain = self._chain(record, record.data.tool_call_id)
         chain.model = model_named(record.data.model)
 
     # what shortens a history
 
-    def _compact(self, record: records.CompactionLine) -> None:
+    def _compact(self, record: records.Line[records.Compaction]) -> None:
         """Take a compaction: when it begins, what stands there is what it sums up."""
         name, chain, compaction = self._name(record), self._chain(record), record.data
         if record.type == "session.compaction_start":
@@ -267,18 +271,18 @@ class Copilot(CopilotBills):
             )
         )  # fmt: skip
 
-    def _clear(self, record: records.OtherLine) -> None:
+    def _clear(self, record: records.Other) -> None:
         """Take all of a history away: the user began anew."""
         name, chain = self._name(record), self._chain(record)
         if chain.live:
             self._emit(e.Remove(uuids=tuple(chain.live), chain=name, at=record.timestamp))
             chain.live, chain.since = [], None
 
-    def _truncate(self, record: records.OtherLine) -> None:
+    def _truncate(self, record: records.Other) -> None:
         """Note that messages were dropped: the log says how many, and not which."""
         self._see(record, Sign("micro-compaction"))
 
-    def _rewind(self, record: records.RewindLine) -> None:
+    def _rewind(self, record: records.Line[records.Rewind]) -> None:
         """Take back what an event and those behind it made, where the log still holds it."""
         chain, target = self._chain(record), record.data.up_to_event_id
         at = next((place for place, uuid in enumerate(chain.live) if uuid.partition(":")[0] == target), None)
@@ -306,7 +310,49 @@ class Copilot(CopilotBills):
         "system.message": _system,
         "system.notification": _user,
         "user.message": _user,
+        "assistant.turn_start": _ask,
         "assistant.message": _answer,
         "tool.execution_complete": _result,
         "subagent.started": _subagent,
     }
+
+
+def model_named(name: str | None) -> str | None:
+    """Return a model's name; None where the client chooses one for each request."""
+    return name if name and name != "auto" else None
+
+
+def dialect_of(model: str | None) -> str | None:
+    """Return the dialect of a model's requests, by its name; None where that is not known."""
+    if model is None:
+        return None
+    return "anthropic" if model.startswith("claude") else "openai-responses" if model.startswith("gpt-5") else None
+
+
+def source_of(source: str) -> str:
+    """Return whose a message of the user's role is: another agent's is the prompt of its chain."""
+    if source in _PEOPLE or source.startswith("agent-"):
+        return "user"
+    return "tick" if source.startswith(_TICKS) else "context_injection"
+
+
+def spoken(answer: records.Answer) -> tuple[Block, ...]:
+    """Return what an answer says besides its calls: reasoning, then text."""
+    blocks: list[Block] = []
+    opaque, text = answer.reasoning_opaque, answer.reasoning_text
+    if bytes(memoryview(text)[:1]) == _QUOTE:
+        blocks.append(ThinkingBlock(text, text_of(bytes(opaque)) if bytes(opaque)[:1] == _QUOTE else None))
+    elif not is_absent(answer.encrypted_content):
+        encrypted = bytes(answer.encrypted_content)
+        blocks.append(RawBlock(Raw(b'{"type":"reasoning","summary":[],"encrypted_content":' + encrypted + b"}")))
+    if bytes(memoryview(answer.content)[:1]) == _QUOTE and not is_blank(answer.content):
+        blocks.append(TextBlock(answer.content))
+    return tuple(blocks)
+
+
+def text_or(output: Raw, error: Raw, *, failed: bool) -> Raw:
+    """Return what the model is told of a call: its result, or why it failed; a text in any case."""
+    for text in (error, output) if failed else (output, error):
+        if bytes(memoryview(text)[:1]) == _QUOTE:
+            return text
+    return Raw(b'""')

@@ -5,22 +5,121 @@ line says more of one; problems where two of them contradict each other. Rules: 
 before the database's; a count that cannot be is unknown; sums are of the requests since the client began to count,
 which it does anew when it starts and when it compacts a session, and may count requests that the log does not hold.
 
-Sources: as of `copilot.py`; that a compaction begins the sums anew: a public reader (October 2026).
+A checkpoint is written when a session goes idle, and from version 1.0.83 on says what it knows of prompts by hash
+(`promptCacheBreakState`): conversations, each with the last request to each of its models. `points` hash all messages
+up to a place, segments and tools each by itself; an entry of another shape is left out and counted.
+
+Sources: as of `copilot.py`; public readers of `promptCacheBreakState` (September and October 2026): hashes are 12 hex
+digits of SHA-256, `prompt_tokens` include what was read and written, `model_call_id` is the `apiCallId` of the
+response, `request_id` and `github_request_id` are its `requestId` and `serviceRequestId`; that a compaction begins the
+sums anew: a public reader (October 2026).
 """
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 from lore.formats import copilot_records as records
 from lore.formats.base import Read
-from lore.formats.copilot_checkpoint import Noted, noted_in
+from lore.formats.bills import split
 from lore.formats.copilot_usage import COMPACTION, MAIN, StoredUsage
 from lore.formats.lines import Line
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e
 from lore.model.codes import Code
+from lore.model.items import is_absent
+from lore.model.jsonslice import array
+
+MOST = 4_096  # tools, segments or points of one request
+
+
+class _Tool(Struct, frozen=True, gc=False):
+    name: str = ""
+    schema_hash: str = ""
+
+
+class _Segment(Struct, frozen=True, gc=False):
+    segment: str = ""
+    hash: str = ""
+
+
+class _Point(Struct, frozen=True, gc=False):
+    index: int = 0
+    hash: str = ""
+
+
+class _Conversation(Struct, frozen=True, gc=False):
+    message_count: int | None = None
+    points: tuple[_Point, ...] | None = None
+
+
+class _State(Struct, frozen=True, gc=False):
+    model_call_id: str | None = None
+    request_id: str | None = None
+    github_request_id: str | None = None
+    prompt_tokens: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    ttl_seconds: int | float | None = None
+    tools: tuple[_Tool, ...] | None = None
+    system_segments: tuple[_Segment, ...] | None = None
+    conversation: _Conversation | None = None
+
+
+class _Entry(Struct, frozen=True, gc=False):
+    conversation: str = "main"
+    models: dict[str, _State] = {}
+
+
+class Noted(Struct, frozen=True):
+    """What is noted of a request: its ids and its response's, its bill, how long what it wrote lives, its hashes."""
+
+    model: str
+    names: tuple[str, ...]
+    usage: records.Usage
+    lifetime: float | None
+    hashes: e.PromptHashes | None
+
+
+_ENTRY = msgspec.json.Decoder(_Entry)
+
+
+def noted_in(raw: Raw) -> tuple[list[Noted], int]:
+    """Return what a checkpoint notes of requests, and how many of its entries say nothing that can be read."""
+    found: list[Noted] = []
+    listed = bytes(memoryview(raw)[:1]) == b"["
+    odd = int(not listed and not is_absent(raw))
+    for piece in array(bytes(raw)) if listed else ():
+        try:
+            entry = _ENTRY.decode(piece)
+        except ValueError:
+            odd += 1
+            continue
+        found += _requests(entry)
+    return found, odd
+
+
+def _requests(entry: _Entry) -> Iterator[Noted]:
+    for model, state in entry.models.items():
+        names = tuple(filter(None, (state.model_call_id, state.request_id, state.github_request_id)))
+        if names:
+            usage = records.Usage(state.prompt_tokens, None, state.cache_read, state.cache_write)
+            yield Noted(model, names, usage, state.ttl_seconds, _hashes(state))
+
+
+def _hashes(state: _State) -> e.PromptHashes | None:
+    """Return the hashes of a request; None where there are none, or more than any request has."""
+    tools = [(tool.name, tool.schema_hash) for tool in state.tools or () if tool.schema_hash]
+    system = [(segment.segment, segment.hash) for segment in state.system_segments or () if segment.hash]
+    talk = state.conversation or _Conversation()
+    points = [(point.index, point.hash) for point in talk.points or () if point.hash and point.index >= 0]
+    if not (tools or system or points) or max(len(tools), len(system), len(points)) > MOST:
+        return None
+    return e.PromptHashes(tuple(tools), tuple(system), tuple(points))
 
 
 class Answered(Struct):
@@ -104,16 +203,16 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
 
     memory = CopilotMemory
 
-    def _name(self, record: records.Line, parent: str | None = None) -> str:
+    def _name(self, record: records.Line[object], parent: str | None = None) -> str:
         """Name the chain of a line: the agent that it names, which may be called as the main chain is."""
         name = record.agent_id or parent
         return e.MAIN if not name else f"agent-{name}" if name == e.MAIN else name
 
-    def _chain(self, record: records.Line, parent: str | None = None) -> ChainMemory:
+    def _chain(self, record: records.Line[object], parent: str | None = None) -> ChainMemory:
         chains, name = self._memory.chains, self._name(record, parent)
         return chains.get(name) or chains.setdefault(name, ChainMemory())
 
-    def _id(self, record: records.Line) -> str:
+    def _id(self, record: records.Line[object]) -> str:
         return record.id or f"line-{self._line.number}"
 
     def _store(self, line: bytes) -> list[Read]:
@@ -127,7 +226,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
             self._problem(Code.UNREADABLE_FILE, fault)
         return self._taken()
 
-    def _bill(self, name: str, record: records.AnswerLine) -> e.Billed:
+    def _bill(self, name: str, record: records.Line[records.Answer]) -> e.Billed:
         """Return what the database bills of a request; without one, what the log says."""
         answer = record.data
         agents = (MAIN,) if name == e.MAIN else tuple(filter(None, (record.agent_id, answer.parent_tool_call_id)))
@@ -146,7 +245,9 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
             )
         )
 
-    def _bill_compaction(self, record: records.CompactionLine, used: records.Usage, asked_at: str | None) -> None:
+    def _bill_compaction(
+        self, record: records.Line[records.Compaction], used: records.Usage, asked_at: str | None
+    ) -> None:
         """Bill the request that summed up, on a chain of its own."""
         memory = self._memory
         memory.compactions += 1
@@ -162,25 +263,18 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
 
     def _billed(self, usage: records.Usage, model: str | None = None) -> e.Billed:
         """Split counts whose input includes what was read and written; what was written lives as long as is known."""
-        whole, read, write = usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens
-        client = f"copilot {self._memory.version}".rstrip()
-        cached = (read or 0) + (write or 0)
-        if whole is not None and cached > whole:
-            odd = f"{cached} cached tokens are more than all {whole} of the input"
-            return e.OddBill(None, read, write, usage.output_tokens, client=client, odd=odd)
-        uncached = None if whole is None else whole - cached
-        life = self._memory.lifetimes.get(model or "") if write else None
+        read, write, client = usage.cache_read_tokens, usage.cache_write_tokens, f"copilot {self._memory.version}"
+        bill = split(usage.input_tokens, read, write, usage.output_tokens, client=client.rstrip())
+        life = self._memory.lifetimes.get(model or "") if write and not isinstance(bill, e.OddBill) else None
         short, long = write if life == 300 else None, write if life == 3_600 else None
-        return e.Billed(
-            uncached, read, write, usage.output_tokens, write_5m_tokens=short, write_1h_tokens=long, client=client
-        )
+        return bill if short is None and long is None else replace(bill, write_5m_tokens=short, write_1h_tokens=long)
 
     def _spend(self, name: str, model: str | None, bill: e.Billed) -> None:
         spent = self._memory.spent.setdefault(model or "", Spent())
         spent.chain = name
         spent.add(bill)
 
-    def _checkpoint(self, record: records.CheckpointLine) -> None:
+    def _checkpoint(self, record: records.Line[records.Checkpoint]) -> None:
         """Take what is noted as a session goes idle: of the last requests what they were billed, and hashes."""
         memory = self._memory
         for state in record.data.model_cache_state or ():
@@ -207,7 +301,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
         last.hashes = noted.hashes
         self._complete(name, last)
 
-    def _shut_down(self, record: records.ShutdownLine) -> None:
+    def _shut_down(self, record: records.Line[records.Shutdown]) -> None:
         """Compare what a client sums up with the requests of the log; where a sum is of one request, it is its bill."""
         memory = self._memory
         for model, metrics in (record.data.model_metrics or {}).items():

@@ -10,14 +10,12 @@ readers of them list these, versions up to 1.0.91 (October 2026).
 
 from __future__ import annotations
 
-import re
+from typing import Any, Generic, TypeVar
 
-import msgspec
 from msgspec import Raw, Struct
 
-from lore.model import lenient
+from lore.formats.values import Kinds
 from lore.model.items import NULL
-from lore.model.jsonslice import validated
 
 # Lines that no model sees: what the screen showed, what hooks, permissions and the client's own bookkeeping noted. A
 # skill's text comes as a message of the user's role, a call's name and arguments with the message that made it.
@@ -42,28 +40,32 @@ SILENT = frozenset(
         "subagent.selected", "subagent.deselected", "capabilities.changed", "result",
     )
 )  # fmt: skip
-_TYPE = re.compile(rb'"type"[ \t]*:[ \t]*"([a-z_.]{1,48})"')
-_NEAR = 256  # bytes in which a line says its type
 
 
-class Line(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """What every line has; a line of an agent of its own names it."""
+D = TypeVar("D", covariant=True)
+
+
+class Line(Struct, Generic[D], frozen=True, gc=False, kw_only=True, rename="camel"):
+    """A line; one of an agent of its own names it."""
 
     type: str
+    data: D
     id: str | None = None
     timestamp: str | None = None
     agent_id: str | None = None
 
 
-class SilentLine(Line, frozen=True, kw_only=True):
-    """A line of which nothing is needed but that it is there."""
-
-
-class OtherLine(Line, frozen=True, kw_only=True):
+class Other(Line[Raw], frozen=True, gc=False, kw_only=True):
     """A line of a type that nobody knows; Copilot's have data. One that is `ephemeral` is for who looks on."""
 
     data: Raw = NULL
     ephemeral: bool = False
+
+
+class Passed(Struct, frozen=True, gc=False):
+    """A line of a silent type that says something odd."""
+
+    type: str
 
 
 class Start(Struct, frozen=True, gc=False, rename="camel"):
@@ -77,24 +79,12 @@ class Start(Struct, frozen=True, gc=False, rename="camel"):
     reasoning_effort: str | None = None
 
 
-class StartLine(Line, frozen=True, kw_only=True):
-    """A line that begins a session, or goes on with it."""
-
-    data: Start
-
-
 class Model(Struct, frozen=True, gc=False, rename="camel"):
     """Another model, or another effort of it."""
 
     new_model: str | None = None
     previous_reasoning_effort: str | None = None
     reasoning_effort: str | None = None
-
-
-class ModelLine(Line, frozen=True, kw_only=True):
-    """A line that changes the model."""
-
-    data: Model
 
 
 class Mode(Struct, frozen=True, gc=False, rename="camel"):
@@ -104,12 +94,6 @@ class Mode(Struct, frozen=True, gc=False, rename="camel"):
     new_mode: str = ""
     previous_allow_all_permission_mode: str = ""
     allow_all_permission_mode: str = ""
-
-
-class ModeLine(Line, frozen=True, kw_only=True):
-    """A line that changes what the agent may do."""
-
-    data: Mode
 
 
 class Message(Struct, frozen=True, gc=False, rename="camel"):
@@ -122,12 +106,6 @@ class Message(Struct, frozen=True, gc=False, rename="camel"):
     transformed_content: Raw = NULL
     source: str | None = None
     attachments: Raw = NULL
-
-
-class MessageLine(Line, frozen=True, kw_only=True):
-    """A line that is a message: the system prompt, a user's message, a notification."""
-
-    data: Message
 
 
 class Request(Struct, frozen=True, gc=False, rename="camel"):
@@ -155,12 +133,6 @@ class Answer(Struct, frozen=True, gc=False, rename="camel"):
     parent_tool_call_id: str | None = None
 
 
-class AnswerLine(Line, frozen=True, kw_only=True):
-    """A line that is what a model made in one request."""
-
-    data: Answer
-
-
 class Outcome(Struct, frozen=True, gc=False):
     """What the model is told of a call."""
 
@@ -183,23 +155,11 @@ class Result(Struct, frozen=True, gc=False, rename="camel"):
     parent_tool_call_id: str | None = None
 
 
-class ResultLine(Line, frozen=True, kw_only=True):
-    """A line that ends a call."""
-
-    data: Result
-
-
 class Subagent(Struct, frozen=True, gc=False, rename="camel"):
     """An agent that a call began."""
 
     tool_call_id: str = ""
     model: str | None = None
-
-
-class SubagentLine(Line, frozen=True, kw_only=True):
-    """A line that begins an agent."""
-
-    data: Subagent
 
 
 class Usage(Struct, frozen=True, gc=False, rename="camel"):
@@ -224,22 +184,10 @@ class Compaction(Struct, frozen=True, gc=False, rename="camel"):
     request_id: str | None = None
 
 
-class CompactionLine(Line, frozen=True, kw_only=True):
-    """A line that begins a compaction, or ends it."""
-
-    data: Compaction
-
-
 class Rewind(Struct, frozen=True, gc=False, rename="camel"):
     """Where a session was taken back to: this event and all behind it are gone."""
 
     up_to_event_id: str = ""
-
-
-class RewindLine(Line, frozen=True, kw_only=True):
-    """A line that takes events back."""
-
-    data: Rewind
 
 
 class CacheState(Struct, frozen=True, gc=False, rename="camel"):
@@ -254,12 +202,6 @@ class Checkpoint(Struct, frozen=True, gc=False, rename="camel"):
 
     model_cache_state: tuple[CacheState, ...] | None = None
     prompt_cache_break_state: Raw = NULL
-
-
-class CheckpointLine(Line, frozen=True, kw_only=True):
-    """A line that notes usage as a session goes idle."""
-
-    data: Checkpoint
 
 
 class Requests(Struct, frozen=True, gc=False):
@@ -281,58 +223,30 @@ class Shutdown(Struct, frozen=True, gc=False, rename="camel"):
     model_metrics: dict[str, Metrics] | None = None
 
 
-class ShutdownLine(Line, frozen=True, kw_only=True):
-    """A line that ends a client's run."""
-
-    data: Shutdown
-
-
-KINDS: dict[str, type[Line]] = {
-    "session.start": StartLine,
-    "session.resume": StartLine,
-    "session.model_change": ModelLine,
-    "session.mode_changed": ModeLine,
-    "session.permissions_changed": ModeLine,
-    "session.compaction_start": CompactionLine,
-    "session.compaction_complete": CompactionLine,
-    "session.context_cleared": OtherLine,
-    "session.truncation": OtherLine,
-    "session.snapshot_rewind": RewindLine,
-    "session.usage_checkpoint": CheckpointLine,
-    "session.shutdown": ShutdownLine,
-    "session.error": OtherLine,
-    "model.call_failure": OtherLine,
-    "abort": OtherLine,
-    "system.message": MessageLine,
-    "system.notification": MessageLine,
-    "user.message": MessageLine,
-    "skill.invoked": OtherLine,
-    "assistant.turn_start": SilentLine,
-    "assistant.message": AnswerLine,
-    "tool.execution_complete": ResultLine,
-    "subagent.started": SubagentLine,
-    **dict.fromkeys(SILENT, SilentLine),
+KINDS: dict[str, Any] = {
+    "session.start": Line[Start],
+    "session.resume": Line[Start],
+    "session.model_change": Line[Model],
+    "session.mode_changed": Line[Mode],
+    "session.permissions_changed": Line[Mode],
+    "session.compaction_start": Line[Compaction],
+    "session.compaction_complete": Line[Compaction],
+    "session.context_cleared": Other,
+    "session.truncation": Other,
+    "session.snapshot_rewind": Line[Rewind],
+    "session.usage_checkpoint": Line[Checkpoint],
+    "session.shutdown": Line[Shutdown],
+    "session.error": Other,
+    "model.call_failure": Other,
+    "abort": Other,
+    "system.message": Line[Message],
+    "system.notification": Line[Message],
+    "user.message": Line[Message],
+    "skill.invoked": Other,
+    "assistant.turn_start": Other,
+    "assistant.message": Line[Answer],
+    "tool.execution_complete": Line[Result],
+    "subagent.started": Line[Subagent],
+    **dict.fromkeys(SILENT, Other),
 }
-_DECODERS: dict[type[Line], msgspec.json.Decoder[Line]] = {
-    kind: msgspec.json.Decoder(kind) for kind in {*KINDS.values(), OtherLine}
-}
-_BY_NAME = {name.encode(): (name, _DECODERS[kind]) for name, kind in KINDS.items()}
-_ANY: tuple[str, msgspec.json.Decoder[Line]] = "", _DECODERS[OtherLine]
-
-
-def decode(line: bytes) -> Line:
-    """Decode a line; ValueError where it is none of Copilot's, or a field has the wrong type."""
-    match = _TYPE.search(line, 0, _NEAR)
-    kind, decoder = _BY_NAME.get(match[1], _ANY) if match is not None else _ANY
-    try:
-        record = decoder.decode(line)
-    except ValueError as error:
-        if isinstance(error, msgspec.ValidationError) and kind in SILENT:
-            validated(line)  # whatever it says, it is JSON
-            return SilentLine(type=kind)
-        if isinstance(error, msgspec.ValidationError):
-            raise
-        return lenient.convert(line, KINDS.get(kind, OtherLine))  # lone surrogates
-    if record.type == kind or record.type not in KINDS:
-        return record
-    return lenient.convert(line, KINDS[record.type])  # what its beginning named is the type of something else
+LINES = Kinds(KINDS, Other, SILENT, Passed)

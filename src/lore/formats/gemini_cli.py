@@ -31,7 +31,6 @@ from lore.model.items import AssistantMessage, Block, Status, TextBlock, ToolCal
 from lore.model.jsonslice import table
 from lore.model.state import Sign
 
-CLIENT = "gemini-cli"
 _SHOWN = frozenset(("info", "warning", "error"))
 _CLIENTS = (b'"<session_context>', b'"<state_snapshot>', b'"<hook_context>', b'"This is the Gemini CLI.')
 _STATUS: dict[str, Status] = {"success": "completed", "error": "failed", "cancelled": "failed"}
@@ -200,7 +199,7 @@ class _Chats(Emitting[GeminiMemory]):
         memory, response = self._memory, self._memory.response
         if response is None:
             return
-        usage = billed(response.tokens)
+        usage = records.billed(response.tokens)
         memory.response, memory.tokens = None, memory.tokens if response.tokens is None else response.tokens.input
         self._emit(
             e.TurnCompleted(
@@ -409,20 +408,3 @@ def _calls(record: Record, content: google.Content, prefix: str, response: str) 
 def _mark(output: Raw, error: Raw) -> int:
     """Return the digest of a result."""
     return google.digest(output) if is_absent(error) else google.digest(output, error)
-
-
-def billed(tokens: records.Tokens | None) -> e.Billed | None:
-    """Read a message's counts; None where the client was told none."""
-    if tokens is None or tokens.is_empty:
-        return None
-    whole, read = tokens.input, tokens.cached
-    output, besides = tokens.output, tuple[e.Iteration, ...]()
-    if tokens.thoughts:
-        besides = (e.Iteration(0, 0, 0, tokens.thoughts, kind="thoughts"),)
-    if tokens.tool:
-        besides = (*besides, e.Iteration(tokens.tool, 0, 0, 0, kind="tool_use_prompt"))
-    if whole is not None and read is not None and read > whole:
-        odd = f"{read} cached tokens are more than all {whole} of the input"
-        return e.OddBill(None, read, None, output, iterations=besides, client=CLIENT, odd=odd)
-    uncached = None if whole is None else whole - (read or 0)
-    return e.Billed(uncached, read, None, output, iterations=besides, client=CLIENT)

@@ -1,7 +1,7 @@
 """Records of Gemini CLI's chats, decoded as far as a timeline needs them.
 
-In: a line of a JSONL chat, or a message of the older document. Out: a `Record`. Rules: a record is decoded once;
-content stays raw; a wrong type of a field that is read raises ValueError.
+In: a line of a JSONL chat, or a message of the older document. Out: a `Record`, and the bill of its
+counts. Rules: a record is decoded once; content stays raw; a wrong type of a field that is read raises ValueError.
 
 Sources: counts over 15 public chats; `chatRecordingService.ts` and `chatRecordingTypes.ts` of gemini-cli 0.56 (August
 2026).
@@ -9,11 +9,14 @@ Sources: counts over 15 public chats; `chatRecordingService.ts` and `chatRecordi
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import Raw, Struct, field
 
+from lore.formats.bills import split
+from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import NULL
+
+CLIENT = "gemini-cli"
 
 
 class Tokens(Struct, frozen=True, gc=False):
@@ -70,15 +73,17 @@ class Changes(Struct, frozen=True, gc=False, rename="camel"):
     kind: str | None = None
 
 
-_RECORD = msgspec.json.Decoder(Record)
-_CHANGES = msgspec.json.Decoder(Changes)
+decode = lenient.decoding(Record)
+changes_of = lenient.decoding(Changes)
 
 
-def decode(data: bytes) -> Record:
-    """Decode a record; ValueError where it is none."""
-    return lenient.decoded(_RECORD, data)
-
-
-def changes_of(raw: bytes) -> Changes:
-    """Decode what `$set` says; ValueError where it is none."""
-    return lenient.decoded(_CHANGES, raw)
+def billed(tokens: Tokens | None) -> e.Billed | None:
+    """Read a message's counts; None where the client was told none."""
+    if tokens is None or tokens.is_empty:
+        return None
+    besides = tuple[e.Iteration, ...]()
+    if tokens.thoughts:
+        besides = (e.Iteration(0, 0, 0, tokens.thoughts, kind="thoughts"),)
+    if tokens.tool:
+        besides = (*besides, e.Iteration(tokens.tool, 0, 0, 0, kind="tool_use_prompt"))
+    return split(tokens.input, tokens.cached, None, tokens.output, besides=besides, client=CLIENT)

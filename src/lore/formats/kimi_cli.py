@@ -17,8 +17,8 @@ import msgspec
 from lore.formats.base import Read, Yields
 from lore.formats.folders import KIMI_SESSION, WIRE, PackMember, PackReader, in_file
 from lore.formats.kimi_context import Context
-from lore.formats.kimi_memory import KimiMemory
 from lore.formats.kimi_records import decode
+from lore.formats.kimi_wire import KimiMemory
 from lore.formats.lines import Lines, each
 from lore.formats.transcripts import TranscriptLines
 from lore.model.jsonslice import table

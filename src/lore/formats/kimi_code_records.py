@@ -8,7 +8,6 @@ Source: `agent/records/types.ts` and `loop/events.ts` of kimi-code, protocol 1.0
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats import kimi_content as kimi
@@ -88,9 +87,4 @@ class Record(Struct, frozen=True, gc=False, rename="camel"):
     mode: str | None = None
 
 
-_RECORD = msgspec.json.Decoder(Record)
-
-
-def decode(data: bytes) -> Record:
-    """Decode a line; ValueError where it is none."""
-    return lenient.decoded(_RECORD, data)
+decode = lenient.decoding(Record)

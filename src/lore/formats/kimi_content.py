@@ -14,7 +14,7 @@ import re
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.bills import BILLS_WRITES
+from lore.formats.bills import apart
 from lore.formats.values import called
 from lore.model import events as e
 from lore.model import lenient
@@ -131,7 +131,6 @@ def output_of(content: Raw, note: Raw = NULL) -> Raw:
 
 
 def billed(usage: Usage | CamelUsage, client: str, dialect: str) -> e.Billed:
-    """Return a bill; a write of 0 is unknown where the provider's API counts none."""
-    write = usage.input_cache_creation
-    write = write if write or dialect in BILLS_WRITES else None
-    return e.Billed(usage.input_other, usage.input_cache_read, write, usage.output, client=client)
+    """Return a bill."""
+    counts = usage.input_other, usage.input_cache_read, usage.input_cache_creation, usage.output
+    return apart(*counts, client=client, dialect=dialect)

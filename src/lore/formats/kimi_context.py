@@ -16,9 +16,8 @@ from zlib import crc32
 from msgspec import Raw
 
 from lore.formats import kimi_content as kimi
-from lore.formats.kimi_memory import ContextState, Mark, Request, Sent
 from lore.formats.kimi_records import Record
-from lore.formats.kimi_wire import CLIENT, Wire
+from lore.formats.kimi_wire import CLIENT, ContextState, Mark, Request, Sent, Wire
 from lore.model import events as e
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code

@@ -65,14 +65,9 @@ class Payload(Struct, frozen=True, gc=False):
     event: Envelope | None = None
 
 
-_RECORD = msgspec.json.Decoder(Record)
+decode = lenient.decoding(Record)
 PAYLOAD = msgspec.json.Decoder(Payload)
 CALL = msgspec.json.Decoder(Call)
-
-
-def decode(data: bytes) -> Record:
-    """Decode a line; ValueError where it is none."""
-    return lenient.decoded(_RECORD, data)
 
 
 def said(envelope: Envelope, decoder: msgspec.json.Decoder[T]) -> T:

@@ -22,8 +22,9 @@ from msgspec import Raw, Struct
 from lore.formats.bills import MOST, billed_of
 from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
-from lore.formats.values import blocks_in, called, decoded, opens, stamp_of, text_in
+from lore.formats.values import blocks_in, called, opens, stamp_of, text_in
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, RawBlock, ThinkingBlock, UserMessage
 from lore.model.jsonslice import table
@@ -148,7 +149,7 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
             memory.model = _model_of(head.info.config)
 
     def _take(self, data: bytes) -> None:
-        message, memory = decoded(_MESSAGE, data), self._memory
+        message, memory = lenient.decoded(_MESSAGE, data), self._memory
         extra = message.extra or _Extra()
         at = stamp_of(extra.timestamp) or stamp_of(message.timestamp)
         first, memory.begun = not memory.begun, True
@@ -194,8 +195,8 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
     def _respond(self, message: _Message, extra: _Extra, uuid: str, at: str | None) -> None:
         """Take a response of the Responses API: its items are what the model said."""
         self._begin_turn(at)
-        for number, raw in enumerate(decoded(_ITEMS, message.output)):
-            item, name = decoded(_ITEM, raw), f"{uuid}.{number}"
+        for number, raw in enumerate(lenient.decoded(_ITEMS, message.output)):
+            item, name = lenient.decoded(_ITEM, raw), f"{uuid}.{number}"
             if item.type == "function_call":
                 self._append(called(name, item.call_id, item.name, item.arguments, uuid), e.MAIN, at)
                 continue

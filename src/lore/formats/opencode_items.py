@@ -13,11 +13,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from lore.formats.bills import BILLS_WRITES
+from lore.formats.bills import apart
 from lore.formats.opencode_records import Info, Part, State, Tokens
 from lore.formats.values import opens, text_in
 from lore.model.canonical import encode
-from lore.model.events import Billed, OddBill
+from lore.model.events import Billed
 from lore.model.items import (
     NULL,
     AssistantMessage,
@@ -154,22 +154,17 @@ def dialect_of(provider: str, model: str) -> str:
 def billed(tokens: Tokens | None, client: str, dialect: str | None = None) -> Billed | None:
     """Return a bill; None where there are no counts, or nothing but zeros.
 
-    Reasoning is part of the output, or comes beside it: the total tells which. No writes are unknown ones but where
-    requests have a dialect whose writes are billed.
+    Reasoning is part of the output, or comes beside it: the total tells which.
     """
     if tokens is None:
         return None
-    uncached, output, read, write = tokens.input, tokens.output, tokens.cache.read, tokens.cache.write
-    if not any((uncached, output, read, write)):
+    output, reasoning, total = tokens.output, tokens.reasoning, tokens.total
+    counts = tokens.input, tokens.cache.read, tokens.cache.write
+    if not (any(counts) or output):
         return None
-    write = write if write or dialect in BILLS_WRITES else None
-    sent, total = size_of(tokens), tokens.total
-    if total and total < sent:
-        odd = f"{sent} tokens of input are more than all {total} of the request"
-        return OddBill(None, read, write, output, client=client, odd=odd)
-    if total and output is not None and tokens.reasoning and total == sent + output + tokens.reasoning:
-        output += tokens.reasoning
-    return Billed(uncached, read, write, output, client=client)
+    if total and output is not None and reasoning and total == size_of(tokens) + output + reasoning:
+        output += reasoning
+    return apart(*counts, output, client=client, dialect=dialect, total=total)
 
 
 def size_of(tokens: Tokens) -> int:

@@ -138,19 +138,9 @@ class Head(Struct, frozen=True, gc=False):
     info: Session = Session()
 
 
-_RECORD = msgspec.json.Decoder(Record)
+decode = lenient.decoding(Record)
 _HEAD = msgspec.json.Decoder(Head)
 _MODEL = msgspec.json.Decoder(Model)
-
-
-def decode(data: bytes) -> Record:
-    """Decode a message; ValueError where it is none, or a field has the wrong type."""
-    try:
-        return _RECORD.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:  # a lone surrogate, as JavaScript writes them
-        return lenient.convert(data, Record)
 
 
 def head_of(data: bytes) -> Head:

@@ -112,7 +112,7 @@ class Compaction(NamedTuple):
     auto: bool
 
 
-_TYPED = msgspec.json.Decoder(Typed)
+decode = lenient.decoding(Typed)
 _MODEL = msgspec.json.Decoder(_Model)
 _CALLED = msgspec.json.Decoder(_Called)
 
@@ -120,11 +120,6 @@ _CALLED = msgspec.json.Decoder(_Called)
 def is_typed(data: bytes) -> bool:
     """Tell whether a record is a message of version 2."""
     return _BEGIN.match(data) is not None
-
-
-def decode(data: bytes) -> Typed:
-    """Decode a message; ValueError where it is none, or a field has the wrong type."""
-    return lenient.decoded(_TYPED, data)
 
 
 def record_of(found: Typed) -> Record | None:

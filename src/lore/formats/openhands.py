@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from lore.formats import openhands_records as records
 from lore.formats.base import Read, Yields
-from lore.formats.bills import BILLS_WRITES
+from lore.formats.bills import apart, split
 from lore.formats.folders import OPENHANDS, STATE, PackMember, PackReader, in_file
 from lore.formats.lines import Line, fault, problem
 from lore.formats.openhands_records import Event, Usage
@@ -281,13 +281,13 @@ class Conversation(Emitting[OpenHandsMemory]):
 
     def _billed(self, usage: Usage) -> e.Billed:
         whole, read, write = usage.prompt_tokens, usage.cache_read_tokens, usage.cache_write_tokens
-        written = write if write or self._memory.dialect in BILLS_WRITES else None
+        bill = apart(whole, read, write, usage.completion_tokens, client=OPENHANDS, dialect=self._memory.dialect)
         if self._memory.separate:
-            return e.Billed(whole, read, written, usage.completion_tokens, client=OPENHANDS)
-        if min(whole, read, write, usage.completion_tokens) < 0 or read + write > whole:
+            return bill
+        if min(whole, read, write, usage.completion_tokens) < 0:
             odd = f"{read + write} cached tokens are more than all {whole} of the input"
-            return e.OddBill(None, read, written, usage.completion_tokens, client=OPENHANDS, odd=odd)
-        return e.Billed(whole - read - write, read, written, usage.completion_tokens, client=OPENHANDS)
+            return e.OddBill(None, read, bill.write_tokens, usage.completion_tokens, client=OPENHANDS, odd=odd)
+        return split(whole, read, bill.write_tokens, usage.completion_tokens, client=OPENHANDS)
 
     # condensations
 

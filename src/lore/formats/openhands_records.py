@@ -176,26 +176,11 @@ class State(Struct, frozen=True, gc=False):
 
 
 _PARTS = msgspec.json.Decoder(tuple[Part, ...])
-_EVENT = msgspec.json.Decoder(Event)
-_STATE = msgspec.json.Decoder(State)
-_METRICS = msgspec.json.Decoder(Metrics)
+event_of = lenient.decoding(Event)
+state_of = lenient.decoding(State)
+metrics_of = lenient.decoding(Metrics)
 _THOUGHT = msgspec.json.Decoder(Thought)
 _METADATA = msgspec.json.Decoder(Metadata)
-
-
-def event_of(data: bytes) -> Event:
-    """Decode an event; ValueError where it is none."""
-    return lenient.decoded(_EVENT, data)
-
-
-def state_of(data: bytes) -> State:
-    """Decode the state; ValueError where it is none."""
-    return lenient.decoded(_STATE, data)
-
-
-def metrics_of(raw: Raw) -> Metrics:
-    """Decode the bills of one use of a model; ValueError where they are none."""
-    return lenient.decoded(_METRICS, raw)
 
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:

@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from lore.formats.bills import BILLS_WRITES
+from lore.formats.bills import apart
 from lore.formats.contents import unescaped
 from lore.formats.flue_messages import STOPS
 from lore.formats.pi_records import Call, Image, Message, Other, Part, Text, Thinking, Usage, parts_of
 from lore.model.canonical import decode, encode, text_of
-from lore.model.events import Billed, OddBill, PatchToolCall
+from lore.model.events import Billed, PatchToolCall
 from lore.model.items import (
     NULL,
     AssistantMessage,
@@ -225,19 +225,8 @@ def _wrapped(text: Raw, begin: str, end: str) -> Raw:
 
 
 def billed(usage: Usage | None, dialect: str | None) -> Billed | None:
-    """Return a bill; None where there is no usage, or nothing but zeros: what was given up says nothing else.
-
-    No writes are unknown ones but where requests have a dialect whose writes are billed.
-    """
-    if usage is None:
+    """Return a bill; None where there is no usage, or nothing but zeros: what was given up says nothing else."""
+    counts = () if usage is None else (usage.input, usage.cache_read, usage.cache_write, usage.output)
+    if usage is None or not any(counts):
         return None
-    counts = usage.input, usage.cache_read, usage.cache_write, usage.output
-    if not any(counts):
-        return None
-    uncached, read, write, output = counts
-    write = write if write or dialect in BILLS_WRITES else None
-    sent, total = (uncached or 0) + (read or 0) + (write or 0), usage.total_tokens
-    if total and total < sent:
-        odd = f"{sent} tokens of input are more than all {total} of the request"
-        return OddBill(None, read, write, output, write_1h_tokens=usage.cache_write_1h, client="pi", odd=odd)
-    return Billed(uncached, read, write, output, write_1h_tokens=usage.cache_write_1h, client="pi")
+    return apart(*counts, client="pi", dialect=dialect, total=usage.total_tokens, hour=usage.cache_write_1h)

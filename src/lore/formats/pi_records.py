@@ -15,9 +15,9 @@ from typing import TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from lore.formats.values import Other, Parts
 from lore.model import lenient
 from lore.model.items import NULL
-from lore.model.jsonslice import array
 
 # Entries that no model sees and that change nothing of a prompt.
 SILENT = frozenset((
@@ -118,39 +118,11 @@ class Text(Struct, frozen=True, gc=False, tag="text"):
     text: Raw
 
 
-class Other(Struct, frozen=True, gc=False):
-    """A block of any other shape, verbatim."""
-
-    json: Raw
-
-
 Known: TypeAlias = Text | Thinking | Call | Image
 Part: TypeAlias = Known | Other
-_ENTRY = msgspec.json.Decoder(Entry)
-_MESSAGE = msgspec.json.Decoder(Message)
-_PARTS = msgspec.json.Decoder(list[Known])
-_PART: msgspec.json.Decoder[Known] = msgspec.json.Decoder(Known)
+decode = lenient.decoding(Entry)
+message_of = lenient.decoding(Message)
 _QUOTE, _LIST = 0x22, 0x5B
-
-
-def decode(line: bytes) -> Entry:
-    """Decode a line; ValueError where it is none of pi, or a field has the wrong type."""
-    try:
-        return _ENTRY.decode(line)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:  # a lone surrogate, as JavaScript writes them
-        return lenient.convert(line, Entry)
-
-
-def message_of(raw: bytes) -> Message:
-    """Decode a message that stands by itself; ValueError where it is none."""
-    try:
-        return _MESSAGE.decode(raw)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:
-        return lenient.convert(raw, Message)
 
 
 def parts_of(content: Raw) -> Sequence[Part]:
@@ -160,35 +132,22 @@ def parts_of(content: Raw) -> Sequence[Part]:
         return [Text(content)]
     if first != _LIST:
         raise ValueError("content is neither text nor blocks")
-    try:
-        parts = _PARTS.decode(content)
-        for part in parts:
-            if not isinstance(part, Call) and not _is_sound(part):
-                break
+    return _PARTS.decode(content)
+
+
+def _are_sound(parts: Sequence[Part]) -> bool:
+    for part in parts:
+        if isinstance(part, Text):
+            text = part.text
+        elif isinstance(part, Thinking):
+            text = part.thinking
+        elif isinstance(part, Image):
+            text = part.data
         else:
-            return parts
-    except (ValueError, RecursionError):
-        pass
-    return [_part(piece) for piece in array(bytes(content))]
+            continue
+        if memoryview(text)[0] != _QUOTE:
+            return False
+    return True
 
 
-def _part(raw: bytes) -> Part:
-    try:
-        part = _PART.decode(raw)
-    except msgspec.ValidationError:
-        return Other(Raw(raw))
-    except (ValueError, RecursionError):  # lone surrogates
-        try:
-            part = lenient.convert(raw, Known)
-        except (ValueError, RecursionError):
-            return Other(Raw(raw))
-    return part if _is_sound(part) else Other(Raw(raw))
-
-
-def _is_sound(part: Part) -> bool:
-    """Tell whether what should be a JSON string is one: the decoder leaves it raw."""
-    if isinstance(part, Text):
-        return memoryview(part.text)[0] == _QUOTE
-    if isinstance(part, Thinking):
-        return memoryview(part.thinking)[0] == _QUOTE
-    return not isinstance(part, Image) or memoryview(part.data)[0] == _QUOTE
+_PARTS = Parts[Known](Known, _are_sound)

@@ -20,7 +20,8 @@ from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 from lore.formats.plain_chat_records import MEMBERS, TIMES, Conversation, Function, Message, Role, role_in
-from lore.formats.values import block_in, decoded, opens, stamp_of, text_in
+from lore.formats.values import block_in, opens, stamp_of, text_in
+from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.items import (
     NULL,
@@ -110,15 +111,15 @@ def decode(data: bytes | Raw) -> Message:
     try:
         found = _MESSAGE.decode(data)
     except ValueError:
-        found = decoded(_MESSAGE, data)
+        found = lenient.decoded(_MESSAGE, data)
     if found.data is NULL or not found.type:
         return found
-    return replace(decoded(_MESSAGE, found.data), type=found.type)  # as LangChain packs one
+    return replace(lenient.decoded(_MESSAGE, found.data), type=found.type)  # as LangChain packs one
 
 
 def whole(data: bytes) -> Conversation:
     """Decode what may be a conversation, or holds what a message does; ValueError where it is no object."""
-    return decoded(_CONVERSATION, data)
+    return lenient.decoded(_CONVERSATION, data)
 
 
 def role_of(members: Mapping[str, bytes]) -> Role:
@@ -174,7 +175,7 @@ def tools_in(raw: Raw) -> tuple[Raw, ...] | None:
     """Return the definitions of tools that a conversation lists, as JSON or as its text; None without any."""
     listed = Raw(text_in(raw).encode()) if opens(raw) == '"' else raw
     try:
-        found = decoded(_LIST, listed) if opens(listed) == "[" else []
+        found = lenient.decoded(_LIST, listed) if opens(listed) == "[" else []
     except (ValueError, RecursionError):
         return None
     return tuple([Raw(bytes(tool)) for tool in found if opens(tool) == "{"]) or None
@@ -196,7 +197,7 @@ def pieces_of(content: Raw) -> list[Piece]:
         return [TextBlock(content)] if view.nbytes > len('""') else []
     match opens(content):
         case "[":
-            return [_piece(raw) for raw in decoded(_LIST, content)]
+            return [_piece(raw) for raw in lenient.decoded(_LIST, content)]
         case "n":
             return []
         case _:
@@ -207,7 +208,7 @@ def _piece(raw: Raw) -> Piece:
     if opens(raw) == '"':
         return TextBlock(raw)
     try:
-        part = decoded(_PART, raw)
+        part = lenient.decoded(_PART, raw)
     except ValueError:
         return block_in(raw)
     make = _PIECES.get(part.type)
@@ -222,7 +223,7 @@ def _typed_result(part: Part, _: Raw) -> Result:
     """Take a result of the AI SDK: its value alone is what the model is told."""
     output, status = part.result if is_absent(part.output) else part.output, "completed"
     try:
-        typed = decoded(_TYPED, output)
+        typed = lenient.decoded(_TYPED, output)
     except ValueError:
         typed = _Typed()
     if typed.type and not is_absent(typed.value):
@@ -251,7 +252,7 @@ def output_of(content: Raw) -> Raw:
         return content
     match opens(content):
         case "[":
-            blocks = [block_in(raw) for raw in decoded(_LIST, content)]
+            blocks = [block_in(raw) for raw in lenient.decoded(_LIST, content)]
             alone = blocks[0] if len(blocks) == 1 else None
             return alone.text if isinstance(alone, TextBlock) else Raw(msgspec.json.encode(blocks))
         case "n" | "":
@@ -314,7 +315,8 @@ def _calls_in(value: Raw) -> Sequence[Piece]:
     """Return the calls that a text holds as JSON, an object or a list of some; else what it says."""
     try:
         spelled = text_in(value).encode()
-        functions = [decoded(_FUNCTION, raw) for raw in (decoded(_LIST, spelled) if spelled[:1] == b"[" else [spelled])]
+        listed = lenient.decoded(_LIST, spelled) if spelled[:1] == b"[" else [spelled]
+        functions = [lenient.decoded(_FUNCTION, raw) for raw in listed]
     except (ValueError, RecursionError):
         functions = []
     if not functions or not all(function.name for function in functions):

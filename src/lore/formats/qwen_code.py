@@ -23,6 +23,7 @@ from msgspec import Raw, Struct, field
 
 from lore.formats import google_content as google
 from lore.formats import qwen_records as records
+from lore.formats.bills import split
 from lore.formats.lines import each
 from lore.formats.qwen_records import Record
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
@@ -358,12 +359,7 @@ def billed(usage: records.Usage, version: str) -> e.Billed | None:
         if not usage.cached_content_token_count and (whole, output) == (_share(total, 7), _share(total, 3)):
             return None
         output += (thoughts or 0) if total > whole + output else 0  # else thoughts are among them
-    client = f"qwen-code {version}" if version else "qwen-code"
-    if whole is not None and read is not None and read > whole:
-        odd = f"{read} cached tokens are more than all {whole} of the input"
-        return e.OddBill(None, read, None, output, client=client, odd=odd)
-    uncached = None if whole is None else whole - (read or 0)
-    return e.Billed(uncached, read, None, output, client=client)
+    return split(whole, read, None, output, client=f"qwen-code {version}".rstrip())
 
 
 def _share(total: int, tenths: int) -> int:

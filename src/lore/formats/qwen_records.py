@@ -89,13 +89,8 @@ class Payload(Struct, frozen=True, gc=False, rename="camel"):
     hook_context: str = ""
 
 
-_RECORD = msgspec.json.Decoder(Record)
+decode = lenient.decoding(Record)
 _PAYLOAD = msgspec.json.Decoder(Payload)
-
-
-def decode(data: bytes) -> Record:
-    """Decode a line; ValueError where it is none."""
-    return lenient.decoded(_RECORD, data)
 
 
 def payload_of(record: Record) -> Payload:

@@ -20,8 +20,9 @@ from msgspec import Raw, Struct
 
 from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
-from lore.formats.values import blocks_in, called, decoded, opens, text_in
+from lore.formats.values import blocks_in, called, opens, text_in
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, TextBlock, UserMessage
 
@@ -101,8 +102,8 @@ class SweAgent(TranscriptDocument[_Memory]):
         return begin[:1] == b"{" and all(word in head for word in _WORDS) and array_at(head, _PATHS) >= 0
 
     def _take(self, data: bytes) -> None:
-        step, memory = decoded(_STEP, data), self._memory
-        query = [decoded(_MESSAGE, raw) for raw in step.query or ()]
+        step, memory = lenient.decoded(_STEP, data), self._memory
+        query = [lenient.decoded(_MESSAGE, raw) for raw in step.query or ()]
         whole = bool(query) and bool(query[0].role)
         if not memory.begun:
             memory.begun = True

@@ -30,8 +30,8 @@ from lore.formats.lines import (
     too_many,
     too_much,
 )
-from lore.formats.values import decoded
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import Item
 from lore.model.jsonslice import is_json
@@ -72,7 +72,7 @@ class Emitting(Generic[M]):
         return msgspec.json.encode(self._memory)
 
     def _loaded(self, saved: bytes) -> None:
-        self._memory = decoded(msgspec.json.Decoder(self.memory), saved)  # what waits may have lone surrogates
+        self._memory = lenient.decoded(msgspec.json.Decoder(self.memory), saved)  # what waits may have lone surrogates
         self._line = Line(*self._memory.last, b"")
 
     def _taken(self) -> list[Read]:

@@ -1,15 +1,16 @@
 """Values as agents write them, read leniently: texts, times, what a message says.
 
 In: JSON values as they stand in a record. Out: what lore's events hold. Rules: content stays a slice; a value of
-another type says nothing; no function raises but `blocks_in`, where content is neither a text nor a list, and
-`decoded`.
+another type says nothing; no function raises but `blocks_in`, where content is neither a text nor a list.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,8 +19,8 @@ from lore.formats.bills import MOST
 from lore.model import lenient
 from lore.model.canonical import decode, printable
 from lore.model.items import NULL, Block, RawBlock, TextBlock, ToolCall
+from lore.model.jsonslice import array, members
 
-T = TypeVar("T")
 _LATEST = 32_503_680_000  # seconds: the year 3000
 LATEST_MS = _LATEST * 1000
 _MILLISECONDS = _LATEST  # a larger number counts milliseconds, as JavaScript does
@@ -35,6 +36,58 @@ class _Text(Struct, frozen=True):
     text: Raw = NULL
 
 
+K = TypeVar("K", bound=Struct)
+
+
+class Other(Struct, frozen=True, gc=False):
+    """A block of content of a shape that nobody knows, verbatim."""
+
+    json: Raw
+
+
+class Parts(Generic[K]):
+    """Blocks of content, `known` ones told apart by their type; one that is none of these stays verbatim.
+
+    `are_sound` tells whether what should be JSON strings are some, which the decoder leaves raw.
+    """
+
+    def __init__(self, known: Any, are_sound: Callable[[Sequence[K]], bool]) -> None:
+        self._all: msgspec.json.Decoder[list[K]] = msgspec.json.Decoder(list[known])
+        self._one: msgspec.json.Decoder[K] = msgspec.json.Decoder(known)
+        self._are_sound = are_sound
+
+    def decode(self, content: bytes | Raw) -> Sequence[K | Other]:
+        """Decode an array of blocks."""
+        try:
+            parts = self._all.decode(content)
+            if self._are_sound(parts):
+                return parts
+        except (ValueError, RecursionError):
+            pass
+        return [self._part(raw) for raw in array(bytes(content))]
+
+    def _part(self, raw: bytes) -> K | Other:
+        try:
+            part = lenient.decoded(self._one, raw)
+        except (ValueError, RecursionError):
+            return Other(Raw(raw))
+        config, known = part.__struct_config__, {"type", *part.__struct_fields__}
+        strict = config.forbid_unknown_fields  # which the slow lane does not heed
+        odd = strict and any(member.key not in known for member in members(raw))
+        return part if not odd and self._are_sound((part,)) else Other(Raw(raw))
+
+
+class OfType(Protocol):
+    """A record that says its type."""
+
+    @property
+    def type(self) -> str:
+        """Its type."""
+        ...
+
+
+_TYPE = re.compile(rb'"type"[ \t]*:[ \t]*"([a-z_.]{1,48})"')
+_NEAR = 256  # bytes in which a line says its type
 _TEXT = msgspec.json.Decoder(str)
 _TIME = msgspec.json.Decoder(int | float | str)
 _COUNT = msgspec.json.Decoder(int)
@@ -43,14 +96,41 @@ _LIST = msgspec.json.Decoder(list[Raw])
 _BLOCK = msgspec.json.Decoder(_Text)
 
 
-def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    """Decode a record that may hold lone surrogates, as many programs write them; ValueError where it is none."""
-    try:
-        return decoder.decode(data)
-    except msgspec.ValidationError:
-        raise
-    except ValueError:
-        return lenient.convert(bytes(data), decoder.type)
+L = TypeVar("L", bound=OfType)
+
+
+class Kinds(Generic[L]):
+    """Lines that say in their beginning what type they are: each is decoded once, as the record of its type.
+
+    `other` is the record of any other type, `passed` that of a line of one of the `silent` types which its own does
+    not fit: it says something that nobody reads.
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, Any], other: type[L], silent: frozenset[str], passed: type[L] | None = None
+    ) -> None:  # fmt: skip
+        self._kinds, self._silent, self._passed = kinds, silent, passed or other
+        decoders: dict[Any, msgspec.json.Decoder[L]] = {
+            kind: msgspec.json.Decoder(kind) for kind in {*kinds.values(), other}
+        }
+        self._any = "", other, decoders[other]
+        self._named = {name.encode(): (name, kind, decoders[kind]) for name, kind in kinds.items()}
+
+    def decode(self, line: bytes) -> L:
+        """Decode a line; ValueError where it is none, or a field has the wrong type."""
+        match = _TYPE.search(line, 0, _NEAR)
+        name, kind, decoder = self._named.get(match[1], self._any) if match is not None else self._any
+        try:
+            record = decoder.decode(line)
+        except msgspec.ValidationError:
+            if name not in self._silent:
+                raise
+            record = lenient.convert(line, self._passed)
+        except ValueError:
+            record = lenient.convert(line, kind)  # lone surrogates
+        if record.type == name or record.type not in self._kinds:
+            return record
+        return lenient.convert(line, self._kinds[record.type])  # what its beginning named is the type of something else
 
 
 def opens(raw: Raw | bytes) -> str:
@@ -116,7 +196,7 @@ def blocks_in(content: Raw) -> tuple[Block, ...]:
         case '"':
             return (TextBlock(content),) if memoryview(content).nbytes > len('""') else ()
         case "[":
-            return tuple([block_in(raw) for raw in decoded(_LIST, content)])
+            return tuple([block_in(raw) for raw in lenient.decoded(_LIST, content)])
         case "n":
             return ()
         case _:
@@ -126,7 +206,7 @@ def blocks_in(content: Raw) -> tuple[Block, ...]:
 def block_in(raw: Raw) -> Block:
     """Return a text block as text, any other as it stands."""
     try:
-        found = decoded(_BLOCK, raw)
+        found = lenient.decoded(_BLOCK, raw)
     except ValueError:
         found = _Text()
     plain = found.type in _TEXTS and opens(found.text) == '"'

@@ -12,7 +12,8 @@ has failed.
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -45,6 +46,11 @@ def decoded(decoder: msgspec.json.Decoder[T], data: bytes | memoryview | Raw) ->
         raise
     except (msgspec.DecodeError, RecursionError):
         return convert(bytes(data), decoder.type)
+
+
+def decoding(kind: type[T]) -> Callable[[bytes | Raw], T]:
+    """Make what decodes into `kind` as `decoded` does."""
+    return partial(decoded, msgspec.json.Decoder(kind))
 
 
 def convert(raw: bytes, kind: Any) -> Any:
