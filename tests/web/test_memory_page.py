@@ -29,7 +29,7 @@ from starlette.testclient import TestClient
 
 from lore.compaction.memory import views
 from lore.errors import LoreError
-from lore.report.memory_page.page import LONGEST, MOST, policy
+from lore.report.html.memory import LONGEST, MOST, policy
 from lore.run import loopback
 from lore.run.loopback import LONGEST_FORM, application, listening, site_of
 from lore.run.memory_page import MemoryPage, getting, posting

@@ -252,7 +252,7 @@ def page(
     """
     import secrets
 
-    from lore.report.memory_page.page import policy
+    from lore.report.html.memory import policy
     from lore.run.loopback import application, listening, serve, site_of
     from lore.run.memory_page import MemoryPage, getting, posting
 

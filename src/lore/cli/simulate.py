@@ -176,7 +176,7 @@ def _write(
 
             sys.stdout.write(render(result) + "\n")
         case "csv":
-            from lore.report.simulation_csv import write_csv
+            from lore.report.simulated_turns import write_csv
 
             write_csv(result, sys.stdout, header=first)
         case "markdown":

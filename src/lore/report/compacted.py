@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 
 from rich.console import Console
 
@@ -11,9 +10,9 @@ from lore.model.codes import Problem
 from lore.model.results_simulate import Compacted, CompactedSide, CompactionCost, DryRun, Fired
 from lore.report.console import line
 from lore.report.evidence_sentences import money_of
-from lore.report.plain import counted
-from lore.report.sentences import prices_of
-from lore.report.table import Cell, Column, Table
+from lore.report.plain import counted, when
+from lore.report.sentences import bill_in_words, prices_of
+from lore.report.table import Cell, Column, write_table
 from lore.report.timeline import write_problems
 
 _WARMTH = {True: "warm", False: "cold", None: "?"}
@@ -28,11 +27,8 @@ _COLUMNS = (
 def write_dry_run(result: DryRun, out: Console, *, verbose: bool = False) -> None:
     """Write where a policy would have fired, and what that would have changed."""
     rows = [_row(fired) for fired in result.triggers]
-    table = Table(_COLUMNS, rows, out, flows=False)
     if rows:
-        table.write_head()
-    for row in rows:
-        table.write(row)
+        write_table(_COLUMNS, rows, out, flows=False)
     totals = result.totals
     if totals is not None and totals.fired:
         for name, side in (("as recorded", totals.without), ("with the policy", totals.compacted)):
@@ -44,8 +40,9 @@ def _row(fired: Fired) -> tuple[Cell, ...]:
     cost = fired.cost
     pays = "-" if cost.pays_after is None else counted(cost.pays_after, "turn")
     style = "" if not cost.saved else "green" if cost.saved > 0 else "red"
+    at = "" if fired.at is None else when(fired.at, unknown="unknown")
     return (
-        str(fired.turn), _time(fired.at), fired.trigger, f"{fired.pruned:,}", f"{fired.kept:,}",
+        str(fired.turn), at, fired.trigger, f"{fired.pruned:,}", f"{fired.kept:,}",
         f"{fired.before_tokens:,} -> {fired.after_tokens:,}", _WARMTH[cost.warm], signed(cost.next_warm),
         signed(cost.next_cold), pays, ("-" if cost.turns is None else money_of(cost.saved), style),
     )  # fmt: skip
@@ -83,13 +80,6 @@ def _more(amount: float | None) -> str:
     return f"{money_of(abs(amount))} {'less' if amount < 0 else 'more'}"
 
 
-def _time(at: float | None) -> str:
-    try:
-        return "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}"
-    except (ValueError, OverflowError, OSError):
-        return "unknown"
-
-
 def signed(amount: float | None) -> str:
     """Return an amount with its sign."""
     if amount is None:
@@ -99,13 +89,10 @@ def signed(amount: float | None) -> str:
 
 def side_in_words(side: CompactedSide) -> str:
     """Say what prompts came to with or without compaction: tokens, the longest, the cost."""
-    bill = side.billed
-    counts = (("read", bill.read_tokens), ("written", bill.write_tokens), ("uncached", bill.uncached_tokens))
-    tokens = ", ".join(f"{count:,} {name}" for name, count in counts if count is not None)
-    prices = prices_of(side.by_price, bill)
+    prices = prices_of(side.by_price, side.billed)
     prices = f" ({prices})" if prices else ""
     return (
-        f"{side.prompt_tokens:,} prompt tokens ({tokens or 'nothing billed'}), longest prompt "
+        f"{side.prompt_tokens:,} prompt tokens ({bill_in_words(side.billed) or 'nothing billed'}), longest prompt "
         f"{side.largest_tokens:,}; {money_of(side.cost)}{prices}, {side.figures}"
     )
 

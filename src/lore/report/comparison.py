@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from rich.cells import cell_len
 from rich.console import Console
 
-from lore.model.results_overview import ComparedCause, ComparedSide, Comparison, Interval, Measure, MeasureSide, Outcome
+from lore.model.results_overview import ComparedCause, ComparedSide, Comparison, Measure, MeasureSide, Outcome
 from lore.report.commands import is_command
 from lore.report.console import columns_of, hang, line, whole
 from lore.report.evidence_sentences import listed, money_of
 from lore.report.overview import tokens_of
-from lore.report.spending_sentences import day_of
-from lore.report.table import Cell, Column, Table
+from lore.report.plain import day_of
+from lore.report.table import Cell, Column, write_table
 
 _CAUSES = 8  # shown
 _NAMED = 3  # of them in sentences
@@ -39,18 +39,13 @@ def write_comparison(result: Comparison, out: Console) -> None:
     for label, side in (("A", result.left), ("B", result.right)):
         out.print(line((f"{label}  {side.name}", "bold"), f"  {about_side(side)}"))
     out.print()
-    rows = [*_counts(result), *(_measure(measure) for measure in result.measures)]
-    table = Table([Column(head) for head in ("", "A", "B", "B against A")], rows, out)
-    table.write_head()
-    for row in rows:
-        table.write(row)
-    causes = [_cause(cause) for cause in result.causes[:_CAUSES]]
+    rows = [*_counts(result), *map(_measure, result.measures)]
+    write_table([Column(head) for head in ("", "A", "B", "B against A")], rows, out)
+    causes = list(map(_cause, result.causes[:_CAUSES]))
     if causes:
         out.print()
         out.print(line(("cache breaks by cause, of the billed requests", "bold")))
-    table = Table([Column(head) for head in ("A", "B", "")], causes, out)
-    for row in causes:
-        table.write(row)
+    write_table([Column(head) for head in ("A", "B", "")], causes, out, head=False)
     if len(result.causes) > _CAUSES:
         out.print(line((f"{len(result.causes) - _CAUSES} more causes: --json has them all", "dim")))
     out.print()
@@ -101,8 +96,7 @@ def _style(outcome: Outcome) -> str:
 
 def measure_in_words(measure: Measure) -> tuple[str, str, str, str]:
     """Return what is measured, both values, and what to make of the difference."""
-    shown = [_value(side, measure.unit) for side in (measure.left, measure.right)]
-    left, right = shown
+    left, right = (_value(side, measure.unit) for side in (measure.left, measure.right))
     return _MEASURES[measure.name], left, right, f"{_OUTCOMES[measure.outcome]}{_difference(measure)}"
 
 
@@ -118,16 +112,12 @@ def _difference(measure: Measure) -> str:
     """Return by how much the right side differs, and where that lies; empty where nothing can be said."""
     if measure.difference is None or measure.outcome in ("too-few", "unknown"):
         return ""
-    by = _signed(measure.difference, measure.unit)
-    return f": {by}{_between(measure.interval, measure.unit)}"
-
-
-def _between(interval: Interval | None, unit: str) -> str:
+    by, interval = _signed(measure.difference, measure.unit), measure.interval
     if interval is None:
-        return ""
+        return f": {by}"
     over = "" if interval.over == "sessions" else "; few sessions"
-    low, high = (_signed(value, unit).removesuffix(_POINTS) for value in (interval.low, interval.high))
-    return f" ({low} to {high}{over})"
+    low, high = (_signed(value, measure.unit).removesuffix(_POINTS) for value in (interval.low, interval.high))
+    return f": {by} ({low} to {high}{over})"
 
 
 def _signed(value: float, unit: str) -> str:
@@ -140,11 +130,10 @@ def _signed(value: float, unit: str) -> str:
 
 def cause_in_cells(cause: ComparedCause) -> tuple[str, str, str, str]:
     """Return what happened, how often on each side and what it cost, and what to make of the difference."""
-    sides = [
+    left, right = (
         f"{side.events:.0f} of {side.trials:,}, {money_of(dollars)}" if side.events else f"0 of {side.trials:,}"
         for side, dollars in ((cause.left, cause.left_dollars), (cause.right, cause.right_dollars))
-    ]
-    left, right = sides
+    )
     return cause.says, left, right, _OUTCOMES[cause.outcome]
 
 

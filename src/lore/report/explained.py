@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.console import Console
 
 from lore.model.results import Explained, SegmentResult
 from lore.report.console import line
-from lore.report.plain import counted, differs
+from lore.report.plain import counted, differs, turn_of
+from lore.report.table import aligned
 
 _HEADER = ("", "section", "path", "bytes", "", "breakpoint", "origin")
 _RIGHT = (0, 3)  # columns of numbers
@@ -16,25 +17,18 @@ _RIGHT = (0, 3)  # columns of numbers
 
 def write(result: Explained, out: Console) -> None:
     """Write the table."""
-    turn = "no turn yet" if result.turn is None else f"turn {result.turn}"
     chain = "" if result.chain == "main" else f" of {result.chain}"
+    turn = f"no turn yet{chain}" if result.turn is None else turn_of(result.turn, result.chain)
     model = result.model or "no model"
-    out.print(line((f"{result.session}  {turn}{chain}", "bold"), f"  {result.dialect}, {model}, tail {result.tail}"))
-    rows = [_HEADER, *map(_row, result.segments)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    for number, row in enumerate(rows):
-        style = "bold" if not number else "" if result.segments[number - 1].stable else "yellow"
-        out.print(line((_aligned(row, widths), style)))
-    out.print(
-        line(
-            f"{counted(len(result.segments), 'segment')}: {counted(result.stable_bytes, 'byte')} stable, "
-            f"{counted(result.tail_bytes, 'byte')} volatile"
-        )
-    )
+    out.print(line((f"{result.session}  {turn}", "bold"), f"  {result.dialect}, {model}, tail {result.tail}"))
+    styles = ["bold", *("" if segment.stable else "yellow" for segment in result.segments)]
+    for text, style in zip(aligned([_HEADER, *map(_row, result.segments)], _RIGHT), styles, strict=True):
+        out.print(line((text, style)))
+    sizes = f"{counted(result.stable_bytes, 'byte')} stable, {counted(result.tail_bytes, 'byte')} volatile"
+    out.print(line(f"{counted(len(result.segments), 'segment')}: {sizes}"))
     for omitted in result.omitted:
-        out.print(
-            line((f"left out: {omitted.count:,} {omitted.what}: {result.dialect} has no place for them", "yellow"))
-        )
+        left = f"left out: {omitted.count:,} {omitted.what}: {result.dialect} has no place for them"
+        out.print(line((left, "yellow")))
     for sentence in differs(result.unkept):
         out.print(line((sentence, "yellow")))
     out.print(line((f"what {result.dialect} can express", "bold")))
@@ -87,20 +81,5 @@ _DONE = {
 def _row(segment: SegmentResult) -> tuple[str, ...]:
     breakpoint = "" if segment.breakpoint is None else bytes(segment.breakpoint).decode("utf-8", "replace")
     kind = "stable" if segment.stable else "volatile"
-    return (
-        str(segment.number),
-        segment.section,
-        segment.path,
-        f"{segment.bytes:,}",
-        kind,
-        breakpoint,
-        segment.origin or "",
-    )
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [
-        f"{cell:>{width}}" if column in _RIGHT else f"{cell:<{width}}"
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
-    return "  ".join(cells).rstrip()
+    origin = segment.origin or ""
+    return str(segment.number), segment.section, segment.path, f"{segment.bytes:,}", kind, breakpoint, origin

@@ -10,7 +10,7 @@ from lore.model.results_found import FormatsResult, FoundSession, FoundSessions
 from lore.report.console import line
 from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted
-from lore.report.table import Column, Table
+from lore.report.table import Column, Table, write_table
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 _SESSION = (
@@ -88,10 +88,7 @@ def write_formats(result: FormatsResult, out: Console) -> None:
          found.title + (f"; not in it: {found.lacks}" if found.lacks else ""))
         for found in result.formats
     ]  # fmt: skip
-    table = Table([Column(head) for head in heads], rows, out)
-    table.write_head()
-    for row in rows:
-        table.write(row)
+    write_table([Column(head) for head in heads], rows, out)
     out.print(line(""))
     out.print(line(("named, and not read:", "bold")))
     for named in result.unread:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 
 from lore.errors import LoreError, did_you_mean
 
@@ -36,9 +36,21 @@ def page(topic: str | None) -> str:
 
 def write_page(text: str, console: Console) -> None:
     """Lay a page out for the console's width."""
+    from rich import markdown  # noqa: PLC0415 - 100 ms that a pipe does not need
+    from rich.padding import Padding  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
     from rich.theme import Theme  # noqa: PLC0415
 
-    from lore.report.markdown_page import Page  # noqa: PLC0415 - 100 ms that a pipe does not need
+    class Code(markdown.CodeBlock):  # indented instead of on a ground
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            yield Padding(Text(str(self.text).rstrip(), style="cyan"), (0, 0, 0, 4))
+
+    class Heading(markdown.Heading):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            yield Text(self.text.plain, style="bold underline" if self.tag == "h1" else "bold")
+
+    class Page(markdown.Markdown):
+        elements = {**markdown.Markdown.elements, "code_block": Code, "fence": Code, "heading_open": Heading}
 
     with console.use_theme(Theme({"markdown.code": "cyan", "markdown.hr": "dim"})):
         console.print(Page(_LINK.sub(_linked, text), hyperlinks=False, justify="left"), soft_wrap=False)

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape, quoteattr
 from rich.console import Console
 
 from lore.model.results import Finding
-from lore.report.plain import visible
+from lore.report.plain import turn_of, visible
 from lore.report.sentences import lost_of
 from lore.report.terminal import Reported, command_of, shown, sums_lines, who_can_act
 
@@ -55,11 +55,7 @@ def _lines(result: Reported, *, verbose: bool) -> Iterable[str]:
 
 
 def _case(finding: Finding) -> Iterable[str]:
-    turn = (
-        ""
-        if finding.turn is None
-        else f" turn {finding.turn}" + ("" if finding.chain in (None, "main") else f" of {finding.chain}")
-    )
+    turn = "" if finding.turn is None else f" {turn_of(finding.turn, finding.chain)}"
     where = {"file": finding.path} | ({} if finding.line is None else {"line": str(finding.line)})
     name = f"{finding.code} {finding.name}{turn}{' ' + finding.json_path if finding.json_path else ''}"
     case = _attributes(classname=finding.path, name=name, time="0", **where)

@@ -21,7 +21,7 @@ from lore.model.results import Finding
 from lore.model.results_lint import LintRequest, LintResult
 from lore.report.console import line
 from lore.report.evidence_sentences import duration, money_of
-from lore.report.plain import counted
+from lore.report.plain import counted, place_of
 from lore.report.redacted import redacted_chain, redacted_finding, redacted_model, redacted_path
 from lore.report.sentences import worded
 from lore.report.terminal import Reported, Terminal, sums_lines
@@ -106,7 +106,7 @@ class LintTerminal:
 
 
 def _request(request: LintRequest, out: Console, *, alone: bool) -> None:
-    place = request.path if request.line is None else f"{request.path}:{request.line}"
+    place = place_of(request.path, request.line)
     turn = "" if alone else f"  turn {request.turn} of {request.chain}"
     style, answer = answer_in_words(request)
     out.print(line((f"{place}{turn}", "bold"), f"  {request.dialect}, {request.model or 'no model named'}"))
@@ -176,7 +176,7 @@ def _lives(lifetime: float | None) -> str:
 
 def _finding(finding: Finding, out: Console) -> None:
     mark, style = _MARKS[finding.severity]
-    place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
+    place = place_of(finding.path, finding.line)
     where = f"  {finding.json_path}" if finding.json_path else ""
     byte = f", byte {finding.body_offset:,} of the body" if isinstance(finding.body_offset, int) else ""
     out.print(line((f"{mark} {finding.code} {finding.name}", style), "  ", (f"{place}{where}{byte}", "bold")))

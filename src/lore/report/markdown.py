@@ -15,13 +15,13 @@ from lore.model.results import CostlyCause, Finding
 from lore.model.results_measured import MeasuredResult
 from lore.model.results_simulate import Simulated, SimulatedTurn
 from lore.report.measured import comparison_lines
-from lore.report.plain import counted, visible
-from lore.report.sentences import dollars_of
+from lore.report.plain import counted, place_of, turn_of, visible
 from lore.report.simulated_turns import chance
 from lore.report.simulation import agreement_lines
 from lore.report.terminal import (
     Reported,
     command_of,
+    costly_in_words,
     shown,
     sums_lines,
     top_shown,
@@ -69,9 +69,7 @@ def _top(causes: list[CostlyCause]) -> Iterable[str]:
         yield "### Costliest causes"
         yield ""
         for number, cause in enumerate(causes, 1):
-            cost = dollars_of(cause)
-            loss = f"{cause.lost_tokens:,} tokens{cost} in {counted(cause.breaks, 'cache break')} ({cause.kind})"
-            yield f"{number}. **{cause.code} {cause.name}**: {loss}. {_text(cause.fix)}"
+            yield f"{number}. **{cause.code} {cause.name}**: {costly_in_words(cause)}. {_text(cause.fix)}"
         yield ""
 
 
@@ -108,14 +106,8 @@ def _simulated(turn: SimulatedTurn) -> str:
 
 
 def _row(finding: Finding) -> str:
-    place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
-    where = [_text(place)]
-    if finding.turn is not None:
-        where.append(
-            _text(f"turn {finding.turn}" + ("" if finding.chain in (None, "main") else f" of {finding.chain}"))
-        )
-    if finding.json_path:
-        where.append(_text(finding.json_path))
+    turn = "" if finding.turn is None else turn_of(finding.turn, finding.chain)
+    where = [_text(text) for text in (place_of(finding.path, finding.line), turn, finding.json_path) if text]
     what = [_text(finding.message), *filter(None, (who_can_act(finding),))]
     lost = "" if finding.lost_tokens is None else f"{finding.lost_tokens:,}"
     cells = _MARKS[finding.severity], f"{finding.code} {finding.name}", "<br>".join(where), "<br>".join(what), lost

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from rich.console import Console
 
 from lore.model.measured import EXTERNAL
 from lore.model.results_measured import MeasuredLog, MeasuredResult, MeasuredRow
 from lore.report.console import line
-from lore.report.plain import counted
+from lore.report.plain import counted, turn_of, when
+from lore.report.table import aligned
 
 _HEADER = ("requests", "prompt tokens", "read", "measured", "predicted", "points")
 _EXTENTS = {
@@ -50,7 +50,8 @@ def measured_lines(result: MeasuredResult, *, every: bool = False) -> Iterator[s
     rows = [row for row in result.rows if every or row.turn is None or _differs(row)]
     if result.rows and not rows:
         yield f"{counted(len(result.rows), 'request')}, each as predicted within 2 % of its prompt"
-    yield from _table(rows if every else rows[:_SHOWN], result)
+    cells = measured_cells(rows if every else rows[:_SHOWN], result)
+    yield from (f"  {text}" for text in aligned(cells, range(len(_HEADER) + 1)))
     if len(rows) > _SHOWN and not every:
         yield f"and {counted(len(rows) - _SHOWN, 'row')} more: --all shows every one"
 
@@ -72,13 +73,6 @@ def _sums(log: MeasuredLog) -> str:
     return f"{number}{what}{requests}, {of}: {_share(log.share)}"
 
 
-def _table(rows: list[MeasuredRow], result: MeasuredResult) -> Iterator[str]:
-    cells = measured_cells(rows, result)
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        yield "  " + "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-
-
 def measured_cells(rows: list[MeasuredRow], result: MeasuredResult) -> list[tuple[str, ...]]:
     """Return rows as cells below their heads, without columns that hold nothing; nothing for a sum alone."""
     if not rows or (len(rows) == 1 and result.pairing in (None, "totals")):
@@ -93,7 +87,7 @@ def _cells(row: MeasuredRow, result: MeasuredResult) -> tuple[str, ...]:
     both = None if row.share is None or row.predicted_share is None else row.share - row.predicted_share
     name = _time(row.at, result)
     if row.turn is not None:
-        name = f"{name} turn {row.turn}" + ("" if row.chain in (None, "main") else f" of {row.chain}")
+        name = f"{name} {turn_of(row.turn, row.chain)}"
     return (
         name.strip(), _count(None if row.turn is not None else row.requests), _count(row.prompt_tokens),
         _count(row.cached_tokens), _share(row.share, ""), _share(row.predicted_share, ""),
@@ -107,11 +101,7 @@ def _time(at: float | None, result: MeasuredResult) -> str:
         return ""
     if clock == "start":
         return f"+{at:,.0f} s"
-    try:
-        time = datetime.fromtimestamp(at, UTC)
-    except (ValueError, OverflowError, OSError):
-        return ""
-    return time.strftime("%m-%d %H:%M:%S" if clock == "year" else "%Y-%m-%d %H:%M:%S")
+    return when(at, "%m-%d %H:%M:%S" if clock == "year" else "%Y-%m-%d %H:%M:%S")
 
 
 def _moved(seconds: float) -> str:

@@ -10,9 +10,8 @@ from lore.model.results_overview import GroupBy, Overview, Spending, SpendingCau
 from lore.report.commands import Selection, is_command
 from lore.report.console import hang, line, whole
 from lore.report.evidence_sentences import listed, money_of
-from lore.report.plain import counted
-from lore.report.spending_sentences import day_of
-from lore.report.table import Column, Table
+from lore.report.plain import counted, day_of
+from lore.report.table import Column, write_table
 
 _LABEL = 17  # columns
 _ARROW = "  → "
@@ -115,9 +114,7 @@ def _write_change(now: Spending, before: Spending, out: Console, chosen: Selecti
 
 def _write_parts(total: Spending, out: Console, command: str) -> None:
     if total.dollars:
-        shares = sorted(
-            ((getattr(total, name) or 0.0, words) for name, words in _PARTS), key=lambda part: -part[0]
-        )  # fmt: skip
+        shares = sorted(((getattr(total, name) or 0.0, words) for name, words in _PARTS), key=lambda part: -part[0])
         shown = [
             f"{words} {dollars / total.dollars:.0%}" + (f" ({money_of(dollars)})" if words in _AGAIN else "")
             for dollars, words in shares
@@ -162,10 +159,8 @@ def _write_causes(
     worth = [cause for cause in causes if total.dollars is None or (cause.dollars or 0.0) >= _CENT]
     width = max((len(_amount(cause)) for cause in worth[:_CAUSES]), default=0)
     for place, cause in enumerate(worth[:_CAUSES]):
-        where = (
-            f"in {counted(cause.sessions, 'session')}" if cause.sessions > 1 else f"in {counted(cause.turns, 'turn')}"
-        )
-        text = f"{_amount(cause):>{width}}  {cause.says}, {where}"
+        where = counted(cause.sessions, "session") if cause.sessions > 1 else counted(cause.turns, "turn")
+        text = f"{_amount(cause):>{width}}  {cause.says}, in {where}"
         _row(out, label if place == 0 else "", text, chosen.advice(cause.fix), indent=width + 2)
     rest = worth[_CAUSES:]
     if rest:
@@ -185,19 +180,12 @@ def _write_biggest(result: Overview, out: Console) -> None:
     biggest = result.biggest
     if biggest is None or not biggest.dollars:
         return
-    parts = [
-        _name(biggest.project),
-        day_of(biggest.at),
-        money_of(biggest.dollars),
-        f"prompt {tokens_of(biggest.largest_prompt_tokens)}",
-    ]
+    project = (biggest.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
+    size = tokens_of(biggest.largest_prompt_tokens)
+    parts = [project, day_of(biggest.at), money_of(biggest.dollars), f"prompt {size}"]
     if biggest.saving:
         parts.append(f"about {money_of(biggest.saving)} less with {counted(biggest.compactions or 0, 'compaction')}")
     _row(out, "biggest session", " · ".join(filter(None, parts)), biggest.command)
-
-
-def _name(path: str | None) -> str:
-    return (path or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 def write_groups(groups: list[Spending], by: GroupBy, out: Console) -> None:
@@ -208,10 +196,7 @@ def write_groups(groups: list[Spending], by: GroupBy, out: Console) -> None:
          _lost(group.unexplained, group.unexplained_tokens), group.name)
         for group in shown
     ]  # fmt: skip
-    table = Table((*_COLUMNS, Column(by)), rows, out)
-    table.write_head()
-    for row in rows:
-        table.write(row)
+    write_table((*_COLUMNS, Column(by)), rows, out)
     if len(groups) > len(shown):
         out.print(line((f"{len(groups) - len(shown):,} more: --json has them all", "dim")))
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from unicodedata import normalize
 
 from lore.model.canonical import printable
@@ -27,9 +28,48 @@ def visible(text: str) -> str:
     return "".join(map(_shown, text))
 
 
-def counted(number: int, word: str) -> str:
-    """Return `1 file`, `2 files`."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
+def counted(number: int, word: str, several: str = "") -> str:
+    """Return `1 file`, `2 files`; `several` is the plural of a word that an s does not make one of."""
+    return f"{number:,} {word if number == 1 else several or f'{word}s'}"
+
+
+def turn_of(number: int, chain: str | None) -> str:
+    """Name a turn: `turn 3`, of another chain than the main one `turn 3 of agent-1`."""
+    return f"turn {number}" + ("" if chain in (None, "main") else f" of {chain}")
+
+
+def place_of(path: str, line: int | None) -> str:
+    """Return where something stands: `PATH:LINE`, or `PATH` where no line is known."""
+    return path if line is None else f"{path}:{line}"
+
+
+def when(at: float | None, form: str = "%Y-%m-%d %H:%M", *, unknown: str = "") -> str:
+    """Return a time in UTC; `unknown` where it is not known, or no calendar holds it."""
+    try:
+        return unknown if at is None else f"{datetime.fromtimestamp(at, UTC):{form}}"
+    except (ValueError, OverflowError, OSError):
+        return unknown
+
+
+def day_of(at: float | None) -> str:
+    """Return the day of a time in UTC; `unknown` where there is none."""
+    return when(at, "%Y-%m-%d", unknown="unknown")
+
+
+def local_time(at: float | None) -> str:
+    """Return the time of day on this machine; empty where it is not known, or no calendar holds it."""
+    try:
+        return "" if at is None else f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def cell(value: object) -> object:
+    """Return a value as a spreadsheet may have it: visible, without credentials, never run."""
+    if not isinstance(value, str):
+        return value
+    text = mask(visible(value))
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def named(name: str) -> str:

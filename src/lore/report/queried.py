@@ -13,9 +13,8 @@ from rich.console import Console
 from lore.model.tables import SqlResult, TablesResult
 from lore.report.console import line
 from lore.report.json_report import render
-from lore.report.plain import counted
-from lore.report.simulation_csv import cell
-from lore.report.table import Column, Table
+from lore.report.plain import cell, counted
+from lore.report.table import Column, write_table
 
 _BATCH = 1_000  # rows that are encoded at a time
 _FLOWS = ("message", "fix", "evidence")  # columns whose text may be long
@@ -26,14 +25,9 @@ _HEADS = (Column("column"), Column("type"), Column(""))
 def write_rows(result: SqlResult, out: Console) -> None:
     """Write the rows of a query."""
     flows = bool(result.columns) and result.columns[-1] in _FLOWS
-    heads = [
-        Column(name, right=kind.startswith(_NUMBERS)) for name, kind in zip(result.columns, result.types, strict=True)
-    ]  # fmt: skip
+    heads = [Column(name, kind.startswith(_NUMBERS)) for name, kind in zip(result.columns, result.types, strict=True)]
     rows = [list(map(_shown, row)) for row in result.rows]
-    table = Table(heads, rows, out, flows=flows)
-    table.write_head()
-    for row in rows:
-        table.write(row)
+    write_table(heads, rows, out, flows=flows)
     more = ", and there are more: --all, --csv or --json gives every row" if result.more else ""
     out.print(line((f"{counted(len(rows), 'row')}{more}", "dim")))
 
@@ -81,9 +75,7 @@ def write_tables(result: TablesResult, out: Console) -> None:
     for name, columns in result.tables.items():
         out.print(line((name, "bold")))
         rows = [(f"  {column.name}", column.kind, column.meaning) for column in columns]
-        table = Table(_HEADS, rows, out)
-        for row in rows:
-            table.write(row)
+        write_table(_HEADS, rows, out, head=False)
         out.print()
     example = "SELECT loss_name, count(*), sum(again_dollars) FROM turns WHERE NOT copied GROUP BY ALL ORDER BY 3 DESC"
     out.print(line(f'lore sql "{example}"'))

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from datetime import datetime
 
 from lore.model.codes import CODES, Problem
 from lore.model.ledger import LedgerRow
 from lore.model.running import LastBreak
 from lore.report.commands import in_shell
 from lore.report.evidence_sentences import money_of
-from lore.report.plain import counted, visible
+from lore.report.plain import counted, local_time, visible
 from lore.report.status_line import percent
 
 LEAST_SHOWN = 0.0001  # dollars: less is not shown
@@ -29,7 +28,7 @@ def live_line(row: LedgerRow, broken: LastBreak | None, *, content: bool, refuse
     """
     name = f"turn {row.number}" if row.chain == "main" else f"{row.chain} turn {row.number}"
     read = _read(row) if refused is None else f"refused ({refused})"
-    parts = [_time(row.at), name, row.model or "unknown model", read]
+    parts = [local_time(row.at), name, row.model or "unknown model", read]
     line = "  ".join(filter(None, parts))
     if broken is not None:
         money = "" if (broken.dollars or 0) < LEAST_SHOWN else f" ({money_of(broken.dollars)})"
@@ -51,13 +50,6 @@ def _read(row: LedgerRow) -> str:
 def live_problem(problem: Problem) -> str:
     """Say what could not be read."""
     return f"{problem.code} {CODES[problem.code].name if problem.code in CODES else ''}: {problem.message}"
-
-
-def _time(at: float | None) -> str:
-    try:
-        return "" if at is None else f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
-    except (ValueError, OverflowError, OSError):  # a clock that no calendar holds
-        return ""
 
 
 def opening_lines(address: str, path: str, upstreams: list[tuple[str, str]]) -> list[str]:

@@ -32,7 +32,7 @@ REPORTS: Places[Report] = Places(
         "junit": "junit:Junit",
         "sarif": "sarif:Sarif",
         "github": "github:GitHub",
-        "html": "html.report:Html",
+        "html": "html.intros:Html",
     },
     made=lambda report: report(),
 )

@@ -126,16 +126,15 @@ def wipe_question(result: MemoryWiped) -> str:
 def extent(result: MemoryWiped) -> str:
     """Return whose memory a wipe takes away, and how much of it."""
     whose = f"user {named(result.user)}" + (f", {holder(result.agent)}" if result.agent is not None else "")
-    entries = f"{result.entries:,} {'entry' if result.entries == 1 else 'entries'}"
-    return f"{whose}: {entries} of {counted(result.sessions, 'session')} ({sums_of(result.counts, zeros=True)})"
+    entries, sessions = counted(result.entries, "entry", "entries"), counted(result.sessions, "session")
+    return f"{whose}: {entries} of {sessions} ({sums_of(result.counts, zeros=True)})"
 
 
 def write_audit(result: MemoryAudit, out: Console) -> None:
     """Write one line an entry."""
     for entry in result.entries:
         out.print(line(f"{entry.at}  ", (f"{entry.op:<8}", "bold"), f"{who(entry)}{_session(entry)}: {what(entry)}"))
-    entries = f"{len(result.entries):,} {'entry' if len(result.entries) == 1 else 'entries'}"
-    out.print(line(f"user {named(result.user)}: {entries} in its audit log"))
+    out.print(line(f"user {named(result.user)}: {counted(len(result.entries), 'entry', 'entries')} in its audit log"))
     if result.unreadable:
         out.print(line((f"{counted(result.unreadable, 'line')} of the log cannot be read", "yellow")))
 

@@ -1,15 +1,17 @@
 """`lore replay` for a person: what was sent where, what the server read beside the prediction, layouts side by side.
 
-In: a result. Out: lines and tables on a console; the question before anything leaves this machine. Turns are shown as
-`lore simulate` shows them.
+In: a result. Out: lines and tables on a console; the question before anything leaves this machine; notes: why a server
+says nothing of its cache, what was warm, what is unsent. Turns are shown as `lore simulate` shows them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
+from lore.cache.llama_cpp import SLOTS
+from lore.model.providers import LLAMA_CPP
 from lore.model.results_replay import Replayed, ReplayedLayout, ReplayEstimate
 from lore.report.commands import in_shell
 from lore.report.console import line
@@ -17,10 +19,18 @@ from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted
 from lore.report.simulated_turns import billed_reads, draw
 from lore.report.simulation import write as write_simulated
+from lore.report.table import aligned
 
 _HEADER = (
     "layout", "dialect", "tail", "requests", "prompt tokens", "read", "share read", "computed", "predicted", "capture",
 )  # fmt: skip
+
+WARM = 0.05  # of the first prompt: what a chat template puts before any prompt is less
+# How an engine is told to say what it read. Sources: vLLM 0.32 and SGLang 0.5, options of their servers.
+_SWITCHES = {
+    "vllm": "vLLM says it when started with --enable-prompt-tokens-details",
+    "sglang": "SGLang says it when started with --enable-cache-report",
+}
 
 
 def write(result: Replayed, out: Console, *, verbose: bool = False) -> None:
@@ -35,7 +45,8 @@ def write(result: Replayed, out: Console, *, verbose: bool = False) -> None:
         if layout.simulated is not None and layout.requests:
             write_simulated(layout.simulated, out, every=True, verbose=verbose)
     if not alone:
-        _table(result.layouts, out)
+        for number, text in enumerate(aligned(layout_cells(result.layouts), range(3, 9))):
+            out.print(line((text, "" if number else "bold")))
         sent = [layout for layout in result.layouts if layout.simulated is not None and layout.read_share is not None]
         draw([(layout.name, billed_reads(layout.simulated.turns), "green") for layout in sent if layout.simulated], out)
         for layout in result.layouts:
@@ -53,7 +64,7 @@ def sent_in_words(layout: ReplayedLayout, *, alone: bool) -> str:
     """Say what was sent of a layout, and where it is written."""
     name = "" if alone else f"{layout.name}: "
     if layout.same_as is not None:
-        return f"{name}the same bytes as {layout.same_as}: not sent again"
+        return f"{name}{_same(layout)}"
     if not layout.capture:
         return f"{name}{counted(layout.planned, 'request')} as {layout.dialect}: nothing is sent"
     again = f", {layout.resumed:,} of them by a run before" if layout.resumed else ""
@@ -61,20 +72,13 @@ def sent_in_words(layout: ReplayedLayout, *, alone: bool) -> str:
     return f"{name}{sent}{again}, written to {layout.capture}"
 
 
+def _same(layout: ReplayedLayout) -> str:
+    return f"the same bytes as {layout.same_as}: not sent again"
+
+
 def layout_cells(layouts: list[ReplayedLayout]) -> list[tuple[str, ...]]:
     """Return layouts as rows of cells, the first of them the heads."""
     return [_HEADER, *map(_row, layouts)]
-
-
-def _table(layouts: list[ReplayedLayout], out: Console) -> None:
-    rows = layout_cells(layouts)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    for number, row in enumerate(rows):
-        cells = [
-            cell.rjust(width) if 3 <= column <= 8 else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        out.print(line(("  ".join(cells).rstrip(), "" if number else "bold")))
 
 
 def _row(layout: ReplayedLayout) -> tuple[str, ...]:
@@ -86,24 +90,14 @@ def _row(layout: ReplayedLayout) -> tuple[str, ...]:
     counts = (layout.prompt_tokens, layout.read_tokens, layout.computed_tokens, predicted)
     tokens, read, computed, foreseen = ("unknown" if count is None else f"{count:,}" for count in counts)
     sent = f"{layout.requests:,} of {layout.planned:,}"
-    return (
-        layout.name,
-        layout.dialect,
-        layout.tail or "",
-        sent,
-        tokens,
-        read,
-        share,
-        computed,
-        foreseen,
-        layout.capture,
-    )
+    name = layout.name, layout.dialect, layout.tail or ""
+    return *name, sent, tokens, read, share, computed, foreseen, layout.capture
 
 
 def changes_in_words(layout: ReplayedLayout) -> str:
     """Say what a layout makes of what was recorded."""
     if layout.same_as is not None:
-        return f"{layout.name}: the same bytes as {layout.same_as}: not sent again"
+        return f"{layout.name}: {_same(layout)}"
     if not layout.assembled:
         return f"{layout.name}: the messages as they were recorded, each system prompt where it stood"
     moved = "nothing in its system prompt changes from request to request" if layout.tail else ""
@@ -187,3 +181,34 @@ def destination(server: str, key: str, proxy: str, *, encrypted: bool) -> str:
 def question(where: str, estimate: ReplayEstimate) -> str:
     """Ask whether to send to a destination."""
     return f"{estimate_in_words(estimate)}.\nSend the recording's prompts to {where}? [y/N] "
+
+
+def notes_of(layouts: Sequence[ReplayedLayout], engine: str, slots: int | None) -> list[str]:
+    """Return what a reader has to know of what was sent and answered."""
+    return list(dict.fromkeys(note for layout in layouts for note in _notes(layout, engine, slots)))
+
+
+def _notes(layout: ReplayedLayout, engine: str, slots: int | None) -> Iterator[str]:
+    for reason, count in layout.skipped.items():
+        named, more = layout.unsent.get(reason, []), count - len(layout.unsent.get(reason, []))
+        names = ", ".join([*named, *([f"and {more:,} more"] if more else [])])
+        yield f"not sent: {counted(count, 'request')} {reason}{f' ({names})' if named else ''}"
+    for name, count in layout.left_out.items():
+        yield f"{name!r} is left out of {counted(count, 'request')}: no room for it, or another API's"
+    found = layout.simulated
+    if found is None or not found.turns:
+        return
+    silent = sum(turn.billed is None or turn.billed.read_tokens is None for turn in found.turns)
+    if silent:
+        switch = _SWITCHES.get(engine)
+        who = f"{counted(silent, 'answer')} of {layout.requests:,}"
+        yield f"{who} did not say what was read from a cache{f': {switch}' if switch else ''}"
+    first = found.turns[0].billed
+    if first is not None and first.read_tokens and first.read_tokens > WARM * (first.uncached_tokens or 0):
+        yield (
+            f"the cache was warm: the first request read {first.read_tokens:,} tokens that this replay had not sent; "
+            "restart the server, or wait until it forgets, for figures of a cold one"
+        )
+    if engine == LLAMA_CPP and slots is not None and slots != SLOTS:
+        again = f"lore simulate CAPTURE --cache {LLAMA_CPP}:slots={slots} prints it again"
+        yield f"the server has {counted(slots, 'slot')}, and so has the prediction: {again}"

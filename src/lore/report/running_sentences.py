@@ -6,14 +6,12 @@ those of this machine.
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from msgspec.structs import replace
 
 from lore.model.ledger import LedgerRow
 from lore.model.results_overview import SpendingCause
 from lore.model.running import LastBreak, Running
-from lore.report.plain import visible
+from lore.report.plain import local_time, visible
 from lore.report.spending_sentences import cause_in_words, span_of
 from lore.report.status_line import clock, percent, short, span
 
@@ -108,16 +106,9 @@ def turn_cells(row: LedgerRow, broken: LastBreak | None, *, redact: bool) -> tup
         "" if broken is None else f"{broken.lost_tokens:,}" + ("" if not broken.dollars else f" ${broken.dollars:,.2f}")
     )
     why = "" if broken is None else broken.plain if redact else broken.says
-    cells = (name, _time(row.at), _tokens(size), _tokens(read), share, again, why)
+    cells = (name, local_time(row.at), _tokens(size), _tokens(read), share, again, why)
     return tuple(map(visible, cells))
 
 
 def _tokens(count: int | None) -> str:
     return "?" if count is None else short(count)
-
-
-def _time(at: float | None) -> str:
-    try:
-        return "" if at is None else f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
-    except (ValueError, OverflowError, OSError):  # a clock that no calendar holds
-        return ""

@@ -40,6 +40,12 @@ def prices_of(by_price: Mapping[str, float], billed: BilledResult) -> str:
     return ", ".join(f"{partial.get(kind, kind)} {money_of(paid)}" for kind, paid in by_price.items())
 
 
+def bill_in_words(billed: BilledResult) -> str:
+    """Say what was billed of a prompt, as far as that is known; empty where nothing is."""
+    counts = (("read", billed.read_tokens), ("written", billed.write_tokens), ("uncached", billed.uncached_tokens))
+    return ", ".join(f"{count:,} {name}" for name, count in counts if count is not None)
+
+
 def lost_of(cause: Finding | CauseResult) -> str:
     """Say how many tokens were lost, how that is known, and what they cost beyond their price when read."""
     return f"{cause.lost_tokens or 0:,} tokens ({cause.tokens}){dollars_of(cause)}"

@@ -1,4 +1,4 @@
-"""The turns of `lore simulate` for a person: those that lost something, or all, with their clock times, and a chart.
+"""The turns of `lore simulate`: those that lost something, or all, with their clock times, and a chart; as CSV.
 
 Rules: times are UTC, as recorded, the day on a line of its own where it changes; a turn's evidence stands below it, cut
 to the terminal's width (`verbose`: wrapped instead); in a pipe nothing is cut.
@@ -6,9 +6,9 @@ to the terminal's width (`verbose`: wrapped instead); in a pipe nothing is cut.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -16,10 +16,11 @@ from rich.text import Text
 
 from lore.cache.habits import SURE
 from lore.model.codes import UNEXPLAINED
-from lore.model.results_simulate import SimulatedTurn
+from lore.model.results_measured import MeasuredResult
+from lore.model.results_simulate import Simulated, SimulatedTurn
 from lore.report.console import columns_of, cut, hang, line
 from lore.report.evidence_sentences import money_of
-from lore.report.plain import counted
+from lore.report.plain import cell, counted, when
 from lore.report.sentences import grounds
 
 CHART = 72  # columns
@@ -63,7 +64,7 @@ def write_turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool, ve
 def _write_rows(
     turns: Sequence[SimulatedTurn], warmed: set[int], out: Console, *, several: bool, verbose: bool
 ) -> None:
-    rows = [_row(turn) for turn in turns]
+    rows = list(map(_row, turns))
     widths = [max(map(len, cells)) for cells in zip(_HEADER, *rows, strict=True)]
     likely = ", with how likely that is" if widths[_Row._fields.index("chance")] else ""
     legend = f"tokens read from the cache, as predicted{likely} (~: at best, or unsure) and as billed"
@@ -74,7 +75,7 @@ def _write_rows(
         if several and turn.path != path:
             out.print(line((turn.path, "bold")))
             path, day = turn.path, ""
-        if turn.at is not None and (on := _day(turn.at)) != day:
+        if turn.at is not None and (on := when(turn.at, "%Y-%m-%d", unknown=_UNKNOWN_DAY)) != day:
             day = on
             out.print(line((f"{day} (UTC)", "dim")))
         _write_row(turn, _aligned(row, widths), out, warmed=id(turn) in warmed, verbose=verbose)
@@ -126,9 +127,8 @@ def _warmed(turns: Sequence[SimulatedTurn]) -> set[int]:
         if billed is not None and billed.read_tokens is not None:
             if turn.predicted.read_tokens is not None and billed.read_tokens > most + _WARM:
                 found.add(id(turn))
-            stood[name] = sum(
-                (billed.read_tokens, billed.uncached_tokens or 0, billed.write_tokens or 0, billed.output_tokens or 0)
-            )
+            rest = (billed.uncached_tokens, billed.write_tokens, billed.output_tokens)
+            stood[name] = billed.read_tokens + sum(count or 0 for count in rest)
     return found
 
 
@@ -138,28 +138,12 @@ def _row(turn: SimulatedTurn) -> _Row:
     billed = None if turn.billed is None else turn.billed.read_tokens
     off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
     unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
-    return _Row(name[-_NAME:], _time(turn.at), unsure + count_of(predicted), chance(turn), count_of(billed), off)
+    clock, foreseen = when(turn.at, "%H:%M"), unsure + count_of(predicted)
+    return _Row(name[-_NAME:], clock, foreseen, chance(turn), count_of(billed), off)
 
 
 def _aligned(row: _Row, widths: Sequence[int]) -> str:
     return "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True) if width)
-
-
-def _time(at: float | None) -> str:
-    clock = _clock(at)
-    return "" if clock is None else f"{clock:%H:%M}"
-
-
-def _day(at: float) -> str:
-    clock = _clock(at)
-    return _UNKNOWN_DAY if clock is None else f"{clock:%Y-%m-%d}"
-
-
-def _clock(at: float | None) -> datetime | None:
-    try:
-        return None if at is None else datetime.fromtimestamp(at, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def chance(turn: SimulatedTurn) -> str:
@@ -190,10 +174,8 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
     A column is one turn, or the least of a group of turns where they are too many.
     """
     most = max((value for _, values, _ in rows for value in values), default=0)
-    count, size = (
-        min((len(values) for _, values, _ in rows), default=0),
-        max((len(name) for name, *_ in rows), default=0),
-    )
+    count = min((len(values) for _, values, _ in rows), default=0)
+    size = max((len(name) for name, *_ in rows), default=0)
     if count < 3 or not most:
         return
     lines = [(f"  {name:<{size}} ", values, colour) for name, values, colour in rows]
@@ -203,3 +185,39 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
         groups = [values[count * at // width : max(count * (at + 1) // width, 1)] for at in range(width)]
         bars = "".join(_BARS[-(-min(group) * (len(_BARS) - 1) // most)] for group in groups)
         out.print(line(name, (bars, colour)))
+
+
+COLUMNS = (
+    "path", "line", "chain", "turn", "at", "model", "cache", "predicted_read", "predicted_write", "predicted_uncached",
+    "confidence", "billed_read", "billed_write", "billed_uncached", "billed_output", "difference", "cause", "strength",
+    "evidence", "lost_tokens", "waste_tokens", "cost_billed", "cost_predicted", "cost_waste",
+    "unexplained_tokens", "cost_unexplained", "partial_output", "probability", "measured_read",
+)  # fmt: skip
+
+
+def write_csv(result: Simulated, out: IO[str], *, header: bool = True) -> None:
+    """Write the turns of a result, a line each. Unknown is empty; text that a spreadsheet would run is quoted."""
+    rows = csv.writer(out, lineterminator="\n")
+    if header:
+        rows.writerow(COLUMNS)
+    found = result.measured.rows if isinstance(result.measured, MeasuredResult) else ()
+    measured = {(row.path, row.chain, row.turn): row.cached_tokens for row in found if row.turn is not None}
+    for turn in result.turns:
+        read = measured.get((turn.path, turn.chain, turn.turn))
+        rows.writerow([cell(value) for value in (*_csv_row(turn), read)])
+
+
+def _csv_row(turn: SimulatedTurn) -> tuple[object, ...]:
+    predicted, billed, cause, cost = turn.predicted, turn.billed, turn.cause, turn.cost
+    read = None if billed is None else billed.read_tokens
+    return (
+        turn.path, turn.line, turn.chain, turn.turn, turn.at, turn.model, turn.cache, predicted.read_tokens,
+        predicted.write_tokens, predicted.uncached_tokens, predicted.confidence, *((None,) * 4 if billed is None else (
+            read, billed.write_tokens, billed.uncached_tokens, billed.output_tokens)),
+        None if read is None or predicted.read_tokens is None else read - predicted.read_tokens,
+        *((None,) * 3 if cause is None else (cause.code, cause.strength, cause.message)),
+        turn.lost_tokens, turn.waste_tokens,
+        *((None,) * 3 if cost is None else (cost.billed, cost.predicted, cost.waste)),
+        turn.unexplained_tokens, None if cost is None else cost.unexplained,
+        None if billed is None else billed.partial_output is True, predicted.probability,
+    )  # fmt: skip

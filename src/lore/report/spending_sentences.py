@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -212,11 +211,3 @@ def span_of(seconds: float) -> str:
         hours = seconds / _HOUR
         return "an hour" if hours == 1 else f"{hours:g} hours"
     return f"{seconds / _MINUTE:g} minutes"
-
-
-def day_of(at: float | None) -> str:
-    """Return the day of a time in UTC; `unknown` where it is not known, or no calendar holds it."""
-    try:
-        return "unknown" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
-    except (ValueError, OverflowError, OSError):
-        return "unknown"

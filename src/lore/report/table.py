@@ -8,7 +8,7 @@ it is wrapped in its place, or stands below its row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from rich.cells import cell_len
@@ -39,7 +39,7 @@ class Table:
         self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], out: Console, *, flows: bool = True
     ) -> None:  # fmt: skip
         self._columns, self._out, self._flows = columns, out, flows
-        texts = [[_text(column.head) for column in columns], *([_text(cell) for cell in row] for row in rows)]
+        texts = [[line(cell).plain for cell in row] for row in ([column.head for column in columns], *rows)]
         self._widths = [max(map(cell_len, cells)) for cells in zip(*texts, strict=True)]
         room = columns_of(out)
         shown = list(range(len(columns) - flows))
@@ -105,9 +105,28 @@ class Table:
         return lines if room is None or self._wide(columns) > room else [list(columns)]
 
 
-def _text(cell: Cell) -> str:
-    return line(cell).plain
-
-
 def _styled(cell: Cell, style: str) -> Text:
     return line((cell, style) if isinstance(cell, str) else cell)
+
+
+def write_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], out: Console, *, head: bool = True, flows: bool = True
+) -> None:
+    """Write a whole table; see `Table`."""
+    table = Table(columns, rows, out, flows=flows)
+    if head:
+        table.write_head()
+    for row in rows:
+        table.write(row)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
+    """Return rows as lines of columns, each as wide as its longest cell; `right` are those of numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

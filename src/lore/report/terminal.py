@@ -7,22 +7,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TypeAlias
 
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 
-from lore.model.codes import UNEXPLAINED
+from lore.model.codes import UNEXPLAINED, Code
+from lore.model.evidence import NothingRead
 from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 from lore.model.results_lint import LintResult, LintSummary
 from lore.report.commands import in_shell
 from lore.report.console import columns_of, line, whole
 from lore.report.evidence_sentences import money_of
-from lore.report.grouped import once_a_file
-from lore.report.plain import counted
+from lore.report.plain import counted, place_of, turn_of
 from lore.report.sentences import dollars_of, interrupted_line, lost_of, not_in_logs
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a prompt
 _ORDER = ("error", "warning", "note")
+WORST = 3  # turns that are named of those that are one finding
 
 
 def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
@@ -33,6 +35,55 @@ def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings by severity, then by what they cost; those that are alike as they were found."""
     return sorted(findings, key=lambda finding: (_ORDER.index(finding.severity), -(finding.lost_tokens or 0)))
+
+
+def once_a_file(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings, falls of billed reads that nothing explains as one a file and code, at the place of the first.
+
+    A noisy cache falls again and again for one reason; each of the other codes wants a look of its own. Tokens and
+    dollars are sums. For people: machine formats list each, as -v does.
+    """
+    groups: dict[object, list[Finding]] = {}
+    for number, finding in enumerate(findings):
+        alike = finding.code in UNEXPLAINED and finding.turn is not None
+        groups.setdefault((finding.path, finding.code, finding.severity) if alike else number, []).append(finding)
+    return [found[0] if len(found) == 1 else _together(found) for found in groups.values()]
+
+
+def _together(found: Sequence[Finding]) -> Finding:
+    """Return one finding about several turns of a file; it has no turn and no line of its own."""
+    tokens = sum(finding.lost_tokens or 0 for finding in found)
+    paid = [finding.lost_dollars for finding in found if finding.lost_dollars is not None]
+    return replace(
+        found[0], message=_message(found), lost_tokens=tokens, lost_dollars=sum(paid) if paid else None, line=None,
+        chain=None, turn=None, lost_bytes=None, times=len(found),
+    )  # fmt: skip
+
+
+def _message(found: Sequence[Finding]) -> str:
+    gone_on = " though the conversation went on" if found[0].code == Code.SERVER_SIDE_MISS else ""
+    never = sum(isinstance(finding.evidence, NothingRead) for finding in found)  # of these no tokens are known
+    fell = len(found) - never
+    parts = [f"the billed read fell in {counted(fell, 'turn')}{gone_on}"] if fell else []
+    parts += [f"nothing was read in {counted(never, 'turn')} that went on from prompts never read"] if never else []
+    parts += [f"{'most' if fell else 'first'} in {_worst(found)}"]
+    for word, wanted in (("ruled out in each", True), ("not recorded", None)):
+        named = [{reason.reason.partition(":")[0] for reason in finding.ruled_out if reason.out is wanted}
+                 for finding in found]  # fmt: skip
+        order = [reason.reason.partition(":")[0] for reason in found[0].ruled_out]
+        common = [reason for reason in dict.fromkeys(order) if all(reason in names for names in named)]
+        parts += [f"{word}: {', '.join(common)}"] if common else []
+    return "; ".join([*parts, "each turn: -v"])
+
+
+def _worst(found: Sequence[Finding]) -> str:
+    """Name the turns that lost most."""
+    worst = sorted(found, key=lambda finding: -(finding.lost_tokens or 0))[:WORST]
+    return ", ".join([
+        turn_of(finding.turn or 0, finding.chain) + ("" if finding.line is None else f" (line {finding.line})")
+        + (f": {finding.lost_tokens:,} tokens" if finding.lost_tokens else "")
+        for finding in worst
+    ])  # fmt: skip
 
 
 Reported: TypeAlias = Checked | LintResult
@@ -149,11 +200,11 @@ def who_can_act(finding: Finding) -> str:
 
 def place_in_words(finding: Finding) -> str:
     """Say where a finding is: file, line, turn, chain, path in the prompt."""
-    place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
+    place = place_of(finding.path, finding.line)
     if finding.turn is None and finding.times > 1:
         place += f"  {counted(finding.times, 'turn')}"
     if finding.turn is not None:
-        place += f"  turn {finding.turn}" + ("" if finding.chain in (None, "main") else f" of {finding.chain}")
+        place += f"  {turn_of(finding.turn, finding.chain)}"
     return place if finding.json_path is None else f"{place}  {finding.json_path}"
 
 
@@ -189,12 +240,8 @@ def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
         + (f"; {counted(sums.copied, 'turn')} copied from other files" if sums.copied else "")
         + (f"; {counted(sums.skipped, 'file')} passed over" if sums.skipped else "")
     )
-    left_out = [f"{count:,} {word}" for word, count in _left_out(sums) if count]
-    if left_out:
-        yield f"left out of these: {', '.join(left_out)}"
-    if sums.problems:
-        rest = f", {hidden:,} of them shown with -v only" if hidden else ""
-        yield f"{counted(sums.problems, 'problem')} in the recordings{rest}"
+    left_out = {"known": sums.known, "ignored": sums.ignored, "exempted": sums.exempted}
+    yield from _left_out(left_out, sums.problems, hidden)
 
 
 def _lint_sums(sums: LintSummary) -> Iterator[str]:
@@ -212,13 +259,16 @@ def _lint_sums(sums: LintSummary) -> Iterator[str]:
         f"a cache would keep {sums.cached} of {sums.shown}{unknown}; {counted(sums.errors, 'error')}, "
         f"{counted(sums.warnings, 'warning')}, {counted(sums.notes, 'note')}"
     )
-    left_out = [
-        f"{count:,} {word}" for word, count in (("ignored", sums.ignored), ("exempted", sums.exempted)) if count
-    ]
-    if left_out:
-        yield f"left out of these: {', '.join(left_out)}"
-    if sums.problems:
-        yield f"{counted(sums.problems, 'problem')} in the recordings"
+    yield from _left_out({"ignored": sums.ignored, "exempted": sums.exempted}, sums.problems)
+
+
+def _left_out(counts: Mapping[str, int], problems: int, hidden: int = 0) -> Iterator[str]:
+    named = [f"{count:,} {word}" for word, count in counts.items() if count]
+    if named:
+        yield f"left out of these: {', '.join(named)}"
+    if problems:
+        rest = f", {hidden:,} of them shown with -v only" if hidden else ""
+        yield f"{counted(problems, 'problem')} in the recordings{rest}"
 
 
 def unseen_lines(result: Reported) -> Iterator[str]:
@@ -252,20 +302,20 @@ def most_common(ruled_out: Mapping[str, int]) -> list[str]:
     return sorted(ruled_out, key=lambda reason: (-ruled_out[reason], reason))[:_RULED_OUT]
 
 
-def _left_out(sums: Summary) -> tuple[tuple[str, int], ...]:
-    return ("known", sums.known), ("ignored", sums.ignored), ("exempted", sums.exempted)
-
-
 def top_shown(causes: list[CostlyCause], *, verbose: bool) -> list[CostlyCause]:
     """Return the costliest causes that a person is shown: all, or without what is expected."""
     return [cause for cause in causes if verbose or cause.kind != "expected"]
+
+
+def costly_in_words(cause: CostlyCause) -> str:
+    """Say what a cause cost, and how often it did."""
+    breaks = counted(cause.breaks, "cache break")
+    return f"{cause.lost_tokens:,} tokens{dollars_of(cause)} in {breaks} ({cause.kind})"
 
 
 def _top(causes: list[CostlyCause], out: Console) -> None:
     if causes:
         out.print(line("costliest causes:"))
     for number, cause in enumerate(causes, 1):
-        cost = dollars_of(cause)
-        loss = f": {cause.lost_tokens:,} tokens{cost} in {counted(cause.breaks, 'cache break')} ({cause.kind})"
-        out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), loss))
+        out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {costly_in_words(cause)}"))
         out.print(line("     fix: ", (cause.fix, "green")))

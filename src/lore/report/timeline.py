@@ -34,7 +34,7 @@ from lore.model.mask import mask
 from lore.model.results_store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
 from lore.model.turn import seconds
 from lore.report.console import columns_of, hang, line
-from lore.report.plain import counted
+from lore.report.plain import counted, place_of
 from lore.report.sentences import duration
 
 SHOWN = 100  # characters of a text, where no terminal says how wide it is
@@ -146,8 +146,7 @@ def write_problems(problems: Iterable[Problem], out: Console) -> None:
         found.setdefault((problem.code, problem.file, problem.message), []).append(problem)
     for (code, file, message), alike in found.items():
         often = f" ({len(alike):,} times)" if len(alike) > 1 else ""
-        place = file if alike[0].line is None else f"{file}:{alike[0].line}"
-        out.print(line((f"{code} {place} {message}{often}", "yellow")))
+        out.print(line((f"{code} {place_of(str(file), alike[0].line)} {message}{often}", "yellow")))
 
 
 def write_note(text: str, out: Console) -> None:
@@ -251,14 +250,9 @@ def write_knowledge(result: KnowledgeResult, out: Console) -> None:
     """Write the entries and how many there are."""
     width = max((len(fact.id) for fact in result.knowledge), default=0)
     for fact in result.knowledge:
-        state = fact.state or "-"
-        words = ": ".join(filter(None, (fact.title, fact.content)))
-        place = fact.category or "General"
-        out.print(
-            line(
-                (f"{state:<7}", _STYLES.get(state, "")), f"  {fact.id:<{width}}  ", (place, "bold"), f"  {short(words)}"
-            )
-        )
-    number = len(result.knowledge)
-    out.print(line(f"session {result.session}: {number:,} {'entry' if number == 1 else 'entries'} known"))
+        state, place = fact.state or "-", fact.category or "General"
+        words = short(": ".join(filter(None, (fact.title, fact.content))))
+        shown = (f"{state:<7}", _STYLES.get(state, ""))
+        out.print(line(shown, f"  {fact.id:<{width}}  ", (place, "bold"), f"  {words}"))
+    out.print(line(f"session {result.session}: {counted(len(result.knowledge), 'entry', 'entries')} known"))
     write_problems(result.problems, out)

@@ -20,8 +20,8 @@ from lore.compaction.memory.identities import good_user
 from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.results_store import MemoryShown, StoreShown
-from lore.report.memory_page import page
-from lore.report.memory_page.page import About, Narrowed
+from lore.report.html import memory as page
+from lore.report.html.memory import About, Narrowed
 from lore.run.store_sessions import shown as stored_session
 from lore.store.base import Store, UnknownSessionError
 from lore.store.sync import Clock

@@ -6,8 +6,9 @@ In: figures and texts. Out: values that the templates write. A strip is a bar of
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import NamedTuple, TypeAlias
+
+from lore.report.evidence_sentences import money_of
 
 WIDTH = 1000  # units of a strip
 
@@ -88,14 +89,11 @@ def strip(label: str, parts: Iterable[tuple[str, float, str]], whole: float, wor
     return Strip(label, found, words)
 
 
-def when(at: float | None, form: str = "%Y-%m-%d %H:%M") -> str:
-    """Return a time, UTC; empty where it is not known, or is none."""
-    try:
-        return "" if at is None else f"{datetime.fromtimestamp(at, UTC):{form}}"
-    except (ValueError, OverflowError, OSError):
-        return ""
-
-
 def count(number: int | None) -> str:
     """Return a count with its thousands parted; a dash where it is unknown."""
     return "–" if number is None else f"{number:,}"
+
+
+def amount_of(dollars: float | None) -> str:
+    """Return an amount; a dash where it is unknown."""
+    return "–" if dollars is None else money_of(dollars)

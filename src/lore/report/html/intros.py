@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec import UNSET
+from rich.console import Console
 
 from lore.model.results import Checked, Finding
 from lore.model.results_lint import LintResult
@@ -19,17 +20,27 @@ from lore.model.results_simulate import CompactedSide, DryRun, Fired, Saving, Si
 from lore.report.compacted import side_in_words, signed
 from lore.report.comparison import about_side, cause_in_cells, conclusions, measure_in_words
 from lore.report.evidence_sentences import money_of
-from lore.report.grouped import once_a_file
-from lore.report.html.blocks import Block, Cell, Strip, Swatch, Table, count, strip, when
+from lore.report.html.blocks import Block, Cell, Strip, Swatch, Table, amount_of, count, strip
 from lore.report.html.measured import measured_block, replay_blocks, replay_lead
+from lore.report.html.page import page
 from lore.report.html.session import MONEY, causes_block, lead_of, money_block
 from lore.report.lint import answer_in_words
 from lore.report.overview import cost_of, share_read, span_in_words
-from lore.report.plain import counted
+from lore.report.plain import counted, when
 from lore.report.simulation import agreement_lines
-from lore.report.terminal import Reported, place_in_words, shown, sums_lines, unseen_lines, worst_first
+from lore.report.terminal import Reported, once_a_file, place_in_words, shown, sums_lines, unseen_lines, worst_first
 
 FINDINGS = 200  # that a page lists, the worst first
+
+
+class Html:
+    """What `lore check` and `lore lint` found as one page for a browser; sessions are added by `run.html_report`."""
+
+    mixes = False
+
+    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
+        intro = of_report(result, verbose=verbose)
+        out.file.write(page(intro.title, heading=intro.heading, lead=intro.lead, blocks=intro.blocks))
 
 
 class Intro(NamedTuple):
@@ -72,7 +83,7 @@ def _top(result: Checked) -> Block:
     if not result.top:
         return Block()
     rows: list[tuple[Cell, ...]] = [
-        ("–" if cause.lost_dollars is None else money_of(cause.lost_dollars), count(cause.lost_tokens),
+        (amount_of(cause.lost_dollars), count(cause.lost_tokens),
          count(cause.breaks), f"{cause.code} {cause.name}", cause.kind, cause.fix)
         for cause in result.top
     ]  # fmt: skip
@@ -125,7 +136,7 @@ def of_replay(result: Replayed) -> Intro:
 
 def _savings(changes: Sequence[Saving]) -> Block:
     rows: list[tuple[Cell, ...]] = [
-        ("–" if change.saved is None else money_of(change.saved), count(change.tokens), count(change.turns),
+        (amount_of(change.saved), count(change.tokens), count(change.turns),
          change.change, change.fix)
         for change in changes
         if change.saves
@@ -157,9 +168,8 @@ _FIGURES = frozenset((1, 2, 3, 4, 5))
 
 
 def _spending_row(group: Spending) -> tuple[Cell, ...]:
-    again = "–" if group.paid_again is None else money_of(group.paid_again)
-    unsure = "–" if group.unexplained is None else money_of(group.unexplained)
-    return group.name, cost_of(group), count(group.requests), share_read(group), again, unsure
+    again = amount_of(group.paid_again), amount_of(group.unexplained)
+    return group.name, cost_of(group), count(group.requests), share_read(group), *again
 
 
 def _by_day(days: Sequence[Spending]) -> Block:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lore.model.page import PageChain, PageTurn
+from lore.model.results import CauseResult
 from lore.report.evidence_sentences import duration, money_of
-from lore.report.html.blocks import when
-from lore.report.plain import counted
+from lore.report.plain import counted, when
 from lore.report.spending_sentences import plain_of
 
 COLUMNS = 240
@@ -100,13 +100,19 @@ def lane_of(chain: PageChain, key: str, trials: Sequence[tuple[int, str]] = ()) 
     outlines = [(style, path) for path, style in areas.items()]
     foreseen = [each.foreseen for each in columns]
     if any(each is not None for each in foreseen) and any(turn.played.billed for turn in chain.turns):
-        outlines.append(("foreseen", _line([each or 0 for each in foreseen], most)))
+        values = [each or 0 for each in foreseen]
+        outlines.append(("foreseen", f"M0 {_height(values[0], most)}{_steps(values, most)}"))
     return Lane(
         key, chain.name, len(counts), len(columns), most, outlines,
         _merged(_marks(chain, key, trials), len(columns)), when(min(times, default=None)),
         when(max(times, default=None)), any(turn.played.billed for turn in chain.turns), group,
         len(columns) * _WIDE,
     )  # fmt: skip
+
+
+def style_of(cause: CauseResult) -> str:
+    """Return the colour of a cause: its kind."""
+    return "unexplained" if cause.kind == "unattributable" else cause.kind
 
 
 def _least(counts: Sequence[Counts | None]) -> Counts:
@@ -121,11 +127,6 @@ def _height(value: int, most: int) -> int:
 def _outline(values: Sequence[int], most: int) -> str:
     """Return the path of a closed area of columns, each one unit wide; neighbours of one height are one piece."""
     return f"M0 {HEIGHT}{_steps(values, most)}V{HEIGHT}Z"
-
-
-def _line(values: Sequence[int], most: int) -> str:
-    first = _height(values[0], most) if values else HEIGHT
-    return f"M0 {first}{_steps(values, most)}"
 
 
 def _steps(values: Sequence[int], most: int) -> str:
@@ -149,11 +150,13 @@ def _marks(chain: PageChain, lane: str, trials: Sequence[tuple[int, str]]) -> It
         name = f"turn {played.turn}"
         cause = played.cause
         if cause is not None:
-            kind = "unexplained" if cause.kind == "unattributable" else cause.kind
             lost = f", {played.lost_tokens:,} tokens lost" if played.lost_tokens else ""
             paid = f", {money_of(cause.lost_dollars)}" if cause.lost_dollars else ""
             text = f"{name}: {plain_of(cause.code, cause.name)} ({cause.kind}){lost}{paid}"
-            yield played.lost_tokens or 0, Mark(kind, at, place, f"#b{lane}-{place}" if turn.after else row, text)
+            yield (
+                played.lost_tokens or 0,
+                Mark(style_of(cause), at, place, f"#b{lane}-{place}" if turn.after else row, text),
+            )
         if turn.compacted:
             yield 0, Mark("compaction", at, place, row, f"{name}: what was sent before was compacted")
         if turn.pause is not None:

@@ -10,10 +10,10 @@ from typing import NamedTuple, TypeAlias
 
 from lore.model.page import PageSession
 from lore.model.results_overview import Spending
-from lore.report.evidence_sentences import money_of
-from lore.report.html.blocks import Block, Cell, Link, Table, count, when
+from lore.report.html.blocks import Block, Cell, Link, Table, amount_of, count
 from lore.report.html.session import name_of
 from lore.report.overview import share_read
+from lore.report.plain import when
 
 Weight: TypeAlias = tuple[float, int, float]
 _HEADS = (
@@ -65,11 +65,7 @@ def _row(row: Listed, name: str) -> tuple[Cell, ...]:
     if sums is None:
         return session, project, when(row.began), *("–",) * 8, row.message
     return (
-        session, project, when(row.began), count(sums.requests), _money(sums.dollars), _money(sums.paid_again),
-        _money(sums.unexplained), count(sums.paid_again_tokens + sums.unexplained_tokens), count(sums.breaks),
+        session, project, when(row.began), count(sums.requests), amount_of(sums.dollars), amount_of(sums.paid_again),
+        amount_of(sums.unexplained), count(sums.paid_again_tokens + sums.unexplained_tokens), count(sums.breaks),
         share_read(sums), count(sums.largest_prompt_tokens), row.message,
     )  # fmt: skip
-
-
-def _money(dollars: float | None) -> str:
-    return "–" if dollars is None else money_of(dollars)

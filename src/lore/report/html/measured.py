@@ -14,7 +14,7 @@ from lore.model.results_replay import Replayed, ReplayedLayout
 from lore.model.results_simulate import SimulatedTurn
 from lore.report.html.blocks import Block, Cell, Strip, Table, count, strip
 from lore.report.measured import comparison_lines, measured_cells
-from lore.report.plain import counted
+from lore.report.plain import counted, turn_of
 from lore.report.replayed import changes_in_words, conclusion, estimate_in_words, layout_cells, sent_in_words
 from lore.report.simulation import agreement_lines
 
@@ -77,7 +77,7 @@ def replay_lead(result: Replayed) -> str:
 def _layout_block(layout: ReplayedLayout, *, alone: bool) -> Block:
     found = layout.simulated
     assert found is not None
-    rows = [_turn(turn) for turn in found.turns]
+    rows = list(map(_turn, found.turns))
     cells: list[tuple[str, ...]] = [("turn", "prompt tokens", "predicted", "read", "difference")]
     for row in rows[:LISTED]:
         known = row.measured is not None and row.predicted is not None
@@ -92,8 +92,7 @@ def _turn(turn: SimulatedTurn) -> _Row:
     billed = turn.billed
     read = None if billed is None else billed.read_tokens
     size = 0 if billed is None else (read or 0) + (billed.write_tokens or 0) + (billed.uncached_tokens or 0)
-    chain = "" if turn.chain == "main" else f" of {turn.chain}"
-    return _Row(f"turn {turn.turn}{chain}", size, read, turn.predicted.read_tokens)
+    return _Row(turn_of(turn.turn, turn.chain), size, read, turn.predicted.read_tokens)
 
 
 def _strips(rows: Sequence[_Row], word: str) -> tuple[Strip, ...]:

@@ -52,11 +52,11 @@ def assets(*, sorts: bool, zooms: bool, loads: bool = False) -> Assets:
     `loads`: its style stands in a file beside it.
     """
     names = ["open.js", *(["sort.js"] if sorts else []), *(["zoom.js"] if zooms else [])]
-    scripts = [_SPACE.sub("\n", _COMMENT.sub("", _template(name))).strip() for name in names]
+    scripts = [_SPACE.sub("\n", _COMMENT.sub("", template(name))).strip() for name in names]
     style = "" if loads else style_sheet()
-    allowed = _digest(style) if style else "'self'"
+    allowed = digest(style) if style else "'self'"
     policy = "; ".join((
-        "default-src 'none'", f"style-src {allowed}", f"script-src {' '.join(map(_digest, scripts))}",
+        "default-src 'none'", f"style-src {allowed}", f"script-src {' '.join(map(digest, scripts))}",
         "base-uri 'none'", "form-action 'none'",
     ))  # fmt: skip
     return Assets(Markup(style), tuple(map(Markup, scripts)), policy)  # noqa: S704 - files of this package
@@ -65,10 +65,11 @@ def assets(*, sorts: bool, zooms: bool, loads: bool = False) -> Assets:
 @cache
 def style_sheet() -> str:
     """Return the style of every page, for a page or for a file beside pages."""
-    return _shortened(_SPACE.sub("", _template("style.css")))
+    return _shortened(_SPACE.sub("", template("style.css")))
 
 
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """Return the text of a file beside the templates."""
     return resources.files("lore.report.html").joinpath("templates", name).read_text("utf-8")
 
 
@@ -78,12 +79,14 @@ def _shortened(style: str) -> str:
     return re.sub(r"--[a-z]+", lambda found: f"--{names[found[0]]}", style)
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """Return the source expression of a content policy that allows a text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return the environment of every page: it escapes, and makes visible what would be obeyed."""
     return Environment(
         loader=PackageLoader("lore.report.html"), autoescape=True, undefined=StrictUndefined, finalize=_finalized,
         trim_blocks=True, lstrip_blocks=True,
@@ -117,4 +120,4 @@ def page(
 
 
 def _rendered(name: str, **values: object) -> Markup:
-    return Markup(_environment().get_template(name).render(**values))  # noqa: S704 - escaped by the environment
+    return Markup(environment().get_template(name).render(**values))  # noqa: S704 - escaped by the environment

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lore.model.page import PageSession, PageSide, PageTurn, PartName
-from lore.model.results import BilledResult, CauseResult
+from lore.model.results import CauseResult
 from lore.model.results_overview import Spending, SpendingCause
 from lore.report.commands import in_shell
 from lore.report.evidence_sentences import duration, money_of
-from lore.report.html.blocks import WIDTH, Block, Cell, Link, Strip, StripPart, Swatch, Table, count, strip, when
-from lore.report.html.lanes import Lane, counts_of, lane_of
+from lore.report.html.blocks import WIDTH, Block, Cell, Link, Strip, StripPart, Swatch, Table, amount_of, count, strip
+from lore.report.html.lanes import Lane, counts_of, lane_of, style_of
 from lore.report.overview import cost_of, tokens_of
-from lore.report.plain import counted
-from lore.report.sentences import lost_of
+from lore.report.plain import counted, when
+from lore.report.sentences import bill_in_words, lost_of
 from lore.report.spending_sentences import plain_of
 
 NEAR = 0.01  # of a prompt: a prediction as near to its bill has no bar of its own
@@ -188,7 +188,7 @@ def causes_block(causes: Sequence[SpendingCause], unexplained: Sequence[Spending
     if not every:
         return Block()
     rows: list[tuple[Cell, ...]] = [
-        ("–" if cause.dollars is None else money_of(cause.dollars), count(cause.tokens), count(cause.turns),
+        (amount_of(cause.dollars), count(cause.tokens), count(cause.turns),
          cause.says + (" (not sure)" if cause.kind == "unattributable" else ""), cause.fix, cause.code)
         for cause in every
     ]  # fmt: skip
@@ -271,7 +271,7 @@ def _row(turn: PageTurn, lane: str, place: int, day: str) -> Row:
     what += filter(None, marks.values())
     key = f"r{lane}-{place}" if what else ""
     return Row(
-        key, cells, "" if cause is None else _style(cause), tuple(what), " ".join(filter(marks.get, marks)),
+        key, cells, "" if cause is None else style_of(cause), tuple(what), " ".join(filter(marks.get, marks)),
     )  # fmt: skip
 
 
@@ -281,10 +281,6 @@ def _row(turn: PageTurn, lane: str, place: int, day: str) -> Row:
 def _weight(turn: PageTurn) -> tuple[float, int]:
     cause = turn.played.cause
     return (cause.lost_dollars or 0.0) if cause is not None else 0.0, turn.played.lost_tokens or 0
-
-
-def _style(cause: CauseResult) -> str:
-    return "unexplained" if cause.kind == "unattributable" else cause.kind
 
 
 def _break(turn: PageTurn, place: str, *, several: bool) -> BreakView:
@@ -299,7 +295,7 @@ def _break(turn: PageTurn, place: str, *, several: bool) -> BreakView:
         *((("they disagree", three.dispute),) if three.dispute else ()),
     )  # fmt: skip
     return BreakView(
-        place, _style(cause), f"{name}: {plain_of(cause.code, cause.name)}", lost_of(cause), cause.message,
+        place, style_of(cause), f"{name}: {plain_of(cause.code, cause.name)}", lost_of(cause), cause.message,
         tuple(_facts(turn, cause)), (_side("before", before, turn), _side("after", after, turn)),
         turn.path, columns, prompt_strips(turn) if (played.lost_tokens or 0) >= SMALL else (),
     )  # fmt: skip
@@ -319,14 +315,8 @@ def _facts(turn: PageTurn, cause: CauseResult) -> Iterator[tuple[str, str]]:
 def _side(name: str, side: PageSide, turn: PageTurn) -> tuple[str, str, str, str]:
     """Return a side: its heading, its bill, the part of its text that both share, the rest."""
     head = " · ".join(filter(None, (f"turn {side.turn}", when(side.at, "%Y-%m-%d %H:%M:%S"), side.model)))
-    return f"{name}: {head}", _bill(side.billed), side.text[: turn.shared], side.text[turn.shared :]
-
-
-def _bill(billed: BilledResult | None) -> str:
-    if billed is None:
-        return "no bill"
-    counts = (("read", billed.read_tokens), ("written", billed.write_tokens), ("uncached", billed.uncached_tokens))
-    return ", ".join(f"{number:,} {name}" for name, number in counts if number is not None) or "no counts"
+    bill = "no bill" if side.billed is None else bill_in_words(side.billed) or "no counts"
+    return f"{name}: {head}", bill, side.text[: turn.shared], side.text[turn.shared :]
 
 
 def prompt_strips(turn: PageTurn) -> tuple[Strip, ...]:

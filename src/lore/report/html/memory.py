@@ -9,19 +9,15 @@ Source: Content Security Policy Level 3 (W3C, read on 2026-11-23).
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from msgspec.structs import replace
 
-import lore
 from lore.model.results_store import (
     AuditEntry,
     MemoryAudit,
@@ -34,6 +30,7 @@ from lore.model.results_store import (
     RememberedTopic,
     StoreShown,
 )
+from lore.report.html.page import GENERATOR, digest, environment, template
 from lore.report.plain import counted, named, visible
 from lore.report.remembered import extent, holder, kind_of, sums_of, what, who
 
@@ -69,9 +66,8 @@ class Part(NamedTuple):
 
 def policy() -> str:
     """Return the content policy of every page."""
-    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; form-action 'self'; base-uri 'none'; "
+        f"default-src 'none'; style-src {digest(_style())}; img-src data:; form-action 'self'; base-uri 'none'; "
         "frame-ancestors 'none'"
     )
 
@@ -169,34 +165,18 @@ def fingerprint(result: MemoryShown) -> str:
     return hashlib.sha256(repr(shown).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _page(template: str, about: About, **values: object) -> str:
+def _page(name: str, about: About, **values: object) -> str:
     shared: dict[str, object] = {
-        "style": Markup(_style()), "generator": f"lore {lore.__version__}", "link": _link, "raw": escape,  # noqa: S704
+        "style": Markup(_style()), "generator": GENERATOR, "link": _link, "raw": escape,  # noqa: S704
         "cut": _cut, "counted": counted, "named": named, "holder": holder, "sums_of": sums_of, "what": what, "who": who,
         "kind_of": kind_of,
     }  # fmt: skip
-    return _environment().get_template(template).render(shared | about._asdict() | values)
+    return environment().get_template(f"memory/{name}").render(shared | about._asdict() | values)
 
 
 @cache
 def _style() -> str:
-    return resources.files("lore.report.memory_page").joinpath("templates", "style.css").read_text("utf-8")
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("lore.report.memory_page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalized,
-    )
-
-
-def _finalized(value: object) -> object:
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return template("memory/style.css")
 
 
 def _link(page: str, **query: str | None) -> Markup:

@@ -1,1 +1,0 @@
-"""The pages of `lore memory page`: what is remembered, as HTML."""
