@@ -50,12 +50,13 @@ POLL_SECONDS = 0.5
 
 
 class Lake(NamedTuple):
-    """Where recordings lie, as `lore check` is told; their bytes; how many requests their service has had."""
+    """Recordings: how `lore check` is told of them, their bytes, requests to their service so far, its variables."""
 
     folder: Path
     name: str
     size: int
     requests: Callable[[], int]
+    settings: dict[str, str]
 
 
 class Ran(NamedTuple):
@@ -124,7 +125,8 @@ class Watched:
             found += [child for child, parent in parents.items() if parent == number]
             try:
                 status = dict(line.split(":", 1) for line in Path(f"/proc/{number}/status").read_text().splitlines())
-                self.peak_mb[number] = int(status.get("VmHWM", "0").split()[0]) / 1024
+                peak = int(status.get("VmHWM", "0").split()[0]) / 1024  # one that has ended has none
+                self.peak_mb[number] = max(peak, self.peak_mb.get(number, 0.0))
                 self.read[number] = int(Path(f"/proc/{number}/io").read_text().split()[1])
             except OSError:
                 continue
@@ -134,7 +136,7 @@ class Watched:
 def run(lake: Lake, *args: str, kill_after: float = 0.0) -> Ran:
     """Run `lore check`, looking at its processes; kill the busiest below it after so many seconds."""
     begin, asked, killed, parts = time.monotonic(), lake.requests(), False, list[float]()
-    process = subprocess.Popen([*LORE, *args, lake.name], cwd=lake.folder, stdout=subprocess.PIPE)
+    process = subprocess.Popen([*LORE, *args, lake.name], cwd=lake.folder, stdout=subprocess.PIPE, env=lake.settings)
     assert process.stdout is not None
     out: list[bytes] = []
     reader = threading.Thread(target=lambda: out.append(process.stdout.read()))
@@ -149,6 +151,7 @@ def run(lake: Lake, *args: str, kill_after: float = 0.0) -> Ran:
             killed = True
         time.sleep(POLL_SECONDS)
     reader.join()
+    process.stdout.close()
     own = watched.peak_mb.pop(process.pid)
     return Ran(
         process.returncode, b"".join(out), time.monotonic() - begin, sum(watched.cpu.values()),
@@ -156,7 +159,7 @@ def run(lake: Lake, *args: str, kill_after: float = 0.0) -> Ran:
     )  # fmt: skip
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Write recordings and judge them; return the exit code."""
     parser = argparse.ArgumentParser(description="soak a lake of recordings")
     parser.add_argument("--small", type=int, default=2_000)
@@ -170,18 +173,18 @@ def main() -> int:
     parser.add_argument("--folder")
     parser.add_argument("--bucket", action="store_true")
     parser.add_argument("--runs", default="process,cluster,state,again")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     runs = given.runs.split(",")
     if unknown := set(runs) - set(RUNS):
         parser.error(f"--runs: {', '.join(sorted(unknown))}: not one of {', '.join(RUNS)}")
     with ExitStack() as stack:
         folder = Path(given.folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="lore-lake-")))
         size = write(folder, given.small, given.larges, given.large_mb, captured=given.captured)
-        lake = Lake(folder, ".", size, int)
+        lake = Lake(folder, ".", size, int, dict(os.environ))
         if given.bucket:
             server = stack.enter_context(ObjectServer(page=1000))
             server.serve("lake", folder)
-            os.environ.update({**CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint, "AWS_REGION": "us-east-1"})
+            lake.settings.update(CREDENTIALS, AWS_ENDPOINT_URL=server.endpoint, AWS_REGION="us-east-1")
             lake = lake._replace(name="s3://lake/", requests=lambda: len(server.requests))
         print(f"{given.small + given.larges:,} recordings, {size / 1e9:.2f} GB", flush=True)
         state = stack.enter_context(tempfile.TemporaryDirectory(prefix="lore-state-"))
