@@ -32,7 +32,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -69,7 +69,6 @@ class Ran(NamedTuple):
     requests: int
     own_mb: float
     worker_mb: float
-    parts_mb: list[float]
     killed: bool
 
 
@@ -85,17 +84,26 @@ def write(folder: Path, small: int, larges: int, large_mb: int, *, captured: boo
         total += path.stat().st_size
     for number in range(larges):
         path, size = folder / f"large{number}.jsonl", 0
-        lines = generate.lines(10**9, name=f"large{number}", compact_every=COMPACTED)
-        if captured:
-            lines = (captures.as_proxy(each, captures.TURNS) for each in itertools.count(number * 10**6))
         if not path.exists():
             with open(path, "wb") as file:
-                for line in lines:
+                for line in large(folder, number, captured=captured):
                     size += file.write(line)
                     if size >= large_mb * 1024 * 1024:
                         break
         total += path.stat().st_size
     return total
+
+
+def large(folder: Path, number: int, *, captured: bool) -> Iterator[bytes]:
+    """Yield lines of a large recording, of captures those of the first one under other names."""
+    if not captured:
+        yield from generate.lines(10**9, name=f"large{number}", compact_every=COMPACTED)
+    elif number == 0:
+        yield from (captures.as_proxy(each, captures.TURNS) for each in itertools.count())
+    else:
+        with open(folder / "large0.jsonl", "rb") as first:
+            for line in first:
+                yield line.replace(b"bench-", b"bench%d-" % number).replace(b'"msg_', b'"msg%d_' % number)
 
 
 class Watched:
@@ -135,7 +143,7 @@ class Watched:
 
 def run(lake: Lake, *args: str, kill_after: float = 0.0) -> Ran:
     """Run `lore check`, looking at its processes; kill the busiest below it after so many seconds."""
-    begin, asked, killed, parts = time.monotonic(), lake.requests(), False, list[float]()
+    begin, asked, killed, told = time.monotonic(), lake.requests(), False, 0
     process = subprocess.Popen([*LORE, *args, lake.name], cwd=lake.folder, stdout=subprocess.PIPE, env=lake.settings)
     assert process.stdout is not None
     out: list[bytes] = []
@@ -144,8 +152,9 @@ def run(lake: Lake, *args: str, kill_after: float = 0.0) -> Ran:
     watched = Watched(process.pid)
     while process.poll() is None:
         watched.look()
-        while len(parts) < len(PARTS) and sum(watched.read.values()) >= PARTS[len(parts)] * lake.size:
-            parts.append(max(watched.peak_mb.values()))
+        while told < len(PARTS) and (read := sum(watched.read.values())) >= PARTS[told] * lake.size:
+            print(f"  {read / 1e9:.1f} GB read from disk, at most {max(watched.peak_mb.values()):.0f} MB", flush=True)
+            told += 1
         if kill_after and not killed and time.monotonic() - begin > kill_after and len(watched.below) > 1:
             os.kill(max(watched.below, key=lambda number: watched.peak_mb.get(number, 0)), signal.SIGKILL)
             killed = True
@@ -155,7 +164,7 @@ def run(lake: Lake, *args: str, kill_after: float = 0.0) -> Ran:
     own = watched.peak_mb.pop(process.pid)
     return Ran(
         process.returncode, b"".join(out), time.monotonic() - begin, sum(watched.cpu.values()),
-        lake.requests() - asked, own, max(watched.peak_mb.values(), default=0.0), parts, killed,
+        lake.requests() - asked, own, max(watched.peak_mb.values(), default=0.0), killed,
     )  # fmt: skip
 
 
@@ -214,10 +223,9 @@ def compare(lake: Lake, runs: list[str], given: argparse.Namespace, state: str) 
             "ENDED BEFORE THE KILL": kills and not ran.killed,
         }  # fmt: skip
         failed = failed or any(holds for sign, holds in signs.items() if sign.isupper())
-        parts = " ".join(f"{mb:.0f}" for mb in ran.parts_mb)
         print(
             f"{name:10} {ran.seconds:7.1f} s {ran.cpu:7.1f} s of CPU, {ran.requests:,} requests, {ran.own_mb:.0f} MB, "
-            f"workers {ran.worker_mb:.0f} MB, by bytes read: {parts or 'unknown'}; exit {ran.code}",
+            f"workers {ran.worker_mb:.0f} MB, exit {ran.code}",
             *(sign for sign, holds in signs.items() if holds), flush=True,
         )  # fmt: skip
     print(json.loads(answer.partition(b"\n")[2])["summary"])
