@@ -176,7 +176,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--large-mb", type=int, default=64)
     parser.add_argument("--captured", action="store_true", help="large ones are captures of many conversations")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--bar-mb", type=int, default=250)
+    parser.add_argument("--bar-mb", type=int, help="default: 150, and 3 for each thousand recordings")
     parser.add_argument("--kill-after", type=float, help="seconds; default: a third of those of the first run, and 8")
     parser.add_argument("--answer", type=Path)
     parser.add_argument("--folder")
@@ -217,7 +217,7 @@ def compare(lake: Lake, runs: list[str], given: argparse.Namespace, state: str) 
             answer = said
             if given.answer:
                 given.answer.write_bytes(answer)
-        large = max(ran.own_mb, ran.worker_mb) > given.bar_mb
+        large = max(ran.own_mb, ran.worker_mb) > (given.bar_mb or 150 + (given.small + given.larges) * 0.003)
         signs = {
             "killed": ran.killed, "DIFFERS": said != answer, "TOO LARGE": large,
             "ENDED BEFORE THE KILL": kills and not ran.killed,
