@@ -48,6 +48,12 @@ def scheduler(tmp_path_factory):
     os.chdir(before)
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Workers that were killed start again in their own time where the machine is busy."""
+    monkeypatch.setattr(cluster, "JOIN_SECONDS", 300)
+
+
 @pytest.fixture
 def small_tasks(monkeypatch):
     monkeypatch.setattr(cluster, "TASK_FILES", 3)
