@@ -224,4 +224,4 @@ def test_what_is_remembered_is_bounded(monkeypatch):
     for text in texts:
         reader.feed(text.encode() + b"\n")
     kept = reader._repeats._known
-    assert 0 < sum(len(known.body) + len(known.text) for known in kept) <= 30_000
+    assert 0 < sum(2 * len(known.body) + len(known.text) for known in kept) <= 30_000

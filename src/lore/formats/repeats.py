@@ -187,7 +187,7 @@ class Repeats:
         self._known.insert(0, known)
         room = ROOM
         for place, other in enumerate(self._known):
-            room -= len(other.body) + len(other.text)
+            room -= 2 * len(other.body) + len(other.text)  # its messages stand in it and apart
             if place and (room < 0 or place == KEPT):
                 del self._known[place:]
                 break

@@ -129,11 +129,12 @@ class Prompt(Struct, frozen=True):
 class Memo:
     """Messages already parsed, so that a history which is sent again is parsed once and shared.
 
-    Holds, for each position, the few latest messages seen there: memory is a few prompts, whatever the
-    length of the recording. Compared by bytes; nothing is hashed.
+    Holds, for each position, the few latest messages seen there, of long ones the latest: memory is a few prompts,
+    whatever the length of the recording. Compared by bytes; nothing is hashed.
     """
 
     KEEP = 4
+    LONG = 128 * 1024  # bytes of a message
 
     def __init__(self) -> None:
         self._seen: dict[int, list[tuple[bytes, tuple[Segment, ...]]]] = {}
@@ -146,7 +147,7 @@ class Memo:
                 return segments
         segments = build()
         seen.insert(0, (raw, segments))
-        del seen[self.KEEP :]
+        del seen[1 if len(raw) > self.LONG else self.KEEP :]
         return segments
 
 
