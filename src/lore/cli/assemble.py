@@ -23,9 +23,10 @@ from lore.cli.common import (
     TemplateFile,
     Tools,
     Verbose,
+    answer,
     completion,
+    destination,
     log,
-    out,
     quiet_pipe,
     say_problems,
     settings,
@@ -163,7 +164,7 @@ def _one(name: Name, options: Options, flags: _Flags, appender: Appender | None)
 
     made = assemble(name, options)
     alone = flags.explain and flags.output is None
-    with _destination(flags, (name.path,)) as file:
+    with destination(flags.output, force=flags.force, inputs=(name.path,)) as file:
         if alone:
             _explain(made, options, flags)
         else:
@@ -178,17 +179,10 @@ def _one(name: Name, options: Options, flags: _Flags, appender: Appender | None)
 
 
 def _explain(made: Assembly, options: Options, flags: _Flags) -> None:
+    from lore.report.explained import write
     from lore.run.assembling import explained
 
-    result = explained(made, options.ruled)
-    if flags.as_json:
-        from lore.report.json_report import render
-
-        sys.stdout.write(render(result) + "\n")
-    else:
-        from lore.report.explained import write
-
-        write(result, out(flags.color))
+    answer(explained(made, options.ruled), write, as_json=flags.as_json, color=flags.color)
 
 
 def _all(name: Name, options: Options, flags: _Flags, appender: Appender | None) -> None:
@@ -196,7 +190,7 @@ def _all(name: Name, options: Options, flags: _Flags, appender: Appender | None)
 
     made = AssembledAll(name, options, full=flags.full)
     lines = _warned(made.lines(), HINT_BODIES if flags.full else HINT_RESETS)
-    with _destination(flags, made.inputs) as file:
+    with destination(flags.output, force=flags.force, inputs=made.inputs) as file:
         file.writelines(lines)
         _persist(appender, file, made.unsaved, options.log)
     say_problems(made.problems)
@@ -213,19 +207,6 @@ def _warned(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
             warned = True
             tell(f"warning: more than {MANY // 1_000_000} MB: {hint}")
         yield line
-
-
-@contextmanager
-def _destination(flags: _Flags, inputs: tuple[str, ...]) -> Generator[BinaryIO]:
-    """Give what is written to: standard output, or a file that is written whole or not at all."""
-    from lore.recording.corpus import STDIN
-    from lore.recording.writing import written
-
-    if flags.output in (None, STDIN):
-        yield sys.stdout.buffer
-        return
-    with written(flags.output, force=flags.force, inputs=inputs) as file:
-        yield file
 
 
 def _persist(appender: Appender | None, file: BinaryIO, events: tuple[Event, ...], say: Callable[[str], None]) -> None:

@@ -11,10 +11,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, BinaryIO, ParamSpec, TypeAlias, TypeVar
 
 import typer
 
@@ -133,6 +133,27 @@ def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, col
         sys.stdout.write(render(result) + "\n")
     else:
         write(result, out(color))
+
+
+@contextmanager
+def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Generator[BinaryIO]:
+    """Give what bytes are written to: standard output, or a file that is written whole or not at all."""
+    from lore.recording.corpus import STDIN
+    from lore.recording.writing import written
+
+    if output in (None, STDIN):
+        yield sys.stdout.buffer
+        return
+    with written(output, force=force, inputs=inputs) as file:
+        yield file
+
+
+def branch(help: str) -> typer.Typer:
+    """Return a command that has commands of its own."""
+    return typer.Typer(
+        help=help, no_args_is_help=True, rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )  # fmt: skip
 
 
 def settings(explicit: str | None) -> Settings:

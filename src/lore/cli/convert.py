@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
-from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -17,6 +14,7 @@ from lore.cli.common import (
     Tools,
     Verbose,
     completion,
+    destination,
     log,
     quiet_pipe,
     say_problems,
@@ -85,7 +83,8 @@ def run(
         made = convert(corpus.parse_name(session), options, problems)
     else:
         made = converted_requests(corpus.parse_name(session), options, problems, replay)
-    _write(made.lines, output, force=force, inputs=(*made.inputs, *rows))
+    with destination(output, force=force, inputs=(*made.inputs, *rows)) as file:
+        file.writelines(made.lines)
     for words, count in sorted(made.unkept.items()):
         tell(f"note: {count:,} of the requests will not be assembled to their bytes: {', '.join(words)}")
     for row in replay.unused():
@@ -94,19 +93,7 @@ def run(
             f"beside it (titles, probes) left out, has more than {row.place} messages"
         )
     if save_deltas is not None:
-        _write((row.line() for row in replay.rows), save_deltas, force=force, inputs=(*made.inputs, *rows))
+        with destination(save_deltas, force=force, inputs=(*made.inputs, *rows)) as file:
+            file.writelines(row.line() for row in replay.rows)
     say_problems(problems)
     return 0
-
-
-def _write(lines: Iterable[bytes], output: str | None, *, force: bool, inputs: tuple[str, ...]) -> None:
-    from lore.recording.corpus import STDIN
-    from lore.recording.writing import written
-
-    if output in (None, STDIN):
-        target = nullcontext(sys.stdout.buffer)
-    else:
-        target = written(output, force=force, inputs=inputs)
-    with target as file:
-        for line in lines:
-            file.write(line)

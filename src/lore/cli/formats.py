@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from lore.cli.common import AsJson, Colour, out, quiet_pipe
+from lore.cli.common import AsJson, Colour, answer, quiet_pipe
 
 
 @quiet_pipe
@@ -15,15 +13,8 @@ def run(as_json: AsJson = False, color: Colour = None) -> int:
     whether it records requests, bills, the system prompt, the schemas of tools and compactions. Behind them the files
     of agents that lore names and does not judge. Files are told by their content; `--format NAME` overrides.
     """
+    from lore.report.found import write_formats
     from lore.run.formats import listed
 
-    found = listed()
-    if as_json:
-        from lore.report.json_report import render
-
-        sys.stdout.write(render(found) + "\n")
-    else:
-        from lore.report.found import write_formats
-
-        write_formats(found, out(color))
+    answer(listed(), write_formats, as_json=as_json, color=color)
     return 0

@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Format, Verbose, log, out, quiet_pipe, say_problems, tell
+from lore.cli.common import AsJson, Colour, Format, Verbose, answer, branch, log, quiet_pipe, say_problems, tell
 
 if TYPE_CHECKING:
     from lore.fold.knowledge import Fields
     from lore.recording.opening import Options
     from lore.run.knowledge import Written
 
-app = typer.Typer(
-    help="List and change what a session knows.\n\nChanges become durable deltas of its prompts.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = branch("List and change what a session knows.\n\nChanges become durable deltas of its prompts.")
 
 LONGEST = 16 * 1024 * 1024  # bytes of an entry's content: far more than any prompt holds
 
@@ -99,17 +94,10 @@ def show(
     verbose: Verbose = False,
 ) -> int:
     """List what a session knows, and whether its prompt holds it yet."""
+    from lore.report.timeline import write_knowledge
     from lore.run import knowledge
 
-    result = knowledge.listed(session, _options(format, verbose))
-    if as_json:
-        from lore.report.json_report import render
-
-        sys.stdout.write(render(result) + "\n")
-        return 0
-    from lore.report.timeline import write_knowledge
-
-    write_knowledge(result, out(color))
+    answer(knowledge.listed(session, _options(format, verbose)), write_knowledge, as_json=as_json, color=color)
     return 0
 
 

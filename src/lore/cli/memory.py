@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, TypeAlias
 
 import typer
@@ -14,20 +13,19 @@ from lore.cli.common import (
     Force,
     Output,
     answer,
+    branch,
     can_ask,
     confirmed,
+    destination,
     quiet_pipe,
     settings,
     tell,
 )
 from lore.cli.store import SessionId, Url, opened
 
-app = typer.Typer(
-    help="Look at and change what is remembered across sessions.\n\n"
-    'Kept by user and agent, in a store; [memory] system = "structured" in lore.toml switches it on.',
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+app = branch(
+    "Look at and change what is remembered across sessions.\n\n"
+    'Kept by user and agent, in a store; [memory] system = "structured" in lore.toml switches it on.'
 )
 
 User: TypeAlias = Annotated[
@@ -162,18 +160,12 @@ def export(store: Url, user: User = None, agent: Agent = None, output: Output = 
     import msgspec
 
     from lore.compaction.memory import views
-    from lore.recording import corpus
-    from lore.recording.writing import written
     from lore.store.sync import now
 
     with opened(store) as memories:
         found = views.everything(memories, user, agent, now=now(), tell=_note)
-    line = msgspec.json.encode(found) + b"\n"
-    if output in (None, corpus.STDIN):
-        sys.stdout.buffer.write(line)
-    else:
-        with written(output, force=force, inputs=(store.partition(":")[2],)) as file:
-            file.write(line)
+    with destination(output, force=force, inputs=(store.partition(":")[2],)) as file:
+        file.write(msgspec.json.encode(found) + b"\n")
     return 0
 
 

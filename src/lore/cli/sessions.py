@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -14,10 +14,10 @@ from lore.cli.common import (
     Config,
     Redact,
     Verbose,
+    answer,
     dated_rules,
     found_settings,
     log,
-    out,
     progress,
     quiet_pipe,
     surroundings,
@@ -75,12 +75,7 @@ def run(
         from lore.report.redacted_results import redacted_sessions
 
         found = redacted_sessions(found)
-    if as_json:
-        from lore.report.json_report import render
+    from lore.report.found import write_sessions
 
-        sys.stdout.write(render(found) + "\n")
-    else:
-        from lore.report.found import write_sessions
-
-        write_sessions(found, out(color), now=now)
+    answer(found, partial(write_sessions, now=now), as_json=as_json, color=color)
     return 0

@@ -17,6 +17,7 @@ from lore.cli.common import (
     Format,
     Redact,
     Verbose,
+    answer,
     dated_rules,
     found_settings,
     interruptible,
@@ -34,7 +35,7 @@ from lore.cli.pages import Open, Page, PageTarget, page_target, read_twice, writ
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lore.model.results_simulate import RulesResult, Simulated
+    from lore.model.results_simulate import Simulated
     from lore.recording.inputs import Input
     from lore.recording.opening import Options
     from lore.run.simulate import SimulateRequest
@@ -115,7 +116,10 @@ def run(
     if measured and by is not None:
         raise LoreError("--by shows no measured reads", hint="leave it out with --measured")
     if rules:
-        return _rules(listed(table, provider=provider, model=model), as_json=as_json, color=color)
+        from lore.report.simulation import write_rules
+
+        answer(listed(table, provider=provider, model=model), write_rules, as_json=as_json, color=color)
+        return 0
     if model is not None or provider is not None:
         raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
     from lore.judge.totals import is_unjudged
@@ -214,15 +218,3 @@ def _results(results: Iterator[Simulated], *, redact: bool) -> Iterator[Simulate
         from lore.report.redacted_results import redacted_simulated
 
         yield from map(redacted_simulated, results)
-
-
-def _rules(found: RulesResult, *, as_json: bool, color: bool | None) -> int:
-    if as_json:
-        from lore.report.json_report import render
-
-        sys.stdout.write(render(found) + "\n")
-    else:
-        from lore.report.simulation import write_rules
-
-        write_rules(found, out(color))
-    return 0

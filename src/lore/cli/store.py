@@ -21,7 +21,9 @@ from lore.cli.common import (
     Tools,
     Verbose,
     answer,
+    branch,
     completion,
+    destination,
     log,
     progress,
     quiet_pipe,
@@ -32,12 +34,7 @@ from lore.cli.common import (
 if TYPE_CHECKING:
     from lore.store.base import Store
 
-app = typer.Typer(
-    help="Keep sessions in a store, saved by delta.\n\nWhoever may read its files or tables reads all of them.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = branch("Keep sessions in a store, saved by delta.\n\nWhoever may read its files or tables reads all of them.")
 Url: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -133,18 +130,12 @@ def export(
 
     Content is written as it was stored: credentials are not masked.
     """
-    from lore.recording import corpus
-    from lore.recording.writing import written
     from lore.run.store_sessions import exported, salvaged
 
     with opened(store) as kept:
         lines = salvaged(kept, session_id, tell) if salvage else exported(kept, session_id)
-    if output in (None, corpus.STDIN):
-        for line in lines:
-            sys.stdout.buffer.write(line)
-    else:
-        with written(output, force=force, inputs=(store,)) as file:
-            file.writelines(lines)
+    with destination(output, force=force, inputs=(store,)) as file:
+        file.writelines(lines)
     return 0
 
 
