@@ -8,6 +8,7 @@ from lore.formats.base import Reader
 from lore.formats.bodies import Bodies
 from lore.formats.captures import Proxy
 from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude_events import ClaudeEvents
 from lore.formats.codex import Codex
 from lore.formats.copilot import Copilot
 from lore.formats.flue import Flue
@@ -24,7 +25,7 @@ from lore.formats.plain_chat import Chat
 from lore.formats.qwen_code import QwenCode
 from lore.formats.registry import READERS
 from lore.formats.sidecode import Sidecode
-from lore.formats.telemetry import ClaudeEvents, GenAI
+from lore.formats.telemetry import GenAI
 from lore.model.codes import Problem
 from lore.testing import everything
 

@@ -27,14 +27,12 @@ from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLin
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
-from lore.model.items import AssistantMessage, Block, Status, TextBlock, ToolCall, UserMessage, is_absent
+from lore.model.items import AssistantMessage, Block, TextBlock, UserMessage, is_absent
 from lore.model.jsonslice import table
 from lore.model.state import Sign
 
 _SHOWN = frozenset(("info", "warning", "error"))
 _CLIENTS = (b'"<session_context>', b'"<state_snapshot>', b'"<hook_context>', b'"This is the Gemini CLI.')
-_STATUS: dict[str, Status] = {"success": "completed", "error": "failed", "cancelled": "failed"}
-_NO_INPUT = Raw(b"{}")
 
 
 class Message(Struct, gc=False):
@@ -164,7 +162,7 @@ class _Chats(Emitting[GeminiMemory]):
     def _result(self, owner: Message, outcome: google.Outcome, at: str | None) -> None:
         """Note a result; one that was noted otherwise before was rewritten."""
         call, chain = outcome.call_id or "", self._memory.chain
-        mark, before = _mark(outcome.output, outcome.error), owner.results.get(call, 0)
+        mark, before = records.mark_of(outcome.output, outcome.error), owner.results.get(call, 0)
         if before == mark:
             return
         owner.results[call] = mark
@@ -231,10 +229,12 @@ class _Chats(Emitting[GeminiMemory]):
     def _call(self, record: Record, content: google.Content, name: str, message: Message) -> None:
         """Append the calls of a message that are new, and note the results of the others."""
         memory = self._memory
-        for call in _calls(record, content, f"{self._uuid(name)}/", name):
+        for call in records.calls_of(record, content, f"{self._uuid(name)}/", name):
             if call.call_id not in message.results:
                 message.items = (*message.items, call.uuid)
-                message.results[call.call_id] = 0 if call.status == "running" else _mark(call.output, call.error)
+                message.results[call.call_id] = (
+                    0 if call.status == "running" else records.mark_of(call.output, call.error)
+                )
                 memory.owners[call.call_id] = name
                 self._append(call, memory.chain, record.timestamp)
             elif call.status != "running":
@@ -243,7 +243,9 @@ class _Chats(Emitting[GeminiMemory]):
         response = memory.response
         if response is not None and response.id == name:
             response.called = bool(message.results)
-            times = [call.timestamp for call in record.tool_calls or () if call.timestamp and call.status in _STATUS]
+            times = [
+                call.timestamp for call in record.tool_calls or () if call.timestamp and call.status in records.STATUS
+            ]
             memory.turns.asked_at = max(times, default=memory.turns.asked_at)
 
     # histories
@@ -381,30 +383,3 @@ def _is_calls_alone(record: Record) -> bool:
     """Tell whether a message is nothing but calls that were noted behind another message."""
     silent = record.tokens is None or record.tokens.is_empty
     return silent and bool(record.tool_calls) and not record.thoughts and google.is_empty(record.content)
-
-
-def _calls(record: Record, content: google.Content, prefix: str, response: str) -> list[ToolCall]:
-    """Return a message's calls, each with its result where that is noted; uuids begin with `prefix`."""
-    made: dict[str, ToolCall] = {}
-    for call in record.tool_calls or ():
-        name = call.id or f"{prefix}{len(made) + 1}"
-        outcome = google.result_of(call.result, call.id, call.name)
-        status: Status = _STATUS.get(call.status, "running")
-        if outcome is None:
-            output, error = (Raw(b'""'), Raw(b'""')) if status != "running" else (call.result, call.result)
-        else:
-            output, error = outcome.output, outcome.error
-        args = _NO_INPUT if is_absent(call.args) else call.args
-        made[name] = ToolCall(f"{prefix}{name}", name, call.name, args, status, output, error, response_id=response)
-    for part in content.calls:
-        if (part.id is None and record.tool_calls) or part.id in made:
-            continue
-        name = part.id or f"{prefix}{len(made) + 1}"
-        args = _NO_INPUT if is_absent(part.args) else part.args
-        made[name] = ToolCall(f"{prefix}{name}", name, part.name, args, response_id=response)
-    return list(made.values())
-
-
-def _mark(output: Raw, error: Raw) -> int:
-    """Return the digest of a result."""
-    return google.digest(output) if is_absent(error) else google.digest(output, error)

@@ -1,7 +1,7 @@
 """Records of Gemini CLI's chats, decoded as far as a timeline needs them.
 
-In: a line of a JSONL chat, or a message of the older document. Out: a `Record`, and the bill of its
-counts. Rules: a record is decoded once; content stays raw; a wrong type of a field that is read raises ValueError.
+In: a line of a JSONL chat, or a message of the older document. Out: a `Record`, its calls and its bill.
+Rules: a record is decoded once; content stays raw; a wrong type of a field that is read raises ValueError.
 
 Sources: counts over 15 public chats; `chatRecordingService.ts` and `chatRecordingTypes.ts` of gemini-cli 0.56 (August
 2026).
@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct, field
 
+from lore.formats import google_content as google
 from lore.formats.bills import split
 from lore.model import events as e
 from lore.model import lenient
-from lore.model.items import NULL
+from lore.model.items import NULL, Status, ToolCall, is_absent
 
 CLIENT = "gemini-cli"
+STATUS: dict[str, Status] = {"success": "completed", "error": "failed", "cancelled": "failed"}
+_NO_INPUT = Raw(b"{}")
 
 
 class Tokens(Struct, frozen=True, gc=False):
@@ -87,3 +90,30 @@ def billed(tokens: Tokens | None) -> e.Billed | None:
     if tokens.tool:
         besides = (*besides, e.Iteration(tokens.tool, 0, 0, 0, kind="tool_use_prompt"))
     return split(tokens.input, tokens.cached, None, tokens.output, besides=besides, client=CLIENT)
+
+
+def calls_of(record: Record, content: google.Content, prefix: str, response: str) -> list[ToolCall]:
+    """Return a message's calls, each with its result where that is noted; uuids begin with `prefix`."""
+    made: dict[str, ToolCall] = {}
+    for call in record.tool_calls or ():
+        name = call.id or f"{prefix}{len(made) + 1}"
+        outcome = google.result_of(call.result, call.id, call.name)
+        status: Status = STATUS.get(call.status, "running")
+        if outcome is None:
+            output, error = (Raw(b'""'), Raw(b'""')) if status != "running" else (call.result, call.result)
+        else:
+            output, error = outcome.output, outcome.error
+        args = _NO_INPUT if is_absent(call.args) else call.args
+        made[name] = ToolCall(f"{prefix}{name}", name, call.name, args, status, output, error, response_id=response)
+    for part in content.calls:
+        if (part.id is None and record.tool_calls) or part.id in made:
+            continue
+        name = part.id or f"{prefix}{len(made) + 1}"
+        args = _NO_INPUT if is_absent(part.args) else part.args
+        made[name] = ToolCall(f"{prefix}{name}", name, part.name, args, response_id=response)
+    return list(made.values())
+
+
+def mark_of(output: Raw, error: Raw) -> int:
+    """Return the digest of a result."""
+    return google.digest(output) if is_absent(error) else google.digest(output, error)

@@ -50,7 +50,7 @@ _BUILT_IN: dict[str, str] = {
     "completions": "litellm:Completions",
     "inspect-archive": "inspect_log:InspectArchive",
     "inspect": "inspect_log:InspectLog",
-    "claude-events": "telemetry:ClaudeEvents",
+    "claude-events": "claude_events:ClaudeEvents",
     "otel-genai": "telemetry:GenAI",
     "litellm": "litellm:LiteLLM",
     "engine-metrics": "prometheus:Metrics",
