@@ -20,13 +20,13 @@ from bench import clock
 from formats import kimi, qwen
 from formats.test_swe_agent import SYSTEM, TASK, run, said, seen, step
 from fuzz.samples import CORPUS
+from lore.formats.agents.swe_agent import SweAgent
 from lore.formats.base import Reader
-from lore.formats.gemini_cli import GeminiCliDocument
-from lore.formats.kimi_code import KimiCode
-from lore.formats.opencode import OpenCode
-from lore.formats.pi import Pi
-from lore.formats.qwen_code import QwenCode
-from lore.formats.swe_agent import SweAgent
+from lore.formats.gemini_qwen.gemini import GeminiCliDocument
+from lore.formats.gemini_qwen.qwen import QwenCode
+from lore.formats.kimi.code import KimiCode
+from lore.formats.opencode.reader import OpenCode
+from lore.formats.pi.reader import Pi
 
 PIECE = 256 * 1024  # bytes at a time
 LEAST = 4_000_000  # bytes that are read for one figure: small logs are read again and again

@@ -18,12 +18,12 @@ import orjson
 
 from bench import clock, files
 from fuzz.samples import CORPUS
+from lore.formats.agents.mini_swe_agent import MiniSweAgent
 from lore.formats.base import Reader
-from lore.formats.cline import Cline
-from lore.formats.codex import Codex
-from lore.formats.copilot import Copilot
-from lore.formats.mini_swe_agent import MiniSweAgent
-from lore.formats.plain_chat import Chat
+from lore.formats.cline.reader import Cline
+from lore.formats.codex.reader import Codex
+from lore.formats.copilot.reader import Copilot
+from lore.formats.plain_chat.reader import Chat
 from lore.judge.policy import Budgets
 from lore.recording.opening import Options
 from lore.run.check import check

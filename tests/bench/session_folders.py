@@ -16,9 +16,9 @@ from bench import clock, files
 from formats.kimi import text
 from formats.kimi_session import KimiSession, counts
 from formats.openhands import Talk
+from lore.formats.agents.openhands import OpenHands
 from lore.formats.base import Reader
-from lore.formats.kimi_cli import KimiCliSession
-from lore.formats.openhands import OpenHands
+from lore.formats.kimi.cli import KimiCliSession
 from lore.recording import packed
 
 Fields = tuple[str, str, str, bool | None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude.reader import ClaudeCode
 from lore.model.codes import Problem
 from lore.testing import everything
 from model.making import Fold, dumps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lore.formats.copilot import Copilot
+from lore.formats.copilot.reader import Copilot
 from lore.model.codes import Problem
 from lore.testing import everything
 from model.making import Fold, dumps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from formats.gemini import folded
-from lore.formats.kimi_code import KimiCode
+from lore.formats.kimi.code import KimiCode
 from lore.testing import everything
 from model.making import Fold, dumps
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lore.formats.opencode import OpenCode
+from lore.formats.opencode.reader import OpenCode
 from lore.model.codes import Problem
 from lore.testing import everything
 from model.making import Fold

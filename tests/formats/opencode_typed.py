@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.opencode import START
-from lore.formats.opencode import OpenCode
+from lore.formats.opencode.reader import OpenCode
 from lore.testing import everything
 from recording.sqlite_files import filled
 

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from lore.formats.pi import Pi
+from lore.formats.pi.reader import Pi
 from lore.model.codes import Problem
 from lore.testing import everything
 from model.making import Fold, dumps

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lore.formats.bodies import Bodies
+from lore.formats.captures.bodies import Bodies
 from lore.formats.registry import READERS, recognise
 from lore.model import jsonslice
 from lore.model.codes import Problem

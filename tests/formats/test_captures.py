@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from formats.calls import ASKED, SAID, har, pair
-from lore.formats.captures import Cassette, ClaudeTap, Har, Proxy, ProxyList
+from lore.formats.captures.recorders import Cassette, ClaudeTap, Har, Proxy, ProxyList
 from lore.formats.registry import READERS, recognise
 from lore.model.codes import Problem
 from lore.model.events import Billed

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from formats.claude import answered, asked, counts, folded, joined, line, read, result, text, use
-from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import CompactDivider, OpaqueItem, RawBlock, TextBlock, ThinkingBlock, ToolCall, UserMessage

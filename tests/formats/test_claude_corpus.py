@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from formats.recordings import absent, each, judged, recordings, used
-from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
 from lore.model.items import ToolCall
 from lore.testing import everything

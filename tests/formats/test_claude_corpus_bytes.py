@@ -14,7 +14,7 @@ import pytest
 
 from formats.recordings import each
 from formats.test_claude_corpus import FILES
-from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.testing import everything

@@ -12,7 +12,7 @@ import pytest
 
 from formats.recordings import assert_parts_are_the_whole, each
 from formats.test_claude_corpus import FILES
-from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude.reader import ClaudeCode
 
 pytestmark = pytest.mark.corpus
 

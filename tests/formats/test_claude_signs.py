@@ -8,7 +8,7 @@ import pytest
 
 from formats.claude import answered, asked, joined, line, result, text
 from lore.fold.step import Folding
-from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude.reader import ClaudeCode
 from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.model.codes import Problem

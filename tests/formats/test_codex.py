@@ -6,7 +6,7 @@ import pytest
 
 from formats.codex import BASE, Rollout, folded, plain
 from lore.cache.rules import served_by
-from lore.formats.codex import Codex
+from lore.formats.codex.reader import Codex
 from lore.formats.registry import reader_of, recognise
 from lore.judge.policy import Budgets
 from lore.model import events as e

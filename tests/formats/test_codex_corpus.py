@@ -25,7 +25,7 @@ from formats.recordings import (
     standing,
     used,
 )
-from lore.formats.codex import Codex
+from lore.formats.codex.reader import Codex
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import ToolCall

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from formats.copilot import SYSTEM, Log, folded, plain
-from lore.formats.copilot import Copilot
+from lore.formats.copilot.reader import Copilot
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of

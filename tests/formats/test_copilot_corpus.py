@@ -11,7 +11,7 @@ import pytest
 
 from formats.recordings import assert_parts_are_the_whole, each, folded, judged, recordings, standing, used
 from lore.cache.bills import total
-from lore.formats.copilot import Copilot
+from lore.formats.copilot.reader import Copilot
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import ToolCall

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from lore.formats.cline import Cline
+from lore.formats.agents.mini_swe_agent import MiniSweAgent
+from lore.formats.agents.swe_agent import SweAgent
+from lore.formats.cline.reader import Cline
 from lore.formats.documents import LONGEST, Elements
 from lore.formats.lines import array_at, is_document
-from lore.formats.mini_swe_agent import MiniSweAgent
-from lore.formats.plain_chat import ChatDocument
+from lore.formats.plain_chat.reader import ChatDocument
 from lore.formats.registry import recognise
-from lore.formats.swe_agent import SweAgent
 from lore.model.codes import Problem
 from lore.testing import everything
 

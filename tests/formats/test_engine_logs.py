@@ -25,11 +25,11 @@ from formats.engines import (
     when,
 )
 from lore.formats.base import Reader
-from lore.formats.llama_log import LlamaLog
-from lore.formats.prometheus import Metrics
+from lore.formats.engines.llama import LlamaLog
+from lore.formats.engines.prometheus import Metrics
+from lore.formats.engines.sglang import SglangLog
+from lore.formats.engines.vllm import VllmLog
 from lore.formats.registry import recognise
-from lore.formats.sglang_log import SglangLog
-from lore.formats.vllm_log import VllmLog
 from lore.model.codes import Problem
 from lore.model.measured import Measure
 from lore.model.turn import Exchange

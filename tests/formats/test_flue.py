@@ -10,9 +10,9 @@ import pytest
 
 from formats import flue
 from lore.fold.step import Folding
-from lore.formats import flue_path
-from lore.formats.flue import Flue
-from lore.formats.flue_messages import items_of, result_of
+from lore.formats.pi import flue_path
+from lore.formats.pi.flue import Flue
+from lore.formats.pi.flue_messages import items_of, result_of
 from lore.formats.registry import recognise
 from lore.model.canonical import text_of
 from lore.model.codes import Problem

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from formats.captures import codes, exchanges, fixture, pack
-from lore.formats.bodies import BodyPairs
+from lore.formats.captures.bodies import BodyPairs
+from lore.formats.captures.litellm import Completions
 from lore.formats.folders import LARGEST
-from lore.formats.litellm import Completions
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps
 

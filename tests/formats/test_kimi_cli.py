@@ -11,8 +11,8 @@ from formats.gemini import folded
 from formats.kimi import text
 from formats.kimi_session import KimiSession, counts, lines, plain
 from lore.formats.folders import CONTEXT, WIRE
-from lore.formats.kimi_cli import KimiCli, KimiCliSession
-from lore.formats.kimi_code import KimiCode
+from lore.formats.kimi.cli import KimiCli, KimiCliSession
+from lore.formats.kimi.code import KimiCode
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of

@@ -6,7 +6,7 @@ import pytest
 
 from formats.gemini import folded
 from formats.kimi import MODEL, Wire, plain, text, usage
-from lore.formats.kimi_code import KimiCode
+from lore.formats.kimi.code import KimiCode
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import pytest
 
+from lore.formats.agents.openfang import OpenFang
 from lore.formats.base import Reader
-from lore.formats.bodies import Bodies
-from lore.formats.captures import Proxy
-from lore.formats.claude_code import ClaudeCode
-from lore.formats.claude_events import ClaudeEvents
-from lore.formats.codex import Codex
-from lore.formats.copilot import Copilot
-from lore.formats.flue import Flue
-from lore.formats.gemini_cli import GeminiCli
-from lore.formats.kimi_cli import KimiCli
-from lore.formats.kimi_code import KimiCode
+from lore.formats.captures.bodies import Bodies
+from lore.formats.captures.litellm import LiteLLM
+from lore.formats.captures.lore_capture import LoreCapture
+from lore.formats.captures.recorders import Proxy
+from lore.formats.captures.telemetry import GenAI
+from lore.formats.claude.events import ClaudeEvents
+from lore.formats.claude.reader import ClaudeCode
+from lore.formats.codex.reader import Codex
+from lore.formats.copilot.reader import Copilot
+from lore.formats.gemini_qwen.gemini import GeminiCli
+from lore.formats.gemini_qwen.qwen import QwenCode
+from lore.formats.kimi.cli import KimiCli
+from lore.formats.kimi.code import KimiCode
 from lore.formats.lines import LineReader, Lines
-from lore.formats.litellm import LiteLLM
-from lore.formats.lore_capture import LoreCapture
 from lore.formats.lore_log import AssembledLog, LoreLog
-from lore.formats.openfang import OpenFang
-from lore.formats.pi import Pi
-from lore.formats.plain_chat import Chat
-from lore.formats.qwen_code import QwenCode
+from lore.formats.pi.flue import Flue
+from lore.formats.pi.reader import Pi
+from lore.formats.plain_chat.reader import Chat
 from lore.formats.registry import READERS
 from lore.formats.sidecode import Sidecode
-from lore.formats.telemetry import GenAI
 from lore.model.codes import Problem
 from lore.testing import everything
 

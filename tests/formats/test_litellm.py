@@ -7,7 +7,7 @@ import json
 import pytest
 
 from formats.captures import codes, exchanges, fixture
-from lore.formats.litellm import LiteLLM
+from lore.formats.captures.litellm import LiteLLM
 from lore.formats.registry import recognise
 from lore.model.events import Billed
 from lore.testing import ReaderContract

@@ -12,8 +12,8 @@ import zstandard
 
 from formats.captures import codes, exchanges
 from formats.test_captures import fixtures
-from lore.formats import lore_capture
-from lore.formats.lore_capture import LoreCapture
+from lore.formats.captures import lore_capture
+from lore.formats.captures.lore_capture import LoreCapture
 from lore.formats.registry import recognise
 from lore.record.kept import cut, line_of
 from lore.testing import ReaderContract, everything

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from formats.opencode import START, Export, compacted, folded, plain
-from lore.formats.opencode import OpenCode
+from lore.formats.opencode.reader import OpenCode
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from formats.recordings import absent, assert_parts_are_the_whole, each, judged, recordings, standing, used
-from lore.formats.opencode import OpenCode
+from lore.formats.opencode.reader import OpenCode
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import ToolCall

@@ -12,7 +12,7 @@ import pytest
 from formats import opencode
 from formats.opencode import START
 from formats.opencode_typed import GPT, Typed, compacted, database, plain, tokens
-from lore.formats.opencode import OpenCode
+from lore.formats.opencode.reader import OpenCode
 from lore.formats.registry import recognise
 from lore.judge.policy import Budgets
 from lore.model import events as e

@@ -8,7 +8,7 @@ import pytest
 
 from formats import openfang
 from lore.fold.step import Folding
-from lore.formats.openfang import OpenFang
+from lore.formats.agents.openfang import OpenFang
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.events import Append, SessionStarted, TurnStarted

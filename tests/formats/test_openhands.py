@@ -7,7 +7,7 @@ import pytest
 from formats.agents import events, with_members
 from formats.gemini import folded
 from formats.openhands import Talk, plain, text
-from lore.formats.openhands import OpenHands
+from lore.formats.agents.openhands import OpenHands
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of

@@ -12,7 +12,7 @@ from formats.calls import exchange, text
 from formats.captures import exchanges
 from formats.streaming import anthropic, chat, converse, frame, gemini, sse, wrapped
 from lore.formats import http
-from lore.formats.bodies import Bodies
+from lore.formats.captures.bodies import Bodies
 from lore.formats.contents import LARGEST, Content, content_of
 from lore.formats.outputs import items_of_events, output_items
 from lore.formats.registry import recognise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from formats.pi import Pages, call, folded, plain, shown, thought
-from lore.formats.pi import Pi
+from lore.formats.pi.reader import Pi
 from lore.formats.registry import recognise
 from lore.judge.policy import Budgets
 from lore.model import events as e

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from formats.recordings import assert_parts_are_the_whole, each, judged, recordings, standing, used
-from lore.formats.pi import Pi
+from lore.formats.pi.reader import Pi
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import ToolCall

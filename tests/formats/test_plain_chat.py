@@ -9,10 +9,10 @@ import pytest
 
 from lore.cli.main import main
 from lore.fold.step import Folding
-from lore.formats.bodies import Bodies
-from lore.formats.cline import Cline
-from lore.formats.openfang import OpenFang
-from lore.formats.plain_chat import Chat, ChatDocument
+from lore.formats.agents.openfang import OpenFang
+from lore.formats.captures.bodies import Bodies
+from lore.formats.cline.reader import Cline
+from lore.formats.plain_chat.reader import Chat, ChatDocument
 from lore.formats.registry import READERS, recognise
 from lore.model import events as e
 from lore.model.canonical import text_of

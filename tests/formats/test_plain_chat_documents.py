@@ -9,8 +9,8 @@ import pytest
 
 from formats.test_plain_chat import ANTHROPIC, PLAIN, codes, folded, lines, values, written
 from lore.cli.main import main
-from lore.formats.bodies import Bodies
-from lore.formats.plain_chat import Chat, ChatDocument
+from lore.formats.captures.bodies import Bodies
+from lore.formats.plain_chat.reader import Chat, ChatDocument
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of

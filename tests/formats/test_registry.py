@@ -5,15 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from lore.formats import captures, claude_records, litellm, lore_capture
+from lore.formats.captures import litellm, lore_capture
+from lore.formats.captures import recorders as captures
+from lore.formats.claude import records as claude_records
 from lore.formats.registry import _SIGNS, BUILT_IN, ENGINE_LOGS, READERS
 
 LOOK = """
 import sys
 from lore.formats.registry import READERS, reader_of
-before = "lore.formats.codex" in sys.modules
+before = "lore.formats.codex.reader" in sys.modules
 found = reader_of(b'{"model":"m","messages":[{"role":"user","content":"x"}]}')
-print(before, found.name, "codex" in READERS, "lore.formats.codex" in sys.modules, READERS["codex"].name)
+print(before, found.name, "codex" in READERS, "lore.formats.codex.reader" in sys.modules, READERS["codex"].name)
 """
 
 

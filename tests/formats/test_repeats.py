@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lore.formats import repeats
 from lore.formats.base import Read
-from lore.formats.bodies import Bodies
-from lore.formats.captures import Har, Proxy
+from lore.formats.captures import repeats
+from lore.formats.captures.bodies import Bodies
+from lore.formats.captures.recorders import Har, Proxy
 from lore.model import jsonslice
 from lore.model.sliced import Sliced
 from lore.model.turn import Exchange, Memo

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from formats.captures import codes, exchanges
-from lore.formats.telemetry import GenAI
+from lore.formats.captures.telemetry import GenAI
 from lore.model.events import Billed
 from model.making import dumps
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from formats.agents import codes, events, folded, with_members
+from lore.formats.agents.swe_agent import SweAgent
 from lore.formats.registry import recognise
-from lore.formats.swe_agent import SweAgent
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, ToolCall, UserMessage

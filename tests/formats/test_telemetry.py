@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from formats.captures import codes, exchanges, fixture
+from lore.formats.captures.telemetry import GenAI
 from lore.formats.registry import recognise
-from lore.formats.telemetry import GenAI
 from lore.model.events import Billed
 from lore.model.turn import Memo
 from lore.prompt.dialects import dialect_of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lore.formats.answers import answer_of, answer_of_stream
 from lore.formats.bills import billed_of
-from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude.reader import ClaudeCode
 from lore.model.events import Billed, Iteration, OddBill, TurnCompleted
 from model.making import dumps
 

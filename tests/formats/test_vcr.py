@@ -11,8 +11,8 @@ import yaml
 
 from formats.calls import ASKED, SAID, URL
 from formats.test_captures import fixtures
-from lore.formats import vcr
-from lore.formats.vcr import Vcr
+from lore.formats.captures import vcr
+from lore.formats.captures.vcr import Vcr
 from lore.model.codes import Problem
 from lore.model.events import Billed
 from lore.testing import ReaderContract, everything

@@ -9,7 +9,7 @@ import pytest
 
 from formats.claude import answered, asked, counts, joined, text
 from lore.errors import LoreError
-from lore.formats.claude_answers import FORMAT, answers
+from lore.formats.claude.answers import FORMAT, answers
 from lore.judge.base import Place
 from lore.judge.going_on import gone_on
 from lore.judge.running import RunningSums

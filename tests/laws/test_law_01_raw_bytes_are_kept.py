@@ -7,7 +7,7 @@ from hypothesis import given
 
 from helpers.strategies import AWKWARD, Style, bodies, body_files, events_of, lore_logs, read_all, styles, texts, write
 from lore.fold.step import step
-from lore.formats.bodies import Bodies
+from lore.formats.captures.bodies import Bodies
 from lore.formats.registry import recognise
 from lore.model.events import OpaqueEvent
 from lore.model.jsonslice import members

@@ -9,9 +9,9 @@ from hypothesis import given
 
 from helpers.strategies import body_files, claude_logs, conversations, lore_logs, read_all, write
 from lore.cli.main import main
-from lore.formats.bodies import Bodies
-from lore.formats.claude_code import ClaudeCode
-from lore.formats.claude_records import METADATA
+from lore.formats.captures.bodies import Bodies
+from lore.formats.claude.reader import ClaudeCode
+from lore.formats.claude.records import METADATA
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import recognise
 from lore.model.codes import Problem

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from helpers.strategies import any_events, body_files, claude_logs, lore_logs, read_all
 from lore.fold.step import step
-from lore.formats.bodies import Bodies
-from lore.formats.claude_code import ClaudeCode
+from lore.formats.captures.bodies import Bodies
+from lore.formats.claude.reader import ClaudeCode
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import recognise
 from lore.model import checkpoint

@@ -20,7 +20,7 @@ from helpers.strategies import claude_logs, lore_logs
 from helpers.waiting import Script, add
 from lore.errors import LoreError
 from lore.fold.step import step
-from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude.reader import ClaudeCode
 from lore.formats.lore_log import LoreLog
 from lore.model import checkpoint
 from lore.model.codes import Problem

@@ -130,7 +130,7 @@ def test_the_pool_of_numbers_is_written_in_more_than_one_way():
 
 def test_a_recorded_body_respelled_differs_on_the_wire_only(recording):
     from helpers.strategies import read_all  # noqa: PLC0415
-    from lore.formats.bodies import Bodies  # noqa: PLC0415
+    from lore.formats.captures.bodies import Bodies  # noqa: PLC0415
     from lore.formats.registry import recognise  # noqa: PLC0415
     from lore.model.turn import Exchange  # noqa: PLC0415
 

@@ -20,7 +20,7 @@ from helpers.strategies import (
     write,
 )
 from lore.cli.main import main
-from lore.formats.bodies import Bodies
+from lore.formats.captures.bodies import Bodies
 from lore.formats.registry import recognise
 from lore.model.turn import Exchange, Memo
 from lore.prefix.causes import causes

@@ -9,7 +9,10 @@ import pytest
 
 from helpers.strategies import write
 from lore.cli.main import main
-from lore.formats import bodies, claude_code, claude_records, lore_log
+from lore.formats import lore_log
+from lore.formats.captures import bodies
+from lore.formats.claude import reader as claude_code
+from lore.formats.claude import records as claude_records
 from lore.formats.lines import split_joined
 from lore.formats.registry import recognise
 from lore.model.turn import Memo, Segment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
-from lore.formats.lore_capture import LoreCapture
+from lore.formats.captures.lore_capture import LoreCapture
 from lore.model.turn import Exchange
 from lore.record.calls import Call, Writer
 from lore.record.journal import Journal

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from lore.formats.lore_capture import LoreCapture
+from lore.formats.captures.lore_capture import LoreCapture
 from lore.model.turn import Exchange
 from lore.recording.requests import dialect_of
 from lore.testing import everything

@@ -8,8 +8,8 @@ import sqlite3
 import pytest
 
 from formats.copilot import Log, plain
-from lore.formats.copilot import Copilot
-from lore.formats.copilot_usage import StoredRow, line_of
+from lore.formats.copilot.reader import Copilot
+from lore.formats.copilot.usage import StoredRow, line_of
 from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.codes import Problem

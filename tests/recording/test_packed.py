@@ -14,7 +14,7 @@ import pytest
 from formats.captures import CAPTURES
 from hostile import child
 from lore.errors import LoreError
-from lore.formats.inspect_log import InspectArchive
+from lore.formats.captures.inspect_log import InspectArchive
 from lore.judge.policy import Budgets
 from lore.model.codes import Problem
 from lore.recording import packed

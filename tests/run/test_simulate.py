@@ -8,7 +8,7 @@ from bench.verdicts import extensions
 from cache.talk import Talk, bill
 from fuzz.samples import CORPUS
 from lore.cache.predictor import Predictor
-from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude.reader import ClaudeCode
 from lore.judge.agreement import Agreement, agreement
 from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options

@@ -20,9 +20,9 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
+from lore.formats.captures.repeats import Repeats, exchanges_in
 from lore.formats.http import Http, Judged
 from lore.formats.lines import BEGINNING, BOM, SPACE, Line, array_at, fault, is_crowded, too_many, too_much
-from lore.formats.repeats import Repeats, exchanges_in
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import TRAILING
 

@@ -129,7 +129,7 @@ def is_installed(library: str) -> bool:
 
 
 def _is_prompt(line: bytes) -> bool:
-    from lore.formats.bodies import Bodies  # noqa: PLC0415 - a recorder alone needs no reader
+    from lore.formats.captures.bodies import Bodies  # noqa: PLC0415 - a recorder alone needs no reader
     from lore.model.turn import Exchange  # noqa: PLC0415
 
     reader = Bodies()

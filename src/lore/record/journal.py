@@ -18,7 +18,7 @@ from threading import Condition, Thread
 
 from lore.errors import LoreError
 from lore.files import synchronise_folder, try_lock
-from lore.formats.lore_capture import OPENING
+from lore.formats.captures.lore_capture import OPENING
 from lore.recording import corpus
 
 _TAIL = 64 * 1024  # bytes that are read at once to find the last whole record

@@ -1,9 +1,9 @@
 """What of a call is written down: an allow-list of headers, a URL without keys, bodies as they passed, to the byte.
 
-In: what passed. Out: records as JSON lines (`formats/lore_capture.py` reads them). Rules: credentials are never
-written: a header that is not listed is left out, and so is the value of each query parameter that is not listed; of the
-key only a digest is kept, which tells accounts apart; what looks like a credential in a path or in a header that is
-listed is masked. A key in a body is content and stays. Pure.
+In: what passed. Out: records as JSON lines (`formats/captures/lore_capture.py` reads them). Rules: credentials are
+never written: a header that is not listed is left out, and so is the value of each query parameter that is not listed;
+of the key only a digest is kept, which tells accounts apart; what looks like a credential in a path or in a header that
+is listed is masked. A key in a body is content and stays. Pure.
 """
 
 from __future__ import annotations

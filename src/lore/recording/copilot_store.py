@@ -1,6 +1,6 @@
 """What Copilot CLI's database bills of a session, as a line before its log: the log says no more than output tokens.
 
-In: the path of an `events.jsonl` and the session that it names. Out: one line (`formats.copilot_usage`), none where no
+In: the path of an `events.jsonl` and the session that it names. Out: one line (`formats.copilot.usage`), none where no
 database lies there. Rules: `session-store.db` is looked for beside the log and up to two folders above it, where
 `$COPILOT_HOME` is; it and its `-wal` are copied before anything is opened, so that not a byte of the user's folder
 changes, and once a process as long as they stay the same; columns are read by their names, those that a version lacks
@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 
-from lore.formats.copilot_usage import MOST_ROWS, StoredRow, line_of
+from lore.formats.copilot.usage import MOST_ROWS, StoredRow, line_of
 from lore.recording import databases
 
 _NAME = "session-store.db"

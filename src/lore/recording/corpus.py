@@ -19,7 +19,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from lore.errors import LoreError, Where
-from lore.formats.copilot_usage import session_in
+from lore.formats.copilot.usage import session_in
 from lore.formats.folders import OPENING
 from lore.formats.foreign import SQLITE
 from lore.formats.lines import LONGEST, is_document, may_be_recording

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import msgspec
 
 from lore.formats.lines import array_at
-from lore.formats.opencode import OpenCode
-from lore.formats.opencode_records import Session
+from lore.formats.opencode.reader import OpenCode
+from lore.formats.opencode.records import Session
 from lore.model.events import SessionStarted
 from lore.recording import opencode_store
 

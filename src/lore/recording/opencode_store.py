@@ -29,7 +29,7 @@ from msgspec import Raw
 
 from lore.errors import LoreError
 from lore.formats.foreign import SQLITE
-from lore.formats.opencode_records import Session
+from lore.formats.opencode.records import Session
 from lore.formats.values import LATEST_MS
 from lore.recording import corpus, databases
 

@@ -93,7 +93,7 @@ def members(folder: str) -> list[str]:
     documents = [name for name in names if name.endswith(".json")]
     if len(documents) < 2:
         return []
-    from lore.formats.litellm import is_completion  # noqa: PLC0415 - few folders are looked into
+    from lore.formats.captures.litellm import is_completion  # noqa: PLC0415 - few folders are looked into
 
     return documents if is_completion(_table(os.path.join(folder, documents[0]))) else []
 

@@ -18,11 +18,11 @@ from msgspec import Raw
 
 from lore.errors import LoreError
 from lore.fold.timeline import index_of
+from lore.formats.captures.vcr import Vcr
 from lore.formats.documents import Documents
 from lore.formats.folders import PackReader
 from lore.formats.records import RecordReader
 from lore.formats.transcripts import TranscriptDocument
-from lore.formats.vcr import Vcr
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import AssistantMessage, Item

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from lore import __version__
 from lore.errors import LoreError
-from lore.formats.lore_capture import LoreCapture
+from lore.formats.captures.lore_capture import LoreCapture
 from lore.model.results_record import Recorded, RecordedUpstream
 from lore.model.turn import Exchange
 from lore.record.upstreams import Routes

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.formats.lore_capture import NAME
+from lore.formats.captures.lore_capture import NAME
 from lore.judge.base import Place, Verdict, findings_of
 from lore.judge.running import RunningSums
 from lore.model.ledger import LedgerRow

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.formats.claude_answers import FORMAT
+from lore.formats.claude.answers import FORMAT
 from lore.judge.base import Place
 from lore.judge.running import RunningSums
 from lore.model.jsonslice import is_json

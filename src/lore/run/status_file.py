@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 from zlib import crc32
 
 from lore import __version__
-from lore.formats.claude_answers import FORMAT, answers
+from lore.formats.claude.answers import FORMAT, answers
 from lore.judge.going_on import gone_on
 from lore.model.running import LastBreak, Running
 

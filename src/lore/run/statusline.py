@@ -16,7 +16,7 @@ import math
 import os
 from typing import Any, NamedTuple, cast
 
-from lore.formats.claude_answers import MOST_TOKENS
+from lore.formats.claude.answers import MOST_TOKENS
 from lore.report.status_line import DEFAULT, Client, Shown, status_line
 from lore.run.status_file import Known, claim, look, newest_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from lore.fold.step import Folding
-from lore.formats.claude_code import ClaudeCode
+from lore.formats.claude.reader import ClaudeCode
 from lore.model.codes import Problem
 from lore.model.state import Session
 

@@ -1,0 +1,1 @@
+"""Logs of other agents: one or two files each."""

@@ -1,0 +1,186 @@
+"""openfang's sessions as message lines: what its session store mirrors to JSON Lines, one message a line.
+
+In: `{role, content, source?, timestamp?, tool_use?}`, `content` a text or blocks (`text`, `image`, `thinking`,
+`tool_use`, `tool_result`), `tool_use` the calls and results of a message whose content is flattened to a text. Out:
+events. Each message of the assistant is one request; there are no bills. A leading system message is the system prompt.
+
+Rules: `source` says whose a message of the user's role is: `context_injection` was put in. Sources are lost where
+openfang repairs a session, so texts that it writes itself are known by how they begin: context refreshes and markers of
+what was removed are injected, ticks are a scheduler's. A mirror stamps all lines with the time at which it was written:
+a time that the line before has, too, says nothing. Lines that show none of this are those of any chat
+(`plain_chat/reader.py`). Source: openfang's session store and messages, 2026-08.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.formats.lines import each
+from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.model import events as e
+from lore.model.canonical import printable, text_of
+from lore.model.codes import Code
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    Block,
+    ImageBlock,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+)  # fmt: skip
+from lore.model.jsonslice import array, table
+
+Members = dict[str, bytes]
+
+_ROLES = ("user", "assistant", "system")
+_SIGNS = frozenset(("source", "tool_use", "msg_id", "orphan"))
+_KEYS = _SIGNS | {"role", "content", "timestamp", "id", "name"}
+_LOOKED_AT = 64  # lines of a beginning in which a sign is sought
+_TICK = re.compile(rb'"(?:\\[nrt]|[ ])*\[(?:AUTONOMOUS|SCHEDULED) TICK\]')
+_PUT_IN = re.compile(
+    rb'"\[(?:Context refresh (?:\xe2\x80\x94|\\u2014) |System: \d+ earlier messages |Session compacted: \d+ messages )'
+)
+
+
+class _Memory(TranscriptMemory):
+    """What the reader remembers: whether the session has begun, its turns, the latest time."""
+
+    begun: bool = False
+    stamp: str = ""
+    turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
+
+
+class _Said(Struct):
+    """A message taken apart: what is said, calls, results."""
+
+    blocks: list[Block] = []
+    calls: list[Members] = []
+    results: list[Members] = []
+
+
+class OpenFang(TranscriptLines[_Memory]):
+    """Reader of openfang's message lines."""
+
+    name: ClassVar[str] = "openfang"
+    memory = _Memory
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        signs = False
+        for number, line in enumerate(each(head)):
+            own = table(line)
+            if own is None or number == _LOOKED_AT:
+                break
+            if not own.keys() <= _KEYS or "content" not in own or _text(own, "role") not in _ROLES:
+                return False
+            content = own["content"]
+            signs = signs or not _SIGNS.isdisjoint(own) or _source(own, content) != "user" or _has_flat_image(content)
+        return signs
+
+    def _take(self, data: bytes) -> None:
+        own, memory = table(data), self._memory
+        if own is None:
+            raise ValueError("no JSON object")
+        role, content = _text(own, "role"), own.get("content", b"null")
+        stamp = _text(own, "timestamp")
+        at, memory.stamp = (None if stamp == memory.stamp else stamp), stamp
+        begun, memory.begun = memory.begun, True
+        leads = role == "system" and not begun and content[:1] == b'"'
+        if not begun:
+            self._emit(e.SessionStarted(session_id="", at=at, system=Raw(content) if leads else NULL))
+        if leads:
+            return
+        if role not in ("user", "assistant"):
+            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(role[:40])!r}; kept as opaque")
+            return
+        said = _taken_apart([*_listed(content), *_listed(own.get("tool_use", b"[]"))])
+        uuid = _text(own, "msg_id") or _text(own, "id") or f"m{self._line.number}"
+        if role == "assistant":
+            self._answer(said, uuid, at)
+            return
+        memory.turns.asked_at = at
+        for result in said.results:
+            self._emit(_patch(result, at))
+        if said.blocks:
+            first = said.blocks[0]
+            text = bytes(first.text) if isinstance(first, TextBlock) else b""
+            self._append(UserMessage(uuid, blocks=tuple(said.blocks), source=_source(own, text)), e.MAIN, at)
+
+    def _answer(self, said: _Said, uuid: str, at: str | None) -> None:
+        turns = self._memory.turns
+        self._start_turn(e.MAIN, turns, None, at)
+        if said.blocks:
+            self._append(AssistantMessage(uuid, blocks=tuple(said.blocks), response_id=uuid), e.MAIN, at)
+        for number, call in enumerate(said.calls):
+            given = Raw(call.get("input", b"{}"))
+            name = _text(call, "name")
+            made = ToolCall(f"{uuid}:{number}", _text(call, "id"), name, given, response_id=uuid)
+            self._append(made, e.MAIN, at)
+        self._emit(e.TurnCompleted(turn=turns.turn, at=at))
+
+
+def _text(own: Members, key: str) -> str:
+    """Return a member that is a text which can be written again; empty for any other."""
+    return printable(text_of(own[key])) if own.get(key, b"")[:1] == b'"' else ""
+
+
+def _source(own: Members, text: bytes) -> str:
+    """Return whose a message of the user's role is, by what it says of itself, else by how its text begins."""
+    named = _text(own, "source")
+    if _TICK.match(text):
+        return "tick"
+    return named or ("context_injection" if _PUT_IN.match(text) else "user")
+
+
+def _listed(content: bytes) -> list[bytes]:
+    """Return content as blocks: a text is one, if it says anything."""
+    if content[:1] == b'"':
+        return [b'{"type":"text","text":' + content + b"}"] if content != b'""' else []
+    if content[:1] == b"[":
+        return array(content)
+    if content == b"null":
+        return []
+    raise ValueError("content is neither text nor blocks")
+
+
+def _has_flat_image(content: bytes) -> bool:
+    """Tell whether content has an image whose data stand in the block itself: elsewhere they have a source."""
+    if content[:1] != b"[" or b'"image"' not in content:
+        return False
+    return any(_text(own, "type") == "image" and "data" in own for own in (table(raw) or {} for raw in array(content)))
+
+
+def _taken_apart(blocks: list[bytes]) -> _Said:
+    said = _Said()
+    for raw in blocks:
+        own = table(raw) or {}
+        kind, text = _text(own, "type"), own.get("text", b"")
+        if kind == "tool_use" and "id" in own:
+            said.calls.append(own)
+        elif kind == "tool_result" and "tool_use_id" in own:
+            said.results.append(own)
+        elif kind == "text" and text[:1] == b'"':
+            said.blocks.append(TextBlock(Raw(text)))
+        elif kind == "image" and own.get("data", b"")[:1] == b'"':
+            said.blocks.append(ImageBlock(_text(own, "media_type"), Raw(own["data"])))
+        elif kind == "thinking" and own.get("thinking", b"")[:1] == b'"':
+            said.blocks.append(ThinkingBlock(Raw(own["thinking"]), _text(own, "signature") or None))
+        else:
+            said.blocks.append(RawBlock(Raw(raw)))
+    return said
+
+
+def _patch(result: Members, at: str | None) -> e.PatchToolCall:
+    content = result.get("content", b'""')
+    output = content if content[:1] == b'"' else b'[{"type":"raw","json":' + content + b"}]"
+    failed = result.get("is_error") == b"true"
+    return e.PatchToolCall(
+        call_id=_text(result, "tool_use_id"), status="failed" if failed else "completed", output=Raw(output), at=at
+    )

@@ -1,0 +1,397 @@
+"""OpenHands' conversations (V1, `~/.openhands/conversations/ID/`): a state and a file for each event.
+
+The state comes first: it bills each response by its id, by what the model was used for (`agent`, `condenser`). Events
+that the model made name their response; several of one are one request. Counts of the input include what was cached;
+those of agents behind ACP leave it out. The first event holds the system prompt and the tools by name and description:
+of schemas those of MCP's tools alone. A condensation takes events out of the history and puts its summary at a place
+among those that stay: what stands behind it is said again. Responses that no event names are requests of utility
+chains, as the condenser's are; a subagent's stand in a folder of its own (`subagents/`), and are passed over here.
+
+Events have the time of the machine without its zone, which is taken for UTC: what lies between them holds.
+
+Sources: `event/`, `conversation/` and `context/` of the OpenHands software-agent-sdk (November 2026); its own samples.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from itertools import islice
+from typing import ClassVar
+
+from msgspec import Raw, Struct, field
+from msgspec.structs import replace
+
+from lore.formats.agents import openhands_records as records
+from lore.formats.agents.openhands_records import Event, Usage
+from lore.formats.base import Read, Yields
+from lore.formats.bills import apart, split
+from lore.formats.folders import OPENHANDS, STATE, PackMember, PackReader, in_file
+from lore.formats.lines import Line, fault, problem
+from lore.formats.transcripts import Emitting, TranscriptMemory, TranscriptTurns
+from lore.formats.values import called, opens, stamp_at
+from lore.model import events as e
+from lore.model.canonical import encode
+from lore.model.codes import Code
+from lore.model.items import NULL, AssistantMessage, Block, Item, ToolCall, UserMessage, is_absent
+from lore.model.state import UTILITY, Sign
+
+_SUBAGENTS = ("task:", "delegate:")  # uses of a model whose requests stand in folders of their own
+_PARALLEL = 1_000  # events between a call and its result
+_ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
+_TRIGGERS = {"manual": "manual", "context_limit": "overflow"}
+# What a client notes for itself or for the screen: no model sees it.
+_SILENT = frozenset((
+    "PauseEvent", "ConversationStateUpdateEvent", "TokenEvent", "LLMCompletionLogEvent", "HookExecutionEvent",
+    "ACPToolCallEvent", "StreamingDeltaEvent", "StreamingEvent", "ConversationIterationLimitEvent", "WarningEvent",
+    "AskUserEvent", "SecurityAnalyzerEvent", "SecurityEvent", "CondensationSummaryEvent", "ResumeTranscriptEvent",
+))  # fmt: skip
+
+
+class Bill(Struct, gc=False):
+    """What a response was billed, for which use of a model, and how long it took, in seconds."""
+
+    use: str
+    usage: Usage
+    latency: float = 0.0
+
+
+class Viewed(Struct, gc=False):
+    """An event that stands in the history: its id, the items that it made; the event that has its call's result."""
+
+    id: str
+    items: list[Item] = []
+    result: str = ""
+
+
+class OpenHandsMemory(TranscriptMemory):
+    """All that the reader remembers.
+
+    `bills` are those of responses whose events have not come, by id; `view` is the history; `response` is the one whose
+    turn is open, and when it came; `condensed` counts condensations, `trigger` says who asked for the next.
+    """
+
+    started: bool = False
+    session: str = ""
+    model: str | None = None
+    separate: bool = False
+    dialect: str = ""
+    bills: dict[str, list[Bill]] = {}
+    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
+    utilities: dict[str, TranscriptTurns] = {}
+    view: list[Viewed] = []
+    response: str | None = None
+    responded: str | None = None
+    bill: Bill | None = None
+    condensed: int = 0
+    trigger: str | None = None
+
+
+class Conversation(Emitting[OpenHandsMemory]):
+    """A conversation: what its files make, one after another."""
+
+    memory = OpenHandsMemory
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def save(self) -> bytes:
+        """Return all that is remembered."""
+        return self._saved()
+
+    def load(self, saved: bytes) -> None:
+        """Take what `save` returned; raises ValueError where it is nothing of the kind."""
+        self._loaded(saved)
+
+    def read(self, name: str, data: bytes) -> list[Read]:
+        """Take a file."""
+        line, self._file = Line(1, 0, data), name
+        if not self._modelled(line):
+            reason = fault(data) if data.strip() else "an empty file"
+            self._found.append(problem(Code.UNREADABLE_LINE, f"unreadable file: {reason}", line))
+        return self._taken()
+
+    def end(self) -> list[Read]:
+        """Return what was held back for events that did not come."""
+        self._file = STATE
+        self._close()
+        self._unclaimed()
+        return self._taken()
+
+    def _take(self, data: bytes) -> None:
+        if self._file == STATE:
+            self._state(records.state_of(data))
+            return
+        event = records.event_of(data)
+        at = _at(event.timestamp)
+        handle = _HANDLERS.get(event.kind)
+        if handle is None and event.kind in _SILENT:
+            return
+        self._start_session(event, at)
+        if handle is not None:
+            handle(self, event, at)
+        else:
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown event kind {event.kind[:60]!r}; kept as opaque")
+
+    # the state, the session
+
+    def _state(self, state: records.State) -> None:
+        memory, agent = self._memory, state.agent or records.Agent()
+        memory.session, memory.separate = state.id, agent.kind.startswith("ACP")
+        memory.model = None if agent.llm is None else agent.llm.model
+        for use, raw in (state.stats or records.Stats()).usage_to_metrics.items():
+            if use.startswith(_SUBAGENTS):
+                continue
+            try:
+                metrics = records.metrics_of(raw)
+            except ValueError as error:
+                self._problem(Code.MALFORMED_RECORD, f"bills of {use[:40]!r}: {str(error)[:120]}; passed over")
+                continue
+            latencies = {entry.response_id: entry.latency for entry in metrics.response_latencies}
+            for usage in metrics.token_usages:
+                bill = Bill(use, usage, latencies.get(usage.response_id, 0.0))
+                memory.bills.setdefault(usage.response_id, []).append(bill)
+
+    def _start_session(self, event: Event, at: str | None) -> None:
+        """Start the session with what its first event says of it."""
+        memory = self._memory
+        if not memory.started:
+            memory.started, memory.dialect, memory.turns.model = True, _dialect_of(memory.model), memory.model
+            system, tools = _head_of(event)
+            self._emit(
+                e.SessionStarted(
+                    session_id=memory.session, at=at, model=memory.model, dialect=memory.dialect, system=system,
+                    tools=tools,
+                )
+            )  # fmt: skip
+        elif event.system_prompt is not None:
+            system, tools = _head_of(event)
+            self._emit(e.SessionChanged(system=system, tools=tools, at=at))
+
+    def _prompted(self, event: Event, at: str | None) -> None:
+        del at
+        if event.kind == "SystemPromptEvent":  # a later one of another kind stands in no history
+            self._memory.view.append(Viewed(event.id))
+
+    # messages, calls, results
+
+    def _message(self, event: Event, at: str | None) -> None:
+        message = event.llm_message
+        if message is None:
+            raise ValueError("an event without its message")
+        blocks = [*records.blocks_of(message.content), *records.blocks_of(event.extended_content)]
+        if message.role == "assistant":
+            thoughts = records.thoughts_of(
+                message.thinking_blocks, message.reasoning_content, message.responses_reasoning_item
+            )
+            self._respond(event.llm_response_id or event.id, at)
+            self._say(event, [*thoughts, *blocks], (), at)
+            return
+        self._close()
+        source = "user" if event.source == "user" else "context_injection"
+        items: list[Item] = [UserMessage(event.id, blocks=tuple(blocks), source=source)] if blocks else []
+        self._show(event.id, items, at)
+
+    def _action(self, event: Event, at: str | None) -> None:
+        call = event.tool_call or records.Call()
+        self._respond(event.llm_response_id or event.id, at)
+        if call.origin == "responses" and self._memory.dialect == "openai-chat":
+            self._memory.dialect = "openai-responses"
+            self._emit(e.SessionChanged(dialect=self._memory.dialect))
+        thoughts = records.thoughts_of(event.thinking_blocks, event.reasoning_content, event.responses_reasoning_item)
+        name = event.tool_call_id or call.id or event.id
+        made = called(f"{event.id}/call", name, call.name, call.arguments, self._memory.response or event.id)
+        self._say(event, [*thoughts, *records.blocks_of(event.thought)], (made,), at)
+
+    def _say(self, event: Event, blocks: list[Block], calls: Iterable[Item], at: str | None) -> None:
+        """Append what the model said with an event."""
+        response = self._memory.response
+        said = [AssistantMessage(event.id, blocks=tuple(blocks), response_id=response)] if blocks else []
+        self._show(event.id, [*said, *calls], at)
+
+    def _show(self, name: str, items: list[Item], at: str | None) -> None:
+        self._memory.view.append(Viewed(name, items))
+        for item in items:
+            self._append(item, e.MAIN, at)
+
+    def _observed(self, event: Event, at: str | None) -> None:
+        self._result(event, records.output_of(event.observation or records.Observation(), event.extended_content), at)
+
+    def _refused(self, event: Event, at: str | None) -> None:
+        told = event.error if opens(event.error) == '"' else Raw(encode(f"Action rejected: {event.rejection_reason}"))
+        self._result(event, told, at)
+
+    def _result(self, event: Event, output: Raw, at: str | None) -> None:
+        failed = event.observation is None or event.observation.is_error
+        call, status = event.tool_call_id, "failed" if failed else "completed"
+        view = self._memory.view
+        for viewed in islice(reversed(view), _PARALLEL):
+            place = next((at for at, item in enumerate(viewed.items) if _is_call(item, call)), -1)
+            if place >= 0:
+                viewed.items[place] = replace(viewed.items[place], status=status, output=output)
+                viewed.result = event.id
+                break
+        view.append(Viewed(event.id))
+        self._emit(e.PatchToolCall(call_id=call, status=status, output=output, at=at))
+
+    # requests
+
+    def _respond(self, response: str, at: str | None) -> None:
+        """Open the turn of a response with the first event of it."""
+        memory = self._memory
+        if response == memory.response:
+            return
+        self._close()
+        bill = self._bill_of(response)
+        memory.response, memory.responded, memory.bill = response, at, bill
+        memory.turns.asked_at = _before(at, 0.0 if bill is None else bill.latency)
+        self._start_turn(e.MAIN, memory.turns, (bill.usage.model or None) if bill is not None else None, at)
+
+    def _bill_of(self, response: str) -> Bill | None:
+        """Take a response's bill; one of several, where ids are the same, in the order of the state."""
+        bills = self._memory.bills.pop(response, [])
+        if len(bills) > 1:
+            self._memory.bills[response] = bills[1:]
+        return bills[0] if bills else None
+
+    def _close(self) -> None:
+        """End the turn that is open."""
+        memory = self._memory
+        response, memory.response = memory.response, None
+        if response is None:
+            return
+        usage = None if memory.bill is None else self._billed(memory.bill.usage)
+        self._emit(e.TurnCompleted(turn=memory.turns.turn, at=memory.responded, usage=usage, response_id=response))
+
+    def _utility(self, bill: Bill, at: str | None) -> None:
+        """Note a request besides the conversation."""
+        chain = UTILITY + bill.use
+        turns = self._memory.utilities.setdefault(chain, TranscriptTurns())
+        turns.asked_at = _before(at, bill.latency)
+        self._start_turn(chain, turns, bill.usage.model or None, at)
+        usage, name = self._billed(bill.usage), bill.usage.response_id or None
+        self._emit(e.TurnCompleted(turn=turns.turn, at=at, usage=usage, response_id=name, chain=chain))
+
+    def _unclaimed(self) -> None:
+        """Note the requests of which no event tells."""
+        bills, self._memory.bills = self._memory.bills, {}
+        for bill in (bill for found in bills.values() for bill in found):
+            self._utility(bill, None)
+
+    def _billed(self, usage: Usage) -> e.Billed:
+        whole, read, write = usage.prompt_tokens, usage.cache_read_tokens, usage.cache_write_tokens
+        bill = apart(whole, read, write, usage.completion_tokens, client=OPENHANDS, dialect=self._memory.dialect)
+        if self._memory.separate:
+            return bill
+        if min(whole, read, write, usage.completion_tokens) < 0:
+            odd = f"{read + write} cached tokens are more than all {whole} of the input"
+            return e.OddBill(None, read, bill.write_tokens, usage.completion_tokens, client=OPENHANDS, odd=odd)
+        return split(whole, read, bill.write_tokens, usage.completion_tokens, client=OPENHANDS)
+
+    # condensations
+
+    def _asked(self, event: Event, at: str | None) -> None:
+        self._memory.trigger = _TRIGGERS.get(event.reason or "", "auto")
+        self._close()
+        self._emit(e.CompactStarted(trigger=self._memory.trigger, at=at))
+
+    def _condensed(self, event: Event, at: str | None) -> None:
+        memory, gone = self._memory, frozenset(event.forgotten_event_ids)
+        self._close()
+        bill = self._bill_of(event.llm_response_id or "")
+        if bill is not None:
+            self._utility(bill, at)
+        trigger, memory.trigger = memory.trigger or "auto", None
+        stays = [viewed for viewed in memory.view if not gone & {viewed.id, viewed.result}]
+        summed = not is_absent(event.summary) and event.summary_offset is not None
+        place = max(0, event.summary_offset or 0) if summed else len(stays)
+        head, tail = stays[:place], stays[place:]
+        kept = tuple(item.uuid for viewed in head for item in viewed.items)
+        self._emit(e.CompactApplied(uuid=event.id, trigger=trigger, preserved_uuids=kept, at=at))
+        memory.view, memory.condensed = head, memory.condensed + 1
+        if summed:
+            blocks = records.blocks_of(event.summary)
+            name = f"{event.id}-summary"
+            self._show(name, [UserMessage(name, blocks=blocks, source="context_injection")], at)
+        for viewed in tail:
+            again = [replace(item, uuid=f"{item.uuid.partition('~')[0]}~{memory.condensed}") for item in viewed.items]
+            self._show(viewed.id, again, at)
+            memory.view[-1].result = viewed.result
+
+    def _stopped(self, event: Event, at: str | None) -> None:
+        name = "interrupt" if event.kind == "InterruptEvent" else "api-error" if "LLM" in event.code else ""
+        if name:
+            self._observe((Sign(name),), e.MAIN, at)
+
+
+_HANDLERS: dict[str, Callable[[Conversation, Event, str | None], None]] = {
+    "SystemPromptEvent": Conversation._prompted,  # pyright: ignore[reportPrivateUsage]
+    "SystemPromptUpdateEvent": Conversation._prompted,  # pyright: ignore[reportPrivateUsage]
+    "MessageEvent": Conversation._message,  # pyright: ignore[reportPrivateUsage]
+    "ActionEvent": Conversation._action,  # pyright: ignore[reportPrivateUsage]
+    "ObservationEvent": Conversation._observed,  # pyright: ignore[reportPrivateUsage]
+    "UserRejectObservation": Conversation._refused,  # pyright: ignore[reportPrivateUsage]
+    "AgentErrorEvent": Conversation._refused,  # pyright: ignore[reportPrivateUsage]
+    "Condensation": Conversation._condensed,  # pyright: ignore[reportPrivateUsage]
+    "CondensationRequest": Conversation._asked,  # pyright: ignore[reportPrivateUsage]
+    "InterruptEvent": Conversation._stopped,  # pyright: ignore[reportPrivateUsage]
+    "ConversationErrorEvent": Conversation._stopped,  # pyright: ignore[reportPrivateUsage]
+}
+
+
+def _head_of(event: Event) -> tuple[Raw, tuple[Raw, ...] | None]:
+    """Return the system prompt, a list of texts where it has a part of this conversation, and the tools."""
+    own, more = event.system_prompt or records.Text(), event.dynamic_context or records.Text()
+    both = opens(own.text) == opens(more.text) == '"'
+    system = Raw(b"[%b,%b]" % (bytes(own.text), bytes(more.text))) if both else own.text
+    tools = None if event.tools is None else tuple([records.tool_of(tool) for tool in event.tools])
+    return (system if opens(own.text) == '"' else NULL), tools
+
+
+def _dialect_of(model: str | None) -> str:
+    """Return the shape of the requests that LiteLLM makes of a model."""
+    name = (model or "").rpartition("/")[2].lower()
+    return "anthropic" if "claude" in name else "gemini" if name.startswith("gemini") else "openai-chat"
+
+
+def _is_call(item: Item, call: str) -> bool:
+    return isinstance(item, ToolCall) and item.call_id == call
+
+
+def _at(stamp: str | None) -> str | None:
+    """Return a time with a zone."""
+    return None if not stamp else stamp if _ZONE.search(stamp) else f"{stamp}Z"
+
+
+def _before(at: str | None, seconds: float) -> str | None:
+    """Return a time that lies so many seconds before another."""
+    try:
+        return at if at is None or seconds <= 0 else stamp_at(datetime.fromisoformat(at).timestamp() - seconds)
+    except (ValueError, OverflowError, OSError):
+        return at
+
+
+class OpenHands(PackReader):
+    """Reader of a conversation's folder."""
+
+    name: ClassVar[str] = OPENHANDS
+    yields: ClassVar[Yields] = "events"
+    own_tools: ClassVar[bool] = False  # of the client: their schemas are not in the files
+    unseen: ClassVar[str] = "the schemas of built-in tools"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._conversation = Conversation()
+
+    def _save(self) -> bytes:
+        return self._conversation.save()
+
+    def _load(self, saved: bytes) -> None:
+        self._conversation.load(saved)
+
+    def _member(self, member: PackMember) -> list[Read]:
+        return in_file(member.header.name, self._conversation.read(member.header.name, member.data))
+
+    def _rest(self) -> list[Read]:
+        return self._conversation.end()

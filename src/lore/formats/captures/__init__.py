@@ -1,0 +1,1 @@
+"""Recorded requests: what proxies, recorders, gateways and tracers keep of calls."""

@@ -1,0 +1,219 @@
+"""Request bodies (Anthropic Messages, OpenAI Chat or Responses, Gemini, Bedrock Converse): as they are, or in records.
+
+Accepted: one JSON body (any white space), JSON Lines of bodies, JSON Lines of records
+`{"request": body, "response" | "response_sse" | "usage": …, "timestamp" | "ts": …}`, perhaps with `url`,
+`headers` and `status`, where `request` is the body or its text; the lines of `lore assemble --all --full`. A body that
+stands for itself, or is kept as text, is `wire`; one stored parsed is `parsed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain as chained
+from typing import ClassVar
+
+import msgspec
+from msgspec.structs import replace
+
+from lore.formats.answers import Answer, answered
+from lore.formats.base import Read
+from lore.formats.bills import billed_of
+from lore.formats.captures.repeats import Repeats
+from lore.formats.chat import kept
+from lore.formats.contents import Content, text_in
+from lore.formats.folders import Header, PackMember, PackReader, placed
+from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, status_of
+from lore.formats.lines import BOM, SPACE, Line, Lines, fault, is_crowded, problem, split_joined, too_many
+from lore.formats.plain_chat import signs
+from lore.formats.records import RecordReader
+from lore.model.canonical import text_of
+from lore.model.codes import Code, Problem
+from lore.model.events import MAIN
+from lore.model.jsonslice import parts, table
+from lore.model.sliced import Sliced
+from lore.model.turn import Exchange, Form, seconds_in
+
+
+class Bodies(RecordReader):
+    """Reader of request bodies.
+
+    Until a line is met that is a record by itself, the file may be one JSON value over several lines, and
+    what was read is held; a line that is a record ends that, so a damaged first line hides nothing, and so
+    does a value that grows longer than a line may be.
+    """
+
+    name: ClassVar[str] = "bodies"
+
+    def __init__(self, known: bytes | None = None) -> None:
+        """Read a file of which `known` is the first request, where it was sliced already."""
+        super().__init__()
+        self._known = known
+        self._repeats = Repeats()
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        lines = Lines().feed(head.rstrip(b"\n") + b"\n")
+        if not lines:
+            return False
+        if any(_exchange(line.data, Repeats()) is not None for line in lines):
+            return True
+        if not (_looks_like_body(head) and fault(lines[0].data)):  # what decodes all of it comes last
+            return False
+        return not (signs.are_lines(head) or signs.is_document(head))
+
+    def _has_lines(self, text: bytes) -> bool:
+        last = self._probe.finish()
+        return bool(last) and last[0].number > 1 and self._stands_alone(last[0])
+
+    def _stands_alone(self, line: Line) -> bool:
+        if line.data[:1] != b"{":
+            return False
+        if line.number > 1:
+            return _exchange(line.data, Repeats()) is not None
+        text = line.data.strip(SPACE)
+        if self._known != text or not isinstance(self._known, Sliced):
+            members = table(text)
+            self._known = None if members is None else Sliced.of(text, members)
+        return self._known is not None or split_joined(text) is not None
+
+    def _record(self, line: Line) -> list[Read] | None:
+        if is_crowded(line.data):
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}", line)]
+        text = line.data.strip(SPACE)
+        if self._known is not None and self._known == text:
+            text, self._known = self._known, None
+        exchange = _exchange(text, self._repeats)
+        return None if exchange is None else [Read(exchange, line.number, line.byte)]
+
+    def _odd(self, line: Line) -> list[Read]:
+        return [problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
+
+
+class BodyPairs(PackReader):
+    """A folder of `*.request.json` and `*.response.json`, as Claude Code writes with raw bodies switched on.
+
+    Each request stands before its response (`corpus` finds out which belong together). Bodies are the wire's; a
+    response without its request is a problem. A pair of another provider is read likewise.
+    """
+
+    name: ClassVar[str] = "body-pairs"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._request: Read | None = None  # one that awaits its response
+
+    def _save(self) -> bytes:
+        read = self._request
+        return b"" if read is None else msgspec.msgpack.encode((read.value, read.line, read.byte, read.file))
+
+    def _load(self, saved: bytes) -> None:
+        self._request = Read(*msgspec.msgpack.decode(saved, type=tuple[Exchange, int, int, str])) if saved else None
+
+    def _read(self, member: PackMember) -> Iterable[Read]:
+        """Let go of a request whose response could not be read."""
+        before = self._rest() if member.header.fault else []
+        return chained(before, super()._read(member))
+
+    def _member(self, member: PackMember) -> list[Exchange | Problem | Read]:
+        header, data = member.header, member.data.strip()
+        if header.orphan:
+            return [Problem(Code.RESPONSE_WITHOUT_REQUEST, f"{header.name}: a response whose request is not recorded")]
+        if self._request is not None:
+            return self._answered(self._request, header, data)
+        body = kept(data)
+        if body is None:
+            return [Problem(Code.REQUEST_NOT_JUDGED, f"{header.name}: no request body that lore knows")]
+        call = call_of({}, table(body.body) or {})
+        request = placed(Exchange(body.body, "wire", header.at, call=call), member.number, member.byte, header)
+        if not header.awaits:
+            return [request]
+        self._request = request
+        return []
+
+    def _answered(self, request: Read, header: Header, data: bytes) -> list[Exchange | Problem | Read]:
+        self._request = None
+        if table(data) is None:
+            return [request, Problem(Code.UNREADABLE_LINE, f"{header.name}: a response that is no JSON object")]
+        assert isinstance(request.value, Exchange)
+        return [Read(answered(request.value, data, at=None), request.line, request.byte, request.file)]
+
+    def _rest(self) -> list[Read]:
+        request, self._request = self._request, None
+        return [] if request is None else [request]
+
+
+def _looks_like_body(head: bytes) -> bool:
+    text = head.removeprefix(BOM).lstrip(SPACE)
+    named = b'"messages"' in text or (b'"model"' in text and (b'"system"' in text or b'"tools"' in text))
+    gemini = b'"contents"' in text and b'"parts"' in text
+    responses = b'"model"' in text and b'"input"' in text and any(b'"' + name.encode() + b'"' in text for name in ASKED)
+    return text[:1] == b"{" and (named or gemini or responses)
+
+
+def _exchange(data: bytes, repeats: Repeats) -> Exchange | None:
+    """Read one JSON object; None where it is neither a body nor a record of one."""
+    data, record = _sliced(data if isinstance(data, Sliced) else data.strip(SPACE), repeats)
+    if record is None:
+        return None
+    key = _key_in(record)
+    if not key:
+        body = Sliced.of(data, record)
+        repeats.see(body, body, body)
+        return Exchange(body, "wire", call=call_of({}, record))
+    given = record.get(key, b"")
+    body, fidelity = (text_in(given), "wire") if given[:1] == b'"' else (given, "parsed")
+    members = parts(body)
+    if not is_body(members):
+        return None
+    body = Sliced.of(body, members)
+    repeats.see(given, body, data)
+    answer = _answer(record)
+    headers = headers_of(record.get("headers", b""))
+    url = text_of(record["url"]) if record.get("url", b"")[:1] == b'"' else ""
+    status = next((found for key in _STATUS if (found := status_of(record.get(key, b""))) is not None), None)
+    at = next((found for key in _TIMES if (found := seconds_in(record.get(key, b"null"))) is not None), None)
+    call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
+    if key == "body" and (chain := text_of(record["chain"]) if record["chain"][:1] == b'"' else MAIN) != MAIN:
+        call = replace(call, agent=chain)
+    return Exchange(
+        body, fidelity, at, answer.usage, answer.verdict, response_id=answer.response_id,
+        output=answer.output, call=call,
+    )  # fmt: skip
+
+
+def _sliced(data: bytes, repeats: Repeats) -> tuple[bytes, dict[str, bytes] | None]:
+    """Slice an object, without looking again at messages that an earlier body held; a body comes with its members."""
+    short = repeats.short(data)
+    record = None if short is None else table(short.text)
+    if short is not None and record:
+        key = _key_in(record)
+        body = repeats.body(short, record.get(key, b"") if key else short.text)
+        if body is not None:
+            return (data, {**record, key: body}) if key else (body, table(body))
+    return data, table(data)
+
+
+def _key_in(record: dict[str, bytes]) -> str:
+    """Name the member of a record that is its body; nothing where it is a body itself."""
+    if is_body(record):
+        return ""
+    return "body" if record.keys() >= _WRITTEN else "request" if "request" in record else "request_body"
+
+
+def _answer(record: dict[str, bytes]) -> Answer:
+    """Read what a record says of its response: the response, whole or streamed, and the usage beside it."""
+    response = record.get("response", record.get("response_body", b"null"))
+    if response in _NONE:
+        response = record.get("response_sse", b"null")
+    form: Form = "text" if response[:1] == b'"' else "events" if response[:1] == b"[" else "json"
+    found = content_answer(Content(response, form))
+    beside = next((record[key] for key in _USAGE if record.get(key, b"null") != b"null"), b"null")
+    usage = billed_of(beside)
+    return found if usage is None else replace(found, usage=usage)
+
+
+_NONE = (b"null", b'""')
+_WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`
+_TIMES = ("timestamp", "ts", "time", "at", "created_at", "started_at")
+_STATUS = ("status", "status_code")
+_USAGE = ("usage", "usageMetadata", "usage_metadata")

@@ -1,0 +1,349 @@
+"""Claude Code's session logs (`~/.claude/projects/*/SESSION.jsonl`), versions 1.0 to 2.1 and what has their shape.
+
+One response is several lines, one content block each, not always neighbours, grouped by `message.id`;
+input counts are the same on all of them and the last line has the output count, so usage is taken once,
+from the last. Order is the file's, never the clock's. Sidechain lines are chains of their own: by
+`agentId`, else by the root that their parents lead to. A boundary (`compact_boundary`, parent null) and
+the summary line after it are one compaction. A second prompt under one parent is a rewind, and so is an
+answer beside a prompt. System prompt and tools are not in the file: what is built from it is `reconstructed`.
+
+Source: counts over 769 public sessions; attachments reach the model in a form the file does not show
+and stand in the timeline as opaque items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw
+
+from lore.formats.base import Clock, Read
+from lore.formats.claude import records, timeline
+from lore.formats.claude.records import Message, Part, Record
+from lore.formats.claude.timeline import ChainMemory, Memory
+from lore.formats.lines import Line, each, problem
+from lore.formats.transcripts import TranscriptLines
+from lore.model import events as e
+from lore.model.codes import Code
+from lore.model.items import NULL, OpaqueItem
+from lore.model.state import Sign
+from lore.model.turn import verdict_of
+
+_SYNTHETIC = "<synthetic>"
+
+
+class ClaudeCode(TranscriptLines[Memory]):
+    """Reader of Claude Code's session logs."""
+
+    name: ClassVar[str] = "claude-code"
+    clock: ClassVar[Clock] = "first_line"
+    memory = Memory
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        known = records.METADATA | records.MODELLED
+        marked = (line for line in each(head) if any(marker in line for marker in records.MARKERS))
+        return any(records.type_of(line) in known for line in marked)
+
+    def _load(self, saved: bytes) -> None:
+        super()._load(saved)
+        chains = self._memory.chains
+        self._memory.chains = {e.MAIN if name == e.MAIN else name: chain for name, chain in chains.items()}
+
+    def _last(self) -> None:
+        for name, chain in self._memory.chains.items():
+            self._flush_boundary(name, chain)
+            self._close(name, chain)
+        for parent, places in self._memory.missing.items():
+            for number, byte in places:
+                detail = f"parent {parent!r} is not in the file; file order carries on"
+                self._found.append(problem(Code.DANGLING_PARENT, detail, Line(number, byte, b"")))
+
+    def _modelled(self, line: Line) -> bool:
+        self._line = line
+        try:
+            record, odd = records.decode_record(line.data), ""
+        except records.OddContentError as error:
+            record, odd = error.record, str(error)
+        if record is None:
+            return False
+        self._model(record, odd)
+        return True
+
+    def _odd(self, line: Line) -> list[Read]:
+        self._line = line
+        self._opaque(Code.MALFORMED_RECORD, "record has no type, or a field of the wrong type; kept as opaque")
+        return self._taken()
+
+    def _model(self, record: Record, odd: str = "") -> None:
+        """Take a record; `odd` says why its message is none, where that is so."""
+        state, uuid = self._memory, record.uuid
+        again = uuid in state.parents
+        if uuid is not None and not again:
+            state.parents[uuid] = parent = record.parent_uuid
+            if parent is not None and parent not in state.parents:
+                state.missing.setdefault(parent, []).append((self._line.number, self._line.byte))
+            if state.missing:
+                state.missing.pop(uuid, None)
+        name = self._side_of(record) if record.is_sidechain else e.MAIN
+        handle = _HANDLERS.get(record.type)
+        if handle is None:
+            if record.type == "progress" and name in state.chains and timeline.RESUMED in self._line.data:
+                self._seen((Sign("resume"),), record, name)
+            if record.type not in records.METADATA:
+                self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
+            return
+        if state.session is None:
+            state.session = record.session_id or ""
+            self._emit(e.SessionStarted(session_id=state.session, at=record.timestamp, dialect="anthropic", chain=name))
+        chain = state.chains.get(name)
+        if chain is None:
+            chain = state.chains[name] = ChainMemory()
+        if again and uuid not in chain.order:
+            self._problem(Code.DUPLICATE_UUID, f"uuid {uuid!r} came before and is out of the timeline; passed over")
+            return
+        if state.taken and record.parent_uuid in state.taken and record.message is not None:
+            detail = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
+            self._problem(Code.DANGLING_PARENT, detail)
+        try:
+            handle(self, record, name, chain)
+        except (ValueError, RecursionError) as error:
+            reason = odd or str(error).partition("\n")[0][:120]
+            self._opaque(Code.MALFORMED_RECORD, f"{record.type} record: {reason}; kept as opaque")
+
+    def _seen(self, signs: Sequence[Sign], record: Record, name: str) -> None:
+        if signs:
+            self._observe(signs, name, record.timestamp, timeline.version_of(record))
+
+    def _side_of(self, record: Record) -> str:
+        """Name the chain of a sidechain's line."""
+        if record.agent_id:
+            return record.agent_id if record.agent_id != e.MAIN else f"agent-{e.MAIN}"
+        state, uuid = self._memory, record.uuid or ""
+        known = state.side.get(uuid) or state.side.get(record.parent_uuid or "")
+        if known is None:
+            state.sides += 1
+            known = f"sidechain-{state.sides}"
+        if uuid:
+            state.side[uuid] = known
+        return known
+
+    # lines, by type
+
+    def _user(self, record: Record, name: str, chain: ChainMemory) -> None:
+        parts = records.parts_in(record.message)
+        if chain.boundary is not None:
+            if record.is_compact_summary:
+                chain.boundary = msgspec.structs.replace(chain.boundary, summary=timeline.summary_of(parts))
+                self._silent(record, chain, (chain.boundary.uuid,))  # who keeps this line keeps the divider
+                self._flush_boundary(name, chain)
+                return
+            self._flush_boundary(name, chain)
+        if record.is_visible_in_transcript_only and not record.is_compact_summary:
+            self._silent(record, chain)
+            return
+        chain.asked_at = record.timestamp or chain.asked_at
+        answered: list[str] = []
+        others: list[Part] = []
+        for part in parts:
+            if type(part) is records.ToolResult:
+                self._result(record, name, part)
+                answered.append(chain.calls.get(part.tool_use_id, ""))
+            else:
+                others.append(part)
+        if record.uuid is not None:
+            chain.order[record.uuid] = None
+            if answered:
+                own = [*answered, record.uuid] if others else answered
+                self._memory.items[record.uuid] = tuple(filter(None, own))
+        if others:
+            self._prompt(record, name, chain, others, beside=bool(answered))
+            self._seen(timeline.signs_of_prompt(record, chain, others), record, name)
+
+    def _silent(self, record: Record, chain: ChainMemory, items: tuple[str, ...] = ()) -> None:
+        """Remember a line that makes no item of its own, and may lead to lines that do."""
+        if record.uuid is not None:
+            chain.order[record.uuid] = None
+            self._memory.items[record.uuid] = items
+
+    def _result(self, record: Record, name: str, part: records.ToolResult) -> None:
+        status, output = "failed" if part.is_error else "completed", timeline.output_of(part.content)
+        self._emit(
+            e.PatchToolCall(call_id=part.tool_use_id, status=status, chain=name, at=record.timestamp, output=output)
+        )
+        if output is not part.content:  # a list
+            self._seen(timeline.signs_of_result(part.content), record, name)
+
+    def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part], *, beside: bool) -> None:
+        """Append a user's message; a second prompt (nothing `beside` a result) takes back the first of its parent."""
+        parent, uuid = record.parent_uuid, _line_name(record, self._line)
+        if parent is not None and not record.is_meta and not beside:
+            before = chain.prompts.get(parent)
+            if before is not None and before != uuid:
+                self._rewind(name, chain, before, uuid)
+            chain.prompts[parent] = uuid
+        self._append(
+            timeline.prompt_of(uuid, parts, records.source_of(record)), name, record.timestamp, record.agent_id
+        )
+
+    def _pass_by(self, record: Record, name: str, chain: ChainMemory) -> None:
+        """Take a prompt back that something else was said in place of: both have one parent."""
+        before = chain.prompts.pop(record.parent_uuid or "", None)
+        if before is not None:
+            self._rewind(name, chain, before, record.uuid or "")
+
+    def _rewind(self, name: str, chain: ChainMemory, prompt: str, new: str) -> None:
+        gone = timeline.branch(self._memory, chain, prompt, new)
+        taken = tuple(item for uuid in gone for item in self._memory.made(chain, uuid))
+        for uuid in gone:
+            del chain.order[uuid]
+            self._memory.taken[uuid] = None
+        if taken:
+            self._close(name, chain)
+            self._emit(e.Remove(uuids=tuple(dict.fromkeys(taken)), chain=name))
+
+    def _assistant(self, record: Record, name: str, chain: ChainMemory) -> None:
+        message, line = record.message, self._line
+        parts = records.parts_in(message)
+        assert message is not None
+        uuid = record.uuid or _line_name(record, line)
+        self._flush_boundary(name, chain)
+        if message.model == _SYNTHETIC:  # an error or interrupt shown to the user; never a request
+            self._pass_by(record, name, chain)
+            self._append(OpaqueItem(uuid, Raw(line.data)), name, record.timestamp, record.agent_id)
+            if record.uuid is not None:
+                chain.order[uuid] = None
+            self._seen((Sign("api-error"),) if b'"isApiErrorMessage":true' in line.data else (), record, name)
+            return
+        response = message.id or uuid
+        self._respond(record, name, chain, response, message)
+        timeline.note_thinking(chain, parts)
+        if record.uuid is not None:
+            chain.order[uuid] = response
+            if len(parts) != 1:
+                self._memory.items[uuid] = tuple(_block_name(uuid, number) for number in range(len(parts)))
+        for number, part in enumerate(parts):
+            own = _block_name(uuid, number) if number else uuid
+            if type(part) is records.ToolUse:
+                chain.calls[part.id] = own
+                if part.name == "Skill":
+                    self._seen(timeline.signs_of_skill(part.input), record, name)
+            self._append(
+                timeline.spoken(own, part, message.stop_reason, response), name, record.timestamp, record.agent_id
+            )
+
+    def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
+        """Open a turn at the first line of a response; keep the usage of its latest line."""
+        if chain.response != response and response not in chain.seen:
+            self._pass_by(record, name, chain)
+            self._close(name, chain)
+            chain.turn += 1
+            chain.seen[response] = chain.turn
+            chain.response, chain.answered_at = response, record.timestamp
+            if message.model is not None and message.model != chain.model:
+                chain.model = message.model
+                self._emit(e.SessionChanged(model=message.model, chain=name))
+            if record.version != chain.version:
+                self._seen(timeline.signs_of_change(record, chain, "version"), record, name)
+            if record.effort != chain.effort:
+                self._seen(timeline.signs_of_change(record, chain, "effort"), record, name)
+            at = chain.asked_at or record.timestamp
+            self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id))
+        if chain.response != response and message.usage is not None and chain.seen[response] == chain.turn - 1:
+            usage, late = (
+                records.billed(message.usage, chain.version),
+                chain.turn - 1,
+            )  # its last line came after the next one began
+            self._emit(e.TurnCompleted(turn=late, chain=name, usage=usage, response_id=response))
+        if chain.response == response:
+            chain.usage = message.usage or chain.usage
+            if message.diagnostics != NULL:
+                chain.verdict = verdict_of(bytes(message.diagnostics)) or chain.verdict
+
+    def _close(self, name: str, chain: ChainMemory) -> None:
+        if chain.response is None:
+            return
+        usage, at = records.billed(chain.usage, chain.version), chain.answered_at
+        self._emit(
+            e.TurnCompleted(
+                turn=chain.turn, at=at, chain=name, usage=usage, verdict=chain.verdict, response_id=chain.response
+            )
+        )
+        chain.response = chain.usage = chain.verdict = None
+
+    def _system(self, record: Record, name: str, chain: ChainMemory) -> None:
+        if record.subtype == "compact_boundary":
+            meta = records.compact_of(bytes(record.compact_metadata))
+            self._flush_boundary(name, chain)
+            self._close(name, chain)
+            chain.boundary = self._boundary(record, name, chain, meta)
+            self._silent(record, chain)
+            return
+        cleared: tuple[str, ...] | None = None
+        if record.subtype == "microcompact_boundary":
+            cleared = records.compact_of(bytes(record.microcompact_metadata)).compacted_tool_ids
+            self._flush_boundary(name, chain)
+        if cleared:
+            self._close(name, chain)
+            self._emit(e.ToolResultCleared(call_ids=cleared, chain=name, at=record.timestamp))
+        else:
+            self._seen(timeline.SYSTEM_SIGNS.get(record.subtype or "", ()), record, name)
+        self._silent(record, chain)
+
+    def _boundary(self, record: Record, name: str, chain: ChainMemory, meta: records.Compact) -> e.CompactApplied:
+        """Make the compaction, and forget what it prunes."""
+        state = self._memory
+        kept = timeline.preserved(state, chain, meta)
+        items = None if kept is None else timeline.kept_items(state, chain, kept)
+        broken = kept is not None and kept != [] and not any(uuid in chain.order for uuid in kept)
+        if not broken:  # a compaction of which nothing is found prunes nothing
+            live = set(kept or ())
+            chain.order = {uuid: response for uuid, response in chain.order.items() if uuid in live}
+            chain.calls = {call: item for call, item in chain.calls.items() if item in (items or ())}
+        chain.prompts = {}
+        return e.CompactApplied(
+            uuid=_line_name(record, self._line), trigger=meta.trigger or "manual", chain=name, at=record.timestamp,
+            pre_tokens=meta.pre_tokens, post_tokens=meta.post_tokens, duration_ms=meta.duration_ms,
+            preserved_uuids=items,
+        )  # fmt: skip
+
+    def _flush_boundary(self, name: str, chain: ChainMemory) -> None:
+        """Emit a compaction once its summary has come, or cannot come any more."""
+        if chain.boundary is not None:
+            self._emit(e.CompactStarted(trigger=chain.boundary.trigger, chain=name))
+            self._emit(chain.boundary)
+            chain.boundary = None
+            self._found.extend(Read(event, line, byte) for line, byte, event in chain.held)
+            chain.held = []
+
+    def _attachment(self, record: Record, name: str, chain: ChainMemory) -> None:
+        """Keep an attachment as it is; one between a boundary and its summary comes after both."""
+        self._append(
+            OpaqueItem(_line_name(record, self._line), Raw(self._line.data)), name, record.timestamp, record.agent_id
+        )
+        if record.uuid is not None:
+            chain.order[record.uuid] = None
+        if chain.boundary is not None:
+            read = self._found.pop()
+            chain.held.append((read.line, read.byte, read.value))  # pyright: ignore[reportArgumentType]
+        self._seen(timeline.signs_of_attachment(self._line.data), record, name)
+
+
+_HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {
+    "user": ClaudeCode._user,  # pyright: ignore[reportPrivateUsage]
+    "assistant": ClaudeCode._assistant,  # pyright: ignore[reportPrivateUsage]
+    "system": ClaudeCode._system,  # pyright: ignore[reportPrivateUsage]
+    "attachment": ClaudeCode._attachment,  # pyright: ignore[reportPrivateUsage]
+}
+
+
+def _line_name(record: Record, line: Line) -> str:
+    """Name the item of a line."""
+    return record.uuid or f"line-{line.number}"
+
+
+def _block_name(uuid: str, number: int) -> str:
+    """Name the item of a line's content block."""
+    return f"{uuid}:{number}" if number else uuid

@@ -1,0 +1,1 @@
+"""Tasks of Cline, Roo Code and Kilo Code."""

@@ -1,0 +1,389 @@
+"""Tasks of Cline, Roo Code and Kilo Code: what the screen was shown, what was sent, each alone or together.
+
+In: `ui_messages.json` or `api_conversation_history.json`, an array each; a session of Cline's command line (an object
+with `messages`); or a task's folder as a pack (`cline-task`). Out: events. Rules:
+
+- a request is an `api_req_started` of the screen; the messages of the history that come before the next one are its
+  content, paired by their times. A request whose messages are not in the history (Roo once dropped what it condensed)
+  has those that the screen shows: what was sent as one text, and what was said. Where the screen's file is missing,
+  each answer is a request without a bill;
+- a condensation or truncation holds for the request under way: it is made before that is sent. It hides the messages
+  that name it as their parent, and only when it is in the file; Cline names the range that it leaves out instead;
+- details of the environment are the client's words, and stand apart from what a person wrote;
+- what else the screen was shown (tools asked for, checkpoints, requests that were deleted) is no part of a prompt.
+
+System prompt and tools are not in these files, but for the command line's, which hold the system prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from msgspec import Raw, Struct, field
+
+from lore.formats.base import Read
+from lore.formats.cline import records
+from lore.formats.cline.records import Record
+from lore.formats.documents import Elements
+from lore.formats.lines import BOM, SPACE, Line, array_at
+from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
+from lore.formats.values import count_in, opens, stamp_of, text_in
+from lore.model import events as e
+from lore.model import lenient
+from lore.model.canonical import decode
+from lore.model.codes import Code
+from lore.model.items import NULL, AssistantMessage, Block, TextBlock, ThinkingBlock, ToolCall, UserMessage, is_absent
+from lore.model.jsonslice import table
+from lore.model.state import Sign
+
+_ROLES = frozenset(("user", "assistant"))
+_SPOKEN = {"text": "text", "completion_result": "text", "reasoning": "thinking"}
+_FAILURES = frozenset(("api_req_failed", "error", "diff_error"))
+
+
+class Known(Struct):
+    """A message in the prompt: its items, and the condensation and truncation that hide it. `own`: of the history."""
+
+    uuids: list[str]
+    condensed: str = ""
+    truncated: str = ""
+    own: bool = True
+
+
+class Pending(Struct):
+    """A request that has no answer yet."""
+
+    line: int
+    byte: int
+    file: str
+    at: str | None
+    began: float
+    request: records.ApiRequest
+    model: str = ""
+    provider: str | None = None
+    prompted: bool = False
+    answered: bool = False
+    said: list[tuple[str, Raw]] = []
+    said_at: str | None = None
+
+
+class Cut(Struct):
+    """A summary or a marker that waits for the moment at which the screen shows it."""
+
+    id: str
+    summary: Raw
+
+
+class ClineMemory(TranscriptMemory):
+    """What the reader remembers; `cuts` of the screen that are still to come are counted in `coming`."""
+
+    begun: bool = False
+    name: str = ""
+    parent: str | None = None
+    system: Raw = NULL
+    models: list[records.Usage] = []
+    model: str = ""
+    items: int = 0
+    known: list[Known] = []
+    request: Pending | None = None
+    cuts: list[Cut] = []
+    coming: int = 0
+    range: list[int] = []
+    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
+
+
+class Cline(TranscriptDocument[ClineMemory]):
+    """Reader of one file of a task, and of sessions of Cline's command line."""
+
+    name: ClassVar[str] = "cline"
+    paths: ClassVar[tuple[str, ...]] = ("", ".messages")
+    memory = ClineMemory
+    unseen: ClassVar[str] = "the system prompt and the schemas of tools"
+    file = ""  # of a task's folder, that is being read
+    decoded: Record | None = None
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        begin = head.removeprefix(BOM).lstrip(SPACE)
+        if begin[:1] == b"{":
+            named = b'"system_prompt"' in head or b'"sessionId"' in head
+            return named and (b'"metrics"' in head or b'"modelInfo"' in head) and array_at(head, (".messages",)) >= 0
+        if begin[:1] != b"[":
+            return False
+        elements = Elements(("",))
+        first = next(iter([*elements.feed(head), *elements.finish()]), Line(1, 0, b""))
+        own = table(first.data) or {}
+        shown = own.keys() >= {"ts", "type"} and not own.keys().isdisjoint(("say", "ask"))
+        return shown or (own.keys() >= {"ts", "role", "content"} and text_in(own["role"]) in _ROLES)
+
+    def join(self, memory: ClineMemory, placed: Iterable[tuple[str, Record, Line]]) -> list[Read]:
+        """Take the records of a task, each with its file and its place; `memory` is what is known before."""
+        self._memory = memory
+        for self.file, self.decoded, line in placed:
+            self._modelled(line)
+        self._last()
+        return self._taken()
+
+    def _head(self, data: bytes) -> None:
+        own = table(data) or {}
+        system = own.get("system_prompt", b"null")
+        self._memory.system = Raw(system) if opens(system) in ('"', "[") else NULL
+        self._memory.name = text_in(own.get("sessionId", b""))
+
+    def _take(self, data: bytes) -> None:
+        record, self.decoded = self.decoded or lenient.decoded(records.RECORD, data), None
+        if record.role in _ROLES:
+            self._message(record)
+        elif record.type in ("say", "ask"):
+            self._shown(record)
+        else:
+            self._opaque(Code.UNKNOWN_RECORD, "neither a message nor what a screen shows; kept as opaque")
+
+    def _last(self) -> None:
+        self._settle(None)
+        for cut in self._memory.cuts:
+            self._cut(cut.id, cut.summary, None, None)
+        self._memory.cuts = []
+
+    # what the screen was shown
+
+    def _shown(self, record: Record) -> None:
+        memory, shown = self._memory, record.say or record.ask or ""
+        cut_out = record.conversation_history_deleted_range
+        if cut_out is not None and len(cut_out) == 2 and cut_out != memory.range:
+            self._leave_out(cut_out, record)
+        if shown == "api_req_started":
+            self._request(record)
+        elif shown in ("condense_context", "sliding_window_truncation"):
+            self._condensed(record)
+        elif shown in _SPOKEN and record.say and not record.partial and opens(record.text) == '"':
+            if memory.request is not None and memoryview(record.text).nbytes > len('""'):
+                memory.request.said.append((_SPOKEN[shown], record.text))
+                memory.request.said_at = stamp_of(record.ts)
+        elif shown in ("resume_task", "resume_completed_task") and memory.begun:
+            self._observe((Sign("resume"),), e.MAIN, stamp_of(record.ts))
+        elif shown in _FAILURES and memory.begun:
+            self._observe((Sign("api-error"),), e.MAIN, stamp_of(record.ts))
+
+    def _request(self, record: Record) -> None:
+        self._settle(record)
+        try:
+            request = records.request_in(record.text)
+        except ValueError:
+            request = records.ApiRequest()
+            self._problem(Code.MALFORMED_RECORD, "what a request is billed cannot be read")
+        info = record.model_info or records.ModelInfo()
+        model = info.model_id or (records.model_in(request.request) if opens(request.request) == '"' else "")
+        self._open(stamp_of(record.ts))
+        line, at = self._line, stamp_of(record.ts)
+        self._memory.request = Pending(
+            line.number, line.byte, self.file, at, moment_of(record), request, model, info.provider_id
+        )
+
+    def _settle(self, record: Record | None) -> None:
+        """End the request under way with what the screen showed of it, where the history holds no answer to it."""
+        memory = self._memory
+        pending, memory.request = memory.request, None
+        if pending is None or pending.answered:
+            return
+        now, file = self._line, self.file
+        self._line, self.file = Line(pending.line, pending.byte, b""), pending.file
+        usage = self._bill(pending, record)
+        if pending.said or usage is not None:
+            if not pending.prompted and opens(pending.request.request) == '"':
+                self._say_user([TextBlock(pending.request.request)], [], pending.at, Known([], own=False))
+            self._open_turn(pending, pending.at)
+            blocks = [ThinkingBlock(text) if kind == "thinking" else TextBlock(text) for kind, text in pending.said]
+            if blocks:
+                uuid = self._uuid(Known([], own=False))
+                self._append(AssistantMessage(uuid, blocks=tuple(blocks), response_id=uuid), e.MAIN, pending.at)
+            self._close_turn(usage, pending.said_at)
+        else:
+            self._open_turn(pending, pending.at)
+            error = pending.request.cancel_reason or "no answer is recorded"
+            self._emit(e.TurnFailed(turn=memory.turns.turn, error=error))
+        self._line, self.file = now, file
+
+    def _bill(self, pending: Pending, record: Record | None) -> e.Billed | None:
+        moment = pending.began if record is None else moment_of(record)
+        chosen = next((usage for usage in reversed(self._memory.models) if usage.ts <= moment), None)
+        if chosen is not None:
+            pending.model = pending.model or chosen.model_id
+            pending.provider = pending.provider or chosen.model_provider_id
+        counted = records.counted_in(pending.request)
+        model = pending.model or self._memory.model
+        return records.bill_of(counted, pending.request.api_protocol, pending.provider, model, pending.began)
+
+    # condensations and truncations
+
+    def _condensed(self, record: Record) -> None:
+        memory, found = self._memory, record.context_condense or record.context_truncation
+        if found is None:  # it has only begun
+            return
+        if memory.request is not None and (memory.request.answered or memory.request.said):
+            self._settle(record)
+        name = found.condense_id or found.truncation_id or ""
+        at = next((n for n, cut in enumerate(memory.cuts) if cut.id == name), 0 if not name else None)
+        summary = found.summary if opens(found.summary) == '"' else NULL
+        waiting = memory.cuts.pop(at) if at is not None and at < len(memory.cuts) else None
+        if waiting is not None:
+            name, summary = waiting.id, waiting.summary
+        memory.coming -= 1
+        self._cut(name, summary, found, stamp_of(record.ts))
+
+    def _cut(self, name: str, summary: Raw, found: records.Condense | None, at: str | None) -> None:
+        """Prune what a summary or a marker stands for: what names it, or what only the screen showed."""
+        memory = self._memory
+        kept = [
+            known
+            for known in memory.known
+            if known.own and (not name or name not in (known.condensed, known.truncated))
+        ]
+        memory.known = kept
+        memory.items += 1
+        self._emit(
+            e.CompactApplied(
+                uuid=f"c{memory.items}",
+                trigger="auto",
+                pre_tokens=None if found is None else count_in(found.prev_context_tokens),
+                post_tokens=None if found is None else count_in(found.new_context_tokens),
+                preserved_uuids=tuple(uuid for known in kept for uuid in known.uuids) or None,
+                summary=summary,
+                at=at,
+            )  # fmt: skip
+        )
+
+    def _leave_out(self, cut_out: list[int], record: Record) -> None:
+        """Take a range of messages out of the prompt, by their numbers in the history."""
+        memory = self._memory
+        if memory.request is not None and (memory.request.answered or memory.request.said):
+            self._settle(record)
+        memory.range, (first, last) = cut_out, cut_out
+        out = {uuid for known in memory.known[max(0, first) : max(0, last + 1)] for uuid in known.uuids}
+        if not out:
+            return
+        memory.items += 1
+        kept = tuple(uuid for known in memory.known for uuid in known.uuids if uuid not in out)
+        for known in memory.known:
+            known.uuids = [uuid for uuid in known.uuids if uuid not in out]
+        self._emit(
+            e.CompactApplied(
+                uuid=f"c{memory.items}", trigger="overflow", preserved_uuids=kept or None, at=stamp_of(record.ts)
+            )
+        )
+
+    # what was sent
+
+    def _message(self, record: Record) -> None:
+        memory, at = self._memory, stamp_of(record.ts)
+        self._open(at)
+        noted = record.metadata or records.Noted()
+        if noted.kind == "compaction_summary":  # of the command line: it stands for all before it
+            memory.known = []
+            self._cut(
+                "", records.text_joined(record.content), records.Condense(prev_context_tokens=noted.tokens_before), at
+            )
+            return
+        if noted.display_only:
+            return
+        if record.is_summary or record.is_truncation_marker:
+            name = record.condense_id or record.truncation_id or ""
+            summary = records.text_joined(record.content)
+            if memory.coming > len(memory.cuts):
+                memory.cuts.append(Cut(name, summary))
+            else:
+                self._cut(name, summary, None, at)
+            return
+        known = Known([], record.condense_parent or "", record.truncation_parent or "")
+        said = records.said_in(record.content)
+        if record.role == "assistant":
+            self._answer(record, said, known, at)
+            return
+        for outcome in said.outcomes:
+            status = "failed" if outcome.failed else "completed"
+            self._emit(e.PatchToolCall(call_id=outcome.call_id, status=status, output=outcome.output, at=at))
+        if memory.request is not None and not memory.request.answered:
+            memory.request.prompted = True
+        else:
+            memory.turns.asked_at = at
+        self._say_user(said.blocks, said.environment, at, known, tool=bool(said.outcomes))
+
+    def _say_user(
+        self, blocks: list[Block], environment: list[Block], at: str | None, known: Known, *, tool: bool = False
+    ) -> None:
+        texts = [block.text for block in blocks if isinstance(block, TextBlock)]
+        for text in (*texts, *(block.text for block in environment if isinstance(block, TextBlock))):
+            self._memory.model = records.model_in(text) or self._memory.model
+        uuid = self._uuid(known)
+        if blocks:
+            own = records.is_users(texts) and not (tool and not any(b"<" in bytes(text) for text in texts))
+            source = "user" if own else "context_injection"
+            self._append(UserMessage(uuid, blocks=tuple(blocks), source=source), e.MAIN, at)
+        if environment:
+            name = f"{uuid}.environment" if blocks else uuid
+            known.uuids += [name] if blocks else []
+            self._append(UserMessage(name, blocks=tuple(environment), source="context_injection"), e.MAIN, at)
+
+    def _answer(self, record: Record, said: records.Said, known: Known, at: str | None) -> None:
+        memory, usage = self._memory, None
+        pending = memory.request
+        if pending is not None and not pending.answered:
+            pending.answered = True
+            usage = self._bill(pending, record)
+            self._open_turn(pending, at, record.model_info)
+        else:
+            self._open_turn(None, at, record.model_info)
+        if record.metrics is not None:
+            usage = records.metered(record.metrics)
+        uuid = self._uuid(known)
+        if said.blocks:
+            self._append(AssistantMessage(uuid, blocks=tuple(said.blocks), response_id=uuid), e.MAIN, at)
+        for number, call in enumerate(said.calls):
+            name = f"{uuid}.{number}"
+            known.uuids.append(name)
+            self._append(ToolCall(name, call.call_id, call.name, call.input, response_id=uuid), e.MAIN, at)
+        self._close_turn(usage, at)
+
+    # turns and items
+
+    def _open(self, at: str | None) -> None:
+        memory = self._memory
+        if not memory.begun:
+            memory.begun = True
+            self._emit(
+                e.SessionStarted(
+                    session_id=memory.name,
+                    at=at,
+                    dialect="anthropic",
+                    system=NULL if is_absent(memory.system) else memory.system,
+                    parent_session_id=memory.parent,
+                )  # fmt: skip
+            )
+
+    def _uuid(self, known: Known) -> str:
+        memory = self._memory
+        memory.items += 1
+        known.uuids.append(f"m{memory.items}")
+        memory.known.append(known)
+        return f"m{memory.items}"
+
+    def _open_turn(self, pending: Pending | None, at: str | None, info: records.ModelInfo | None = None) -> None:
+        memory = self._memory
+        named = None if info is None else info.model_id or info.id
+        model = named or (pending.model if pending is not None else "") or memory.model or None
+        if pending is not None:
+            memory.turns.asked_at = pending.at
+        self._start_turn(e.MAIN, memory.turns, model, at)
+
+    def _close_turn(self, usage: e.Billed | None, at: str | None) -> None:
+        self._emit(e.TurnCompleted(turn=self._memory.turns.turn, at=at, usage=usage))
+
+    def _emit(self, event: e.Event) -> None:
+        self._found.append(Read(event, self._line.number, self._line.byte, self.file))
+
+
+def moment_of(record: Record) -> float:
+    """Return when a record was written, in milliseconds; 0 where it does not say."""
+    found = decode(bytes(record.ts)) if opens(record.ts).isdigit() else 0
+    return float(found) if type(found) in (int, float) and found < 1e15 else 0.0

@@ -1,0 +1,272 @@
+"""Items of the Responses API, as Codex keeps them, to items of a timeline.
+
+In: a payload and the names that its item gets. Out: an item, or what became of a call. Rules: text stays as it was
+written; what Codex never sends (ids, its own metadata) is left out of items that stand for themselves; a message that
+the client wrote by itself is `context_injection`, told by how its text begins.
+
+Source: `codex-rs/protocol/src/models.rs` and `codex-rs/core/src/context` (October 2026).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lore.formats.codex.records import Communication, Payload
+from lore.model import lenient
+from lore.model.canonical import encode, text_of
+from lore.model.events import PatchToolCall
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    Block,
+    Item,
+    OpaqueItem,
+    RawBlock,
+    TextBlock,
+    ToolCall,
+    UserMessage,
+    is_absent,
+    is_blank,
+)
+from lore.model.jsonslice import array, is_json, table
+from lore.model.providers import named_provider
+from lore.model.state import Sign, bounded
+
+# What stands for itself in a history, with the members that are sent again.
+_MEMBERS: dict[str, tuple[str, ...]] = {
+    "reasoning": ("summary", "content", "encrypted_content"),
+    "web_search_call": ("status", "action"),
+    "image_generation_call": ("status", "result"),
+    "compaction": ("encrypted_content",),
+    "compaction_summary": ("encrypted_content",),
+    "context_compaction": ("encrypted_content",),
+}
+_CALLS = {
+    "function_call": "",
+    "custom_tool_call": "",
+    "local_shell_call": "local_shell",
+    "tool_search_call": "tool_search",
+}
+_LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
+OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output"))
+MADE = frozenset((*_MEMBERS, *_CALLS))  # by the model, as its messages are
+NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "other"))
+CONFIGURATION = "configuration_update"
+_CLIENTS_OWN = frozenset(("additional_tools", CONFIGURATION))  # sent as they are, but for what is Codex's own
+_UNSENT = frozenset(("id", "internal_chat_message_metadata_passthrough"))
+_DIALECT = "openai-responses"
+_TEXTS = frozenset(("input_text", "output_text", "text"))
+_SPACE = rb'"(?:\s|\\[nrt]){0,64}'
+# How a message of the user's role begins that the client wrote.
+_CLIENTS = re.compile(
+    _SPACE + rb"(?:<(?:environment_context|user_instructions|skill|user_shell_command|turn_aborted|hook_prompt"
+    rb"|subagent_notification|recommended_plugins|apps_instructions|plugins_instructions)\b"
+    rb"|# AGENTS\.md instructions)"
+)
+_SUMMARY = re.compile(_SPACE + rb"Another language model started to solve this problem")
+# How a developer's message begins that a rollback takes back with the prompt behind it.
+_DEVELOPERS = re.compile(
+    _SPACE + rb"<(?:permissions instructions|model_switch|collaboration_mode|multi_agent_mode|personality_spec"
+    rb"|token_budget|skills_instructions|plugins_instructions|realtime_conversation|environments_instructions"
+    rb"|context_window\w*|rollout_budget)>"
+)
+
+
+class _Part(Struct, frozen=True, gc=False):
+    """A part of a message."""
+
+    type: str = ""
+    text: Raw = NULL
+
+
+Made: TypeAlias = Item | PatchToolCall
+_PARTS = msgspec.json.Decoder(list[_Part])
+_TEXT = msgspec.json.Decoder(str)
+_RAW = msgspec.json.Decoder(Raw)
+_QUOTE = 0x22
+
+
+def made_of(payload: Payload, raw: bytes, uuid: str, response: str | None, at: str | None) -> Made | None:
+    """Return what an item says; `raw` is a line that ends with it, or itself. None where no reader knows its type."""
+    kind = payload.type
+    if kind in OUTPUTS:
+        return _outcome(payload, at)
+    if kind in _CALLS:
+        name = payload.name or _CALLS[kind]
+        return ToolCall(uuid, payload.call_id or uuid, name, _input(payload), response_id=response)
+    if kind == "message":
+        return _message(payload, uuid, response)
+    if kind in _MEMBERS:
+        return AssistantMessage(uuid, blocks=(_itself(payload),), response_id=response)
+    if kind == "agent_message":
+        return UserMessage(uuid, blocks=_blocks(payload.content), source="context_injection")
+    if kind in _CLIENTS_OWN:
+        own = table((table(raw) or {}).get("payload", raw)) or {}
+        return UserMessage(uuid, blocks=(_verbatim(own),), source="context_injection")
+    return None
+
+
+def _message(payload: Payload, uuid: str, response: str | None) -> Item | None:
+    if payload.role == "assistant":
+        return AssistantMessage(uuid, blocks=_blocks(payload.content), response_id=response)
+    if payload.role == "system":  # kept in the file, and never sent
+        return None
+    blocks = _blocks(payload.content)
+    own = payload.role == "user" and not is_clients(blocks) and not _begins(blocks, _SUMMARY)
+    return UserMessage(uuid, blocks=blocks, source="user" if own else "context_injection")
+
+
+def is_clients(blocks: tuple[Block, ...]) -> bool:
+    """Tell whether any part of a message of the user's role was written by the client."""
+    return _begins(blocks, _CLIENTS)
+
+
+def _begins(blocks: tuple[Block, ...], pattern: re.Pattern[bytes]) -> bool:
+    return any(type(block) is TextBlock and pattern.match(block.text) is not None for block in blocks)
+
+
+def _blocks(content: Raw) -> tuple[Block, ...]:
+    raw = bytes(content)
+    if raw[:1] == b'"':
+        return (TextBlock(content),)
+    if is_absent(content):
+        return ()
+    try:
+        parts = _PARTS.decode(raw)
+    except ValueError:
+        parts = lenient.convert(raw, tuple[_Part, ...])
+    for part in parts:
+        if part.type not in _TEXTS or memoryview(part.text)[0] != _QUOTE:
+            return tuple([_block(piece) for piece in array(raw)])
+    return tuple([TextBlock(part.text) for part in parts])
+
+
+def _block(raw: bytes) -> Block:
+    own = table(raw) or {}
+    kind, text = own.get("type", b""), own.get("text", b"")
+    if text[:1] == b'"' and kind[:1] == b'"' and text_of(kind) in _TEXTS:
+        return TextBlock(Raw(text))
+    return RawBlock(Raw(raw))
+
+
+def _input(payload: Payload) -> Raw:
+    """Return a call's arguments: those of a function are JSON inside a string."""
+    if not is_absent(payload.arguments):
+        try:
+            inner = _TEXT.decode(payload.arguments).encode()
+            _RAW.decode(inner)
+            return Raw(inner)
+        except ValueError:
+            return _odd_arguments(bytes(payload.arguments))
+    if not is_absent(payload.input):
+        return payload.input
+    return payload.action if not is_absent(payload.action) else Raw(b"{}")
+
+
+def _odd_arguments(raw: bytes) -> Raw:
+    """Return arguments that are no text, no JSON, or hold lone surrogates."""
+    inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+    return Raw(inner) if is_json(inner) else Raw(raw)
+
+
+def _outcome(payload: Payload, at: str | None) -> PatchToolCall:
+    output = payload.tools if payload.type == "tool_search_output" else payload.output
+    raw = bytes(memoryview(output)[:1])
+    if raw == b"[":
+        blocks = msgspec.json.encode([_block(piece) for piece in array(bytes(output))])
+        output = Raw(blocks)
+    elif raw == b"{":  # older: the text, and whether it went well
+        content = (table(bytes(output)) or {}).get("content", b"")
+        output = Raw(content if content[:1] == b'"' else encode(bytes(output).decode("utf-8", "replace")))
+    elif raw != b'"':
+        output = Raw(b'""')
+    return PatchToolCall(call_id=payload.call_id or "", status="completed", output=output, at=at)
+
+
+def _itself(payload: Payload) -> RawBlock:
+    """Return an item of the API's own with the members that are sent."""
+    pieces = [b'{"type":' + encode(payload.type)]
+    for name in _MEMBERS[payload.type]:
+        value: Raw = getattr(payload, name)
+        if not is_absent(value):
+            pieces.append(b',"' + name.encode() + b'":' + bytes(value))
+    return RawBlock(Raw(b"".join([*pieces, b"}"])), _DIALECT)
+
+
+def _verbatim(own: dict[str, bytes]) -> RawBlock:
+    """Return an item of the API's own as it is sent again."""
+    sent = b",".join(encode(name) + b":" + value for name, value in own.items() if name not in _UNSENT)
+    return RawBlock(Raw(b"{" + sent + b"}"), _DIALECT)
+
+
+def is_deferred(tool: Raw | bytes) -> bool:
+    """Tell whether a tool that the client was given is in no prompt until a search finds it: of a namespace all."""
+    own = table(bytes(tool)) or {}
+    inner = array(own["tools"]) if own.get("tools", b"")[:1] == b"[" else []
+    if inner:
+        return all(map(is_deferred, inner))
+    late = own.get("deferLoading", own.get("defer_loading"))
+    return late == b"true" or (late is None and own.get("exposeToContext") == b"false")
+
+
+def message_of(told: Communication) -> Payload:
+    """Return what one agent told another as the item that the model gets of it."""
+    parts = [{"type": "input_text", "text": told.content}]
+    if not is_absent(told.encrypted_content):
+        kind = "NEW_TASK" if told.trigger_turn else "MESSAGE"
+        text = f"Message Type: {kind}\nTask name: {told.recipient}\nSender: {told.author}\nPayload:\n"
+        sealed = {"type": "encrypted_content", "encrypted_content": told.encrypted_content}
+        parts = [{"type": "input_text", "text": Raw(encode(text))}, sealed]
+    return Payload(type="agent_message", content=Raw(msgspec.json.encode(parts)))
+
+
+def opaque_of(line: bytes, uuid: str) -> OpaqueItem:
+    """Keep an item of a type that nobody knows."""
+    return OpaqueItem(uuid, Raw(line))
+
+
+def is_contextual(item: Item, payload: Payload) -> bool:
+    """Tell whether the client wrote a message that a rollback takes back with the prompt behind it."""
+    if not isinstance(item, UserMessage) or item.blocks is None:
+        return False
+    return _begins(item.blocks, _DEVELOPERS) if payload.role == "developer" else is_clients(item.blocks)
+
+
+def signs_of_search(payload: Payload) -> tuple[Sign, ...]:
+    """Return the tools that a search found, each with the namespace that it stands in."""
+    found: list[str] = []
+    for tool in array(bytes(payload.tools)) if bytes(memoryview(payload.tools)[:1]) == b"[" else ():
+        own = table(tool) or {}
+        name = text_of(own.get("name", b'""')) if own.get("name", b"")[:1] == b'"' else ""
+        inner = array(own["tools"]) if own.get("tools", b"")[:1] == b"[" else []
+        names = [text_of(held["name"]) for held in map(table, inner) if held and held.get("name", b"")[:1] == b'"']
+        found += [f"{name}__{each}" for each in names] or [name]
+    return (Sign("tool-reference", bounded(found)),)
+
+
+def parent_of(source: Raw) -> str | None:
+    """Return the thread that spawned a subagent; None where the source says nothing of it."""
+    spawned = table((table((table(bytes(source)) or {}).get("subagent", b"")) or {}).get("thread_spawn", b"")) or {}
+    parent = spawned.get("parent_thread_id", b"")
+    return text_of(parent) if parent[:1] == b'"' else None
+
+
+def thread_before(base: Raw) -> str | None:
+    """Return the log that holds the history before this one; None where this one holds all."""
+    named = (table(bytes(base)) or {}).get("thread_id", b"")
+    return text_of(named) if named[:1] == b'"' else None
+
+
+def is_empty(text: Raw) -> bool:
+    """Tell whether a summary says nothing: newer compactions leave it empty."""
+    return is_absent(text) or bytes(memoryview(text)[:1]) != b'"' or is_blank(text)
+
+
+def provider_named(name: str | None) -> str | None:
+    """Return who serves a thread, where its name tells: people give their own names to proxies."""
+    known = name is not None and (named_provider(name) or name in _LOCAL)
+    return name if known else None

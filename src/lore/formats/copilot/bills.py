@@ -1,0 +1,334 @@
+"""What requests of Copilot CLI were billed: by the client's database, by checkpoints, by the sums at the end.
+
+In: the records of a log that say so, the line before it (`usage.py`). Out: ends of turns, again where a later
+line says more of one; problems where two of them contradict each other. Rules: a checkpoint's bill of a request holds
+before the database's; a count that cannot be is unknown; sums are of the requests since the client began to count,
+which it does anew when it starts and when it compacts a session, and may count requests that the log does not hold.
+
+A checkpoint is written when a session goes idle, and from version 1.0.83 on says what it knows of prompts by hash
+(`promptCacheBreakState`): conversations, each with the last request to each of its models. `points` hash all messages
+up to a place, segments and tools each by itself; an entry of another shape is left out and counted.
+
+Sources: as of `reader.py`; public readers of `promptCacheBreakState` (September and October 2026): hashes are 12 hex
+digits of SHA-256, `prompt_tokens` include what was read and written, `model_call_id` is the `apiCallId` of the
+response, `request_id` and `github_request_id` are its `requestId` and `serviceRequestId`; that a compaction begins the
+sums anew: a public reader (October 2026).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Raw, Struct, field
+from msgspec.structs import replace
+
+from lore.formats.base import Read
+from lore.formats.bills import split
+from lore.formats.copilot import records
+from lore.formats.copilot.usage import COMPACTION, MAIN, StoredUsage
+from lore.formats.lines import Line
+from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.model import events as e
+from lore.model.codes import Code
+from lore.model.items import is_absent
+from lore.model.jsonslice import array
+
+MOST = 4_096  # tools, segments or points of one request
+
+
+class _Tool(Struct, frozen=True, gc=False):
+    name: str = ""
+    schema_hash: str = ""
+
+
+class _Segment(Struct, frozen=True, gc=False):
+    segment: str = ""
+    hash: str = ""
+
+
+class _Point(Struct, frozen=True, gc=False):
+    index: int = 0
+    hash: str = ""
+
+
+class _Conversation(Struct, frozen=True, gc=False):
+    message_count: int | None = None
+    points: tuple[_Point, ...] | None = None
+
+
+class _State(Struct, frozen=True, gc=False):
+    model_call_id: str | None = None
+    request_id: str | None = None
+    github_request_id: str | None = None
+    prompt_tokens: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    ttl_seconds: int | float | None = None
+    tools: tuple[_Tool, ...] | None = None
+    system_segments: tuple[_Segment, ...] | None = None
+    conversation: _Conversation | None = None
+
+
+class _Entry(Struct, frozen=True, gc=False):
+    conversation: str = "main"
+    models: dict[str, _State] = {}
+
+
+class Noted(Struct, frozen=True):
+    """What is noted of a request: its ids and its response's, its bill, how long what it wrote lives, its hashes."""
+
+    model: str
+    names: tuple[str, ...]
+    usage: records.Usage
+    lifetime: float | None
+    hashes: e.PromptHashes | None
+
+
+_ENTRY = msgspec.json.Decoder(_Entry)
+
+
+def noted_in(raw: Raw) -> tuple[list[Noted], int]:
+    """Return what a checkpoint notes of requests, and how many of its entries say nothing that can be read."""
+    found: list[Noted] = []
+    listed = bytes(memoryview(raw)[:1]) == b"["
+    odd = int(not listed and not is_absent(raw))
+    for piece in array(bytes(raw)) if listed else ():
+        try:
+            entry = _ENTRY.decode(piece)
+        except ValueError:
+            odd += 1
+            continue
+        found += _requests(entry)
+    return found, odd
+
+
+def _requests(entry: _Entry) -> Iterator[Noted]:
+    for model, state in entry.models.items():
+        names = tuple(filter(None, (state.model_call_id, state.request_id, state.github_request_id)))
+        if names:
+            usage = records.Usage(state.prompt_tokens, None, state.cache_read, state.cache_write)
+            yield Noted(model, names, usage, state.ttl_seconds, _hashes(state))
+
+
+def _hashes(state: _State) -> e.PromptHashes | None:
+    """Return the hashes of a request; None where there are none, or more than any request has."""
+    tools = [(tool.name, tool.schema_hash) for tool in state.tools or () if tool.schema_hash]
+    system = [(segment.segment, segment.hash) for segment in state.system_segments or () if segment.hash]
+    talk = state.conversation or _Conversation()
+    points = [(point.index, point.hash) for point in talk.points or () if point.hash and point.index >= 0]
+    if not (tools or system or points) or max(len(tools), len(system), len(points)) > MOST:
+        return None
+    return e.PromptHashes(tuple(tools), tuple(system), tuple(points))
+
+
+class Answered(Struct):
+    """The last response of a chain, so that a later line can say more of it; `requests` are the ids of its request."""
+
+    turn: int
+    at: str | None
+    name: str | None
+    model: str | None
+    usage: e.Billed
+    hashes: e.PromptHashes | None = None
+    requests: tuple[str, ...] = ()
+
+
+class ChainMemory(Struct):
+    """What is remembered of a chain.
+
+    `live` are its items' ids in order, `since` how many of them a compaction that is under way sums up; `system` is the
+    digest of its system prompt, `model` what a subagent was begun with, `dialect` that of its last model.
+    """
+
+    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
+    last: Answered | None = None
+    live: list[str] = []
+    since: int | None = None
+    compacting_at: str | None = None
+    system: str = ""
+    model: str | None = None
+    dialect: str | None = None
+
+
+class Spent(Struct):
+    """What requests to a model were since the client began to count, and the chain of the last one.
+
+    Tokens are unknown as soon as those of one request are; input includes what was read and written.
+    """
+
+    requests: int = 0
+    input_tokens: int | None = 0
+    cache_read_tokens: int | None = 0
+    output_tokens: int | None = 0
+    chain: str = e.MAIN
+
+    def add(self, bill: e.Billed, sign: int = 1) -> None:
+        """Count a bill, or take one out again."""
+        self.requests += sign
+        parts = bill.uncached_tokens, bill.read_tokens, bill.write_tokens
+        whole = None if None in parts[:2] else sum(part or 0 for part in parts)
+        self.input_tokens = _sum(self.input_tokens, whole, sign)
+        self.cache_read_tokens = _sum(self.cache_read_tokens, bill.read_tokens, sign)
+        self.output_tokens = _sum(self.output_tokens, bill.output_tokens, sign)
+
+    def contradicts(self, requests: int, usage: records.Usage) -> bool:
+        """Tell whether these cannot be the same requests: a client may count some that its log does not hold."""
+        if requests != self.requests:
+            return requests < self.requests
+        pairs = zip(_tokens(self), _tokens(usage), strict=True)
+        return any(own != others for own, others in pairs if own is not None and others is not None)
+
+
+class CopilotMemory(TranscriptMemory):
+    """All that the reader remembers; `header` waits for the session's first message, by when its model is known.
+
+    `lifetimes` are the seconds that what a model writes lives, as the client reckons.
+    """
+
+    header: records.Start | None = None
+    begun: bool = False
+    version: str = ""
+    model: str | None = None
+    effort: str | None = None
+    chains: dict[str, ChainMemory] = {}
+    compactions: int = 0
+    spent: dict[str, Spent] = {}
+    stored: StoredUsage = field(default_factory=StoredUsage)
+    lifetimes: dict[str, float] = {}
+
+
+class CopilotBills(TranscriptLines[CopilotMemory]):
+    """The part of the reader that bills requests."""
+
+    memory = CopilotMemory
+
+    def _name(self, record: records.Line[object], parent: str | None = None) -> str:
+        """Name the chain of a line: the agent that it names, which may be called as the main chain is."""
+        name = record.agent_id or parent
+        return e.MAIN if not name else f"agent-{name}" if name == e.MAIN else name
+
+    def _chain(self, record: records.Line[object], parent: str | None = None) -> ChainMemory:
+        chains, name = self._memory.chains, self._name(record, parent)
+        return chains.get(name) or chains.setdefault(name, ChainMemory())
+
+    def _id(self, record: records.Line[object]) -> str:
+        return record.id or f"line-{self._line.number}"
+
+    def _store(self, line: bytes) -> list[Read]:
+        """Take what a database bills."""
+        self._line = Line(1, 0, b"")
+        try:
+            self._memory.stored, fault = StoredUsage.read(line)
+        except ValueError:
+            fault = "what its database bills cannot be read"
+        if fault:
+            self._problem(Code.UNREADABLE_FILE, fault)
+        return self._taken()
+
+    def _bill(self, name: str, record: records.Line[records.Answer]) -> e.Billed:
+        """Return what the database bills of a request; without one, what the log says."""
+        answer = record.data
+        agents = (MAIN,) if name == e.MAIN else tuple(filter(None, (record.agent_id, answer.parent_tool_call_id)))
+        row = self._memory.stored.take(agents, answer.model, answer.output_tokens)
+        if row is None:
+            return self._billed(records.Usage(output_tokens=answer.output_tokens))
+        output = answer.output_tokens if row.output_tokens is None else row.output_tokens
+        counts = row.input_tokens, output, row.cache_read_tokens, row.cache_write_tokens
+        return self._billed(records.Usage(*counts), answer.model)
+
+    def _complete(self, name: str, last: Answered) -> None:
+        usage = None if last.usage == e.Billed(client=last.usage.client) else last.usage
+        self._emit(
+            e.TurnCompleted(
+                turn=last.turn, at=last.at, chain=name, usage=usage, response_id=last.name, hashes=last.hashes
+            )
+        )
+
+    def _bill_compaction(
+        self, record: records.Line[records.Compaction], used: records.Usage, asked_at: str | None
+    ) -> None:
+        """Bill the request that summed up, on a chain of its own."""
+        memory = self._memory
+        memory.compactions += 1
+        name, model = f"utility-{memory.compactions}", used.model or memory.model
+        if model is not None:
+            self._emit(e.SessionChanged(model=model, chain=name))
+        self._emit(e.TurnStarted(turn=1, at=asked_at or record.timestamp, chain=name))
+        if COMPACTION in memory.stored.rows:
+            memory.stored.take((COMPACTION,), used.model, used.output_tokens)
+        usage, response = self._billed(used, model), record.data.request_id or self._id(record)
+        self._emit(e.TurnCompleted(turn=1, at=record.timestamp, chain=name, usage=usage, response_id=response))
+        self._spend(name, model, usage)
+
+    def _billed(self, usage: records.Usage, model: str | None = None) -> e.Billed:
+        """Split counts whose input includes what was read and written; what was written lives as long as is known."""
+        read, write, client = usage.cache_read_tokens, usage.cache_write_tokens, f"copilot {self._memory.version}"
+        bill = split(usage.input_tokens, read, write, usage.output_tokens, client=client.rstrip())
+        life = self._memory.lifetimes.get(model or "") if write and not isinstance(bill, e.OddBill) else None
+        short, long = write if life == 300 else None, write if life == 3_600 else None
+        return bill if short is None and long is None else replace(bill, write_5m_tokens=short, write_1h_tokens=long)
+
+    def _spend(self, name: str, model: str | None, bill: e.Billed) -> None:
+        spent = self._memory.spent.setdefault(model or "", Spent())
+        spent.chain = name
+        spent.add(bill)
+
+    def _checkpoint(self, record: records.Line[records.Checkpoint]) -> None:
+        """Take what is noted as a session goes idle: of the last requests what they were billed, and hashes."""
+        memory = self._memory
+        for state in record.data.model_cache_state or ():
+            if state.cache_ttl_seconds is not None:
+                memory.lifetimes[state.model_id] = state.cache_ttl_seconds
+        found, odd = noted_in(record.data.prompt_cache_break_state)
+        if odd:
+            self._problem(Code.MALFORMED_RECORD, f"{odd} conversations of promptCacheBreakState cannot be read")
+        for noted in found:
+            if noted.lifetime is not None:
+                memory.lifetimes[noted.model] = noted.lifetime
+            for name, chain in memory.chains.items():
+                if chain.last is not None and not {chain.last.name, *chain.last.requests}.isdisjoint(noted.names):
+                    self._note(name, chain.last, noted)
+
+    def _note(self, name: str, last: Answered, noted: Noted) -> None:
+        """Complete a request again, with what a checkpoint notes of it."""
+        bill, known = self._billed(noted.usage, noted.model), last.usage
+        if known.read_tokens is not None and bill.read_tokens not in (None, known.read_tokens):
+            detail = f"{bill.read_tokens} tokens read by the checkpoint, {known.read_tokens} by session-store.db"
+            self._problem(Code.UNKNOWN_ID, f"the bill of {noted.names[0][:80]!r} is not clear: {detail}")
+        if bill.read_tokens is not None:
+            last.usage = replace(bill, output_tokens=known.output_tokens)
+        last.hashes = noted.hashes
+        self._complete(name, last)
+
+    def _shut_down(self, record: records.Line[records.Shutdown]) -> None:
+        """Compare what a client sums up with the requests of the log; where a sum is of one request, it is its bill."""
+        memory = self._memory
+        for model, metrics in (record.data.model_metrics or {}).items():
+            spent, count = memory.spent.get(model), metrics.requests.count if metrics.requests else None
+            usage = metrics.usage
+            if spent is None or count is None or usage is None:
+                continue
+            chain = memory.chains.get(spent.chain)
+            last = None if chain is None or chain.last is None or chain.last.model != model else chain.last
+            if count == spent.requests == 1 and last is not None and last.usage.read_tokens is None:
+                last.usage = self._billed(usage, model)
+                self._complete(spent.chain, last)
+            elif spent.contradicts(count, usage):
+                detail = f"{_sums(count, usage)} by the sums at the end, {_sums(spent.requests, spent)} in the log"
+                self._problem(Code.UNKNOWN_ID, f"{model}: {detail}: one is incomplete")
+        memory.spent = {}
+
+
+def _tokens(found: Spent | records.Usage) -> tuple[int | None, ...]:
+    return found.input_tokens, found.cache_read_tokens, found.output_tokens
+
+
+def _sum(before: int | None, more: int | None, sign: int) -> int | None:
+    return None if before is None or more is None else before + sign * more
+
+
+def _sums(requests: int, found: Spent | records.Usage) -> str:
+    words = zip(_tokens(found), ("input", "read", "output"), strict=True)
+    known = [f"{count:,} {word}" for count, word in words if count is not None]
+    return f"{requests} requests ({', '.join(known)} tokens)" if known else f"{requests} requests"

@@ -1,0 +1,1 @@
+"""Chats of Gemini CLI and of Qwen Code, which is made from it."""

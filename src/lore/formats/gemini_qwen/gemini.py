@@ -1,0 +1,385 @@
+"""Gemini CLI's chats (`~/.gemini/tmp/PROJECT/chats/session-*.jsonl`, until 2026 `session-*.json`).
+
+A response is one message, written again under its id as its counts and its calls come: the last holds. Calls that were
+noted behind a message for the screen stand in one of their own, without text, thoughts and counts: they are part of the
+response before it. A chat says what a request was billed, never its system prompt or tools. `$set.messages` puts
+another history in place of all before it, in which results are messages; `$rewindTo` takes a message and all behind it
+back. Thoughts are shown and billed, but no later request holds them (prompts grew by less than the thoughts alone):
+they are no items, and a pass of their own. Counts of the input include what was cached.
+
+A subagent's chat lies in a folder named like its parent's session, and says only that it is one: it is a chain.
+
+Sources: counts over 15 public chats; `chatRecordingService.ts` of gemini-cli 0.56 (August 2026).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from msgspec import Raw, Struct, field
+
+from lore.formats.gemini_qwen import content as google
+from lore.formats.gemini_qwen import gemini_records as records
+from lore.formats.gemini_qwen.gemini_records import Record
+from lore.formats.lines import array_at, each
+from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.model import events as e
+from lore.model.canonical import text_of
+from lore.model.codes import Code
+from lore.model.items import AssistantMessage, Block, TextBlock, UserMessage, is_absent
+from lore.model.jsonslice import table
+from lore.model.state import Sign
+
+_SHOWN = frozenset(("info", "warning", "error"))
+_CLIENTS = (b'"<session_context>', b'"<state_snapshot>', b'"<hook_context>', b'"This is the Gemini CLI.')
+
+
+class Message(Struct, gc=False):
+    """A message of the history: its items, the digest of its text, those of its calls' results (0: none has come)."""
+
+    items: tuple[str, ...]
+    text: int
+    results: dict[str, int] = {}
+
+
+class Response(Struct):
+    """The response under way: its message's id, when it came, its counts, and whether it has called."""
+
+    id: str
+    at: str | None
+    tokens: records.Tokens | None
+    called: bool = False
+
+
+class GeminiMemory(TranscriptMemory):
+    """All that the reader remembers.
+
+    `messages` is the history by id, in order; `joined` are messages that are part of another, `owners` the messages of
+    calls; `response` is the one whose bill may still come; `prompted` says that a prompt of the user's came since;
+    `rewritten` counts the histories that were put in place of others, `tokens` the input of the last request.
+    """
+
+    session: str | None = None
+    agent: str | None = None
+    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
+    messages: dict[str, Message] = {}
+    joined: dict[str, str] = {}
+    owners: dict[str, str] = {}
+    response: Response | None = None
+    prompted: bool = False
+    rewritten: int = 0
+    tokens: int | None = None
+
+    @property
+    def chain(self) -> str:
+        """The chain that the chat is: a subagent's, or the main one."""
+        return e.MAIN if self.agent is None else self.agent
+
+
+class _Chats(Emitting[GeminiMemory]):
+    """What both envelopes share: messages, one after another."""
+
+    memory = GeminiMemory
+    unseen: ClassVar[str] = "the system prompt and the schemas of tools"
+
+    def _last(self) -> None:
+        self._close()
+
+    def _begin_chat(self, header: Record) -> None:
+        """Take the record that says whose chat this is; the first holds."""
+        memory = self._memory
+        if memory.session is not None:
+            return
+        memory.session = header.session_id or ""
+        if header.kind == "subagent":
+            memory.agent = f"agent-{memory.session}"
+        self._emit(
+            e.SessionStarted(session_id=memory.session, at=header.start_time, dialect="gemini", chain=memory.chain)
+        )
+
+    def _message(self, record: Record) -> None:
+        self._begin_chat(record)
+        if record.type == "gemini":
+            self._gemini(record)
+        elif record.type == "user":
+            self._user(record)
+        elif record.type in _SHOWN:
+            self._shown(record)
+        else:
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown message type {record.type[:60]!r}; kept as opaque")
+
+    def _shown(self, record: Record) -> None:
+        """Note what the screen was told where it tells of a request; no model sees it."""
+        content = google.content_of(record.content)
+        first = content.blocks[0] if content.blocks else None
+        text = text_of(bytes(first.text)) if isinstance(first, TextBlock) else ""
+        name = "api-error" if record.type == "error" and text.startswith("[API Error") else ""
+        name = "interrupt" if text.startswith("Request cancelled") else name
+        if name:
+            self._observe((Sign(name),), self._memory.chain, record.timestamp)
+
+    def _name(self, record: Record) -> str:
+        name = record.id or f"line-{self._line.number}"
+        return self._memory.joined.get(name, name)
+
+    def _uuid(self, name: str) -> str:
+        """Name the item of a message; one that was taken out of the history is never named again."""
+        return f"{name}~{self._memory.rewritten}" if self._memory.rewritten else name
+
+    # what the user said
+
+    def _user(self, record: Record, *, rewritten: bool = False) -> None:
+        memory, name = self._memory, self._name(record)
+        blocks = self._left(google.content_of(record.content), record.timestamp)
+        text = google.digest_of(b"user", blocks)
+        known = memory.messages.get(name)
+        if not blocks or (known is not None and known.text == text):
+            return
+        if not rewritten:
+            self._close()
+            memory.prompted, memory.turns.asked_at = True, record.timestamp
+        uuid = self._uuid(name) if known is None else known.items[0]
+        memory.messages[name] = Message((uuid,), text)
+        first = blocks[0]
+        clients = isinstance(first, TextBlock) and bytes(memoryview(first.text)[:32]).startswith(_CLIENTS)
+        source = "context_injection" if clients else "user"
+        self._append(UserMessage(uuid, blocks=blocks, source=source), memory.chain, record.timestamp)
+
+    def _left(self, content: google.Content, at: str | None) -> tuple[Block, ...]:
+        """Take the results among a message's parts; return what else it says."""
+        memory, known = self._memory, False
+        odd: list[Block] = []
+        for outcome in content.outcomes:
+            owner = memory.messages.get(memory.owners.get(outcome.call_id or "", ""))
+            if owner is None:
+                odd.append(TextBlock(outcome.output))
+            else:
+                known = True  # what stands beside it is part of it
+                self._result(owner, outcome, at)
+        return tuple(odd) if known else (*odd, *content.blocks)
+
+    def _result(self, owner: Message, outcome: google.Outcome, at: str | None) -> None:
+        """Note a result; one that was noted otherwise before was rewritten."""
+        call, chain = outcome.call_id or "", self._memory.chain
+        mark, before = records.mark_of(outcome.output, outcome.error), owner.results.get(call, 0)
+        if before == mark:
+            return
+        owner.results[call] = mark
+        if before:
+            self._emit(e.ToolResultCleared(call_ids=(call,), placeholder=outcome.output, chain=chain, at=at))
+            return
+        status, output, error = outcome.status, outcome.output, outcome.error
+        self._emit(e.PatchToolCall(call_id=call, status=status, output=output, error=error, chain=chain, at=at))
+
+    # what the model said
+
+    def _gemini(self, record: Record) -> None:
+        memory, name, response = self._memory, self._name(record), self._memory.response
+        if name in memory.messages:
+            if response is not None and response.id == name:
+                response.tokens = record.tokens or response.tokens
+            self._again(record, name)
+        elif response is not None and not memory.prompted and not response.called and _is_calls_alone(record):
+            memory.joined[name] = response.id
+            self._again(record, response.id)
+        elif record.model is None and record.tokens is None:  # the client wrote it in the model's place
+            self._spoken(record, name)
+        else:
+            self._close()
+            self._start_turn(memory.chain, memory.turns, record.model, record.timestamp)
+            memory.turns.asked_at, memory.prompted = None, False
+            memory.response = Response(name, record.timestamp, record.tokens)
+            self._spoken(record, name)
+
+    def _close(self) -> None:
+        """End the response under way: what comes is of another."""
+        memory, response = self._memory, self._memory.response
+        if response is None:
+            return
+        usage = records.billed(response.tokens)
+        memory.response, memory.tokens = None, memory.tokens if response.tokens is None else response.tokens.input
+        self._emit(
+            e.TurnCompleted(
+                turn=memory.turns.turn, at=response.at, usage=usage, response_id=response.id, chain=memory.chain
+            )
+        )
+
+    def _spoken(self, record: Record, name: str) -> None:
+        """Append what a message of the model says."""
+        content, uuid = google.content_of(record.content), self._uuid(name)
+        message = Message((uuid,) if content.blocks else (), google.digest_of(b"gemini", content.blocks))
+        self._memory.messages[name] = message
+        if content.blocks:
+            item = AssistantMessage(uuid, blocks=content.blocks, response_id=name)
+            self._append(item, self._memory.chain, record.timestamp)
+        self._call(record, content, name, message)
+
+    def _again(self, record: Record, name: str) -> None:
+        """Take a message that was written again: calls that came, results, another text."""
+        message, content = self._memory.messages[name], google.content_of(record.content)
+        text = google.digest_of(b"gemini", content.blocks)
+        if content.blocks and text != message.text:
+            uuid = next((item for item in message.items if "/" not in item), self._uuid(name))
+            message.text, message.items = text, tuple(dict.fromkeys((uuid, *message.items)))
+            item = AssistantMessage(uuid, blocks=content.blocks, response_id=name)
+            self._append(item, self._memory.chain, record.timestamp)
+        self._call(record, content, name, message)
+
+    def _call(self, record: Record, content: google.Content, name: str, message: Message) -> None:
+        """Append the calls of a message that are new, and note the results of the others."""
+        memory = self._memory
+        for call in records.calls_of(record, content, f"{self._uuid(name)}/", name):
+            if call.call_id not in message.results:
+                message.items = (*message.items, call.uuid)
+                message.results[call.call_id] = (
+                    0 if call.status == "running" else records.mark_of(call.output, call.error)
+                )
+                memory.owners[call.call_id] = name
+                self._append(call, memory.chain, record.timestamp)
+            elif call.status != "running":
+                outcome = google.Outcome(call.call_id, call.name, call.output, call.error, call.status)
+                self._result(message, outcome, record.timestamp)
+        response = memory.response
+        if response is not None and response.id == name:
+            response.called = bool(message.results)
+            times = [
+                call.timestamp for call in record.tool_calls or () if call.timestamp and call.status in records.STATUS
+            ]
+            memory.turns.asked_at = max(times, default=memory.turns.asked_at)
+
+    # histories
+
+    def _rewrite(self, raws: Sequence[Raw], at: str | None) -> None:
+        """Put a history in place of all before; what both begin with stays."""
+        memory = self._memory
+        found = [records.decode(bytes(raw)) for raw in raws]
+        history = [
+            _Read(record, google.content_of(record.content)) for record in found
+        ]  # what is malformed raises here
+        self._close()
+        before = list(memory.messages.items())
+        memory.messages, memory.owners, memory.joined = {}, {}, {}
+        stay = self._common(before, history)
+        rest, leave = history[stay.records :], before[stay.messages :]
+        gone = tuple(item for _, message in leave for item in message.items)
+        texts = {google.digest_of(record.type.encode(), content.blocks) for record, content in rest}
+        memory.rewritten += 1
+        if any(message.text not in texts for _, message in leave):
+            kept = tuple(item for _, message in before[: stay.messages] for item in message.items)
+            uuid = f"history-{memory.rewritten}"
+            self._emit(
+                e.CompactApplied(
+                    uuid=uuid, trigger="auto", pre_tokens=memory.tokens, preserved_uuids=kept, chain=memory.chain, at=at
+                )
+            )
+        elif gone:
+            self._emit(e.Remove(uuids=gone, chain=memory.chain, at=at))
+        known = {name for name, _ in before}
+        for record, _ in rest:
+            if record.type == "user":
+                self._user(record, rewritten=True)
+            elif record.type == "gemini" and (record.id in known or record.tokens is None):
+                self._spoken(record, self._name(record))
+            else:
+                self._message(record)
+
+    def _common(self, before: list[tuple[str, Message]], history: list[_Read]) -> _Common:
+        """Keep the messages that two histories begin with, under their names in the new one."""
+        memory, kept = self._memory, 0
+        for number, (record, content) in enumerate(history):
+            if record.type == "user" and content.outcomes:
+                if self._left(content, record.timestamp):
+                    return _Common(number, kept)
+                continue
+            if kept == len(before) or before[kept][1].text != google.digest_of(record.type.encode(), content.blocks):
+                return _Common(number, kept)
+            name, message = self._name(record), before[kept][1]
+            memory.messages[name] = message
+            memory.owners.update(dict.fromkeys(message.results, name))
+            self._call(record, content, name, message)
+            kept += 1
+        return _Common(len(history), kept)
+
+    def _rewind(self, name: str, at: str | None) -> None:
+        """Take a message and all behind it back; as the client does, all where it is not known."""
+        memory = self._memory
+        self._close()
+        name = memory.joined.get(name, name)
+        names = list(memory.messages)
+        if name not in memory.messages:
+            self._problem(Code.UNKNOWN_ID, f"$rewindTo names unknown message {name[:60]!r}; all are taken back")
+        gone = names[names.index(name) :] if name in memory.messages else names
+        items = tuple(item for taken in gone for item in memory.messages.pop(taken).items)
+        if items:
+            self._emit(e.Remove(uuids=items, chain=memory.chain, at=at))
+
+
+class _Read(NamedTuple):
+    """A record and its content."""
+
+    record: Record
+    content: google.Content
+
+
+class _Common(NamedTuple):
+    """How much two histories begin with: records of the new one, messages of the old one."""
+
+    records: int
+    messages: int
+
+
+class GeminiCli(_Chats, TranscriptLines[GeminiMemory]):
+    """Reader of chats with a record a line."""
+
+    name: ClassVar[str] = "gemini-cli"
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        own = table(next(each(head), b"")) or {}
+        return "messages" not in own and _is_header(own)
+
+    def _take(self, data: bytes) -> None:
+        record = records.decode(data)
+        if record.rewind_to is not None:
+            self._rewind(record.rewind_to, record.timestamp)
+        elif record.id is not None:
+            self._message(record)
+        elif not is_absent(record.changes):
+            changes = records.changes_of(bytes(record.changes))
+            if changes.messages is not None:
+                self._rewrite(changes.messages, record.timestamp)
+            elif changes.session_id is not None:  # written when a chat goes on
+                self._observe((Sign("resume"),), self._memory.chain, record.timestamp)
+        elif record.session_id is not None:
+            self._begin_chat(record)
+        else:
+            self._opaque(Code.UNKNOWN_RECORD, "a record that is no message; kept as opaque")
+
+
+class GeminiCliDocument(_Chats, TranscriptDocument[GeminiMemory]):
+    """Reader of chats that are one document, as they were until 2026."""
+
+    name: ClassVar[str] = "gemini-cli-json"
+    paths: ClassVar[tuple[str, ...]] = (".messages",)
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        begin = array_at(head, cls.paths)
+        return begin >= 0 and all(word in head[:begin] for word in (b'"sessionId"', b'"projectHash"'))
+
+    def _head(self, data: bytes) -> None:
+        self._begin_chat(records.decode(data))
+
+    def _take(self, data: bytes) -> None:
+        self._message(records.decode(data))
+
+
+def _is_header(own: dict[str, bytes]) -> bool:
+    return all(own.get(key, b"")[:1] == b'"' for key in ("sessionId", "projectHash"))
+
+
+def _is_calls_alone(record: Record) -> bool:
+    """Tell whether a message is nothing but calls that were noted behind another message."""
+    silent = record.tokens is None or record.tokens.is_empty
+    return silent and bool(record.tool_calls) and not record.thoughts and google.is_empty(record.content)

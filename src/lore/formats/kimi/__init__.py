@@ -1,0 +1,1 @@
+"""Sessions of Kimi CLI and of Kimi Code."""

@@ -1,0 +1,340 @@
+"""Kimi Code's logs (`~/.kimi-code/sessions/wd_*/SESSION/agents/AGENT/wire.jsonl`), protocol 1.0 to 1.5.
+
+A line is an event of one agent: messages, and steps. A step is one request: it begins, holds parts and calls, and ends
+with its bill, which a `usage.record` repeats. A step's turn starts with the first thing that it made, since the record
+of its request, with model and tools, may come before or behind its beginning. Since protocol 1.4 the log holds the
+system prompt (`config.update`) and the tools as they were sent (`llm.tools_snapshot`): then prompts are structural. A
+compaction keeps the messages behind a number of them, or (newer) the user's, and a summary; its own request is a turn
+of a utility chain. Each agent has its own file, which does not say whose it is.
+
+Source: `agent/records/types.ts`, `agent/context`, `loop/events.ts` of kimi-code, October 2026; no public file was
+found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from lore.formats.kimi import code_records as records
+from lore.formats.kimi import content as kimi
+from lore.formats.kimi.code_records import Record
+from lore.formats.lines import each
+from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.values import stamp_of
+from lore.model import events as e
+from lore.model.codes import Code
+from lore.model.items import NULL, AssistantMessage, Item, ToolCall, UserMessage, is_absent
+from lore.model.jsonslice import table
+from lore.model.state import Sign
+
+CLIENT, COMPACTIONS = "kimi-code", "utility-compaction"
+_MOST_TABLES = 16  # of tools that are remembered: a session has one or two
+_NO_INPUT = Raw(b"{}")
+_DIALECTS = {"anthropic": "anthropic", "openai_responses": "openai-responses", "gemini": "gemini", "google": "gemini"}
+_PEOPLES = frozenset(("user", "skill_activation", "plugin_command"))
+_MACHINES = frozenset(("background_task", "cron_job", "cron_missed", "system_trigger", "retry"))
+# What a client notes for itself or for the screen: nothing of it stands in a prompt.
+_SILENT = (
+    "turn.", "permission.", "plan", "swarm_mode.", "tools.", "goal.", "mcp.", "cron.", "task.", "prompt.", "runtime.",
+    "token_counting.", "tower_mode.", "interaction.", "file_history.", "background.", "context.update_token_count",
+    "forked", "interruptionReminder.", "staleGuard.", "plugin.", "profile.", "full_compaction.",
+)  # fmt: skip
+
+
+class Kept(Struct, gc=False):
+    """A message of the history: the items that it made, and whether a person wrote it."""
+
+    items: list[str]
+    user: bool = False
+
+
+class Step(Struct):
+    """A step: when it began, its place in the history, its turn (0: not begun), whether it ended and was billed."""
+
+    uuid: str
+    at: str | None
+    place: int
+    turn: int = 0
+    ended: bool = False
+    billed: bool = False
+
+
+class KimiCodeMemory(TranscriptMemory):
+    """All that the reader remembers.
+
+    `history` are the messages that stand, `step` is the last step; `tables` are tools by their hash, `sent` is the hash
+    of those that the last request held; `compacting` says who asked for the compaction under way.
+    """
+
+    started: bool = False
+    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
+    summaries: TranscriptTurns = field(default_factory=TranscriptTurns)
+    history: list[Kept] = []
+    step: Step | None = None
+    model: str | None = None
+    dialect: str = "openai-chat"
+    effort: str | None = None
+    mode: str | None = None
+    tables: dict[str, tuple[Raw, ...]] = {}
+    sent: str | None = None
+    compacting: str | None = None
+
+
+class KimiCode(TranscriptLines[KimiCodeMemory]):
+    """Reader of Kimi Code's logs."""
+
+    name: ClassVar[str] = "kimi-code"
+    memory = KimiCodeMemory
+    unseen: ClassVar[str] = "the schemas of tools (before protocol 1.4), and the system prompt where none is noted"
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        own = table(next(each(head), b"")) or {}
+        return own.get("type") == b'"metadata"' and {"protocol_version", "created_at"} <= own.keys()
+
+    def _take(self, data: bytes) -> None:
+        record = records.decode(data)
+        if not self._memory.started:
+            self._memory.started = True
+            self._emit(e.SessionStarted(session_id="", at=_at(record), dialect="openai-chat"))
+        handle = _HANDLERS.get(record.type)
+        if handle is not None:
+            handle(self, record)
+        elif record.type != "metadata" and not record.type.startswith(_SILENT):
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
+
+    # the history
+
+    def _message(self, record: Record) -> None:
+        at = _at(record)
+        message, line = record.message, self._line.number
+        if message is None:
+            raise ValueError("a record without its message")
+        if message.role == "tool":
+            self._result(message.tool_call_id or "", message.content, message.note, at, failed=bool(message.is_error))
+            return
+        kind, uuid = (message.origin or records.Origin()).kind, f"line-{line}"
+        blocks = kimi.blocks_of(message.content)
+        kept = Kept([], user=message.role == "user" and kind in _PEOPLES)
+        self._memory.history.append(kept)
+        if message.role == "assistant":
+            items: list[Item] = [AssistantMessage(uuid, blocks=blocks, response_id=uuid)] if blocks else []
+            items += [kimi.call_of(call, f"{uuid}/{number}", uuid) for number, call in enumerate(message.tool_calls, 1)]
+        else:
+            source = "user" if kept.user else "tick" if kind in _MACHINES else "context_injection"
+            items = [UserMessage(uuid, blocks=blocks, source=source)] if blocks else []
+        for item in items:
+            kept.items.append(item.uuid)
+            self._append(item, e.MAIN, at)
+
+    def _result(self, call: str, output: Raw, note: Raw, at: str | None, *, failed: bool) -> None:
+        status = "failed" if failed else "completed"
+        self._emit(e.PatchToolCall(call_id=call, status=status, output=kimi.output_of(output, note), at=at))
+        self._memory.history.append(Kept([]))
+
+    def _compacted(self, record: Record) -> None:
+        at = _at(record)
+        memory = self._memory
+        history, count = memory.history, record.kept_user_message_count
+        summary = record.context_summary if is_absent(record.summary) else record.summary
+        if not is_absent(summary) and bytes(memoryview(summary)[:1]) != b'"':  # older: a message
+            texts = kimi.blocks_of(Raw((table(bytes(summary)) or {}).get("content", b"null")))
+            summary = kimi.output_of(Raw(msgspec.json.encode(list(texts))))
+        if count is None:
+            kept = history[max(0, record.compacted_count or record.count or 0) :]
+        else:
+            kept = _chosen([message for message in history if message.user], count, record.kept_head_user_message_count)
+        uuid, stays = f"line-{self._line.number}", tuple(item for message in kept for item in message.items)
+        self._emit(
+            e.CompactApplied(
+                uuid=uuid, trigger=memory.compacting or "auto", pre_tokens=record.tokens_before,
+                post_tokens=record.tokens_after, preserved_uuids=stays, summary=summary if count is None else NULL,
+                at=at,
+            )
+        )  # fmt: skip
+        memory.history, memory.step = [Kept([]), *kept] if count is None else [*kept], None
+        if count is not None and not is_absent(summary):  # it stands behind what is kept
+            memory.history.append(Kept([f"{uuid}/summary"]))
+            text = kimi.blocks_of(summary)
+            self._append(UserMessage(f"{uuid}/summary", blocks=text, source="context_injection"), e.MAIN, at)
+
+    def _undone(self, record: Record) -> None:
+        """Take back the last prompts and all behind each; where there are not as many, nothing."""
+        history = self._memory.history
+        prompts = [number for number, message in enumerate(history) if message.user]
+        if record.count and 0 < record.count <= len(prompts):
+            self._cut(prompts[-record.count], _at(record))
+
+    def _cleared(self, record: Record) -> None:
+        self._cut(0, _at(record))
+
+    def _cut(self, first: int, at: str | None) -> None:
+        history = self._memory.history
+        gone = tuple(item for message in history[first:] for item in message.items)
+        del history[first:]
+        self._memory.step = None
+        if gone:
+            self._emit(e.Remove(uuids=gone, at=at))
+
+    # requests
+
+    def _event(self, record: Record) -> None:
+        at = _at(record)
+        event = record.event
+        if event is None:
+            raise ValueError("a record without its event")
+        if event.type == "tool.result":
+            result = event.result or records.Result()
+            self._result(event.tool_call_id, result.output, result.note, at, failed=bool(result.is_error))
+            return
+        if event.type == "step.begin":
+            self._step(event.uuid, at)
+            return
+        step = self._memory.step
+        if step is None or step.ended or (event.step_uuid or event.uuid or step.uuid) not in (step.uuid, event.uuid):
+            step = self._step(event.step_uuid, at)
+        self._start(step)
+        if event.type == "step.end":
+            step.ended = True
+            self._end(step, event.usage, at, event.message_id)
+        elif event.type == "content.part":
+            uuid = event.uuid or f"line-{self._line.number}"
+            self._made(step, AssistantMessage(uuid, blocks=kimi.blocks_of(event.part), response_id=step.uuid), at)
+        elif event.type == "tool.call":
+            uuid, args = event.uuid or f"line-{self._line.number}", event.args
+            args = _NO_INPUT if is_absent(args) else args
+            call = ToolCall(uuid, event.tool_call_id or uuid, event.name, args, response_id=step.uuid)
+            self._made(step, call, at)
+        else:
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown event type {event.type[:60]!r}; kept as opaque")
+
+    def _step(self, uuid: str | None, at: str | None) -> Step:
+        """Begin a step: a message of the history."""
+        history = self._memory.history
+        step = self._memory.step = Step(uuid or f"line-{self._line.number}", at, len(history))
+        history.append(Kept([]))
+        return step
+
+    def _made(self, step: Step, item: Item, at: str | None) -> None:
+        self._memory.history[step.place].items.append(item.uuid)
+        self._append(item, e.MAIN, at)
+
+    def _start(self, step: Step) -> None:
+        """Start a step's turn, with what its request was asked with."""
+        if not step.turn:
+            self._memory.turns.asked_at = None
+            self._start_turn(e.MAIN, self._memory.turns, self._memory.model, step.at)
+            step.turn = self._memory.turns.turn
+
+    def _end(self, step: Step, usage: kimi.CamelUsage | None, at: str | None, name: str | None) -> None:
+        step.billed = usage is not None
+        bill = None if usage is None else kimi.billed(usage, CLIENT, self._memory.dialect)
+        self._emit(e.TurnCompleted(turn=step.turn, at=at, usage=bill, response_id=name or step.uuid))
+
+    def _used(self, record: Record) -> None:
+        """Take a bill: of a compaction under way, or of a step whose end had none."""
+        memory, usage = self._memory, record.usage
+        if usage is None:
+            return
+        if memory.compacting is not None:
+            turns, at = memory.summaries, _at(record)
+            self._start_turn(COMPACTIONS, turns, record.model, at)
+            bill = kimi.billed(usage, CLIENT, self._memory.dialect)
+            self._emit(e.TurnCompleted(turn=turns.turn, at=at, usage=bill, chain=COMPACTIONS))
+        elif memory.step is not None and memory.step.ended and not memory.step.billed:
+            self._end(memory.step, usage, _at(record), None)
+
+    def _asked(self, record: Record) -> None:
+        """Take what a request was asked with."""
+        memory = self._memory
+        if record.kind == "compaction":
+            return
+        memory.model = record.model or memory.model
+        dialect = _dialect_of(record.provider or "")
+        tools = memory.tables.get(record.tools_hash or "")
+        changed = dialect if dialect != memory.dialect else None
+        memory.dialect = dialect
+        if tools is not None and record.tools_hash != memory.sent:
+            memory.sent = record.tools_hash
+        else:
+            tools = None
+        if changed is not None or tools is not None or not is_absent(record.system_prompt):
+            self._emit(e.SessionChanged(dialect=changed, tools=tools, system=record.system_prompt, at=_at(record)))
+        self._effort(record)
+
+    def _configured(self, record: Record) -> None:
+        if not is_absent(record.system_prompt):
+            self._emit(e.SessionChanged(system=record.system_prompt, at=_at(record)))
+        self._effort(record)
+
+    def _effort(self, record: Record) -> None:
+        memory, effort = self._memory, record.thinking_effort or record.thinking_level
+        before, memory.effort = memory.effort, effort or memory.effort
+        if before and effort and before != effort:
+            self._observe((Sign("effort", before=before, after=effort),), e.MAIN, _at(record))
+
+    def _tools(self, record: Record) -> None:
+        tables = self._memory.tables
+        if record.hash is not None and record.tools is not None:
+            tables[record.hash] = record.tools
+            while len(tables) > _MOST_TABLES:
+                del tables[next(iter(tables))]
+
+    def _permitted(self, record: Record) -> None:
+        before, self._memory.mode = self._memory.mode, record.mode or self._memory.mode
+        if before and record.mode and before != record.mode:
+            self._observe((Sign("permission-mode", before=before, after=record.mode),), e.MAIN, _at(record))
+
+    def _compaction(self, record: Record) -> None:
+        begins = record.type == "full_compaction.begin"
+        self._memory.compacting = (record.source or "auto") if begins else None
+        if begins:
+            self._emit(e.CompactStarted(trigger=self._memory.compacting, at=_at(record)))
+
+    def _trimmed(self, record: Record) -> None:
+        self._observe((Sign("micro-compaction"),), e.MAIN, _at(record))
+
+    def _interrupted(self, record: Record) -> None:
+        sign = Sign("interrupt" if record.type == "turn.cancel" else "api-error")
+        self._observe((sign,), e.MAIN, _at(record))
+
+
+_HANDLERS: dict[str, Callable[[KimiCode, Record], None]] = {
+    "context.append_message": KimiCode._message,  # pyright: ignore[reportPrivateUsage]
+    "context.append_loop_event": KimiCode._event,  # pyright: ignore[reportPrivateUsage]
+    "context.apply_compaction": KimiCode._compacted,  # pyright: ignore[reportPrivateUsage]
+    "context.undo": KimiCode._undone,  # pyright: ignore[reportPrivateUsage]
+    "context.clear": KimiCode._cleared,  # pyright: ignore[reportPrivateUsage]
+    "usage.record": KimiCode._used,  # pyright: ignore[reportPrivateUsage]
+    "llm.request": KimiCode._asked,  # pyright: ignore[reportPrivateUsage]
+    "llm.tools_snapshot": KimiCode._tools,  # pyright: ignore[reportPrivateUsage]
+    "config.update": KimiCode._configured,  # pyright: ignore[reportPrivateUsage]
+    "permission.set_mode": KimiCode._permitted,  # pyright: ignore[reportPrivateUsage]
+    "full_compaction.begin": KimiCode._compaction,  # pyright: ignore[reportPrivateUsage]
+    "full_compaction.complete": KimiCode._compaction,  # pyright: ignore[reportPrivateUsage]
+    "full_compaction.cancel": KimiCode._compaction,  # pyright: ignore[reportPrivateUsage]
+    "micro_compaction.apply": KimiCode._trimmed,  # pyright: ignore[reportPrivateUsage]
+    "turn.cancel": KimiCode._interrupted,  # pyright: ignore[reportPrivateUsage]
+    "turn.step.retrying": KimiCode._interrupted,  # pyright: ignore[reportPrivateUsage]
+}
+
+
+@lru_cache(maxsize=64)
+def _dialect_of(provider: str) -> str:
+    return next((own for word, own in _DIALECTS.items() if word in provider), "openai-chat")
+
+
+def _at(record: Record) -> str | None:
+    return stamp_of(record.created_at if is_absent(record.time) else record.time)
+
+
+def _chosen(prompts: list[Kept], count: int, head: int | None) -> list[Kept]:
+    """Return the prompts that a compaction kept: the last, and so many of the first."""
+    first = min(max(0, head or 0), max(0, count))
+    last = min(max(0, count - first), max(0, len(prompts) - first))
+    return [*prompts[:first], *(prompts[len(prompts) - last :] if last else ())]

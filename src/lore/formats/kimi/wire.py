@@ -1,0 +1,330 @@
+"""What Kimi CLI's screen was told (`wire.jsonl`): prompts, steps with their parts and calls, bills, compactions.
+
+A step is one request; the status behind its answer is its bill. A prompt counts where a step follows it: commands of
+the client (`/compact`, `/clear`) are none. A compaction keeps the last two messages of user and model (and the results
+behind them); neither its summary nor its request's bill is told. Subagents' events stand between the session's own;
+since they have an id (`agent_id`) each has files of its own, and its events here are passed over.
+
+In a session's folder the messages come from `context.jsonl`: then bills, compactions and signs are held as marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from lore.formats.kimi import content as kimi
+from lore.formats.kimi.cli_records import CALL, PAYLOAD, Envelope, Record, Value, said
+from lore.formats.kimi.content import Usage
+from lore.formats.transcripts import Emitting, TranscriptMemory, TranscriptTurns
+from lore.formats.values import stamp_of, text_in
+from lore.model import events as e
+from lore.model.canonical import encode
+from lore.model.codes import Code
+from lore.model.items import NULL, AssistantMessage, Item, TextBlock, UserMessage
+from lore.model.state import Sign
+
+
+class Mark(Struct, gc=False, omit_defaults=True):
+    """A bill (`name`: its message's id), a compaction (begun, ended) or a sign; when it came, when it was asked for."""
+
+    kind: str
+    at: str | None
+    asked_at: str | None = None
+    name: str = ""
+    before: str = ""
+    after: str = ""
+    usage: Usage | None = None
+
+
+class Prompt(Struct, gc=False):
+    """What a user said, until a step shows that it was sent."""
+
+    uuid: str
+    at: str | None
+    content: Raw
+
+
+class WireChain(Struct):
+    """What is remembered of a chain of the screen's log.
+
+    `response` names the step under way (empty: none has answered), `asked_at` says when it began, `messages` has the
+    items of each message that stands; `command` says that the last prompt asks for a compaction.
+    """
+
+    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
+    prompts: list[Prompt] = []
+    asked_at: str | None = None
+    response: str = ""
+    messages: list[list[str]] = []
+    command: bool = False
+    planning: bool | None = None
+
+
+class Sent(Struct, gc=False):
+    """A line of the model's log: its length and checksum, the items that it made, whether it is a message."""
+
+    digest: int
+    items: tuple[str, ...] = ()
+    is_message: bool = False
+
+
+class Request(Struct):
+    """The request under way in the model's log: its number, its bill, its whole input, whether its answer came."""
+
+    turn: int
+    bill: Mark | None = None
+    asked: int | None = None
+    answered: bool = False
+
+
+class ContextState(Struct):
+    """What is remembered of the model's log.
+
+    `lines` are those of the file that is read, `before` those of the file that it took the place of: as long as
+    `phase` is `same`, its first `same` lines are those of this file; `parted` at a line that is none of them, and no
+    message; `kept` while so many messages that a compaction kept follow its `summary` (then `before` are messages
+    alone, of which the next may be at one of `places`); `restored` while other messages follow it that were answered
+    before; then `new`.
+    """
+
+    file: str = ""
+    lines: list[Sent] = []
+    before: list[Sent] = []
+    phase: str = "same"
+    same: int = 0
+    kept: int = 0
+    places: list[int] = []
+    summary: Raw = NULL
+    divider: str = ""
+    asked: int | None = None
+    request: Request | None = None
+    played: int = 0
+
+
+class KimiMemory(TranscriptMemory):
+    """All of it; `joined` says that messages come from the model's log, for which `marks` of the screen's wait."""
+
+    started: bool = False
+    joined: bool = False
+    dialect: str = "openai-chat"
+    chains: dict[str, WireChain] = {}
+    marks: list[Mark] = []
+    context: ContextState = field(default_factory=ContextState)
+
+
+CLIENT = "kimi-cli"
+_KEPT = 2  # messages of user and model that a compaction keeps
+_CLEARS = (b'"/clear', b'"/reset')
+_DIALECTS = {"msg_": "anthropic", "resp_": "openai-responses"}  # by how a provider's ids begin
+_CONTENTS = frozenset(("ContentPart", "TextPart", "ThinkPart", "ToolCall", "ToolResult"))
+_SILENT = frozenset((
+    "TurnEnd", "MCPLoadingBegin", "MCPLoadingEnd", "HookTriggered", "HookResolved", "HookRequest", "Notification",
+    "PlanDisplay", "ToolCallPart", "ApprovalRequest", "ApprovalResponse", "ApprovalRequestResolved", "ToolCallRequest",
+    "QuestionRequest", "QuestionResponse", "BtwBegin", "BtwEnd",
+))  # fmt: skip
+
+
+class Wire(Emitting[KimiMemory]):
+    """What events of the screen make."""
+
+    def _start_session(self, at: str | None) -> None:
+        if not self._memory.started:
+            self._memory.started = True
+            self._emit(e.SessionStarted(session_id="", at=at, dialect=self._memory.dialect))
+
+    def _uuid(self) -> str:
+        return f"line-{self._line.number}"
+
+    def _chain(self, name: str) -> WireChain:
+        chains = self._memory.chains
+        return chains.get(name) or chains.setdefault(name, WireChain())
+
+    def _is_told(self, chain: str) -> bool:
+        """Whether a chain's messages are those of this file."""
+        return not self._memory.joined or chain != e.MAIN
+
+    def _wire(self, record: Record) -> None:
+        """Take a line of `wire.jsonl`."""
+        message = record.message
+        if message is not None:
+            if self._memory.joined and self._memory.started and message.type in _CONTENTS:
+                return  # the other file has it
+            at = stamp_of(record.timestamp)
+            self._start_session(at)
+            self._event(message, at, e.MAIN)
+        elif record.type != "metadata":
+            self._opaque(Code.UNKNOWN_RECORD, "a record without its message; kept as opaque")
+
+    def _event(self, event: Envelope, at: str | None, chain: str) -> None:
+        handle = _HANDLERS.get(event.type)
+        if handle is not None:
+            handle(self, event, at, chain)
+        elif event.type not in _SILENT:
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown event type {event.type[:60]!r}; kept as opaque")
+
+    def _subagent(self, event: Envelope, at: str | None, chain: str) -> None:
+        payload = said(event, PAYLOAD)
+        inner, call = payload.event, payload.parent_tool_call_id or payload.task_tool_call_id
+        if payload.agent_id is None and inner is not None and inner.type != event.type:
+            self._event(inner, at, f"agent-{call or chain}")
+
+    # prompts and steps
+
+    def _prompt(self, event: Envelope, at: str | None, chain: str) -> None:
+        own, content = self._chain(chain), said(event, PAYLOAD).user_input
+        own.command = bytes(memoryview(content)[:9]) == b'"/compact'
+        if not self._is_told(chain):
+            return
+        if event.type == "TurnBegin":  # what waits was a command
+            commands, own.prompts = own.prompts, []
+            if own.messages and any(bytes(memoryview(prompt.content)[:7]) in _CLEARS for prompt in commands):
+                gone, own.messages = tuple(item for message in own.messages for item in message), []
+                self._emit(e.Remove(uuids=gone, chain=chain, at=at))
+        own.prompts.append(Prompt(self._uuid(), at, content))
+
+    def _step(self, event: Envelope, at: str | None, chain: str) -> None:
+        """Begin a step: what was said before it is sent."""
+        del event
+        own = self._chain(chain)
+        self._abandon(chain, at)
+        own.asked_at = at
+        prompts, own.prompts = own.prompts, []
+        for prompt in prompts:
+            blocks = kimi.blocks_of(prompt.content)
+            if blocks:
+                own.messages.append([])
+                self._say(own, UserMessage(prompt.uuid, blocks=blocks), prompt.at, chain)
+
+    def _say(self, own: WireChain, item: Item, at: str | None, chain: str) -> None:
+        own.messages[-1].append(item.uuid)
+        self._append(item, chain, at)
+
+    def _answer(self, chain: str, at: str | None) -> WireChain:
+        """Start the turn of the step under way, with the first thing that it made."""
+        own = self._chain(chain)
+        if not own.response:
+            own.response = self._uuid()
+            own.messages.append([])
+            own.turns.asked_at = own.asked_at
+            self._start_turn(chain, own.turns, None, at)
+        return own
+
+    def _abandon(self, chain: str, at: str | None) -> None:
+        """End a step that answered and was never billed."""
+        own = self._chain(chain)
+        if own.response:
+            own.response = ""
+            self._emit(e.TurnCanceled(turn=own.turns.turn, chain=chain, at=at))
+
+    def _part(self, event: Envelope, at: str | None, chain: str) -> None:
+        blocks = kimi.blocks_of(event.payload) if self._is_told(chain) else ()
+        if blocks:
+            own = self._answer(chain, at)
+            self._say(own, AssistantMessage(self._uuid(), blocks=blocks, response_id=own.response), at, chain)
+
+    def _call(self, event: Envelope, at: str | None, chain: str) -> None:
+        if self._is_told(chain):
+            call, own = said(event, CALL), self._answer(chain, at)
+            self._say(own, kimi.call_of(call, self._uuid(), own.response), at, chain)
+
+    def _result(self, event: Envelope, at: str | None, chain: str) -> None:
+        if self._is_told(chain):
+            payload = said(event, PAYLOAD)
+            value = payload.return_value or Value()
+            status = "failed" if value.is_error else "completed"
+            output = _returned(value)
+            self._emit(e.PatchToolCall(call_id=payload.tool_call_id, status=status, output=output, chain=chain, at=at))
+
+    # marks
+
+    def _status(self, event: Envelope, at: str | None, chain: str) -> None:
+        payload, own = said(event, PAYLOAD), self._chain(chain)
+        if payload.plan_mode is not None and payload.plan_mode != own.planning:
+            before, own.planning = own.planning, payload.plan_mode
+            if before is not None:
+                self._mark(
+                    Mark("sign", at, name="permission-mode", before=_mode(before), after=_mode(not before)), chain
+                )
+        if payload.token_usage is None:
+            return
+        name = payload.message_id or ""
+        dialect = next((own for begin, own in _DIALECTS.items() if name.startswith(begin)), self._memory.dialect)
+        if dialect != self._memory.dialect:
+            self._memory.dialect = dialect
+            self._emit(e.SessionChanged(dialect=dialect, chain=chain))
+        self._mark(Mark("bill", at, own.asked_at, name, usage=payload.token_usage), chain)
+
+    def _compaction(self, event: Envelope, at: str | None, chain: str) -> None:
+        own = self._chain(chain)
+        begins = event.type == "CompactionBegin"
+        own.prompts = []  # the command that asked for it
+        name = "manual" if own.command else "auto"
+        self._mark(Mark("compacting" if begins else "compacted", at, name=name), chain)
+
+    def _failed(self, event: Envelope, at: str | None, chain: str) -> None:
+        self._mark(Mark("sign", at, name="api-error" if event.type == "StepRetry" else "interrupt"), chain)
+
+    def _mark(self, mark: Mark, chain: str) -> None:
+        if self._is_told(chain):
+            self._play(mark, chain)
+        else:
+            self._memory.marks.append(mark)
+
+    def _play(self, mark: Mark, chain: str) -> None:
+        """Emit what a mark says: a bill ends the step under way, or one whose answer is not here."""
+        own = self._chain(chain)
+        if mark.kind == "bill" and mark.usage is not None:
+            own.asked_at = mark.asked_at
+            self._answer(chain, mark.at)
+            own.response = ""
+            usage, name = kimi.billed(mark.usage, CLIENT, self._memory.dialect), mark.name or None
+            self._emit(e.TurnCompleted(turn=own.turns.turn, at=mark.at, usage=usage, response_id=name, chain=chain))
+        elif mark.kind == "compacting":
+            self._emit(e.CompactStarted(trigger=mark.name, chain=chain, at=mark.at))
+        elif mark.kind == "sign":
+            if mark.name == "interrupt":
+                self._abandon(chain, mark.at)
+            self._observe((Sign(mark.name, before=mark.before, after=mark.after),), chain, mark.at)
+        elif self._is_told(chain):
+            own.messages = own.messages[-_KEPT:]
+            kept = tuple(item for message in own.messages for item in message)
+            uuid = self._uuid()
+            self._emit(e.CompactApplied(uuid=uuid, trigger=mark.name, preserved_uuids=kept, chain=chain, at=mark.at))
+
+
+_HANDLERS: dict[str, Callable[[Wire, Envelope, str | None, str], None]] = {
+    "TurnBegin": Wire._prompt,  # pyright: ignore[reportPrivateUsage]
+    "SteerInput": Wire._prompt,  # pyright: ignore[reportPrivateUsage]
+    "StepBegin": Wire._step,  # pyright: ignore[reportPrivateUsage]
+    "StepInterrupted": Wire._failed,  # pyright: ignore[reportPrivateUsage]
+    "StepRetry": Wire._failed,  # pyright: ignore[reportPrivateUsage]
+    "ContentPart": Wire._part,  # pyright: ignore[reportPrivateUsage]
+    "TextPart": Wire._part,  # pyright: ignore[reportPrivateUsage]
+    "ThinkPart": Wire._part,  # pyright: ignore[reportPrivateUsage]
+    "ToolCall": Wire._call,  # pyright: ignore[reportPrivateUsage]
+    "ToolResult": Wire._result,  # pyright: ignore[reportPrivateUsage]
+    "StatusUpdate": Wire._status,  # pyright: ignore[reportPrivateUsage]
+    "CompactionBegin": Wire._compaction,  # pyright: ignore[reportPrivateUsage]
+    "CompactionEnd": Wire._compaction,  # pyright: ignore[reportPrivateUsage]
+    "SubagentEvent": Wire._subagent,  # pyright: ignore[reportPrivateUsage]
+}
+
+
+def _mode(planning: bool) -> str:  # noqa: FBT001 - a value of the log
+    return "plan" if planning else "default"
+
+
+def _returned(value: Value) -> Raw:
+    """Return what the model is told of a result: what the client says of it, then what the tool put out."""
+    text = text_in(value.message)
+    note = f"ERROR: {text}" if value.is_error else text
+    blocks = kimi.blocks_of(value.output)
+    note = note or ("" if blocks else "Tool output is empty.")
+    before = (TextBlock(Raw(encode(f"<system>{note}</system>"))),) if note else ()
+    blocks = (*before, *blocks)
+    if len(blocks) == 1 and isinstance(blocks[0], TextBlock):
+        return blocks[0].text
+    return Raw(msgspec.json.encode(list(blocks))) if blocks else NULL

@@ -1,0 +1,1 @@
+"""Sessions of OpenCode and Kilo CLI."""

@@ -1,0 +1,376 @@
+"""Sessions of OpenCode and Kilo CLI: what `opencode export` writes, and what their database and storage folder hold.
+
+In: one document, `{info, messages: [{info, parts[]}]}`, of version 2 `{info, messages: [{id, type, …}]}`;
+`recording/opencode_store.py` writes the others so. Out: events.
+A step of an assistant's message is one request (today each message has one step); a message without a step that counts
+nothing is none. Counts leave out what was cached. Tools run inside their message: a result is known when it ends.
+
+A compaction is a marker in a user's message, and a response whose text is the summary. Its request has its own system
+prompt and no tools: it is a chain of its own. An output that was pruned (`time.compacted`) is cleared before the first
+request after that. A changed agent, `tools` map or system prompt of a user's message changes what nobody recorded.
+
+Of version 2 an assistant's message is one request, and a compaction a message of its own type (`typed.py`).
+
+Neither system prompt nor schemas of tools are in the file. Sources: counts over 503 public exports, versions 1.2.16 to
+1.18.21; OpenCode's message-v2.ts and compaction.ts, autumn 2026; session-message.ts of OpenCode 2.0, October 2026.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from lore.formats.lines import BOM, SPACE, array_at
+from lore.formats.opencode import items, records, typed
+from lore.formats.opencode.records import Info, Part, Record, Tokens
+from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
+from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
+from lore.model import events as e
+from lore.model.codes import Code
+from lore.model.items import NULL, AssistantMessage, UserMessage, is_absent
+from lore.model.state import Sign, bounded
+
+_PATHS = (".messages",)
+_SIGN = re.compile(rb'^\{\s*"info"\s*:\s*\{[^{}]*"(?:projectID|slug|directory|version)"\s*:')
+MOST_LIVE = 100_000  # items of a history that a compaction may keep
+
+
+class Asked(Struct, gc=False):
+    """What the last message of the user asked with, besides its text."""
+
+    agent: str | None = None
+    variant: str | None = None
+    system: str | None = None
+    tools: dict[str, bool] | None = None
+
+
+class Marker(Struct, gc=False):
+    """A compaction that was asked for: its message, and from which message on the history stays."""
+
+    id: str
+    auto: bool
+    tail: str | None = None
+
+
+class OpenCodeMemory(TranscriptMemory):
+    """All that the reader remembers.
+
+    `live` are the items since the last compaction, each with its message, `pruned` the calls whose output was taken
+    out, with the time in ms, until it is cleared. `revert` is the first message that was taken back, `reverted` what
+    came from there on.
+    """
+
+    session: str | None = None
+    client: str = "opencode"
+    revert: str = ""
+    reverted: list[str] = []
+    is_reverted: bool = False
+    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
+    dialect: str | None = None
+    provider: str = ""
+    tokens: int | None = None
+    utilities: int = 0
+    asked: Asked = field(default_factory=Asked)
+    marker: Marker | None = None
+    live: list[tuple[str, str]] = []
+    pruned: list[tuple[int, str]] = []
+
+
+class OpenCode(TranscriptDocument[OpenCodeMemory]):
+    """Reader of OpenCode's sessions."""
+
+    name: ClassVar[str] = "opencode"
+    paths: ClassVar[tuple[str, ...]] = _PATHS
+    memory = OpenCodeMemory
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        begin = head.removeprefix(BOM).lstrip(SPACE)
+        return _SIGN.match(begin) is not None and array_at(head, _PATHS) >= 0
+
+    def _head(self, data: bytes) -> None:
+        self._begin_session(records.head_of(data).info)
+
+    def _begin_session(self, session: records.Session) -> None:
+        memory = self._memory
+        memory.session, memory.client = session.id, f"opencode {session.version}".rstrip()
+        memory.revert = "" if session.revert is None else session.revert.message
+        at = stamp_of(session.time.created)
+        self._emit(e.SessionStarted(session_id=session.id, at=at, parent_session_id=session.parent))
+
+    def _take(self, data: bytes) -> None:
+        if self._memory.session is None:
+            self._begin_session(records.Session())
+        if typed.is_typed(data):
+            self._typed(typed.decode(data))
+            return
+        record = records.decode(data)
+        info = record.info
+        self._revert(info.id)
+        if info.role == "user":
+            self._user(record)
+        elif info.role == "assistant" and info.summary == _TRUE:
+            self._summary(record)
+        elif info.role == "assistant":
+            self._assistant(record)
+        else:
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown message of role {info.role[:60]!r}; kept as opaque")
+
+    def _revert(self, message: str) -> None:
+        memory = self._memory
+        memory.is_reverted = memory.is_reverted or (bool(memory.revert) and message == memory.revert)
+
+    def _typed(self, message: typed.Typed) -> None:
+        """Take a message of version 2; who asks what of which model stands in the responses."""
+        self._revert(message.id)
+        if message.type in typed.SILENT:
+            return
+        if message.type == "compaction":
+            self._compacted(message)
+            return
+        record = typed.record_of(message)
+        if record is None:
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown message of type {message.type[:60]!r}; kept as opaque")
+        elif record.info.role == "user":
+            self._given(record)
+        else:
+            self._changes(record.info, stamp_of(record.info.time.created))
+            self._assistant(record)
+
+    def _last(self) -> None:
+        if self._memory.reverted:
+            self._emit(e.Remove(uuids=tuple(self._memory.reverted)))
+            self._memory.reverted = []
+
+    def _put(self, item: e.Append, message: str) -> None:
+        memory, uuid = self._memory, item.item.uuid
+        self._emit(item)
+        memory.live.append((message, uuid))
+        if len(memory.live) > MOST_LIVE:
+            del memory.live[: MOST_LIVE // 2]
+        if memory.is_reverted:
+            memory.reverted.append(uuid)
+
+    # the user
+
+    def _user(self, record: Record) -> None:
+        info = record.info
+        at = stamp_of(info.time.created)
+        self._changes(info, at)
+        for part in record.parts:
+            if part.type == "compaction":
+                self._mark(Marker(info.id, part.auto is not False, part.tail_start_id), at)
+        self._given(record)
+
+    def _mark(self, marker: Marker, at: str | None) -> None:
+        self._memory.marker = marker
+        self._emit(e.CompactStarted(trigger=_trigger(marker), pre_tokens=self._memory.tokens, at=at))
+
+    def _given(self, record: Record) -> None:
+        """Put what no model made into the timeline."""
+        info, memory = record.info, self._memory
+        at = stamp_of(info.time.created)
+        blocks, unknown = items.given(record.parts)
+        self._unknown(unknown)
+        if blocks:
+            own = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
+            said = UserMessage(
+                info.id or f"line-{self._line.number}",
+                blocks=blocks,
+                source="user" if own else "context_injection",
+            )
+            self._put(e.Append(item=said, at=at), info.id)
+        if any(items.is_image(part) for part in record.parts):
+            self._observe((Sign("image"),), e.MAIN, at)
+        memory.turns.asked_at = at
+
+    def _unknown(self, types: list[str]) -> None:
+        for kind in types:
+            self._problem(Code.UNKNOWN_RECORD, f"unknown part of type {kind[:60]!r}; passed over")
+
+    def _changes(self, info: Info, at: str | None) -> None:
+        """Say what a message of the user asks otherwise than the one before it."""
+        asked = self._memory.asked
+        variant, system = records.variant_of(info), text_in(info.system)
+        signs: list[Sign] = []
+        if asked.agent is not None and info.agent not in (None, asked.agent):
+            signs.append(Sign("instructions", before=asked.agent[:80], after=(info.agent or "")[:80]))
+        elif asked.system is not None and system != asked.system:
+            signs.append(Sign("instructions"))
+        if asked.agent is not None and variant != asked.variant:
+            signs.append(Sign("effort", before=(asked.variant or "")[:80], after=(variant or "")[:80]))
+        tools = None if info.tools is None else {name: bytes(on) == b"true" for name, on in info.tools.items()}
+        before, now = asked.tools or {}, tools or {}
+        on = [name for name, given in now.items() if given and before.get(name) is False]
+        off = [name for name, given in now.items() if not given and before.get(name, True)]
+        off = off if asked.agent is not None else []
+        back = [name for name, given in before.items() if not given and name not in now]
+        if on or off or back:
+            signs.append(Sign("tools-delta", bounded([*on, *back]), bounded(off)))
+        asked.agent, asked.variant, asked.system, asked.tools = info.agent or asked.agent, variant, system, tools
+        self._observe(signs, e.MAIN, at, self._memory.client.partition(" ")[2])
+
+    # responses
+
+    def _assistant(self, record: Record) -> None:
+        info, memory = record.info, self._memory
+        steps = _steps(record)
+        asked = stamp_of(info.time.created)
+        for number, step in enumerate(steps):
+            last = number == len(steps) - 1
+            self._clear(count_in(info.time.created, LATEST_MS))
+            self._start(info, asked)
+            response = info.id if len(steps) == 1 else f"{info.id}:{number}"
+            ended = self._say(info, step, response)
+            tokens = _tokens_of(step) or (info.tokens if last else None)
+            answered = (stamp_of(info.time.completed) if last else None) or ended
+            self._end(info, tokens, answered, failed=last)
+            asked = ended or asked
+        if not steps:
+            self._say(info, record.parts, info.id)
+        memory.turns.asked_at = None
+
+    def _clear(self, now: int | None) -> None:
+        """Clear the outputs that were pruned before a request."""
+        memory = self._memory
+        due = [call for at, call in memory.pruned if now is None or at <= now]
+        if due:
+            memory.pruned = [(at, call) for at, call in memory.pruned if now is not None and at > now]
+            self._emit(e.ToolResultCleared(call_ids=tuple(due)))
+
+    def _start(self, info: Info, asked: str | None, chain: str = e.MAIN) -> None:
+        memory, turns = self._memory, self._memory.turns
+        dialect = items.dialect_of(info.provider, info.asked or "")
+        if chain != e.MAIN:
+            self._emit(e.SessionChanged(model=info.asked, dialect=dialect, chain=chain))
+            self._emit(e.TurnStarted(turn=1, at=asked, chain=chain))
+            return
+        if (info.asked, dialect) != (turns.model, memory.dialect):
+            turns.model, memory.dialect, memory.provider = info.asked, dialect, info.provider
+            self._emit(e.SessionChanged(model=info.asked, dialect=dialect))
+        turns.turn += 1
+        self._emit(e.TurnStarted(turn=turns.turn, at=asked))
+
+    def _say(self, info: Info, parts: list[Part], response: str) -> str | None:
+        """Put what a step says and does into the timeline; return when its last tool ended."""
+        ended: str | None = None
+        at = stamp_of(info.time.created)
+        for number, part in enumerate(parts):
+            name = part.id or f"{response or f'line-{self._line.number}'}:{number}"
+            made = items.said(part, name, response)
+            if made is not None:
+                self._put(e.Append(item=made, at=at), info.id)
+            elif part.type not in items.SILENT and part.type != "tool":
+                self._unknown([part.type])
+            if part.type == "tool" and part.state is not None:
+                ended = self._outcome(part, part.state) or ended
+        return ended
+
+    def _outcome(self, part: Part, state: records.State) -> str | None:
+        outcome = items.outcome(part, state)
+        time = state.time or records.Time()
+        at = stamp_of(time.end)
+        if outcome is not None:
+            self._emit(e.PatchToolCall(call_id=part.call_id, status=outcome.status, output=outcome.output, at=at))
+        compacted = count_in(time.compacted, LATEST_MS)
+        if compacted:
+            self._memory.pruned.append((compacted, part.call_id))
+        if any(map(items.is_image, state.attachments or ())):
+            self._observe((Sign("image"),), e.MAIN, at)
+        return at
+
+    def _end(self, info: Info, tokens: Tokens | None, at: str | None, *, failed: bool, chain: str = e.MAIN) -> None:
+        memory = self._memory
+        bill = items.billed(tokens, memory.client, items.dialect_of(info.provider, info.asked or ""))
+        turn = memory.turns.turn if chain == e.MAIN else 1
+        error = info.error if failed else None
+        if error is None:
+            name = items.name_of(info, bill)
+            self._emit(e.TurnCompleted(turn=turn, at=at, usage=bill, response_id=name, chain=chain))
+        else:
+            aborted = error.name == "MessageAbortedError"
+            ended = e.TurnCanceled if aborted else e.TurnFailed
+            self._emit(ended(turn=turn, at=at, usage=bill, error=error.name or None, chain=chain))
+            self._observe((Sign("interrupt" if aborted else "api-error"),), chain, at)
+        if chain == e.MAIN and tokens is not None:
+            memory.tokens = items.size_of(tokens)
+
+    # compactions
+
+    def _compacted(self, message: typed.Typed) -> None:
+        """Take a compaction of version 2: its request, and the text that stands for the history."""
+        found, memory = typed.compaction_of(message), self._memory
+        if found is None:
+            return
+        record = found.record
+        if record.info.asked is None:  # the session's own
+            own = msgspec.structs.replace(record.info, provider=memory.provider, asked=memory.turns.model)
+            record = msgspec.structs.replace(record, info=own)
+        self._mark(Marker(message.id, found.auto, None), stamp_of(message.time.created))
+        self._summary(record, found.text)
+
+    def _summary(self, record: Record, whole: Raw = NULL) -> None:
+        """Take the response that a compaction asked for: a request of its own, whose text stands for the history.
+
+        With `whole` that does.
+        """
+        info, memory = record.info, self._memory
+        memory.utilities += 1
+        chain, at = f"utility-{memory.utilities}", stamp_of(info.time.completed)
+        self._start(info, stamp_of(info.time.created), chain)
+        text = items.text_of_parts(record.parts) if is_absent(whole) else whole
+        for number, part in enumerate(record.parts):
+            made = items.said(part, part.id or f"{info.id}:{number}", info.id)
+            if isinstance(made, AssistantMessage):
+                self._emit(e.Append(item=made, chain=chain))
+        self._end(info, _tokens_of(record.parts) or info.tokens, at, failed=True, chain=chain)
+        marker, memory.marker = memory.marker, None
+        if info.error is not None or text == NULL:
+            return
+        marker = marker or Marker(info.id, auto=True)
+        kept = self._kept(marker)
+        self._emit(
+            e.CompactApplied(
+                uuid=f"{marker.id}:summary", trigger=_trigger(marker), pre_tokens=memory.tokens, summary=text, at=at,
+                preserved_uuids=tuple(kept),
+            )
+        )  # fmt: skip
+        live = set(kept)
+        memory.live = [(message, uuid) for message, uuid in memory.live if uuid in live]
+
+    def _kept(self, marker: Marker) -> list[str]:
+        """Return the items that a compaction keeps: those from its tail on, but for its marker."""
+        if not marker.tail:
+            return []
+        found = [number for number, (message, _) in enumerate(self._memory.live) if message == marker.tail]
+        live = self._memory.live[found[0] :] if found else []
+        return [uuid for message, uuid in live if message != marker.id]
+
+
+_TRUE = Raw(b"true")
+
+
+def _trigger(marker: Marker) -> str:
+    return "auto" if marker.auto else "manual"
+
+
+def _steps(record: Record) -> list[list[Part]]:
+    """Cut a message into its steps: requests. A message without any, which counts tokens or failed, is one itself."""
+    starts = [place for place, part in enumerate(record.parts) if part.type == "step-start"]
+    if not starts:
+        return [record.parts] if items.billed(record.info.tokens, "") is not None or record.info.error else []
+    starts[0] = 0
+    ends = [*starts[1:], len(record.parts)]
+    return [record.parts[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _tokens_of(parts: list[Part]) -> Tokens | None:
+    """Return what a step counted when it was over."""
+    counted: Iterator[Tokens] = (
+        part.tokens for part in reversed(parts) if part.type == "step-finish" and part.tokens is not None
+    )
+    return next(counted, None)

@@ -1,0 +1,1 @@
+"""Sessions of pi, and of flue, which is built on its model library."""

@@ -1,0 +1,232 @@
+"""Messages of pi to items of a timeline, as its client puts them into a prompt.
+
+In: an entry or a message, and the name that its items get: NAME, NAME:1 and on. Out: items, results of calls, bills.
+Rules: text stays as it was written; what an extension or the client put in is `context_injection`; summaries and
+commands that the user ran stand in the words that the client wraps them in; a command with `excludeFromContext` is not
+in the prompt. A provider's own reasoning item, which stands where others have a signature, is kept as that item.
+
+Sources: pi's messages.ts and transform-messages.ts, autumn 2026.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from lore.formats.bills import apart
+from lore.formats.contents import unescaped
+from lore.formats.pi.flue_messages import STOPS
+from lore.formats.pi.records import Call, Image, Message, Other, Part, Text, Thinking, Usage, parts_of
+from lore.model.canonical import decode, encode, text_of
+from lore.model.events import Billed, PatchToolCall
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    Block,
+    ImageBlock,
+    Item,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+    is_absent,
+)
+from lore.model.jsonslice import is_json, members
+
+Made: TypeAlias = tuple[Item, ...] | PatchToolCall
+GIVEN_UP = ("error", "aborted")  # how a response ended that no later prompt holds
+_INJECTED = "context_injection"
+_COMPACTED = (
+    "The conversation history before this point was compacted into the following summary:\n\n<summary>\n",
+    "\n</summary>",
+)
+_BRANCH = ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>")
+_REASONING = re.compile(rb'"type"\s*:\s*"reasoning"')
+_LIST = 0x5B
+_NEAR = 200  # bytes in which a reasoning item should say what it is
+
+
+def made_of(message: Message, name: str, at: str | None) -> Made | None:
+    """Return what a message is in a prompt; () where no prompt holds it, None where its role is not known."""
+    match message.role:
+        case "user":
+            return (_user(name, parts_of(message.content), "user"),)
+        case "assistant":
+            return () if message.stop_reason in GIVEN_UP else _spoken(name, message)
+        case "toolResult":
+            return _result(message, at)
+        case "custom" | "hookMessage" | "developer":
+            return (_user(name, parts_of(message.content), _INJECTED),)
+        case "bashExecution" | "pythonExecution":
+            if _is_true(message.exclude_from_context):
+                return ()
+            return (summed(name, Raw(encode(_ran(message)))),)
+        case "branchSummary":
+            return (summed(name, branch_of(message.summary)),)
+        case "compactionSummary":
+            return (summed(name, summary_of(message.summary)),)
+        case _:
+            return None
+
+
+def injected(name: str, content: Raw) -> UserMessage:
+    """Return what an extension put into the prompt."""
+    return _user(name, parts_of(content), _INJECTED)
+
+
+def summed(name: str, text: Raw) -> UserMessage:
+    """Return a text of the client's own."""
+    return UserMessage(name, text=text, source=_INJECTED)
+
+
+def _user(name: str, parts: Sequence[Part], source: str) -> UserMessage:
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return UserMessage(name, text=parts[0].text, source=source)
+    return UserMessage(name, blocks=tuple(map(_block, parts)), source=source)
+
+
+def _spoken(name: str, message: Message) -> tuple[Item, ...]:
+    """Return a response: calls in their places, what stands between them as messages."""
+    response = message.response_id or name
+    items: list[Item] = []
+    blocks: list[Block] = []
+    for part in parts_of(message.content):
+        if type(part) is Call:
+            if blocks:
+                items.append(_message(name, items, blocks, message, response))
+                blocks = []
+            uuid = item_name(name, len(items))
+            items.append(ToolCall(uuid, part.id, part.name, part.arguments, response_id=response))
+        else:
+            blocks.append(_block(part))
+    if blocks:
+        items.append(_message(name, items, blocks, message, response))
+    return tuple(items)
+
+
+def _message(
+    name: str, items: list[Item], blocks: list[Block], message: Message, response: str
+) -> AssistantMessage:  # fmt: skip
+    stop = STOPS.get(message.stop_reason, message.stop_reason) or None
+    uuid = item_name(name, len(items))
+    return AssistantMessage(uuid, blocks=tuple(blocks), stop_reason=stop, response_id=response)
+
+
+def item_name(name: str, number: int) -> str:
+    """Return the uuid of an entry's item, numbered from 0."""
+    return f"{name}:{number}" if number else name
+
+
+def calls_of(message: Message) -> list[str]:
+    """Return the ids of the calls that a response makes; none where its content is no list of blocks."""
+    try:
+        return [part.id for part in parts_of(message.content) if type(part) is Call]
+    except ValueError:
+        return []
+
+
+def _block(part: Part) -> Block:
+    match part:
+        case Text():
+            return TextBlock(part.text)
+        case Thinking():
+            return _thinking(part)
+        case Image():
+            return ImageBlock(part.mime_type, part.data)
+        case Other():
+            return RawBlock(part.json)
+        case Call():
+            return RawBlock(Raw(msgspec.json.encode(part)))
+
+
+def _thinking(part: Thinking) -> Block:
+    signature = bytes(part.thinking_signature)
+    if signature[:2] == b'"{':
+        item = unescaped(signature)
+        if is_json(item):
+            return RawBlock(Raw(_typed(item)))
+    if part.redacted and signature[:1] == b'"':
+        return RawBlock(Raw(b'{"type":"redacted_thinking","data":' + signature + b"}"))
+    return ThinkingBlock(part.thinking, text_of(signature) if signature[:1] == b'"' else None)
+
+
+def _typed(item: bytes) -> bytes:
+    """Return a reasoning item that says first what it is."""
+    if _REASONING.search(item, 0, _NEAR) is not None:
+        return item
+    others = [item[own.start : own.end] for own in members(item) if own.key != "type"]
+    return b'{"type":"reasoning"' + b"".join([b"," + other for other in others]) + b"}"
+
+
+def _result(message: Message, at: str | None) -> PatchToolCall:
+    parts: Sequence[Part] = () if is_absent(message.content) else parts_of(message.content)
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        output = parts[0].text
+    else:
+        output = Raw(msgspec.json.encode([_block(part) for part in parts])) if parts else Raw(b'""')
+    status = "failed" if _is_true(message.is_error) else "completed"
+    return PatchToolCall(call_id=message.tool_call_id, status=status, output=output, detail=message.details, at=at)
+
+
+def has_image(made: Made) -> bool:
+    """Tell whether an image is among what a message put into the prompt."""
+    if isinstance(made, PatchToolCall):
+        return memoryview(made.output)[0] == _LIST and b'"type":"image"' in bytes(made.output)
+    blocks = made[0].blocks if made and isinstance(made[0], UserMessage) else None
+    return blocks is not None and any(isinstance(block, ImageBlock) for block in blocks)
+
+
+def _ran(message: Message) -> str:
+    """Say what a command of the user did, as the client tells the model."""
+    command, output = _text(message.command) or _text(message.code), _text(message.output)
+    lines = f"Ran `{command}`\n" + (f"```\n{output}\n```" if output else "(no output)")
+    code = _value(message.exit_code)
+    if _is_true(message.cancelled):
+        lines += "\n\n(command cancelled)"
+    elif code is not None and code != 0:
+        lines += f"\n\nCommand exited with code {code}"
+    path = _text(message.full_output_path)
+    return lines + (f"\n\n[Output truncated. Full output: {path}]" if _is_true(message.truncated) and path else "")
+
+
+def _is_true(raw: Raw) -> bool:
+    return bytes(raw) == b"true"
+
+
+def _text(raw: Raw) -> str:
+    own = bytes(raw)
+    return text_of(own) if own[:1] == b'"' else ""
+
+
+def _value(raw: Raw) -> Any:
+    return decode(bytes(raw))
+
+
+def summary_of(summary: Raw) -> Raw:
+    """Return a compaction's summary as it stands in the prompt; NULL where there is none."""
+    return _wrapped(summary, *_COMPACTED)
+
+
+def branch_of(summary: Raw) -> Raw:
+    """Return the summary of a branch that was left, as it stands in the prompt."""
+    return _wrapped(summary, *_BRANCH)
+
+
+def _wrapped(text: Raw, begin: str, end: str) -> Raw:
+    raw = bytes(text)
+    if raw[:1] != b'"':
+        return NULL
+    return Raw(encode(begin)[:-1] + raw[1:-1] + encode(end)[1:])
+
+
+def billed(usage: Usage | None, dialect: str | None) -> Billed | None:
+    """Return a bill; None where there is no usage, or nothing but zeros: what was given up says nothing else."""
+    counts = () if usage is None else (usage.input, usage.cache_read, usage.cache_write, usage.output)
+    if usage is None or not any(counts):
+        return None
+    return apart(*counts, client="pi", dialect=dialect, total=usage.total_tokens, hour=usage.cache_write_1h)

@@ -1,0 +1,376 @@
+"""Sessions of pi and oh-my-pi (`~/.pi/agent/sessions`, `~/.omp/agent/sessions`), versions 1 to 3, and of OpenClaw.
+
+A line is an entry of a tree: the prompt is made of the path from the root to the last entry, from its last compaction
+on. An assistant's message is one request, whose own time is when it went out and whose line's is when it was answered;
+counts leave out what the cache read and wrote. One that was aborted or failed is a request without a bill where all its
+counts are 0, and what it said is in no later prompt. A session may speak to several APIs: each answer names its own.
+
+An entry that does not follow the last one goes on from another: what stands behind that one is taken back, and what
+stands on the other branch comes again. A compaction keeps what stands from an entry on (in version 1 by its place in
+the file), or brings what it keeps along (`retainedTail`).
+
+Neither system prompt nor tools are in the file, but for the system prompt of oh-my-pi's subagents. A summary that says
+what it was billed was a request, on a chain of its own; older ones say nothing of it.
+
+Sources: pi's session-format.md and session-manager.ts, oh-my-pi's session.md (autumn 2026); counts over 44 public
+sessions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import ClassVar
+
+from msgspec import UNSET, Raw, Struct, field
+
+from lore.formats.base import Clock
+from lore.formats.lines import each
+from lore.formats.pi import messages, records
+from lore.formats.pi.flue_messages import dialect_of
+from lore.formats.pi.path import COMPACTION, RESET, RESULT, Tree, Way
+from lore.formats.pi.records import Entry, Message
+from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.values import stamp_at
+from lore.model import events as e
+from lore.model.canonical import text_of
+from lore.model.codes import Code
+from lore.model.items import Item, OpaqueItem, is_absent
+from lore.model.jsonslice import table
+from lore.model.state import Sign
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=\.jsonl$|$)")
+MOST_REPLAYED = 100_000  # entries that come again; a session that a person steers has some hundred of them
+
+
+class Level(Struct, gc=False):
+    """The level of thinking: as it is, and as the last request was asked with."""
+
+    now: str | None = None
+    asked: str | None = None
+
+
+class PiMemory(TranscriptMemory):
+    """All that the reader remembers.
+
+    `headers` counts lines that begin a session, `summaries` those that were billed; `skipped` are the calls of
+    responses that were given up; `replayed` counts what came again on another branch.
+    """
+
+    session: str | None = None
+    headers: int = 0
+    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
+    dialect: str | None = None
+    level: Level = field(default_factory=Level)
+    skipped: dict[str, None] = {}
+    replayed: int = 0
+    summaries: int = 0
+    tree: Tree = field(default_factory=Tree)
+
+
+class Pi(TranscriptLines[PiMemory]):
+    """Reader of pi's session files."""
+
+    name: ClassVar[str] = "pi"
+    clock: ClassVar[Clock] = "end"
+    memory = PiMemory
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers: dict[str, int] = {}  # of entries, by name
+
+    def _load(self, saved: bytes) -> None:
+        super()._load(saved)
+        self._numbers = {name: number for number, name in enumerate(self._memory.tree.names, 1)}
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        for line in each(head):
+            own = table(line) or {}
+            kind = own.get("type", b"")
+            if kind != b'"title"':  # oh-my-pi's, before the header
+                return (
+                    kind == b'"session"' and own.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(own)
+                )
+        return False
+
+    def _take(self, data: bytes) -> None:
+        entry = records.decode(data)
+        if entry.type == "session":
+            self._header(entry)
+        elif entry.type != "title":
+            self._begin_session("", entry.timestamp)
+            self._entry(entry, data)
+
+    # the tree
+
+    def _header(self, entry: Entry) -> None:
+        memory = self._memory
+        memory.headers += 1
+        if memory.headers > 1:
+            self._problem(
+                Code.BAD_HEADER, "another session begins in the same file; its entries are read as this one's"
+            )
+        parent = entry.parent_session or entry.branched_from
+        self._begin_session(entry.id or "", entry.timestamp, None if parent is None else _session_in(parent))
+
+    def _begin_session(self, name: str, at: str | None, parent: str | None = None) -> None:
+        if self._memory.session is None:
+            self._memory.session = name
+            self._emit(e.SessionStarted(session_id=name, at=at, parent_session_id=parent))
+
+    def _entry(self, entry: Entry, data: bytes) -> None:
+        tree = self._memory.tree
+        name = entry.id or f"entry-{len(tree.names) + 1}"
+        if name in self._numbers:
+            self._problem(Code.DUPLICATE_UUID, f"entry {name[:60]!r} came before; passed over")
+            return
+        parent = self._parent(entry)
+        if parent != tree.leaf:
+            self._move(tree.way(parent), entry.timestamp)
+        self._numbers[name] = number = tree.add(name, data)
+        message = entry.message
+        if entry.usage is not None and entry.type in ("compaction", "branch_summary"):
+            self._bill_summary(name, entry.usage, entry.timestamp)
+        if entry.type == "compaction":
+            self._compact(number, entry)
+        elif entry.type == "reset_boundary":
+            self._reset(number)
+        elif entry.type == "message" and message is not None and message.role == "assistant":
+            self._answer(number, entry, message)
+        else:
+            self._show(number, entry)
+
+    def _parent(self, entry: Entry) -> int:
+        leaf = self._memory.tree.leaf
+        if entry.parent_id is UNSET:
+            return leaf
+        if entry.parent_id is None:
+            return 0
+        known = self._numbers.get(entry.parent_id)
+        if known is None:
+            detail = f"parent {entry.parent_id[:60]!r} is not in the file before its child; file order carries on"
+            self._problem(Code.DANGLING_PARENT, detail)
+        return leaf if known is None else known
+
+    def _move(self, way: Way, at: str | None) -> None:
+        """Go on from another entry: take back what stands behind it, and show what its branch holds."""
+        memory, tree = self._memory, self._memory.tree
+        gone = tree.uuids_of(tree.shown() if way.folded else tree.path[way.keep :])
+        tree.cut(way.keep, way.new)
+        if gone:
+            self._emit(e.Remove(uuids=gone, at=at))
+        if not way.folded:
+            self._again(way.new)
+            return
+        folds = [place for place, number in enumerate(tree.path) if tree.size(number) <= COMPACTION]
+        tree.fold = tree.kept = folds[-1] if folds else -1
+        if not folds:
+            self._again(tree.path)
+        elif tree.size(tree.path[tree.fold]) == COMPACTION:
+            self._fold_again(tree.path[tree.fold])
+        memory.skipped = {}
+        self._again(tree.path[tree.fold + 1 :] if folds else [])
+
+    def _fold_again(self, number: int) -> None:
+        """Show what a compaction kept, and the compaction, after a move."""
+        tree = self._memory.tree
+        line = tree.line(number)
+        if line is None:
+            self._lost(1)
+            return
+        entry = records.decode(line)
+        tree.kept = self._first_kept(entry, tree.fold)
+        kept = tree.between(tree.kept, tree.fold)
+        self._again(kept)
+        self._apply(number, entry, kept)
+
+    def _again(self, numbers: Iterable[int]) -> None:
+        """Show entries that were shown before."""
+        memory, lost = self._memory, 0
+        for number in numbers:
+            memory.replayed += 1
+            line = memory.tree.line(number) if memory.replayed <= MOST_REPLAYED else None
+            if line is not None:
+                self._show(number, records.decode(line))
+            else:
+                lost += memory.tree.size(number) > 0
+        self._lost(lost)
+
+    def _lost(self, count: int) -> None:
+        if count:
+            detail = f"{count} entries of another branch lie too far back; the timeline goes on without them"
+            self._problem(Code.CAPTURE_TOO_LARGE, detail)
+
+    # entries, by type
+
+    def _show(self, number: int, entry: Entry) -> None:
+        """Put what an entry says into the timeline; a response makes no turn here."""
+        tree, name, at = self._memory.tree, self._memory.tree.names[number - 1], entry.timestamp
+        made: messages.Made | None
+        try:
+            made = self._made(entry, name)
+        except (ValueError, RecursionError) as error:
+            self._problem(Code.MALFORMED_RECORD, f"{str(error).partition(chr(10))[0][:120]}; kept as opaque")
+            made = (OpaqueItem(name, Raw(self._line.data)),)
+        if made is None:
+            what = (
+                f"message of role {entry.message.role[:60]!r}" if entry.message else f"entry type {entry.type[:60]!r}"
+            )
+            self._problem(Code.UNKNOWN_RECORD, f"unknown {what}; kept as opaque")
+            made = (OpaqueItem(name, Raw(self._line.data)),)
+        if isinstance(made, e.PatchToolCall):
+            tree.sizes[number - 1] = RESULT
+            self._result(made)
+            return
+        tree.sizes[number - 1] = len(made)
+        self._put(made, at)
+        if messages.has_image(made):
+            self._observe((Sign("image"),), e.MAIN, at)
+
+    def _made(self, entry: Entry, name: str) -> messages.Made | None:
+        """Return what an entry is in a prompt; () for what changes something else."""
+        match entry.type:
+            case "message":
+                return None if entry.message is None else messages.made_of(entry.message, name, entry.timestamp)
+            case "custom_message":
+                return (messages.injected(name, entry.content),)
+            case "branch_summary":
+                text = messages.branch_of(entry.summary)
+                return () if is_absent(text) else (messages.summed(name, text),)
+            case "thinking_level_change":
+                self._memory.level.now = entry.thinking_level
+                return ()
+            case "session_init":
+                if bytes(entry.system_prompt)[:1] == b'"':
+                    self._emit(e.SessionChanged(system=entry.system_prompt, at=entry.timestamp))
+                return ()
+            case kind:
+                return () if kind in records.SILENT else None
+
+    def _put(self, items: Iterable[Item], at: str | None) -> None:
+        for item in items:
+            self._append(item, e.MAIN, at)
+
+    def _result(self, made: e.PatchToolCall) -> None:
+        if made.call_id in self._memory.skipped:
+            return
+        self._emit(made)
+        if messages.has_image(made):
+            self._observe((Sign("image"),), e.MAIN, made.at)
+
+    def _answer(self, number: int, entry: Entry, message: Message) -> None:
+        """Make a response a turn."""
+        memory, at = self._memory, entry.timestamp
+        turns, level = memory.turns, memory.level
+        dialect = dialect_of(message.api)
+        if (message.model, dialect) != (turns.model, memory.dialect):
+            turns.model, memory.dialect = message.model or turns.model, dialect or memory.dialect
+            self._emit(e.SessionChanged(model=message.model, dialect=dialect))
+        if level.now != level.asked:
+            if level.asked is not None and level.now is not None:
+                self._observe((Sign("effort", before=level.asked, after=level.now),), e.MAIN, at)
+            level.asked = level.now
+        turns.turn += 1
+        asked = stamp_at(message.timestamp) or at
+        self._emit(e.TurnStarted(turn=turns.turn, at=asked))
+        self._show(number, entry)
+        self._end(message, at)
+
+    def _end(self, message: Message, at: str | None) -> None:
+        memory, turn, bill = self._memory, self._memory.turns.turn, messages.billed(message.usage, self._memory.dialect)
+        if message.stop_reason not in messages.GIVEN_UP:
+            name = message.response_id or _name_of(message, bill)
+            self._emit(e.TurnCompleted(turn=turn, at=at, usage=bill, response_id=name))
+            return
+        memory.skipped.update(dict.fromkeys(messages.calls_of(message)))
+        error = text_of(bytes(message.error_message)) if bytes(message.error_message)[:1] == b'"' else None
+        failed = message.stop_reason == "error"
+        ended = e.TurnFailed if failed else e.TurnCanceled
+        self._emit(ended(turn=turn, at=at, usage=bill, error=error or None))
+        self._observe((Sign("api-error" if failed else "interrupt"),), e.MAIN, at)
+
+    # compactions
+
+    def _bill_summary(self, name: str, usage: records.Usage, at: str | None) -> None:
+        """Make a summary a request on a chain of its own, of the session's model; a fork's copy has the same name."""
+        memory, bill = self._memory, messages.billed(usage, self._memory.dialect)
+        if bill is None:
+            return
+        memory.summaries += 1
+        chain = f"utility-{memory.summaries}"
+        self._emit(e.SessionChanged(model=memory.turns.model, dialect=memory.dialect, chain=chain))
+        self._emit(e.TurnStarted(turn=1, at=at, chain=chain))
+        self._emit(e.TurnCompleted(turn=1, at=at, usage=bill, response_id=f"{name}:summary", chain=chain))
+
+    def _compact(self, number: int, entry: Entry) -> None:
+        """Compact to what is kept; what an earlier compaction had dropped, and this one keeps, comes again."""
+        tree = self._memory.tree
+        place = len(tree.path) - 1
+        first = self._first_kept(entry, place)
+        kept = tree.between(first, place)
+        if tree.fold >= 0 and first < min(tree.kept, tree.fold):
+            before = tree.uuids_of(tree.shown()[:-1])
+            if before:
+                self._emit(e.Remove(uuids=before, at=entry.timestamp))
+            self._again(kept)
+        tree.fold, tree.kept = place, first
+        self._apply(number, entry, kept)
+
+    def _first_kept(self, entry: Entry, place: int) -> int:
+        """Return the place on the path of the first entry that a compaction keeps: its own, where it keeps none."""
+        tree = self._memory.tree
+        number = 0
+        if entry.retained_tail is not None:
+            return place
+        if entry.first_kept_entry_id is not None:
+            number = self._numbers.get(entry.first_kept_entry_id, 0)
+        elif entry.first_kept_entry_index is not None and 0 < entry.first_kept_entry_index <= len(tree.names):
+            number = entry.first_kept_entry_index  # of all lines, the header's first
+        return min(place, tree.depths[number - 1]) if number and tree.is_on_path(number) else place
+
+    def _apply(self, number: int, entry: Entry, kept: list[int]) -> None:
+        tree, at = self._memory.tree, entry.timestamp
+        tree.sizes[number - 1] = COMPACTION
+        before = bytes(entry.tokens_before)
+        self._emit(
+            e.CompactApplied(
+                uuid=tree.names[number - 1], trigger="auto", at=at, summary=messages.summary_of(entry.summary),
+                pre_tokens=int(before) if before.isdigit() and len(before) < 16 else None,
+                preserved_uuids=tree.uuids_of(kept),
+            )
+        )  # fmt: skip
+        tail: list[str] = []
+        for place, raw in enumerate(entry.retained_tail or ()):
+            made = messages.made_of(records.message_of(bytes(raw)), f"{tree.names[number - 1]}:{place}", at) or ()
+            if isinstance(made, e.PatchToolCall):
+                self._result(made)
+            else:
+                self._put(made, at)
+                tail += [item.uuid for item in made]
+        if tail:
+            tree.tails[number] = tuple(tail)
+
+    def _reset(self, number: int) -> None:
+        """Begin anew: nothing before a reset is in a prompt."""
+        tree = self._memory.tree
+        gone = tree.uuids_of(tree.shown())
+        tree.sizes[number - 1] = RESET
+        tree.fold = tree.kept = len(tree.path) - 1
+        if gone:
+            self._emit(e.Remove(uuids=gone))
+
+
+def _name_of(message: Message, bill: e.Billed | None) -> str | None:
+    """Name a response that its provider gave no name: by its time and its counts, which a copy in a fork has, too."""
+    at = message.timestamp
+    if bill is None or not isinstance(at, int):
+        return None
+    counts = (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens)
+    return f"{at}:{'-'.join(str(count or 0) for count in counts)}"
+
+
+def _session_in(path: str) -> str:
+    """Return the id of the session that a path or an id names."""
+    match = _UUID.search(path)
+    return path if match is None else match[0]

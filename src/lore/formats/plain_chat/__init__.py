@@ -1,0 +1,1 @@
+"""Plain chats: messages and nothing else."""

@@ -1,0 +1,351 @@
+"""One message of a plain chat taken apart: what was said, calls, results, when.
+
+In: `{role, content, …}` in the words of OpenAI Chat (`tool_calls`, `tool_call_id`, the older `function_call`),
+Anthropic Messages (`tool_use`, `tool_result`, `thinking`), the AI SDK (`tool-call`, `tool-result`), Ollama (calls
+without ids, arguments as an object), ShareGPT (`gpt`, `function_call`, `observation`) or LangChain (calls beside the
+content, which may hold them, too). Out: blocks and calls in their order, results apart. Rules: text stays as it was
+spelled; a part that none of them has stands as it is; a `function_call` that names none is what was said.
+
+Sources: the message types of the SDKs, November 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct, field
+from msgspec.structs import replace
+
+from lore.formats.plain_chat.records import MEMBERS, TIMES, Conversation, Function, Message, Role, role_in
+from lore.formats.values import block_in, opens, stamp_of, text_in
+from lore.model import lenient
+from lore.model.canonical import encode
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    Block,
+    Item,
+    RawBlock,
+    Status,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    blocks_of,
+    is_absent,
+)
+from lore.model.jsonslice import table
+from lore.model.patterns import pattern
+from lore.model.turn import seconds_in
+
+_QUOTE = 0x22
+
+SPOKEN = ("assistant", "call")
+_RFC3339 = pattern(
+    rb'"20\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?Z"'
+)
+_ANTHROPIC = pattern(
+    rb'"type"[ \t\r\n]*:[ \t\r\n]*"(?:tool_use|tool_result|(?:redacted_)?thinking)"|"source"[ \t\r\n]*:[ \t\r\n]*\{'
+)
+
+
+class Part(Struct, frozen=True):
+    """A part of a message's content, in the words of Anthropic and of the AI SDK."""
+
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    input: Raw = NULL
+    tool_use_id: str = ""
+    content: Raw = NULL
+    is_error: Raw = NULL
+    thinking: Raw = NULL
+    signature: str | None = None
+    call_id: str = field(name="toolCallId", default="")
+    call_name: str = field(name="toolName", default="")
+    args: Raw = NULL
+    output: Raw = NULL
+    result: Raw = NULL
+
+
+class _Typed(Struct, frozen=True):
+    """A result of the AI SDK: what it is, and its value."""
+
+    type: str = ""
+    value: Raw = NULL
+
+
+class Called(Struct, frozen=True):
+    """A call; no id where the file gives none."""
+
+    call_id: str
+    name: str
+    input: Raw
+
+
+class Result(Struct, frozen=True):
+    """What came of a call: a text, or an array of blocks; of which, by id or by name, where the file says it."""
+
+    call_id: str
+    name: str
+    output: Raw
+    status: Status = "completed"
+
+
+Piece: TypeAlias = Block | Called | Result
+
+_MESSAGE = msgspec.json.Decoder(Message)
+_CONVERSATION = msgspec.json.Decoder(Conversation)
+_LIST = msgspec.json.Decoder(list[Raw])
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_PART = msgspec.json.Decoder(Part)
+_TYPED = msgspec.json.Decoder(_Typed)
+_FUNCTION = msgspec.json.Decoder(Function)
+_times_of: Callable[[Message], tuple[Raw, ...]] = attrgetter(*TIMES)
+
+
+def decode(data: bytes | Raw) -> Message:
+    """Decode a message; ValueError where it is none."""
+    try:
+        found = _MESSAGE.decode(data)
+    except ValueError:
+        found = lenient.decoded(_MESSAGE, data)
+    if found.data is NULL or not found.type:
+        return found
+    return replace(lenient.decoded(_MESSAGE, found.data), type=found.type)  # as LangChain packs one
+
+
+def whole(data: bytes) -> Conversation:
+    """Decode what may be a conversation, or holds what a message does; ValueError where it is no object."""
+    return lenient.decoded(_CONVERSATION, data)
+
+
+def role_of(members: Mapping[str, bytes]) -> Role:
+    """Return the role of a message that is sliced."""
+    return role_in(text_in(members.get("role", members.get("from", members.get("type", b"")))))
+
+
+def is_message(members: Mapping[str, bytes]) -> bool:
+    """Tell whether an object is a message of a plain chat and nothing else.
+
+    What is unknown may stand beside it where it is a number, true, false or null.
+    """
+    if set(members) == {"type", "data"}:
+        members = {**(table(members["data"]) or {}), "type": members["type"]}
+    role = role_of(members)
+    if not role:
+        return False
+    content = members.get("content", members.get("value", b""))[:1]
+    calls = not {"tool_calls", "function_call"}.isdisjoint(members)
+    says = content in (b'"', b"[") or (content == b"n" and role == "assistant") or (calls and not content)
+    kind = b"null" if {"role", "from"}.isdisjoint(members) else members.get("type", b"null")
+    known = all(key in MEMBERS or value[:1] not in (b'"', b"[", b"{") for key, value in members.items())
+    return says and known and kind in (b"null", b'"message"')
+
+
+def time_of(message: Message) -> str | None:
+    """Return when a message was written, in RFC 3339; None where no member says a time."""
+    if message.timestamp is not NULL and (found := _time(message.timestamp)) is not None:
+        return found
+    for raw in _times_of(message):
+        if raw is not NULL and (found := _time(raw)) is not None:
+            return found
+    return None
+
+
+def _time(raw: Raw) -> str | None:
+    text = bytes(raw)
+    if _RFC3339.fullmatch(text) is not None:  # as nearly all are
+        return text[1:-1].decode()
+    return None if seconds_in(text) is None else stamp_of(text)
+
+
+def dialect_of(message: Message) -> str:
+    """Return the API that a message shows; empty where it could be of any."""
+    if message.tool_calls or message.function_call is not None or message.kind in ("call", "tool"):
+        return "openai-chat"
+    listed = opens(message.content) == "["
+    anthropic = listed and (message.kind == "assistant" or _ANTHROPIC.search(bytes(message.content)) is not None)
+    return "anthropic" if anthropic or (message.model or "").startswith("claude") else ""
+
+
+def tools_in(raw: Raw) -> tuple[Raw, ...] | None:
+    """Return the definitions of tools that a conversation lists, as JSON or as its text; None without any."""
+    listed = Raw(text_in(raw).encode()) if opens(raw) == '"' else raw
+    try:
+        found = lenient.decoded(_LIST, listed) if opens(listed) == "[" else []
+    except (ValueError, RecursionError):
+        return None
+    return tuple([Raw(bytes(tool)) for tool in found if opens(tool) == "{"]) or None
+
+
+def texts_of(content: Raw) -> list[Raw]:
+    """Return the texts of a system message; ValueError where it holds anything else."""
+    pieces = pieces_of(content)
+    texts = [piece.text for piece in pieces if isinstance(piece, TextBlock)]
+    if len(texts) < len(pieces):
+        raise ValueError("a system message that is not text alone")
+    return texts
+
+
+def pieces_of(content: Raw) -> list[Piece]:
+    """Return what content says, in order; ValueError where it is neither a text nor a list."""
+    view = memoryview(content)
+    if view[0] == _QUOTE:
+        return [TextBlock(content)] if view.nbytes > len('""') else []
+    match opens(content):
+        case "[":
+            return [_piece(raw) for raw in lenient.decoded(_LIST, content)]
+        case "n":
+            return []
+        case _:
+            raise ValueError("content is neither text nor a list")
+
+
+def _piece(raw: Raw) -> Piece:
+    if opens(raw) == '"':
+        return TextBlock(raw)
+    try:
+        part = lenient.decoded(_PART, raw)
+    except ValueError:
+        return block_in(raw)
+    make = _PIECES.get(part.type)
+    return block_in(raw) if make is None else make(part, raw)
+
+
+def _thought(part: Part, raw: Raw) -> Piece:
+    return ThinkingBlock(part.thinking, part.signature) if opens(part.thinking) == '"' else RawBlock(Raw(bytes(raw)))
+
+
+def _typed_result(part: Part, _: Raw) -> Result:
+    """Take a result of the AI SDK: its value alone is what the model is told."""
+    output, status = part.result if is_absent(part.output) else part.output, "completed"
+    try:
+        typed = lenient.decoded(_TYPED, output)
+    except ValueError:
+        typed = _Typed()
+    if typed.type and not is_absent(typed.value):
+        spelled = typed.type.endswith("json")  # sent as the text that it is spelled with
+        output = _text_of(typed.value) if spelled else typed.value
+        status = "failed" if typed.type.startswith("error") else "completed"
+    return Result(part.call_id, part.call_name, output_of(output), status)
+
+
+_PIECES: dict[str, Callable[[Part, Raw], Piece]] = {
+    "thinking": _thought,
+    "tool_use": lambda part, _: Called(part.id, part.name, given_of(part.input)),
+    "tool-call": lambda part, _: Called(
+        part.call_id, part.call_name, given_of(part.args if is_absent(part.input) else part.input)
+    ),
+    "tool_result": lambda part, _: Result(
+        part.tool_use_id, "", output_of(part.content), "failed" if bytes(part.is_error) == b"true" else "completed"
+    ),
+    "tool-result": _typed_result,
+}
+
+
+def output_of(content: Raw) -> Raw:
+    """Return a result as lore keeps it: a text, an array of blocks; any other value as the text that it is spelled."""
+    if content and memoryview(content)[0] == _QUOTE:
+        return content
+    match opens(content):
+        case "[":
+            blocks = [block_in(raw) for raw in lenient.decoded(_LIST, content)]
+            alone = blocks[0] if len(blocks) == 1 else None
+            return alone.text if isinstance(alone, TextBlock) else Raw(msgspec.json.encode(blocks))
+        case "n" | "":
+            return Raw(b'""')
+        case _:
+            return _text_of(content)
+
+
+def _text_of(raw: Raw) -> Raw:
+    return Raw(encode(bytes(raw).decode("utf-8", "backslashreplace")))
+
+
+def given_of(arguments: Raw) -> Raw:
+    """Return what a call is given as a JSON object; a text that is none stands as the text that it is."""
+    kind = opens(arguments)
+    if kind == "{":
+        return arguments
+    if kind in ("n", ""):
+        return Raw(b"{}")
+    given = text_in(arguments).encode("utf-8", "surrogatepass")
+    try:
+        _OBJECT.decode(given)
+    except msgspec.DecodeError:
+        return Raw(b"{}") if not given.strip() and kind == '"' else Raw(b'{"arguments":%b}' % arguments)
+    return Raw(given)
+
+
+def spoken(message: Message, uuid: str, *, calls: bool = False) -> list[Item]:
+    """Return a response: thoughts, texts and calls in their places; what stands between calls is one message each.
+
+    With `calls`, its text is one that spells some. A call that the content holds, too, is made once.
+    """
+    items: list[Item] = []
+    blocks: list[Block] = []
+    for thought in (message.reasoning_content, message.reasoning, message.thinking):
+        if thought is not NULL and opens(thought) == '"':
+            blocks.append(ThinkingBlock(thought))
+            break
+    for piece in _calls_in(message.body) if calls else pieces_of(message.body):
+        if isinstance(piece, Called):
+            _call(piece.call_id, piece.name, piece.input, items, blocks, uuid)
+        elif isinstance(piece, Result):
+            _answered(piece, items, blocks)
+        else:
+            blocks.append(piece)
+    if message.refusal is not NULL and opens(message.refusal) == '"':
+        blocks.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % message.refusal), "openai-chat"))
+    if message.function_call is not None:
+        _call("", message.function_call.name, given_of(message.function_call.arguments), items, blocks, uuid)
+    for call in message.tool_calls or ():
+        if not (items and call.id and any(isinstance(item, ToolCall) and item.call_id == call.id for item in items)):
+            function = call.named
+            _call(call.id or "", function.name, given_of(function.arguments), items, blocks, uuid)
+    if blocks:
+        items.append(_said(items, blocks, uuid))
+    return items
+
+
+def _calls_in(value: Raw) -> Sequence[Piece]:
+    """Return the calls that a text holds as JSON, an object or a list of some; else what it says."""
+    try:
+        spelled = text_in(value).encode()
+        listed = lenient.decoded(_LIST, spelled) if spelled[:1] == b"[" else [spelled]
+        functions = [lenient.decoded(_FUNCTION, raw) for raw in listed]
+    except (ValueError, RecursionError):
+        functions = []
+    if not functions or not all(function.name for function in functions):
+        return pieces_of(value)
+    return [Called("", function.name, given_of(function.arguments)) for function in functions]
+
+
+def _call(call_id: str, name: str, given: Raw, items: list[Item], blocks: list[Block], uuid: str) -> None:
+    """Make an item of a call, and before it of the blocks that stand together."""
+    if blocks:
+        items.append(_said(items, blocks, uuid))
+        blocks.clear()
+    own = _name(uuid, items)
+    items.append(ToolCall(own, call_id or own, name, given, response_id=uuid))
+
+
+def _answered(result: Result, items: list[Item], blocks: list[Block]) -> None:
+    """Give a call of the same response its result, which the provider made; one of no such call is said."""
+    for place, item in enumerate(items):
+        if isinstance(item, ToolCall) and item.call_id == result.call_id:
+            items[place] = replace(item, status=result.status, output=result.output)
+            return
+    output = result.output
+    blocks += [TextBlock(output)] if opens(output) == '"' else blocks_of(bytes(output))
+
+
+def _said(items: list[Item], blocks: list[Block], uuid: str) -> AssistantMessage:
+    return AssistantMessage(_name(uuid, items), blocks=tuple(blocks), response_id=uuid)
+
+
+def _name(uuid: str, items: list[Item]) -> str:
+    return f"{uuid}:{len(items)}" if items else uuid

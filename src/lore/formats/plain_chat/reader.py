@@ -1,0 +1,270 @@
+"""Plain chats: messages and nothing else, a line each or whole conversations a line (`chat`), or one JSON document
+(`chat-json`: an array of messages or of conversations, or one conversation).
+
+In: `{role, content, timestamp?}`, what many programs write that write no log of their own; a model, a usage, calls and
+results where a message has them (`messages.py`). Out: events. Each message of the assistant is a request.
+An array or a conversation that ends with what the model has not answered is the request that goes out next, as programs
+hold it.
+
+Rules: system messages before all others are the system prompt, later ones stand where they are. A result belongs to the
+call that it names, else to the first that has none; one of no call stays in the chat as a message. A time that the
+message before has, too, is that of an export and says nothing. Whose API was spoken to shows in what was said up to the
+first answer.
+
+Several conversations in one file are chains of one session: the first is `main`, the others `chat-2`, `chat-3`, … as
+they come. So `check` judges each by itself and counts all, `convert` writes them into one log, which folds to the same
+chains, and `PATH#chat-2:N` names a turn; a session each would need names that such files do not have. Each has a
+system prompt and tools of its own, or none.
+
+A chat is told by what it has, and by what it has not (`signs.py`): these readers are asked last, behind
+those of other packages.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw
+
+from lore.formats.lines import Line
+from lore.formats.plain_chat import messages, signs
+from lore.formats.plain_chat.messages import Result
+from lore.formats.plain_chat.records import Conversation, Message, Role
+from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.values import opens
+from lore.model import events as e
+from lore.model.canonical import printable
+from lore.model.codes import Code
+from lore.model.items import NULL, Block, TextBlock, ToolCall, UserMessage, blocks_of
+from lore.model.state import CHATS
+
+_MOST_OPEN = 512  # calls that may still get a result: of so many at a time no model made one
+
+
+class Talk(msgspec.Struct):
+    """What is remembered of the conversation that is read: `system` until the first other message, `open` the calls
+    that have no result; `waits` says that what came last is unanswered.
+    """
+
+    number: int = 1
+    chain: str = e.MAIN
+    begun: bool = False
+    system: list[Raw] = []
+    tools: tuple[Raw, ...] | None = None
+    model: str | None = None
+    stamp: str | None = None
+    dialect: str = ""
+    decided: bool = False
+    waits: bool = False
+    open: list[tuple[str, str]] = []
+    turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
+
+
+class ChatMemory(TranscriptMemory):
+    """What the reader remembers: how many messages there were, whether in whole conversations, the latest of them."""
+
+    begun: bool = False
+    whole: bool = False
+    messages: int = 0
+    talk: Talk = msgspec.field(default_factory=Talk)
+
+
+class _Chat(Emitting[ChatMemory]):
+    """Messages to events."""
+
+    memory = ChatMemory
+    unseen: ClassVar[str] = (
+        "requests as they were sent, tools, and bills unless messages have their usage; "
+        "without bills and requests only history is judged"
+    )
+    successive: ClassVar[bool] = True  # no conversation goes on when the next one has begun
+
+    def _loaded(self, saved: bytes) -> None:
+        super()._loaded(saved)
+        if self._memory.talk.number == 1:
+            self._memory.talk.chain = e.MAIN  # the very object: by it an event knows that it need not write it
+
+    def _take(self, data: bytes) -> None:
+        if not self._memory.whole:
+            message = messages.decode(data)
+            kind = message.kind
+            if kind:
+                self._message(message, kind, data)
+                return
+        whole = messages.whole(data)
+        if whole.listed is None:
+            self._message(message := messages.decode(data), message.kind, data)
+        else:
+            self._conversation(whole, whole.listed)
+
+    def _conversation(self, whole: Conversation, listed: list[Raw]) -> None:
+        """Take a conversation that is whole: a message that is none is kept as it is, and hides no other."""
+        memory, line = self._memory, self._line
+        number = memory.talk.number + (memory.whole or memory.begun)
+        memory.talk = Talk(number, e.MAIN if number == 1 else f"{CHATS}{number}")
+        memory.whole = True
+        self._describe(whole)
+        for raw in listed:
+            try:
+                self._message(message := messages.decode(raw), message.kind, raw)
+            except (ValueError, RecursionError) as error:
+                self._line = Line(line.number, line.byte, bytes(raw))
+                self._malformed(error)
+        self._line = line
+        self._close()
+
+    def _describe(self, whole: Conversation) -> None:
+        """Take what a conversation says of itself."""
+        talk = self._memory.talk
+        talk.system = [] if whole.system is NULL else messages.texts_of(whole.system)
+        talk.tools, talk.model = messages.tools_in(whole.tools), whole.model or None
+
+    def _close(self) -> None:
+        """End a conversation: what the model has not answered is the request that goes out next."""
+        talk = self._memory.talk
+        if talk.system or talk.tools:
+            self._open_chain(None)
+        if talk.waits:
+            self._begin_turn(None, None)
+
+    def _message(self, message: Message, kind: Role, data: bytes | Raw) -> None:
+        memory = self._memory
+        talk, stamp = memory.talk, messages.time_of(message)
+        at, talk.stamp = (None if stamp == talk.stamp else stamp), stamp
+        memory.messages = number = memory.messages + 1
+        uuid = f"m{number}"
+        if not talk.decided:
+            if not talk.begun and kind == "system":
+                talk.system += messages.texts_of(message.body)
+                return
+            self._open_chain(at)
+            talk.dialect = talk.dialect or messages.dialect_of(message)
+        if kind in messages.SPOKEN:
+            self._answer(message, uuid, at, calls=kind == "call")
+            return
+        talk.turns.asked_at, talk.waits = at, True
+        if kind == "tool":
+            self._results(message, uuid, at)
+        elif kind:
+            self._told(message, uuid, at, "user" if kind == "user" else "context_injection")
+        else:
+            self._line = Line(self._line.number, self._line.byte, bytes(data))
+            role = printable((message.role or message.speaker)[:40])
+            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {role!r}; kept as opaque")
+
+    def _open_chain(self, at: str | None) -> None:
+        """Begin a conversation: the header is that of the first, the others differ from it."""
+        memory, talk = self._memory, self._memory.talk
+        if talk.begun:
+            return
+        talk.begun, texts = True, talk.system
+        talk.system = []
+        system = NULL if not texts else texts[0] if len(texts) == 1 else Raw(b"[%b]" % b",".join(map(bytes, texts)))
+        alone = not memory.whole  # what a header says holds for all chains
+        if not memory.begun:
+            memory.begun = True
+            tools = talk.tools if alone else None
+            self._emit(e.SessionStarted(session_id="", at=at, system=system if alone else NULL, tools=tools))
+        if not alone and (system is not NULL or talk.tools):
+            self._emit(e.SessionChanged(system=system, tools=talk.tools, chain=talk.chain, observed=True))
+
+    def _begin_turn(self, model: str | None, at: str | None) -> None:
+        talk = self._memory.talk
+        if not talk.decided:
+            talk.decided = True
+            self._emit(e.SessionChanged(dialect=talk.dialect or "openai-chat", chain=talk.chain))
+        self._start_turn(talk.chain, talk.turns, model or talk.model, at)
+        talk.turns.asked_at, talk.waits = None, False
+
+    def _answer(self, message: Message, uuid: str, at: str | None, *, calls: bool) -> None:
+        talk = self._memory.talk
+        items = messages.spoken(message, uuid, calls=calls)
+        self._begin_turn(message.answered_by, at)
+        for item in items:
+            if type(item) is ToolCall and item.status == "running":
+                talk.open.append((item.call_id, item.name))
+            self._append(item, talk.chain, at)
+        del talk.open[:-_MOST_OPEN]
+        self._emit(e.TurnCompleted(turn=talk.turns.turn, at=at, usage=message.bill, chain=talk.chain))
+
+    def _told(self, message: Message, uuid: str, at: str | None, source: str) -> None:
+        """Take a message that the model did not make: results first, then what is said beside them."""
+        blocks: list[Block] = []
+        results: list[Result] = []
+        for piece in messages.pieces_of(message.body):
+            if isinstance(piece, messages.Called):
+                raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of what is read
+            if isinstance(piece, Result):
+                results.append(piece)
+            else:
+                blocks.append(piece)
+        for number, result in enumerate(results, 1):
+            self._result(result, f"{uuid}:{number}", at)
+        if blocks:
+            self._append(UserMessage(uuid, blocks=tuple(blocks), source=source), self._memory.talk.chain, at)
+
+    def _results(self, message: Message, uuid: str, at: str | None) -> None:
+        """Take a message that holds what came of a call, or of several."""
+        parts = messages.pieces_of(message.body) if opens(message.body) == "[" else []
+        several = [piece for piece in parts if isinstance(piece, Result)]
+        name = message.tool_name or message.name or ""
+        status = "failed" if message.status == "error" else "completed"
+        alone = Result(message.tool_call_id or "", name, messages.output_of(message.body), status)
+        for number, result in enumerate(several or [alone]):
+            self._result(result, f"{uuid}:{number}" if number else uuid, at)
+
+    def _result(self, result: Result, uuid: str, at: str | None) -> None:
+        talk = self._memory.talk
+        found = _awaiting(talk.open, result)
+        if found is None:
+            if result.call_id or result.name:  # else calls stand in texts, as some models write them
+                self._problem(Code.UNKNOWN_ID, "a result of no call that the chat holds; it is kept as a message")
+            output = result.output
+            blocks = (TextBlock(output),) if opens(output) == '"' else blocks_of(bytes(output))
+            self._append(UserMessage(uuid, blocks=blocks, source="context_injection"), talk.chain, at)
+            return
+        talk.open.remove(found)
+        patch = e.PatchToolCall(call_id=found[0], status=result.status, output=result.output, at=at, chain=talk.chain)
+        self._emit(patch)
+
+
+class Chat(_Chat, TranscriptLines[ChatMemory]):
+    """Reader of plain chats with a message, or a conversation, a line."""
+
+    name: ClassVar[str] = "chat"
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        return signs.are_lines(head)
+
+    def _last(self) -> None:
+        if self._memory.talk.system:
+            self._open_chain(None)
+
+
+class ChatDocument(_Chat, TranscriptDocument[ChatMemory]):
+    """Reader of plain chats that are one JSON document: an array of messages or conversations, or one conversation."""
+
+    name: ClassVar[str] = "chat-json"
+    paths: ClassVar[tuple[str, ...]] = signs.PATHS
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        return signs.is_list(head) or signs.is_document(head)
+
+    def _head(self, data: bytes) -> None:
+        self._describe(messages.whole(data))
+
+    def _last(self) -> None:
+        if self._elements.phase == "over":
+            self._close()
+        elif self._memory.talk.system:
+            self._open_chain(None)
+
+
+def _awaiting(calls: list[tuple[str, str]], result: Result) -> tuple[str, str] | None:
+    """Return the call that a result is of: the one that it names, else the first of its name, else the first."""
+    if result.call_id:
+        return next((call for call in calls if call[0] == result.call_id), None)
+    return next((call for call in calls if call[1] == result.name), calls[0] if calls else None)
