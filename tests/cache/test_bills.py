@@ -9,7 +9,7 @@ from lore.cache.bills import contradiction, lost_lifetime, read_again, shortfall
 from lore.model.events import Billed
 from lore.model.evidence import BillUnlikeBody
 from lore.model.turn import Call
-from lore.report.evidence_sentences import sentence
+from lore.report.sentences.evidence import sentence
 from model.making import body, parsed, turn
 
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}

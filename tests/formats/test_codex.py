@@ -13,7 +13,7 @@ from lore.model import events as e
 from lore.model.canonical import decode, text_of
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.recording.opening import Options
-from lore.report.terminal import unseen_lines
+from lore.report.forms.terminal import unseen_lines
 from lore.run.check import check
 from lore.testing import ReaderContract
 

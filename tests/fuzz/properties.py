@@ -41,8 +41,8 @@ from lore.recording.corpus import parse_name
 from lore.recording.opening import Options
 from lore.report.console import console
 from lore.report.diff import write as write_diff
-from lore.report.json_report import render
-from lore.report.registry import REPORTS
+from lore.report.forms.json_report import render
+from lore.report.forms.registry import REPORTS
 from lore.report.timeline import write as write_timeline
 from lore.run.assembling import assemble
 from lore.run.check import check

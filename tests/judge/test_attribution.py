@@ -28,7 +28,7 @@ from lore.model.evidence import (
 from lore.model.state import Change, Sign
 from lore.model.turn import Call
 from lore.prefix.overlap import Overlap
-from lore.report.sentences import worded
+from lore.report.sentences.findings import worded
 
 PLACE = Place("a.jsonl")
 

@@ -11,7 +11,7 @@ from lore.errors import LoreError
 from lore.judge.base import Place, finding
 from lore.judge.baseline import Baseline, Entry, Known, Recorder, belongs, decode, encode, stale
 from lore.model.evidence import Told
-from lore.report.sentences import worded
+from lore.report.sentences.findings import worded
 
 
 def found(code="LORE101", path="a.jsonl", **fields):

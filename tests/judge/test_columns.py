@@ -10,8 +10,8 @@ from lore.judge.witnesses import BilledColumn, BytesColumn
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import Disputed, ProviderSaid, RuledOut
 from lore.model.turn import Call
-from lore.report.evidence_sentences import sentence
-from lore.report.sentences import columns_result, worded
+from lore.report.sentences.evidence import sentence
+from lore.report.sentences.findings import columns_result, worded
 from model.making import assistant, body, parsed, turn
 
 TOOLS = [{"name": "ls", "input_schema": {}}, {"name": "cat", "input_schema": {}}]

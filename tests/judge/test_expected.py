@@ -8,7 +8,7 @@ from lore.judge.pairs import Pairs
 from lore.model.events import Billed
 from lore.model.evidence import MessagesTakenBack
 from lore.model.turn import Call
-from lore.report.evidence_sentences import sentence
+from lore.report.sentences.evidence import sentence
 from model.making import assistant, body, parsed, turn
 
 LONG = "long " * 10_000

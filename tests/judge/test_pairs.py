@@ -14,7 +14,7 @@ from lore.model.events import Billed, Verdict
 from lore.model.evidence import Paused, ProviderSaid, ReadFell, RuledOut, WithinBlock
 from lore.model.state import Change
 from lore.model.turn import Call
-from lore.report.evidence_sentences import sentence
+from lore.report.sentences.evidence import sentence
 from model.making import assistant, body, dumps, parsed, turn
 
 ONE = body("one " * 10_000)

@@ -12,7 +12,7 @@ from lore.judge import reads
 from lore.model.events import Billed
 from lore.model.evidence import ReadBelowForecast
 from lore.model.turn import Call
-from lore.report.sentences import worded
+from lore.report.sentences.findings import worded
 from lore.run.verdicts import Dated
 
 FIRST = asked(0, body("one"), bill(0, 3000))

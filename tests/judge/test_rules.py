@@ -12,8 +12,8 @@ from lore.model.events import Billed
 from lore.model.evidence import Damage, Told
 from lore.model.results import Summary
 from lore.model.state import Change
-from lore.report.evidence_sentences import sentence
-from lore.report.sentences import worded
+from lore.report.sentences.evidence import sentence
+from lore.report.sentences.findings import worded
 from model.making import assistant, body, parsed, turn
 
 PLACE = Place("dir/a.jsonl")

@@ -12,7 +12,7 @@ from lore.model.codes import CODES
 from lore.model.evidence import HookText, ProviderSaid, SignSeen, ToolsAnnounced, TotalShrank
 from lore.model.items import ToolCall
 from lore.model.state import SIGNS, Change, Sign
-from lore.report.sentences import worded
+from lore.report.sentences.findings import worded
 
 
 def test_every_sign_has_a_code_that_exists():

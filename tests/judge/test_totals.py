@@ -7,7 +7,7 @@ import pytest
 from lore.judge.policy import Found
 from lore.judge.totals import Cost, costliest, settle
 from lore.model.results import Summary
-from lore.report.terminal import sums_lines
+from lore.report.forms.terminal import sums_lines
 
 
 def test_what_is_not_explained_for_sure_is_counted_apart_and_is_no_costly_cause():

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from judge.foretelling import PLACE, SYSTEM, asked, bill, body, codes, told
 from lore.model.evidence import BelowMinimum
-from lore.report.sentences import worded
+from lore.report.sentences.findings import worded
 from lore.run.verdicts import Dated
 
 TEXTS = ("one", "1", "two", "2", "three")

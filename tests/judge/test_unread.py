@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from judge.foretelling import SYSTEM, asked, bill, body, codes, told
 from lore.model.evidence import WritesUnread
-from lore.report.sentences import worded
+from lore.report.sentences.findings import worded
 
 TEXTS = ("one", "1", "two", "2", "three", "3", "four")
 

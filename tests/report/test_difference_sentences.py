@@ -12,7 +12,7 @@ from lore.model.cause import kind_of, mapped, texts_of
 from lore.model.evidence import Evidence
 from lore.prefix.causes import causes
 from lore.prefix.overlap import overlap
-from lore.report.difference_sentences import DIFFERENCES
+from lore.report.sentences.differences import DIFFERENCES
 from model.making import assistant, body, parsed
 
 STRUCTS = get_args(d.Difference)

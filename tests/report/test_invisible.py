@@ -12,10 +12,10 @@ from lore.judge.base import Place, finding
 from lore.model.evidence import Told
 from lore.model.results import Checked, Summary
 from lore.report.console import console, line
-from lore.report.json_report import render
+from lore.report.forms.json_report import render
+from lore.report.forms.registry import REPORTS
 from lore.report.plain import visible
-from lore.report.registry import REPORTS
-from lore.report.sentences import worded
+from lore.report.sentences.findings import worded
 
 
 @pytest.mark.parametrize(

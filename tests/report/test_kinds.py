@@ -18,9 +18,9 @@ from lore.model.codes import Problem
 from lore.model.evidence import Told
 from lore.model.results import Checked, CostlyCause, Summary
 from lore.report.console import console
+from lore.report.forms.registry import REPORTS
 from lore.report.plain import visible
-from lore.report.registry import REPORTS
-from lore.report.sentences import worded
+from lore.report.sentences.findings import worded
 from report import sarif_rules
 
 NASTY = (
@@ -144,7 +144,7 @@ def test_sarif_of_standard_input_points_at_no_file():
 
 # Code scanning refuses a file with more than 25,000 results: ten thousand of each severity were written.
 def test_sarif_holds_no_more_than_code_scanning_takes_and_the_worst_of_them(monkeypatch):
-    monkeypatch.setattr("lore.report.sarif.RESULTS", 2)
+    monkeypatch.setattr("lore.report.forms.sarif.RESULTS", 2)
     run = sarif(*MIXED)
     assert [one["message"]["text"][:5] for one in run["results"]] == ["large", "small"]
     assert run["properties"]["leftOut"] == 2

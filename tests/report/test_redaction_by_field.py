@@ -18,10 +18,10 @@ from lore.model.results import AlsoSeen, Checked, Diff, Finding, Side, Summary, 
 from lore.model.results_simulate import PredictedResult, SimulatedTurn
 from lore.report import diff as diff_report
 from lore.report.console import console
-from lore.report.json_report import render
-from lore.report.redacted import redacted_diff, redacted_finding
-from lore.report.registry import REPORTS
-from lore.report.sentences import cause_result, worded
+from lore.report.forms.json_report import render
+from lore.report.forms.registry import REPORTS
+from lore.report.redacted.findings import redacted_diff, redacted_finding
+from lore.report.sentences.findings import cause_result, worded
 from lore.report.simulated_turns import write_turns
 
 CANARY = "canary in a coalmine"

@@ -9,7 +9,7 @@ from helpers.schemas import valid
 from lore.cache.rule_file import parse
 from lore.cache.rules import Rules
 from lore.report.console import console
-from lore.report.json_report import render
+from lore.report.forms.json_report import render
 from lore.report.simulation import write_rules
 from lore.run.rules import listed, packaged
 

@@ -6,7 +6,7 @@ import pytest
 
 from lore.model.ledger import LedgerRow
 from lore.model.running import LastBreak, Running
-from lore.report.running_sentences import (
+from lore.report.sentences.running import (
     advice,
     break_line,
     expiry_line,

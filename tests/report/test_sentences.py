@@ -8,8 +8,8 @@ from lore.judge.base import Place, finding
 from lore.model import evidence as e
 from lore.model.differences import BlockChanged
 from lore.model.results import AlsoSeen
-from lore.report.evidence_sentences import sentence
-from lore.report.sentences import worded
+from lore.report.sentences.evidence import sentence
+from lore.report.sentences.findings import worded
 
 
 def test_an_end_within_a_block_is_told_once():

@@ -25,12 +25,12 @@ from lore.model.results import (
 from lore.model.results_store import FoldResult, Followed, SessionResult, UsageResult
 from lore.report import diff, timeline
 from lore.report.console import console
-from lore.report.json_report import Json, render
+from lore.report.forms.json_report import Json, render
+from lore.report.forms.registry import REPORTS
+from lore.report.forms.terminal import FindingsWriter
 from lore.report.plain import counted
 from lore.report.recorded import closing_lines
-from lore.report.registry import REPORTS
-from lore.report.sentences import cause_result, worded
-from lore.report.terminal import FindingsWriter
+from lore.report.sentences.findings import cause_result, worded
 from model.making import Fold, append, call, said, started, user
 
 PLACE = Place("a.jsonl")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lore.judge.base import Place, finding
 from lore.model.evidence import ReadFell, RuledOut, Told
-from lore.report.sentences import worded
-from lore.report.terminal import once_a_file
+from lore.report.forms.terminal import once_a_file
+from lore.report.sentences.findings import worded
 
 
 def fell(turn, lost, path="a.jsonl", code="LORE130", **fields):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lore.judge.spending import Request
 from lore.model.ledger import LedgerRow, Loss
-from lore.report.json_report import render
+from lore.report.forms.json_report import render
 from lore.report.trace import LATEST, SECOND, UNTIMED, LaneRequest, trace_of
 
 COMMON = {"name": str, "ph": str, "pid": int, "tid": int, "ts": int, "args": dict}

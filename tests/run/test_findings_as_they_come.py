@@ -12,7 +12,7 @@ from lore.judge.policy import Budgets
 from lore.model.results import Finding
 from lore.recording.opening import Options
 from lore.report.console import console
-from lore.report.terminal import FindingsWriter, Terminal
+from lore.report.forms.terminal import FindingsWriter, Terminal
 from lore.run.check import CheckContext, check
 
 ROOT = Path(__file__).resolve().parents[2]

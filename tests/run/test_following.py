@@ -16,7 +16,7 @@ from lore.model.codes import Problem
 from lore.model.items import CompactDivider, ToolCall
 from lore.model.results_store import InjectedResult, TurnResult
 from lore.recording.opening import Options
-from lore.report.json_report import render
+from lore.report.forms.json_report import render
 from lore.run.folding import fold
 from lore.run.following import LogCursor, Note, cursor_of, epoch_of, follow_events, follow_timeline
 from model.making import call, dumps, record, said, user

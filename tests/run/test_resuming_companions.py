@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from lore.recording.opening import Options
-from lore.report.json_report import render
+from lore.report.forms.json_report import render
 from lore.run.checkpoints import fold_resumed
 from lore.run.folding import fold
 

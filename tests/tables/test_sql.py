@@ -25,7 +25,7 @@ from lore.model.tables import TABLES, SqlResult
 from lore.recording import corpus
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.report.json_report import render
+from lore.report.forms.json_report import render
 from lore.report.queried import write_json_rows
 from lore.run import sql, tables
 from lore.run.check import check

@@ -229,7 +229,7 @@ class Streamed:
     """Writes findings as files are judged; a closed pipe loses the text, not the verdict."""
 
     def __init__(self, console: Console, *, verbose: bool) -> None:
-        from lore.report.terminal import FindingsWriter
+        from lore.report.forms.terminal import FindingsWriter
 
         self.writer = FindingsWriter(console, verbose=verbose)
 
@@ -244,9 +244,9 @@ def _answer(
     verbose: bool, streamed: Streamed | None,
 ) -> int:  # fmt: skip
     """Say what a new baseline knows, write the reports, and return the exit code."""
+    from lore.report.forms.terminal import Terminal
     from lore.report.plain import counted
-    from lore.report.sentences import interrupted_line
-    from lore.report.terminal import Terminal
+    from lore.report.sentences.findings import interrupted_line
     from lore.run.check import write_reports
 
     if outcome.baselined is not None:
@@ -314,10 +314,10 @@ def follow_one(
     from lore.errors import LoreError
     from lore.model.results import Checked
     from lore.recording.tailing import every
-    from lore.report.json_report import render
-    from lore.report.redacted import redacted, redacted_finding
-    from lore.report.registry import REPORTS
-    from lore.report.terminal import write_finding
+    from lore.report.forms.json_report import render
+    from lore.report.forms.registry import REPORTS
+    from lore.report.forms.terminal import write_finding
+    from lore.report.redacted.findings import redacted, redacted_finding
     from lore.run.check_watch import follow_check
 
     if len(paths) != 1 or os.path.isdir(paths[0]):

@@ -102,7 +102,7 @@ def unquoted(*, redact: bool) -> Generator[None]:
     try:
         yield
     except LoreError as error:
-        from lore.report.redacted import redacted_error
+        from lore.report.redacted.findings import redacted_error
 
         raise redacted_error(error) if redact else error from None
 
@@ -128,7 +128,7 @@ def out(colour: bool | None) -> Console:
 def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, color: bool | None) -> None:
     """Write a result as JSON, or for a person."""
     if as_json:
-        from lore.report.json_report import render
+        from lore.report.forms.json_report import render
 
         sys.stdout.write(render(result) + "\n")
     else:

@@ -116,7 +116,7 @@ def run(
         with unquoted(redact=redact):
             result = compaction.dry_run(session, options, wanted, rules)
         if redact:
-            from lore.report.redacted_results import redacted_dry_run
+            from lore.report.redacted.results import redacted_dry_run
 
             result = redacted_dry_run(result)
         if page is None or page.path:

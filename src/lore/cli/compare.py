@@ -66,7 +66,7 @@ def run(
     with progress(wanted=not verbose, colour=color, what="reading") as shown, unquoted(redact=redact):
         result = compare(here, request, ledgers, shown)
     if redact:
-        from lore.report.redacted_results import redacted_comparison
+        from lore.report.redacted.results import redacted_comparison
 
         result = redacted_comparison(result)
     if page is None or page.path:

@@ -74,7 +74,7 @@ def run(
     """
     from lore.errors import LoreError
     from lore.recording.opening import Options
-    from lore.report.sentences import not_in_logs
+    from lore.report.sentences.findings import not_in_logs
     from lore.run.diff import Comparison, compared
     from lore.tokens.o200k import Counter
 
@@ -120,7 +120,7 @@ def _writer(*, as_json: bool, color: bool | None, verbose: bool) -> Callable[[Di
     if as_json:
         import sys
 
-        from lore.report.json_report import render
+        from lore.report.forms.json_report import render
 
         def write_json(diff: Diff) -> None:
             sys.stdout.write(render(diff) + "\n")

@@ -95,11 +95,11 @@ def _answer(folded: Folded, *, redact: bool, as_json: bool, color: bool | None, 
     result = folded.result
     shown = [] if as_json and not redact else folded.shown
     if redact:
-        from lore.report.redacted_fold import redacted_fold
+        from lore.report.redacted.fold import redacted_fold
 
         result, shown = redacted_fold(result, shown)
     if as_json:
-        from lore.report.json_report import render
+        from lore.report.forms.json_report import render
 
         sys.stdout.write(render(result) + "\n")
         return
@@ -149,7 +149,7 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
 def _follow_json(session: str, options: Options, since: str | None) -> int:
     from lore.model.codes import Problem
     from lore.recording.corpus import is_database
-    from lore.report.json_report import render
+    from lore.report.forms.json_report import render
     from lore.run.following import cursor_of, follow_events
     from lore.run.following_database import follow_database_events
 

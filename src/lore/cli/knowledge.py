@@ -135,7 +135,7 @@ def _read(source: str) -> str:
 
 def _answer(written: Written, *, as_json: bool) -> int:
     if as_json:
-        from lore.report.json_report import render
+        from lore.report.forms.json_report import render
 
         sys.stdout.write(render(written.result) + "\n")
     else:

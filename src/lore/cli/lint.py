@@ -65,7 +65,7 @@ def run(
     cannot be read, 3 where not all could be looked at. [check] in lore.toml holds here, too: select, ignore, exempt.
     """
     from lore.recording.opening import Options
-    from lore.report.lint import LintTerminal
+    from lore.report.forms.lint import LintTerminal
     from lore.run.check import keep_apart, targets, write_reports
     from lore.run.lint import lint
     from lore.tokens.o200k import Counter

@@ -85,7 +85,7 @@ def run(
     from lore.recording import recent
     from lore.recording.agents import agent_named
     from lore.recording.opening import Options
-    from lore.report.redacted_results import redacted_overview
+    from lore.report.redacted.results import redacted_overview
     from lore.run.check import cores
     from lore.run.ledgers import Ledgers, folder_of
     from lore.run.overview import WEEK, OverviewRequest, summed
@@ -105,7 +105,7 @@ def run(
         found = summed(here, request, ledgers, shown)
     result = redacted_overview(found.result) if redact else found.result
     if as_json:
-        from lore.report.json_report import render
+        from lore.report.forms.json_report import render
 
         sys.stdout.write(render(result) + "\n")
     elif page is None or page.path:

@@ -90,7 +90,7 @@ def run(
         for line in closing_lines(recorder.left, counts.calls, counts.lost, counts.refused, pointed=pointed):
             tell(line)
         if as_json:
-            from lore.report.json_report import render
+            from lore.report.forms.json_report import render
 
             with writing():
                 print("\n" if command else "", render(recorder.summary(code)), sep="")  # its last line may have no end

@@ -173,7 +173,7 @@ def _answer(
     verbose: bool,
 ) -> int:  # fmt: skip
     from lore.errors import LoreError
-    from lore.report.redacted_results import redacted_replayed
+    from lore.report.redacted.results import redacted_replayed
     from lore.report.replayed import stopped_hint, write
 
     if found.stopped is not None and not any(layout.requests for layout in found.layouts):

@@ -69,7 +69,7 @@ class Form(NamedTuple):
 
 
 def _trace(chosen: Material) -> Written:
-    from lore.report.json_report import render
+    from lore.report.forms.json_report import render
     from lore.run.check import cores
     from lore.run.tracing import traced
 
@@ -97,7 +97,7 @@ def _spent(chosen: Material) -> Summed:
     from lore.errors import LoreError
     from lore.recording import corpus
     from lore.recording.recent import nothing
-    from lore.report.redacted_results import redacted_overview
+    from lore.report.redacted.results import redacted_overview
     from lore.run.check import cores
     from lore.run.overview import OverviewRequest, summed
 
@@ -116,7 +116,7 @@ def _spent(chosen: Material) -> Summed:
 
 
 def _json(chosen: Material) -> Written:
-    from lore.report.json_report import render
+    from lore.report.forms.json_report import render
 
     result = _spent(chosen).result
     return Written(render(result).encode() + b"\n", 3 if result.failed else 0)

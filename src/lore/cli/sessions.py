@@ -72,7 +72,7 @@ def run(
     with progress(wanted=not verbose, colour=color, what="reading") as shown:
         found = sessions(here, request, ledgers, shown)
     if redact:
-        from lore.report.redacted_results import redacted_sessions
+        from lore.report.redacted.results import redacted_sessions
 
         found = redacted_sessions(found)
     from lore.report.found import write_sessions

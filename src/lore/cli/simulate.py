@@ -126,7 +126,7 @@ def run(
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.report.sentences import interrupted_line
+    from lore.report.sentences.findings import interrupted_line
     from lore.run.simulate import SimulateRequest, simulate
     from lore.tokens.o200k import Counter
 
@@ -176,7 +176,7 @@ def _write(
     """Write a result on standard output; what a form needs is imported with it."""
     match form:
         case "json":
-            from lore.report.json_report import render
+            from lore.report.forms.json_report import render
 
             sys.stdout.write(render(result) + "\n")
         case "csv":
@@ -184,7 +184,7 @@ def _write(
 
             write_csv(result, sys.stdout, header=first)
         case "markdown":
-            from lore.report.markdown import simulated_lines
+            from lore.report.forms.markdown import simulated_lines
 
             sys.stdout.writelines(f"{text}\n" for text in simulated_lines(result))
         case "reliability":
@@ -215,6 +215,6 @@ def _results(results: Iterator[Simulated], *, redact: bool) -> Iterator[Simulate
         if not redact:
             yield from results
             return
-        from lore.report.redacted_results import redacted_simulated
+        from lore.report.redacted.results import redacted_simulated
 
         yield from map(redacted_simulated, results)

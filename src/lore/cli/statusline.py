@@ -88,8 +88,8 @@ def run(
 def _json(judged: Running, name: str, *, redact: bool) -> str:
     from lore.model.results_running import running_session
     from lore.recording import corpus
-    from lore.report.json_report import render
-    from lore.report.redacted_results import redacted_running
+    from lore.report.forms.json_report import render
+    from lore.report.redacted.results import redacted_running
 
     return render(running_session(redacted_running(judged) if redact else judged, corpus.show(name)))
 

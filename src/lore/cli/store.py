@@ -152,7 +152,7 @@ def append(session_id: SessionId, store: Url) -> int:
     number is not stored. A line without a number goes to the end.
     """
     from lore.recording import corpus
-    from lore.report.json_report import render
+    from lore.report.forms.json_report import render
     from lore.run.store_sessions import append_lines
 
     with opened(store, new=True) as kept:

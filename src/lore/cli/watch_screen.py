@@ -16,9 +16,9 @@ from textual.containers import Vertical
 from textual.widgets import DataTable, Footer, Sparkline, Static
 
 from lore.model.running import Running
-from lore.report import running_sentences as words
 from lore.report.plain import visible
-from lore.report.redacted_results import redacted_running
+from lore.report.redacted.results import redacted_running
+from lore.report.sentences import running as words
 from lore.run.watch import SessionWatch, WatchLook
 
 ROWS = 500  # of the latest requests

@@ -2,7 +2,7 @@
 
 In: nothing. Out: values. Rules: a struct holds figures and texts, never a sentence; every text says whether it is
 content; tokens are whole numbers, times seconds; None is unknown. The types that say so, and what prompts differ in,
-are in `lore.model.differences`; `lore.report.evidence_sentences` has one sentence for each struct, and a test holds
+are in `lore.model.differences`; `lore.report.sentences.evidence` has one sentence for each struct, and a test holds
 the two together.
 """
 

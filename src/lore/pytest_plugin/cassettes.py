@@ -30,8 +30,8 @@ from lore.pytest_plugin.running import MOVED, RUNNING
 from lore.recording.corpus import show
 from lore.recording.opening import Options
 from lore.report.console import console
+from lore.report.forms.registry import REPORTS
 from lore.report.plain import visible
-from lore.report.registry import REPORTS
 from lore.run.check import CheckContext, CheckOutcome, check
 
 FOLDER = "cassettes"

@@ -22,10 +22,10 @@ from lore.pytest_plugin.requests import RequestEntry
 from lore.recording.base import Problems
 from lore.recording.corpus import Opened
 from lore.recording.opening import Options
-from lore.report.evidence_sentences import sentence
 from lore.report.pair_figures import PairFigures
 from lore.report.plain import uncommanded, visible
-from lore.report.sentences import worded
+from lore.report.sentences.evidence import sentence
+from lore.report.sentences.findings import worded
 from lore.run.verdicts import PACKAGED, verdicts
 
 PLACE = Place("requests")

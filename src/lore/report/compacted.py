@@ -9,9 +9,9 @@ from rich.console import Console
 from lore.model.codes import Problem
 from lore.model.results_simulate import Compacted, CompactedSide, CompactionCost, DryRun, Fired
 from lore.report.console import line
-from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted, when
-from lore.report.sentences import bill_in_words, prices_of
+from lore.report.sentences.evidence import money_of
+from lore.report.sentences.findings import bill_in_words, prices_of
 from lore.report.table import Cell, Column, write_table
 from lore.report.timeline import write_problems
 

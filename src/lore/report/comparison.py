@@ -10,9 +10,9 @@ from rich.console import Console
 from lore.model.results_overview import ComparedCause, ComparedSide, Comparison, Measure, MeasureSide, Outcome
 from lore.report.commands import is_command
 from lore.report.console import columns_of, hang, line, whole
-from lore.report.evidence_sentences import listed, money_of
 from lore.report.overview import tokens_of
 from lore.report.plain import day_of
+from lore.report.sentences.evidence import listed, money_of
 from lore.report.table import Cell, Column, write_table
 
 _CAUSES = 8  # shown

@@ -11,9 +11,9 @@ from lore.model.codes import Code
 from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths, Side
 from lore.model.vector import common_prefix
 from lore.report.console import hang, line
-from lore.report.evidence_sentences import money_of
 from lore.report.plain import file_line, no_prompt_line, visible
-from lore.report.sentences import lost_of
+from lore.report.sentences.evidence import money_of
+from lore.report.sentences.findings import lost_of
 
 BAR = 40
 _LABEL = 12  # columns

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from lore.model.results_found import FormatsResult, FoundSession, FoundSessions
 from lore.report.console import line
-from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted
+from lore.report.sentences.evidence import money_of
 from lore.report.table import Column, Table, write_table
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))

@@ -9,8 +9,8 @@ from lore.judge.spending import UNSURE
 from lore.model.results_overview import GroupBy, Overview, Spending, SpendingCause
 from lore.report.commands import Selection, is_command
 from lore.report.console import hang, line, whole
-from lore.report.evidence_sentences import listed, money_of
 from lore.report.plain import counted, day_of
+from lore.report.sentences.evidence import listed, money_of
 from lore.report.table import Column, write_table
 
 _LABEL = 17  # columns

@@ -24,8 +24,8 @@ from lore.model.results import (
 )
 from lore.model.turn import Turn
 from lore.prefix.overlap import CommonCanonical, Measure, PairSums, divergence, relation, shared_segments
-from lore.report.redacted import REDACTED, redacted_finding
-from lore.report.sentences import cause_result, columns_result, worded
+from lore.report.redacted.findings import REDACTED, redacted_finding
+from lore.report.sentences.findings import cause_result, columns_result, worded
 
 if TYPE_CHECKING:
     from lore.tokens.o200k import Counter

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from lore.model.tables import SqlResult, TablesResult
 from lore.report.console import line
-from lore.report.json_report import render
+from lore.report.forms.json_report import render
 from lore.report.plain import cell, counted
 from lore.report.table import Column, write_table
 

@@ -13,8 +13,8 @@ from lore.model.codes import CODES, Problem
 from lore.model.ledger import LedgerRow
 from lore.model.running import LastBreak
 from lore.report.commands import in_shell
-from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted, local_time, visible
+from lore.report.sentences.evidence import money_of
 from lore.report.status_line import percent
 
 LEAST_SHOWN = 0.0001  # dollars: less is not shown

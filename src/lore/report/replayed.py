@@ -15,8 +15,8 @@ from lore.model.providers import LLAMA_CPP
 from lore.model.results_replay import Replayed, ReplayedLayout, ReplayEstimate
 from lore.report.commands import in_shell
 from lore.report.console import line
-from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted
+from lore.report.sentences.evidence import money_of
 from lore.report.simulated_turns import billed_reads, draw
 from lore.report.simulation import write as write_simulated
 from lore.report.table import aligned

@@ -19,9 +19,9 @@ from lore.model.codes import UNEXPLAINED
 from lore.model.results_measured import MeasuredResult
 from lore.model.results_simulate import Simulated, SimulatedTurn
 from lore.report.console import columns_of, cut, hang, line
-from lore.report.evidence_sentences import money_of
 from lore.report.plain import cell, counted, when
-from lore.report.sentences import grounds
+from lore.report.sentences.evidence import money_of
+from lore.report.sentences.findings import grounds
 
 CHART = 72  # columns
 _BARS = " ▁▂▃▄▅▆▇█"

@@ -21,10 +21,10 @@ from lore.model.results_simulate import (
     Simulated,
 )
 from lore.report.console import line
-from lore.report.evidence_sentences import money_of
 from lore.report.measured import write_measured
 from lore.report.plain import counted
-from lore.report.sentences import interrupted_line, prices_of
+from lore.report.sentences.evidence import money_of
+from lore.report.sentences.findings import interrupted_line, prices_of
 from lore.report.simulated_turns import count_of, write_chart, write_turns
 from lore.report.table import Column, Table
 

@@ -35,7 +35,7 @@ from lore.model.results_store import FoldResult, InjectedResult, KnowledgeResult
 from lore.model.turn import seconds
 from lore.report.console import columns_of, hang, line
 from lore.report.plain import counted, place_of
-from lore.report.sentences import duration
+from lore.report.sentences.findings import duration
 
 SHOWN = 100  # characters of a text, where no terminal says how wide it is
 _WHO = 11  # columns of who says it

@@ -24,7 +24,7 @@ from lore.model.codes import CODES
 from lore.model.ledger import LedgerRow
 from lore.model.trace import Argument, Trace, TraceEvent
 from lore.report.plain import visible
-from lore.report.redacted import digest, redacted_chain, redacted_model
+from lore.report.redacted.findings import digest, redacted_chain, redacted_model
 
 SECOND = 1_000_000  # microseconds
 LONGEST = 200  # characters of a name

@@ -39,16 +39,16 @@ from lore.recording.inputs import Input, inputs, key_of, path_of, place_of
 from lore.recording.opening import Options, kind_of, reader_named
 from lore.recording.recent import nothing, nothing_new
 from lore.recording.writing import spare_recordings, written
-from lore.report.redacted import redacted_finding
-from lore.report.registry import REPORTS, Report
-from lore.report.sentences import worded
+from lore.report.forms.registry import REPORTS, Report
+from lore.report.redacted.findings import redacted_finding
+from lore.report.sentences.findings import worded
 from lore.run.judging import Means, Progress, judged
 from lore.run.verdicts import PACKAGED, CheckConfig, Dated
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lore.report.terminal import Reported
+    from lore.report.forms.terminal import Reported
     from lore.run.cluster import Cluster
     from lore.run.state import State
 

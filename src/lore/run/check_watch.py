@@ -20,7 +20,7 @@ from lore.recording.base import Problems, UnrecognisedError, load_plugins
 from lore.recording.inputs import place_of
 from lore.recording.opening import Options
 from lore.recording.tailing import Live, Say, Wait, every
-from lore.report.sentences import worded
+from lore.report.sentences.findings import worded
 from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 

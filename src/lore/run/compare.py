@@ -24,7 +24,7 @@ from lore.recording import filesystem
 from lore.recording.agents import Agent, Surroundings, agent_named
 from lore.recording.inputs import is_pattern
 from lore.recording.recent import since
-from lore.report.spending_sentences import cause_in_words
+from lore.report.sentences.spending import cause_in_words
 from lore.run.ledgers import Ledgers, Progress
 from lore.run.overview import gathered, is_of, requests_of
 from lore.store.registry import is_store, shown

@@ -33,8 +33,8 @@ from lore.recording.base import Problems, Recording, UnrecognisedError, load_plu
 from lore.recording.inputs import Input, inputs, place_of
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
-from lore.report.lint import redacted_request, worded_lint
-from lore.report.redacted import redacted_error, redacted_problem
+from lore.report.forms.lint import redacted_request, worded_lint
+from lore.report.redacted.findings import redacted_error, redacted_problem
 from lore.run.check import CheckContext
 
 WAITING = 64

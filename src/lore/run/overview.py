@@ -26,7 +26,7 @@ from lore.recording.inputs import Input, inputs
 from lore.recording.recent import session_of, written
 from lore.report.commands import in_shell
 from lore.report.plain import day_of
-from lore.report.spending_sentences import cause_in_words
+from lore.report.sentences.spending import cause_in_words
 from lore.run.compaction import earlier
 from lore.run.ledgers import Ledgers, Progress
 from lore.run.sessions import AgentLog, agent_logs

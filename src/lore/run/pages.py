@@ -37,7 +37,7 @@ from lore.recording.inputs import Input
 from lore.recording.opening import Options
 from lore.recording.projects import project_of
 from lore.recording.recent import session_of
-from lore.report.redacted import (
+from lore.report.redacted.findings import (
     REDACTED,
     digest,
     redacted_chain,
@@ -46,9 +46,9 @@ from lore.report.redacted import (
     redacted_path,
     redacted_problem,
 )
-from lore.report.redacted_results import redacted_cause, redacted_turn
-from lore.report.sentences import columns_result
-from lore.report.spending_sentences import cause_in_words
+from lore.report.redacted.results import redacted_cause, redacted_turn
+from lore.report.sentences.findings import columns_result
+from lore.report.sentences.spending import cause_in_words
 from lore.run.simulate import PlayedTurn, Simulation
 from lore.run.verdicts import PACKAGED, Dated, reader_of
 from lore.tokens.o200k import Counter

@@ -25,8 +25,8 @@ from lore.recording.opening import Options
 from lore.recording.tailing import INTERVAL, Live
 from lore.report.plain import visible
 from lore.report.recorded import live_line, live_problem
-from lore.report.running_sentences import worded
-from lore.report.sentences import worded as worded_finding
+from lore.report.sentences.findings import worded as worded_finding
+from lore.report.sentences.running import worded
 from lore.run.verdicts import Dated, verdicts
 
 

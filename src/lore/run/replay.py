@@ -37,7 +37,7 @@ from lore.recording.base import Problems
 from lore.recording.captured import Captured, CaptureFile, capture_file, digest_of, line_of, salt_in, taken
 from lore.recording.opening import Options
 from lore.report.replayed import notes_of
-from lore.report.sentences import not_in_logs
+from lore.report.sentences.findings import not_in_logs
 from lore.run.replay_plan import Layout, Looked, Plan, Planned
 from lore.run.replay_server import Answer, Probed, RefusedError, Server
 from lore.run.simulate import SimulateRequest, Simulation, simulate

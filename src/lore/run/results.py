@@ -28,7 +28,7 @@ from lore.recording.base import load_plugins
 from lore.recording.corpus import show
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
-from lore.report.json_report import render
+from lore.report.forms.json_report import render
 from lore.run.check import CheckContext, CheckOutcome, concluded, config_of
 from lore.run.program import maker_of
 from lore.run.verdicts import CheckConfig, Dated, judge_file

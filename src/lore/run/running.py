@@ -27,7 +27,7 @@ from lore.recording.agents import Surroundings
 from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.opening import Options
 from lore.recording.tailing import check_followable
-from lore.report.running_sentences import worded
+from lore.report.sentences.running import worded
 from lore.report.status_line import Client
 from lore.run.status_file import Known, Newest, ends_of, forget_old, keep_newest, release, save
 from lore.run.statusline import client_and_path

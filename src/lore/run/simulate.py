@@ -50,8 +50,8 @@ from lore.recording.inputs import Input, ahead, inputs
 from lore.recording.opening import Options
 from lore.recording.projects import project_of
 from lore.recording.recent import nothing, nothing_new
-from lore.report.redacted import redacted_finding
-from lore.report.sentences import cause_result, nearly_random, not_in_logs, worded
+from lore.report.redacted.findings import redacted_finding
+from lore.report.sentences.findings import cause_result, nearly_random, not_in_logs, worded
 from lore.run.measured import Measuring, engine_of, read_logs
 from lore.run.rules import output_note, stale
 from lore.run.verdicts import PACKAGED, Dated, StoppedError, reader_of, verdicts

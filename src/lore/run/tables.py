@@ -31,7 +31,7 @@ from lore.model.tables import TABLES, VERSION, Kind
 from lore.recording import corpus
 from lore.recording.inputs import Input
 from lore.recording.recent import session_of, written
-from lore.report.redacted_results import redacted_ledger
+from lore.report.redacted.results import redacted_ledger
 from lore.run.ledgers import Ledgers, Progress, placed
 from lore.run.overview import agent_of, every_request
 from lore.run.sessions import AgentLog

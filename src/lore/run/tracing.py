@@ -16,7 +16,7 @@ from lore.model.trace import Trace
 from lore.recording import corpus
 from lore.recording.inputs import Input
 from lore.recording.recent import nothing, written
-from lore.report.redacted import redacted_error
+from lore.report.redacted.findings import redacted_error
 from lore.report.trace import LaneRequest, trace_of
 from lore.run.ledgers import Ledgers, Progress
 from lore.run.overview import requests_of

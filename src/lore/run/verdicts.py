@@ -135,7 +135,7 @@ def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None]
     """
     result = _judged(file, config, progress)
     if config.redact:
-        from lore.report.redacted import redacted_error, redacted_finding, redacted_problem  # noqa: PLC0415 - as above
+        from lore.report.redacted.findings import redacted_error, redacted_finding, redacted_problem  # noqa: PLC0415 - as above
 
         result.findings = list(map(redacted_finding, result.findings))
         result.problems = list(map(redacted_problem, result.problems))

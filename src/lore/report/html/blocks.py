@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from lore.report.evidence_sentences import money_of
+from lore.report.sentences.evidence import money_of
 
 WIDTH = 1000  # units of a strip
 

@@ -19,16 +19,24 @@ from lore.model.results_replay import Replayed
 from lore.model.results_simulate import CompactedSide, DryRun, Fired, Saving, Simulated
 from lore.report.compacted import side_in_words, signed
 from lore.report.comparison import about_side, cause_in_cells, conclusions, measure_in_words
-from lore.report.evidence_sentences import money_of
+from lore.report.forms.lint import answer_in_words
+from lore.report.forms.terminal import (
+    Reported,
+    once_a_file,
+    place_in_words,
+    shown,
+    sums_lines,
+    unseen_lines,
+    worst_first,
+)
 from lore.report.html.blocks import Block, Cell, Strip, Swatch, Table, amount_of, count, strip
 from lore.report.html.measured import measured_block, replay_blocks, replay_lead
 from lore.report.html.page import page
 from lore.report.html.session import MONEY, causes_block, lead_of, money_block
-from lore.report.lint import answer_in_words
 from lore.report.overview import cost_of, share_read, span_in_words
 from lore.report.plain import counted, when
+from lore.report.sentences.evidence import money_of
 from lore.report.simulation import agreement_lines
-from lore.report.terminal import Reported, once_a_file, place_in_words, shown, sums_lines, unseen_lines, worst_first
 
 FINDINGS = 200  # that a page lists, the worst first
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from lore.model.page import PageChain, PageTurn
 from lore.model.results import CauseResult
-from lore.report.evidence_sentences import duration, money_of
 from lore.report.plain import counted, when
-from lore.report.spending_sentences import plain_of
+from lore.report.sentences.evidence import duration, money_of
+from lore.report.sentences.spending import plain_of
 
 COLUMNS = 240
 HEIGHT = 100

@@ -14,13 +14,13 @@ from lore.model.page import PageSession, PageSide, PageTurn, PartName
 from lore.model.results import CauseResult
 from lore.model.results_overview import Spending, SpendingCause
 from lore.report.commands import in_shell
-from lore.report.evidence_sentences import duration, money_of
 from lore.report.html.blocks import WIDTH, Block, Cell, Link, Strip, StripPart, Swatch, Table, amount_of, count, strip
 from lore.report.html.lanes import Lane, counts_of, lane_of, style_of
 from lore.report.overview import cost_of, tokens_of
 from lore.report.plain import counted, when
-from lore.report.sentences import bill_in_words, lost_of
-from lore.report.spending_sentences import plain_of
+from lore.report.sentences.evidence import duration, money_of
+from lore.report.sentences.findings import bill_in_words, lost_of
+from lore.report.sentences.spending import plain_of
 
 NEAR = 0.01  # of a prompt: a prediction as near to its bill has no bar of its own
 SMALL = 2_000  # tokens: a break that lost less has no bars of its prompt

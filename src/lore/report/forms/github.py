@@ -16,9 +16,9 @@ from rich.console import Console
 
 from lore.model.mask import mask
 from lore.model.results import Finding
+from lore.report.forms.terminal import Reported, command_of, shown, who_can_act, worst_first
 from lore.report.plain import counted, visible
-from lore.report.sentences import lost_of
-from lore.report.terminal import Reported, command_of, shown, who_can_act, worst_first
+from lore.report.sentences.findings import lost_of
 
 SHOWN = 10
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}

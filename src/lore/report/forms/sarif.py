@@ -23,10 +23,10 @@ from lore import __version__
 from lore.model.codes import CODES, SEVERITY
 from lore.model.mask import mask
 from lore.model.results import Finding
-from lore.report.json_report import safe
+from lore.report.forms.json_report import safe
+from lore.report.forms.terminal import Reported, shown, worst_first
 from lore.report.plain import visible
-from lore.report.sentences import lost_of
-from lore.report.terminal import Reported, shown, worst_first
+from lore.report.sentences.findings import lost_of
 
 ROOT = "%SRCROOT%"
 RESULTS = 25_000  # in a run

@@ -20,11 +20,11 @@ from lore.model.request_evidence import BreakpointNotTaken, BreakpointsApart
 from lore.model.results import Finding
 from lore.model.results_lint import LintRequest, LintResult
 from lore.report.console import line
-from lore.report.evidence_sentences import duration, money_of
+from lore.report.forms.terminal import Reported, Terminal, sums_lines
 from lore.report.plain import counted, place_of
-from lore.report.redacted import redacted_chain, redacted_finding, redacted_model, redacted_path
-from lore.report.sentences import worded
-from lore.report.terminal import Reported, Terminal, sums_lines
+from lore.report.redacted.findings import redacted_chain, redacted_finding, redacted_model, redacted_path
+from lore.report.sentences.evidence import duration, money_of
+from lore.report.sentences.findings import worded
 
 FEW = 3  # requests that are told one by one
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}

@@ -22,7 +22,7 @@ from lore.model.codes import Code, Problem
 from lore.model.mask import mask
 from lore.model.patterns import pattern
 from lore.model.results import Checked, Diff, DivergenceResult, Finding, Side, VerdictResult
-from lore.report.sentences import worded
+from lore.report.sentences.findings import worded
 
 # Members of request bodies in the dialects that lore knows. A tool's schema has members of its own: only these stay.
 _MEMBERS = frozenset(

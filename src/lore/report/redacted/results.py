@@ -21,7 +21,7 @@ from lore.model.results_overview import ComparedSide, Comparison, Overview, Spen
 from lore.model.results_replay import Replayed
 from lore.model.results_simulate import DryRun, GroupResult, ReliabilityResult, Simulated, SimulatedTurn
 from lore.model.running import Running
-from lore.report.redacted import (
+from lore.report.redacted.findings import (
     digest,
     is_own,
     redacted_chain,
@@ -30,7 +30,7 @@ from lore.report.redacted import (
     redacted_verdict,
     short_hash,
 )
-from lore.report.spending_sentences import cause_in_words
+from lore.report.sentences.spending import cause_in_words
 
 _CLIENT = re.compile(r"[a-z][a-z-]{0,30}( \d[\d.]{0,20})?")  # its name, and the number of a release
 _OF_TOOLS = "no price is known for the provider's tools"

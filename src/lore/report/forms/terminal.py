@@ -17,9 +17,9 @@ from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 from lore.model.results_lint import LintResult, LintSummary
 from lore.report.commands import in_shell
 from lore.report.console import columns_of, line, whole
-from lore.report.evidence_sentences import money_of
 from lore.report.plain import counted, place_of, turn_of
-from lore.report.sentences import dollars_of, interrupted_line, lost_of, not_in_logs
+from lore.report.sentences.evidence import money_of
+from lore.report.sentences.findings import dollars_of, interrupted_line, lost_of, not_in_logs
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a prompt

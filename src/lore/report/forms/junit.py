@@ -16,9 +16,9 @@ from xml.sax.saxutils import escape, quoteattr
 from rich.console import Console
 
 from lore.model.results import Finding
+from lore.report.forms.terminal import Reported, command_of, shown, sums_lines, who_can_act
 from lore.report.plain import turn_of, visible
-from lore.report.sentences import lost_of
-from lore.report.terminal import Reported, command_of, shown, sums_lines, who_can_act
+from lore.report.sentences.findings import lost_of
 
 
 class Junit:

@@ -12,7 +12,7 @@ from lore.model.ledger import LedgerRow
 from lore.model.results_overview import SpendingCause
 from lore.model.running import LastBreak, Running
 from lore.report.plain import local_time, visible
-from lore.report.spending_sentences import cause_in_words, span_of
+from lore.report.sentences.spending import cause_in_words, span_of
 from lore.report.status_line import clock, percent, short, span
 
 # Of one break, what is plural in sums.

@@ -9,7 +9,7 @@ from lore.model.places import Places
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lore.report.terminal import Reported
+    from lore.report.forms.terminal import Reported
 
 
 class Report(Protocol):
@@ -25,13 +25,13 @@ class Report(Protocol):
 REPORTS: Places[Report] = Places(
     "lore.report",
     {
-        "terminal": "terminal:Terminal",
-        "json": "json_report:Json",
-        "jsonl": "json_report:JsonLines",
-        "markdown": "markdown:Markdown",
-        "junit": "junit:Junit",
-        "sarif": "sarif:Sarif",
-        "github": "github:GitHub",
+        "terminal": "forms.terminal:Terminal",
+        "json": "forms.json_report:Json",
+        "jsonl": "forms.json_report:JsonLines",
+        "markdown": "forms.markdown:Markdown",
+        "junit": "forms.junit:Junit",
+        "sarif": "forms.sarif:Sarif",
+        "github": "forms.github:GitHub",
         "html": "html.intros:Html",
     },
     made=lambda report: report(),

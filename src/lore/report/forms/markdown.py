@@ -14,11 +14,7 @@ from rich.console import Console
 from lore.model.results import CostlyCause, Finding
 from lore.model.results_measured import MeasuredResult
 from lore.model.results_simulate import Simulated, SimulatedTurn
-from lore.report.measured import comparison_lines
-from lore.report.plain import counted, place_of, turn_of, visible
-from lore.report.simulated_turns import chance
-from lore.report.simulation import agreement_lines
-from lore.report.terminal import (
+from lore.report.forms.terminal import (
     Reported,
     command_of,
     costly_in_words,
@@ -29,6 +25,10 @@ from lore.report.terminal import (
     who_can_act,
     worst_first,
 )
+from lore.report.measured import comparison_lines
+from lore.report.plain import counted, place_of, turn_of, visible
+from lore.report.simulated_turns import chance
+from lore.report.simulation import agreement_lines
 
 ROWS, CELL = 200, 300
 _MARKS = {"error": "❌", "warning": "⚠️", "note": "·"}

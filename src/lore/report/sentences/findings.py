@@ -17,8 +17,8 @@ from lore.model.cause import mapped
 from lore.model.codes import Code
 from lore.model.mask import mask
 from lore.model.results import AlsoSeen, BilledResult, CauseResult, ColumnsResult, CostlyCause, Finding, Interrupted
-from lore.report.difference_sentences import DIFFERENCES
-from lore.report.evidence_sentences import duration, money_of, sentence
+from lore.report.sentences.differences import DIFFERENCES
+from lore.report.sentences.evidence import duration, money_of, sentence
 
 _MASK = {"content": mask, "name": mask, "path": mask, "model": mask}
 

@@ -29,7 +29,7 @@ from lore.model.items import (
 )
 from lore.model.results_store import ChainResult, FoldResult, InjectedResult, SessionResult, TurnResult
 from lore.model.turn import seconds
-from lore.report.redacted import digest, redacted_chain, redacted_model, redacted_problem, short_hash
+from lore.report.redacted.findings import digest, redacted_chain, redacted_model, redacted_problem, short_hash
 
 _TRIGGERS = frozenset(("overflow", "manual", "cadence", "gap", "auto"))
 _SOURCES = frozenset(("user", "context_injection", "tick"))

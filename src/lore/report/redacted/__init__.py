@@ -1,0 +1,1 @@
+"""Results without content: `--redact`."""
