@@ -24,7 +24,7 @@ from lore.judge.policy import Budgets, Policy
 from lore.model.codes import Reader
 from lore.prompt.base import Rules
 
-MOST_BYTES = 1024 * 1024  # of a settings file: a device has no end
+MOST_BYTES = 1024 * 1024  # bytes of a settings file: a device has no end
 LABEL = 100  # characters of a label
 
 

@@ -144,7 +144,7 @@ def test_sarif_of_standard_input_points_at_no_file():
 
 # Code scanning refuses a file with more than 25,000 results: ten thousand of each severity were written.
 def test_sarif_holds_no_more_than_code_scanning_takes_and_the_worst_of_them(monkeypatch):
-    monkeypatch.setattr("lore.report.forms.sarif.RESULTS", 2)
+    monkeypatch.setattr("lore.report.forms.sarif.MOST_RESULTS", 2)
     run = sarif(*MIXED)
     assert [one["message"]["text"][:5] for one in run["results"]] == ["large", "small"]
     assert run["properties"]["leftOut"] == 2

@@ -32,7 +32,7 @@ from lore.model.turn import Prompt, Segment, Turn
 FIVE_MINUTES, ONE_HOUR, GRACE = 300.0, 3600.0, 1.02
 SOON = 3.0  # seconds after an answer began within which an older entry may be served
 POSITIONS = 20  # looked back from a breakpoint
-MOST_TOKENS = 20_000_000  # no prompt is longer
+MOST_TOKENS = 20_000_000  # tokens of a prompt: none is longer
 DROP = 1_000  # tokens: a read that falls short of what stood there by more is a drop
 TOLERANCE_TOKENS, TOLERANCE_SHARE = 1024, 0.02  # reads fall short by this much without any cause
 BYTES_PER_TOKEN = 4.0

@@ -41,7 +41,7 @@ from lore.model.state import Entry
 from lore.model.vector import Vector
 
 IMAGE_TOKENS = 1_500  # about what a picture of the largest useful size costs, by Anthropic's documentation
-MOST_ENTRIES = 4_000  # looked at for one turn; more only where a long history was changed at its beginning
+MOST_ENTRIES = 4_000  # entries looked at for a turn; more only where a long history changed at its beginning
 _LEAST, _MOST = 1.0, 16.0  # bytes a token
 _WEIGHT = 2_000.0  # tokens' worth of the rate that holds before anything was learned
 _SCARCE = 16.0  # bytes a token: an output count below that share of what is visible is a count of its beginning

@@ -36,7 +36,7 @@ from lore.model.state import SIGNS
 
 UNKNOWN = "unknown"
 ALWAYS = date(1970, 1, 1)
-_MOST = 10**12  # no value of any rule is larger
+_MOST = 10**12  # units of any rule's value: none is larger
 _TEXTS = ("rule", "provider", "model", "platform", "unit", "source", "evidence", "note")
 _KEYS = (*_TEXTS, "value", "valid_from", "above_tokens")
 _NEEDED = ("rule", "provider", "value")

@@ -154,6 +154,7 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "formats": Command(ABOUT, "formats", (("formats", "what lore reads, and what each format can answer"),)),
+    "limits": Command(ABOUT, "limits", (("limits", "every cap: how long, how many or how deep, and why"),)),
     "schema": Command(ABOUT, "reports", (("schema check", "the form of `lore check --json`"),)),
     "guide": Command(
         ABOUT, "start", (("guide", "the pages of the guide"), ("guide check --plain", "one of them, as Markdown")),

@@ -45,6 +45,7 @@ def schemas() -> dict[str, type[Struct]]:
         "compact": simulate.DryRun,
         "compact-written": simulate.Compacted,
         "formats": found.FormatsResult,
+        "limits": found.LimitsResult,
         "sessions": found.FoundSessions,
         "statusline": running.RunningSession,
         "overview": overview.Overview,

@@ -45,8 +45,8 @@ from lore.store.base import Tell
 from lore.store.registry import silent
 
 NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: whoever sees it does not compact
-MOST_BYTES = 1024 * 1024  # of an answer; a summary or a context has thousands
-_MOST_STDERR = 64 * 1024  # of standard error: its end, where the reason stands
+MOST_BYTES = 1024 * 1024  # bytes of an answer; a summary or a context has thousands
+_MOST_STDERR = 64 * 1024  # bytes of standard error: its end, where the reason stands
 _SLICE = 0.05  # seconds between two looks at a process that is silent
 _PIECE = 64 * 1024
 _SECRET = re.compile(r"(?:\A|_)(?:KEY|PASS)(?:_|\Z)|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
@@ -205,7 +205,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 SECONDS = 30.0  # for each source
-MOST_AT_ONCE = 16
+MOST_AT_ONCE = 16  # processes at once: each is a program of the user's
 _KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ", "TMPDIR")
 
 

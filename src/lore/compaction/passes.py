@@ -37,10 +37,10 @@ FEWEST = 5  # messages of a part
 SMALL = 12  # messages that fit a part however long they were: two short parts can always be one
 LEAST = 400  # bytes of a message that was shortened
 TRIES = 3
-MOST_TIMES = 2  # what was asked for that is taken: a command may write a megabyte, which would make prompts longer
+MOST_TIMES = 2  # times what was asked for that is taken: a command may write a megabyte
 LOST = 3  # parts in a row that are given up before all is
 _AROUND = 140  # bytes of a message's first line, and of what a transcript puts around it
-MOST_TOKENS = 16_384  # that an answer which is cut off may grow to
+MOST_TOKENS = 16_384  # tokens that an answer which is cut off may grow to
 
 
 class _Span(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 When = Literal["now", "cheapest"]
-MOST = 1_000_000_000  # of any count: no window is larger, no pause longer, and dates stay dates
+MOST = 1_000_000_000  # units of any count: no window is larger, no pause longer, and dates stay dates
 SUMMARIZERS = ("extractive", "command", "openai")
 _COUNTS = (
     "continuous_interval", "keep_recent", "gap_secs", "gap_max_lookback_secs", "window", "context_token_cap",

@@ -41,9 +41,9 @@ from lore.model.mask import mask
 from lore.store.base import Tell
 from lore.store.registry import silent
 
-MOST_BYTES = 4 * 1024 * 1024  # of an answer
+MOST_BYTES = 4 * 1024 * 1024  # bytes of an answer; a summary has thousands
 PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
-MOST_PAUSE = 30.0  # of what `Retry-After` may ask for
+MOST_PAUSE = 30.0  # seconds of what `Retry-After` may ask for
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # local models say so what they think
 _PATH = "/chat/completions"
 

@@ -20,7 +20,7 @@ from lore.model.state import Entry
 
 FAILED, RUNNING, TO_DO = "failed, and not tried again: ", "still running: ", "to do"  # how what is open begins
 ASKED, INTERRUPTED = "asked last, no answer yet: ", "the user interrupted the assistant"
-MOST_LINES = 200  # of one kind that are kept: more never fit a summary
+MOST_LINES = 200  # lines of one kind that are kept: more never fit a summary
 _DONE = frozenset(["completed", "complete", "done", "cancelled", "canceled", "deleted", "skipped"])
 _ASKS = ("?", "？", "؟")
 _DECIDED = re.compile(

@@ -21,7 +21,7 @@ from lore.model.inserts import normalised
 from lore.model.state import Fact, Session
 
 DERIVED = 12  # hex digits of an id that lore derives
-LONGEST_ID = 200
+LONGEST_ID = 200  # characters of an entry's id: it is written with each change of the entry
 ALIKE = 0.6  # how much of a name another one has to share to be called near
 
 

@@ -26,9 +26,9 @@ from lore.model.jsonslice import table
 from lore.model.state import LONGEST, SIGNS, Chain, ClosedTurn, OpenTurn, Session, Sign, Totals, Waiting, bounded
 
 _ENDS = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
-MOST_TOKENS = 10**9  # no request has as many
+MOST_TOKENS = 10**9  # tokens of a request: none has as many
 MOST_CLIENTS = 16  # programs whose names are kept: a log may say another in every turn
-MOST_LAYERS = 1_000  # each is looked at in every turn in which one of them changed
+MOST_LAYERS = 1_000  # layers: each is looked at in every turn in which one of them changed
 
 _replace = msgspec.structs.replace
 

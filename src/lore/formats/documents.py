@@ -26,7 +26,7 @@ from lore.formats.lines import BEGINNING, BOM, SPACE, Line, array_at, fault, is_
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import TRAILING
 
-LONGEST = 24 * 1024 * 1024  # of an entry: browsers record videos beside requests
+LONGEST = 24 * 1024 * 1024  # bytes of an entry: browsers record videos beside requests
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 

@@ -34,7 +34,7 @@ OPENHANDS, STATE, EVENTS = "openhands", "base_state.json", "events"
 
 LARGEST = 64 * 1024 * 1024  # bytes of one file: a sample of an evaluation holds all of its calls
 OPENING = b'{"lore_pack":"'
-_LONGEST_HEADER = 64 * 1024
+_LONGEST_HEADER = 64 * 1024  # bytes of a sample's header
 
 
 class Header(Struct, frozen=True):

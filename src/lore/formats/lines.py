@@ -31,7 +31,7 @@ from lore.model.measured import Measure
 from lore.model.turn import Exchange
 
 LONGEST = 12 * 1024 * 1024  # bytes of a line: 6 times the longest one that was seen in a real recording
-MOST_VALUES = 300_000  # of one record: each becomes an object of some hundred bytes, and no model reads as many
+MOST_VALUES = 300_000  # values of one record: each becomes an object of some hundred bytes
 _SURELY_FEW = 1024 * 1024  # bytes of a record that cannot hold too many
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r\n"

@@ -26,7 +26,7 @@ from lore.formats.contents import LARGEST, Content, ContentError, events_in, fra
 from lore.model.jsonslice import array, is_json, table
 from lore.model.turn import Output
 
-MOST = 4096  # blocks, calls or parts of one answer: more says no model
+MOST = 4096  # parts of one answer (blocks, calls): no model says more
 _ASSISTANT = b'"assistant"'
 _NOTHING = (b"", b"null", b'""')
 _DIGITS = 10  # of the place of a block

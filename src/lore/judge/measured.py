@@ -23,7 +23,7 @@ from lore.model.measured import EXTERNAL, PROCESS, Extent, Measure
 from lore.model.results_measured import MeasuredLog, MeasuredResult, MeasuredRow
 
 WINDOW = 1000  # requests that vLLM's rate is over: `CachingMetrics`, vLLM 0.32.0
-MOST_ROWS = 12
+MOST_ROWS = 12  # rows of a table of what an engine measured
 MOST_SIZES = 3000  # requests that are aligned by their sizes
 _ORDER: tuple[Extent, ...] = ("request", "interval", "batch", "window")
 _ENOUGH = 0.8  # of the turns: fewer that meet a request of their size are met by chance

@@ -27,7 +27,7 @@ from lore.model.evidence import OverBudget, TailReplaced
 from lore.model.results import Finding, Summary
 
 Out: TypeAlias = Literal["", "ignored", "exempted", "known"]
-MAX_TAIL_TOKENS = 2_000  # a replaced tail that is longer is a warning
+MAX_TAIL_TOKENS = 2_000  # tokens of a replaced tail: a longer one is a warning (`max_tail_tokens` sets it)
 OF_RUNS = "LORE4"  # codes about budgets, exemptions, baselines
 
 

@@ -34,7 +34,7 @@ from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of
 from lore.prefix.volatile import volatile_before_history
 
-MOST_BREAKPOINTS = 4
+MOST_BREAKPOINTS = 4  # breakpoints of a request: Anthropic's API refuses more
 LARGE = 4 * 1024 * 1024  # bytes of a text that is not decoded: an emoji makes each character cost four
 ROOM = 1.5  # an estimate from bytes may be too low by this factor
 MOST = 16_384  # tokens: no provider asks for more, so nothing is looked up

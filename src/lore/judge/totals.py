@@ -29,8 +29,8 @@ from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
 from lore.model.ledger import Ledger
 from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 
-FINDINGS_KEPT = 10_000  # of each severity: a longer report is read by nobody; the summary counts all
-PROBLEMS_KEPT = 10_000  # in all: each file keeps few, but there may be many files
+FINDINGS_KEPT = 10_000  # findings of each severity: a longer report is read by nobody; the summary counts all
+PROBLEMS_KEPT = 10_000  # problems in all: each file keeps few, but there may be many files
 TOP = 3  # causes that cost most
 UNJUDGED = (
     Code.REQUEST_NOT_JUDGED,

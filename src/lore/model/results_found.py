@@ -1,4 +1,4 @@
-"""What there is on this machine, and what lore reads: what `lore sessions` and `lore formats` answer.
+"""What there is on this machine, what lore reads and where it stops: `lore sessions`, `lore formats`, `lore limits`.
 
 Unknown is None, never 0; times are in UTC.
 """
@@ -103,3 +103,20 @@ class FormatsResult(Result, frozen=True, kw_only=True):
 
     formats: list[FormatResult]
     unread: list[UnreadFormat]
+
+
+class Limit(Struct, frozen=True):
+    """A cap: the constant that holds it, as `MODULE.NAME` below the package `lore`; its value in `unit`; what it is of,
+    and mostly why.
+    """
+
+    name: str
+    value: int | float
+    unit: str
+    reason: str
+
+
+class LimitsResult(Result, frozen=True, kw_only=True):
+    """`lore limits --json`: every cap of the program, in the order of their names."""
+
+    limits: list[Limit]

@@ -24,7 +24,7 @@ from lore.prefix.likeness import is_models
 
 UTILITY_TOKENS = 16  # quota probes and topic checks ask for 1 to 8 tokens
 LOOKED_AT = 4096  # bytes of a text in which it says what it is
-MOST_BLOCKS = 32  # of one message, or before the model's first answer
+MOST_BLOCKS = 32  # blocks of one message, or before the model's first answer
 KEPT = 1024  # segments of a user's messages that an agent may keep before its summary
 PLACEHOLDER = 240  # characters: what is shorter stands for what was cut, and retells nothing
 

@@ -26,7 +26,7 @@ from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.align import DifferingRanges, gaps
 from lore.prefix.volatile import numbered, topic, varied
 
-MOST = 64  # differing lines that are looked at one by one; what differs in more is another text
+MOST = 64  # lines that differ and are looked at one by one; what differs in more is another text
 BEFORE = 24_000  # characters before the first difference in which the heading is sought that it stands under
 WINDOW = 131_072  # characters behind the first difference that are compared line by line: causes repeat
 ROOM = 24_576  # characters that are looked through for words and headings, in all differences of a pair

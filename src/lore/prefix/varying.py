@@ -25,7 +25,7 @@ _REPOSITORY = re.compile(
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TIME = re.compile(r"\d:\d")
 _LABELLED = re.compile(r"[:=#][ \t\"'`*]{0,8}(?=\D{0,64}\d\D{0,64}\d)")
-MOST = 16
+MOST = 16  # findings of one prompt: what varies in more places is said of the first ones
 _LINE = 400  # characters of a line around a word that are looked at
 
 

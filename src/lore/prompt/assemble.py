@@ -35,7 +35,7 @@ from lore.prompt.layout import is_from_user, is_real, tail_of
 from lore.prompt.system_messages import placement, takes_one_system_message
 
 VOLATILE = "context of this turn"
-MOST_BREAKPOINTS = 4
+MOST_BREAKPOINTS = 4  # breakpoints of a request: Anthropic's API refuses more
 LOOK_BACK = 20  # positions: from a breakpoint, a server looks for earlier entries so far back
 
 

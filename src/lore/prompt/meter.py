@@ -21,11 +21,11 @@ from jinja2.sandbox import SandboxedEnvironment, SandboxedFormatter
 from jinja2.tests import TESTS as KNOWN_TESTS
 from jinja2.utils import Cycler, pass_context
 
-WORK = 1_000_000  # a unit is about one expression, an item of a list, 64 characters read or 8 made
+WORK = 1_000_000  # units of a template's work: about an expression, an item, 64 characters read or 8 made
 _READ, MADE = 64, 8
-MAX_BITS = 4096  # of an integer: beyond it arithmetic is no longer cheap
-MAX_WIDTH = 1_000  # inside a format
-MAX_INDENT = 16
+MAX_BITS = 4096  # bits of an integer: beyond it arithmetic is no longer cheap
+MAX_WIDTH = 1_000  # characters of a width inside a format: padding costs what it makes
+MAX_INDENT = 16  # columns of an indent of JSON: it is written before every member
 METER = "(meter)"  # where a rendering's context holds its meter: no template can spell it
 
 

@@ -34,7 +34,7 @@ from lore.prompt.knowledge import News, delta_text
 from lore.prompt.layout import is_announced, is_from_user, tail_of
 
 _replace = msgspec.structs.replace
-MOST_DELTAS = 8
+MOST_DELTAS = 8  # deltas since a reset: each is looked at in every turn
 MOST_LOOKED_AT = 2_000  # items of a tool loop
 CAP_REASON = f"{MOST_DELTAS} durable deltas: knowledge is pinned anew"
 

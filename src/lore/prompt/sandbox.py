@@ -28,8 +28,8 @@ from jinja2.visitor import NodeTransformer
 from lore.errors import LoreError, Where
 from lore.prompt.meter import FILTERS, MADE, METER, TESTS, WORK, Meter, RefusedError, call_method, meter_of, shown
 
-MAX_SOURCE = 65_536  # three times the longest in use; the compiler takes quadratic time
-MAX_DEPTH = 64  # of calls: macros, recursive loops, blocks
+MAX_SOURCE = 65_536  # characters of a template, three times the longest in use; compiling takes quadratic time
+MAX_DEPTH = 64  # levels of calls: macros, recursive loops, blocks
 _FILE = "<chat template>"
 _SHOWN = 200
 _FAILURES = (

@@ -35,8 +35,8 @@ _MEMBERS = (
 _NAMED = re.compile(rb'"(?:cwd|directory|working_dir)"\s*:\s*("(?:[^"\\]++|\\.)++")')
 _ROOT = ".project_root"
 _FOLDERS = "kimi.json"
-_LONGEST = 4_096  # of a path
-_LARGEST = 4 * 1024 * 1024  # of a list of folders
+_LONGEST = 4_096  # bytes of a path
+_LARGEST = 4 * 1024 * 1024  # bytes of a list of folders
 
 
 class _Folder(msgspec.Struct, frozen=True):

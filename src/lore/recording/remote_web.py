@@ -47,7 +47,7 @@ REDIRECTS = 5
 _TIMEOUT = 60.0  # seconds without a byte, or with fewer than PIECE
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 _UNANSWERED = (408, 425, 429, 500, 502, 503, 504)
-_LONGEST_NAME = 8_000
+_LONGEST_NAME = 8_000  # characters of an address: servers refuse longer ones
 
 
 class Web:

@@ -40,7 +40,7 @@ from lore.run.pages import PageRequest, page_of, sessions_of
 from lore.run.pool import Pool
 
 WHOLE = 20  # sessions in one page
-MOST = 8 * 1024 * 1024  # bytes of them
+MOST = 8 * 1024 * 1024  # bytes of recordings in one page: with more, each session has a page of its own
 SMALL = 8 * 1024 * 1024  # bytes of recordings: starting processes would cost more than it saves
 _ENDINGS = (".html", ".htm")
 _GENERATOR, _STYLE_BEGIN = b'<meta name="generator" content="lore ', "/* the style of lore's pages */\n"

@@ -40,7 +40,7 @@ from lore.run.pool import Pool
 from lore.run.verdicts import PACKAGED, Dated, reader_of, unseen_of, verdicts
 
 ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
-KEPT_DAYS = 60
+KEPT_DAYS = 60  # days that a ledger is kept which nobody asks for
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 _DAY = 86_400.0
 Progress = Callable[[int, int], None]

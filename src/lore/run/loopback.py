@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 HINT = "pip install 'lore-cache[web]'"
 ADDRESS = "127.0.0.1"
-LONGEST_FORM = 64 * 1024  # bytes
-MOST_FIELDS = 2_000
+LONGEST_FORM = 64 * 1024  # bytes of a form that a page sends
+MOST_FIELDS = 2_000  # fields of a form that a page sends
 LEAVE_SECONDS = 1  # that answers under way have when the server is stopped
 
 Fields: TypeAlias = Mapping[str, Sequence[str]]

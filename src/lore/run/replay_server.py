@@ -37,8 +37,8 @@ TRIES, UNREACHED_TRIES = 6, 2  # of a server that took a connection before, and 
 FIRST_PAUSE, MOST_PAUSE = 1.0, 60.0  # seconds between tries, where the server does not say
 MOST_WAIT = 300.0  # seconds of what `Retry-After` may ask for: beyond, the run ends and can be resumed
 SECONDS = 600.0  # that one try may take: a long prompt on a CPU
-MOST_SLOTS = 256  # of a llama.cpp server: LLAMA_MAX_SEQ
-MOST_BYTES = 16 * 1024 * 1024  # of an answer
+MOST_SLOTS = 256  # slots of a llama.cpp server: LLAMA_MAX_SEQ
+MOST_BYTES = 16 * 1024 * 1024  # bytes of an answer; the longest hold some hundred thousand
 _PROBE_SECONDS, _PROBE_BYTES = 10.0, 4 * 1024 * 1024
 _HINT_HTTP = "pip install 'lore-cache[http]'"
 

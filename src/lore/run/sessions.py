@@ -29,7 +29,7 @@ from lore.recording.inputs import Input, inputs, without_taken_over
 from lore.recording.recent import LOGS_LOOKED_AT, session_of, written
 from lore.run.ledgers import Ledgers
 
-MOST_BYTES = 256 * 1024 * 1024  # read for one answer: some seconds
+MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
 SHOWN = 20
 Progress = Callable[[int, int], None]
 

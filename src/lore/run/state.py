@@ -45,7 +45,7 @@ from lore.run.program import maker_of
 from lore.run.verdicts import CheckConfig, judge_file
 
 SETTLED_SECONDS = 2.0
-KEPT_DAYS = 60
+KEPT_DAYS = 60  # days that a result is kept which no run takes
 REFRESHED_DAYS = 20  # a record that is taken is written again after so many, so that it is not thrown away
 SEGMENTS = 8  # more are merged
 BATCH = 2_000  # results that a run which is killed loses at most

@@ -23,9 +23,9 @@ from lore.judge.going_on import gone_on
 from lore.model.running import LastBreak, Running
 
 HEAD, TAIL = 1024, 4096  # bytes that are compared
-MOST = 4 * 1024 * 1024  # bytes added: more is judged
+MOST = 4 * 1024 * 1024  # bytes added since the last answer: with more, the log is judged anew
 CLAIMED = 600.0  # seconds that judging may take
-KEPT_DAYS = 60
+KEPT_DAYS = 60  # days that what was kept of a log stays
 _PRIVATE = 0o600
 
 

@@ -25,7 +25,7 @@ from lore.model.canonical import decode
 from lore.model.lenient import camel
 
 _Place: TypeAlias = tuple[str | None, str]
-_MAX_TOKENS = 8192  # every model of Claude 3.5 and later may answer as much, and no SDK asks to stream for it
+_MAX_TOKENS = 8192  # tokens of an answer where no limit is set: every model of Claude 3.5 and later may answer as much
 _TOP = frozenset(
     ("generationConfig", "toolConfig", "safetySettings", "cachedContent", "labels", "serviceTier", "store")
 )

@@ -108,7 +108,7 @@ def metadata_of(record: Saved) -> bytes:
 
 
 _OPENING = b"lore-checkpoint-1\n"
-LONGEST_CHECKPOINT = 1 << 40
+LONGEST_CHECKPOINT = 1 << 40  # bytes of a checkpoint: more was not written by lore
 
 
 def checkpoint_bytes(checkpoint: Checkpoint) -> bytes:

@@ -41,7 +41,7 @@ from lore.model.items import is_absent
 from lore.model.jsonslice import spans
 from lore.store.base import EMPTY, DeltaRow, Head, SessionData, StoreError, Summary
 
-LONGEST_ID = 512
+LONGEST_ID = 512  # characters of a session's id: databases index it
 
 
 def good_id(text: str, what: str = "session id") -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NAME = "o200k_base"
 SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 CHUNK = 4096
-LONGEST = 16_384  # tiktoken's matcher overflows its stack on a million spaces; no chunk is longer than this
+LONGEST = 16_384  # characters of a chunk: tiktoken's matcher overflows its stack on a million spaces
 
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _ENDING = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"

@@ -274,7 +274,7 @@ def owners(store: Store) -> dict[str, tuple[str, ...]]:
     return {user: tuple(sorted(found[user])) for user in sorted(found)}
 
 
-LONGEST_REASON = 200  # characters
+LONGEST_REASON = 200  # characters of the reason that a dream failed
 
 
 class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="memory_audit"):

@@ -32,7 +32,7 @@ from lore.model.jsonslice import array, is_json, table
 from lore.model.turn import Call, Exchange, seconds_in
 
 _NESTED = (("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"))
-_DEEPEST = 64  # of typed values: no message nests deeper
+_DEEPEST = 64  # levels of typed values: no message nests deeper
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "timeUnixNano", "timestamp", "time",
            "observedTimeUnixNano")  # fmt: skip
 

@@ -27,7 +27,7 @@ from lore.model.canonical import encode
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import parts
 
-LONGEST = 10 * 1024 * 1024  # YAML is decoded: one emoji makes each character cost four bytes, some of them twice
+LONGEST = 10 * 1024 * 1024  # bytes of YAML: one emoji makes each character cost four, some of them twice
 _LIST = re.compile(
     rb"^(?:http_)?interactions:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=( *)-[ \t\r\n])", re.MULTILINE
 )
@@ -36,10 +36,10 @@ _BEGINNING = 1024 * 1024
 _TOO_LONG = f"an interaction is passed over: {too_much(LONGEST)}"
 
 
-MOST_VALUES = 400_000  # of one piece, aliases included
-MOST_BYTES = 24 * 1024 * 1024
-DEEPEST = 200
-MOST_ANCHORS = 10_000
+MOST_VALUES = 400_000  # values of one piece, aliases included
+MOST_BYTES = 24 * 1024 * 1024  # bytes of the text of one piece, aliases included
+DEEPEST = 200  # levels of one piece: YAML's composer calls itself
+MOST_ANCHORS = 10_000  # anchors of one piece: each is an object that is kept
 
 
 class YamlError(Exception):

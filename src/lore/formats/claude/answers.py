@@ -14,7 +14,7 @@ from typing import Any, cast
 from lore.model.running import Answer
 
 FORMAT = "claude-code"
-MOST_TOKENS = 20_000_000  # as `cache/bills.py` has it: no prompt is longer
+MOST_TOKENS = 20_000_000  # tokens of a prompt: none is longer, as `cache/bills.py` has it
 _COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _LIFETIMES = ("ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens")
 _ASSISTANT = b'"assistant"'

@@ -173,7 +173,7 @@ def _digest(text: bytes) -> str:
 
 
 MOST_HELD = 1_000  # events of a response that wait for its bill
-MOST_BYTES = 4 * 1024 * 1024
+MOST_BYTES = 4 * 1024 * 1024  # bytes of a response that waits for its bill
 
 
 class Held(Struct, gc=False):

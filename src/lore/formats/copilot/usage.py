@@ -19,7 +19,7 @@ from lore.model.canonical import text_of
 from lore.model.jsonslice import table
 
 OPENING = b'{"lore_usage":'
-MOST_ROWS = 30_000  # of a session
+MOST_ROWS = 30_000  # rows of a session: one for each request
 LOOKED_AT = 16  # rows in which a request's own is sought
 MAIN = ""
 COMPACTION = "compaction"

@@ -27,7 +27,7 @@ from lore.model.measured import LogClock
 from lore.model.turn import seconds
 
 LARGEST_COUNT = 10**15  # tokens: a counter above it is damaged
-MOST_REQUESTS = 4096  # that are open at a time: a log that never closes any costs no more
+MOST_REQUESTS = 4096  # requests open at a time: a log that never closes any costs no more
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 _RFC3339 = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
 _COLLECTED = re.compile(rb"[\w.-]*[ |]*(" + _RFC3339 + rb")[ \t]")

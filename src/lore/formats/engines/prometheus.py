@@ -65,7 +65,7 @@ _SAMPLE = re.compile(
 )
 _COMMENT = re.compile(rb"# (?:HELP|TYPE|EOF)\b")
 _FELL = "counters fell: the server began anew, or two servers without labels are scraped to this file"
-_MOST_SERIES = 10_000  # of one scrape: what counts has a few for each model
+_MOST_SERIES = 10_000  # series of one scrape: what counts has a few for each model
 _LONGEST = 4096  # bytes of a sample
 _MILLISECONDS = 1e11  # a time above is no number of seconds
 

@@ -33,7 +33,7 @@ from lore.model.jsonslice import table
 from lore.model.state import Sign
 
 CLIENT, COMPACTIONS = "kimi-code", "utility-compaction"
-_MOST_TABLES = 16  # of tools that are remembered: a session has one or two
+_MOST_TABLES = 16  # tables of tools that are remembered: a session has one or two
 _NO_INPUT = Raw(b"{}")
 _DIALECTS = {"anthropic": "anthropic", "openai_responses": "openai-responses", "gemini": "gemini", "google": "gemini"}
 _PEOPLES = frozenset(("user", "skill_activation", "plugin_command"))

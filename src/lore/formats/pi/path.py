@@ -15,7 +15,7 @@ from msgspec import Struct
 from lore.formats.pi.messages import item_name
 
 RESULT, COMPACTION, RESET = -1, -2, -3  # what an entry is that has no items of its own
-MOST_BYTES = 8 * 1024 * 1024
+MOST_BYTES = 8 * 1024 * 1024  # bytes of the latest lines, kept for what comes again on another branch
 
 
 class Tree(Struct):

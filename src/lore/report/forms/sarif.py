@@ -3,7 +3,7 @@
 Rules: a result points at its file, relative to `%SRCROOT%` where it lies below the folder that lore ran in, and
 at its line; its fingerprint is lore's, so that a finding keeps its identity while lines move; each rule carries
 the page that `lore explain` prints. Only rules that have results are listed. No text of a recording becomes a link.
-At most `RESULTS` are written, the worst of all, since code scanning refuses a file that holds more.
+At most `MOST_RESULTS` are written, the worst of all, since code scanning refuses a file that holds more.
 
 Sources: OASIS Static Analysis Results Interchange Format (SARIF) version 2.1.0; GitHub's limits of SARIF files.
 """
@@ -29,7 +29,7 @@ from lore.report.plain import visible
 from lore.report.sentences.findings import lost_of
 
 ROOT = "%SRCROOT%"
-RESULTS = 25_000  # in a run
+MOST_RESULTS = 25_000  # findings in a run: code scanning refuses a file that holds more
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -46,7 +46,7 @@ class Sarif:
 def log(result: Reported, *, verbose: bool) -> dict[str, Any]:
     """Return the log as a JSON object."""
     every = shown(result.findings, verbose=verbose)
-    found = every if len(every) <= RESULTS else worst_first(every)[:RESULTS]
+    found = every if len(every) <= MOST_RESULTS else worst_first(every)[:MOST_RESULTS]
     codes = sorted({finding.code for finding in found})
     rules = {code: number for number, code in enumerate(codes)}
     return {

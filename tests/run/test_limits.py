@@ -1,0 +1,95 @@
+"""`lore limits`: every cap, read from the line that declares it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import lore as package
+from cli.running import lore
+from helpers.schemas import valid
+from lore.errors import LoreError
+from lore.run import limits
+
+SOURCE = Path(package.__file__).parent
+UNITS = {
+    "anchors", "bits", "blocks", "bodies", "breakpoints", "bytes", "calls", "characters", "clients", "columns", "days",
+    "deltas", "differences", "entries", "events", "fields", "findings", "items", "layers", "levels", "lines",
+    "messages", "names", "parts", "problems", "processes", "programs", "requests", "rows", "seconds", "segments",
+    "series", "sessions", "slots", "tables", "texts", "times", "tokens", "tools", "topics", "units", "values",
+}  # fmt: skip
+CAPS = {limit.name: limit for limit in limits.listed().limits}
+
+
+def modules():
+    """Yield each module of the package: its name below `lore`, its tree."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        yield name, ast.parse(path.read_text("utf-8"))
+
+
+def numbers(tree):
+    """Yield the names of the numbers that a module declares."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            value = node.value
+            while isinstance(value, ast.BinOp):
+                value = value.left
+            number = isinstance(value, ast.Constant) and type(value.value) in (int, float)
+            if number and isinstance(target, ast.Name):
+                yield target.id
+
+
+def test_every_constant_that_is_named_as_a_cap_is_listed():
+    named = {f"{module}.{name}" for module, tree in modules() for name in numbers(tree) if limits.NAMES.search(name)}
+    assert sorted(named - CAPS.keys()) == []
+    assert len(named) > 100
+
+
+@pytest.mark.parametrize("name", CAPS)
+def test_a_cap_has_a_unit_and_says_what_it_is_of(name):
+    cap = CAPS[name]
+    assert cap.unit in UNITS, f"{name}: the comment of a cap begins with its unit, not with {cap.unit!r}"
+    assert len(cap.reason) >= 5
+
+
+@pytest.mark.parametrize("name", CAPS)
+def test_a_cap_has_the_value_that_its_module_uses(name):
+    module, _, constant = name.rpartition(".")
+    try:
+        loaded = importlib.import_module(f"lore.{module}")
+    except ImportError:
+        pytest.skip("its extra is not installed")
+    assert getattr(loaded, constant) == CAPS[name].value
+
+
+def test_no_cap_hides_as_a_bare_number():
+    bare = [
+        f"{module}:{node.lineno}: {ast.unparse(node)}"
+        for module, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        and re.match(r"(len|sum)\(", ast.unparse(node.left))
+        and any(isinstance(right, ast.Constant) and isinstance(right.value, int) and right.value >= 1000
+                for right in node.comparators)
+    ]  # fmt: skip
+    assert bare == []
+
+
+def test_a_person_reads_a_line_a_cap_and_a_program_reads_json():
+    out = lore("limits").out
+    (line,) = (line for line in out.splitlines() if " formats.lines.LONGEST " in line)
+    assert re.match(r" *12 Mi +bytes +formats\.lines\.LONGEST +of a line: ", line)
+    answer = valid(lore("limits", "--json").json, "limits")
+    assert {cap["name"]: cap["value"] for cap in answer["limits"]} == {name: cap.value for name, cap in CAPS.items()}
+
+
+def test_a_package_without_source_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(limits.resources, "files", lambda _: tmp_path)
+    with pytest.raises(LoreError, match="source, which is not installed"):
+        limits.listed()
