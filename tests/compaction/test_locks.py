@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -105,3 +106,29 @@ def test_the_environment_says_where_locks_lie(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     with trylock(URL, "a", "u"):
         assert os.listdir(tmp_path / "state" / "lore" / "locks")
+
+
+@posix
+def test_a_lock_that_is_a_link_elsewhere_is_refused_and_what_it_leads_to_stays(tmp_path):
+    elsewhere = tmp_path / "precious"
+    elsewhere.write_text("kept")
+    folder = tmp_path / "locks"
+    folder.mkdir(mode=0o700)
+    (folder / lock_name(URL, "a", "u")).symlink_to(elsewhere)
+    with pytest.raises(LoreError, match="cannot keep locks"), trylock(URL, "a", "u", folder=folder):
+        pass
+    assert elsewhere.read_text() == "kept"
+
+
+@posix
+def test_a_file_system_without_locks_is_an_error_that_names_the_variable(tmp_path, monkeypatch):
+    """Such a lock was taken as held: two compactions of one session could run at once."""
+    import fcntl
+
+    def without(descriptor, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", without)
+    with pytest.raises(LoreError, match="no locks available") as refused, trylock(URL, "a", "u", folder=tmp_path):
+        pass
+    assert "$LORE_STATE" in (refused.value.hint or "")

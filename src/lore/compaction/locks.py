@@ -1,9 +1,8 @@
 """One compaction at a time for an agent and its user, and the secrets of this user.
 
-A lock is an exclusive `flock` on an empty file named by a digest, in `locks` in `$LORE_STATE`, else in
-`$XDG_STATE_HOME/lore`, else in `~/.local/state/lore`. The files stay: taking one away while another process opens it
-would give both the lock. Without `flock` (Windows) threads of one process are kept apart here, and processes by the
-store, which refuses the second writer.
+A lock is `filelock`'s on an empty file named by a digest, in `locks` in `$LORE_STATE`, else in `$XDG_STATE_HOME/lore`,
+else in `~/.local/state/lore`. It holds between threads and processes, on every system, and ends with its process. The
+files stay: taking one away while another process opens it would give both the lock.
 """
 
 from __future__ import annotations
@@ -12,20 +11,19 @@ import hashlib
 import os
 import secrets
 import stat
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from lore.errors import LoreError
-from lore.files import replaced, try_lock
+from lore.files import replaced
 from lore.model.canonical import encode
 from lore.store.registry import scheme_of, shown
 
 FOLDER = "LORE_STATE"
 _PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
-_held: set[str] = set()  # names that this process holds
-_guard = threading.Lock()
 KEY_BYTES = 32
 _KEY = "boundary.key"
 
@@ -34,27 +32,19 @@ _KEY = "boundary.key"
 def trylock(store_url: str, agent: str, user: str, *, folder: Path | None = None) -> Generator[bool]:
     """Try to hold the lock of an agent and its user, without waiting; yields whether it is held. Raises LoreError."""
     path = (folder or state_folder() / "locks") / lock_name(store_url, agent, user)
-    with _guard:
-        free = str(path) not in _held
-        if free:
-            _held.add(str(path))
-    if not free:
+    private(path.parent)
+    lock = FileLock(path, timeout=0, mode=0o600, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
         yield False
         return
+    except OSError as error:
+        raise _refused(path.parent, error) from None
     try:
-        private(path.parent)
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-        try:
-            descriptor = os.open(path, flags, 0o600)
-        except OSError as error:
-            raise _refused(path.parent, error) from None
-        try:
-            yield try_lock(descriptor)
-        finally:
-            os.close(descriptor)
+        yield True
     finally:
-        with _guard:
-            _held.discard(str(path))
+        lock.release()
 
 
 def lock_name(store_url: str, agent: str, user: str) -> str:
