@@ -506,3 +506,12 @@ def test_an_ordinal_that_is_no_number_is_kept_as_a_damaged_record():
     made = plain()
     made.lines[-3]["ordinal"] = "x"
     assert [found.code for found in made.folded().problems] == ["LORE207"]
+
+
+def test_a_field_that_nobody_reads_may_hold_anything():
+    """A call whose `namespace` was no text became opaque, though no reader looks at it."""
+    made = plain().item("function_call", call_id="c9", name="shell", arguments="{}", namespace=5)
+    made.event("token_count", info=None, reason={"by": "limit"})
+    calls = [value.item for value in made.read() if isinstance(value, e.Append) and isinstance(value.item, ToolCall)]
+    assert calls[-1].call_id == "c9"
+    assert "OpaqueEvent" not in kinds(made)

@@ -213,6 +213,29 @@ def block_in(raw: Raw) -> Block:
     return TextBlock(found.text) if plain else RawBlock(Raw(bytes(raw)))
 
 
+class CalledFunction(Struct, frozen=True):
+    """What a call of OpenAI's shape names and is given: JSON in a text."""
+
+    name: str = ""
+    arguments: Raw = Raw(b'"{}"')
+
+
+class FunctionCall(Struct, frozen=True):
+    """A call of OpenAI's shape."""
+
+    function: CalledFunction = CalledFunction()
+    id: str = ""
+
+    def item(self, uuid: str, response: str) -> ToolCall:
+        """Make the call's item."""
+        return called(uuid, self.id, self.function.name, self.function.arguments, response)
+
+
+def output_of(content: Raw) -> Raw:
+    """Return a result as lore keeps it: a text as it is, any other value as one block."""
+    return content if opens(content) == '"' else Raw(b'[{"type":"raw","json":%b}]' % bytes(content))
+
+
 def called(uuid: str, call_id: str, name: str, arguments: Raw, response: str) -> ToolCall:
     """Make a call of OpenAI's shape; arguments that are no JSON object stand as the text that they are."""
     given = text_in(arguments).encode("utf-8", "surrogatepass")

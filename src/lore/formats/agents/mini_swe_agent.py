@@ -22,7 +22,7 @@ from msgspec import Raw, Struct
 from lore.formats.bills import MOST, billed_of
 from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
-from lore.formats.values import blocks_in, called, opens, stamp_of, text_in
+from lore.formats.values import FunctionCall, blocks_in, called, opens, output_of, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.codes import Code
@@ -31,16 +31,6 @@ from lore.model.jsonslice import table
 
 _SIGN = re.compile(rb'"mini_version"[ \t\r\n]*:|"trajectory_format"[ \t\r\n]*:[ \t\r\n]*"mini-swe-agent')
 _PATHS = (".messages",)
-
-
-class _Function(Struct, frozen=True):
-    name: str = ""
-    arguments: Raw = Raw(b'"{}"')
-
-
-class _Call(Struct, frozen=True):
-    function: _Function = _Function()
-    id: str = ""
 
 
 class _Response(Struct, frozen=True):
@@ -61,7 +51,6 @@ class _Usage(Struct, frozen=True):
 class _Extra(Struct, frozen=True):
     response: _Response | None = None
     timestamp: Raw = NULL
-    returncode: Raw = NULL
     exception_info: Raw = NULL
 
 
@@ -81,7 +70,7 @@ class _Message(Struct, frozen=True):
     role: str = ""
     content: Raw = NULL
     reasoning_content: Raw = NULL
-    tool_calls: list[_Call] | None = None
+    tool_calls: list[FunctionCall] | None = None
     tool_call_id: str = ""
     extra: _Extra | None = None
     timestamp: Raw = NULL
@@ -187,9 +176,7 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
         if blocks:
             self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid), e.MAIN, at)
         for number, call in enumerate(calls):
-            self._append(
-                called(f"{uuid}.{number}", call.id, call.function.name, call.function.arguments, uuid), e.MAIN, at
-            )
+            self._append(call.item(f"{uuid}.{number}", uuid), e.MAIN, at)
         self._end_turn(response, at)
 
     def _respond(self, message: _Message, extra: _Extra, uuid: str, at: str | None) -> None:
@@ -235,8 +222,7 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
     def _result(self, message: _Message, extra: _Extra, at: str | None) -> None:
         self._memory.turns.asked_at = at
         raised = bool(text_in(extra.exception_info))
-        content = message.output if message.type else message.content
-        output = content if opens(content) == '"' else Raw(b'[{"type":"raw","json":' + bytes(content) + b"}]")
+        output = output_of(message.output if message.type else message.content)
         name, status = message.call_id or message.tool_call_id, "failed" if raised else "completed"
         self._emit(e.PatchToolCall(call_id=name, status=status, output=output, at=at))
 

@@ -21,6 +21,7 @@ from msgspec import Raw, Struct
 
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.values import output_of
 from lore.model import events as e
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
@@ -178,9 +179,8 @@ def _taken_apart(blocks: list[bytes]) -> _Said:
 
 
 def _patch(result: Members, at: str | None) -> e.PatchToolCall:
-    content = result.get("content", b'""')
-    output = content if content[:1] == b'"' else b'[{"type":"raw","json":' + content + b"}]"
+    output = output_of(Raw(result.get("content", b'""')))
     failed = result.get("is_error") == b"true"
     return e.PatchToolCall(
-        call_id=_text(result, "tool_use_id"), status="failed" if failed else "completed", output=Raw(output), at=at
+        call_id=_text(result, "tool_use_id"), status="failed" if failed else "completed", output=output, at=at
     )

@@ -227,7 +227,8 @@ class Conversation(Emitting[OpenHandsMemory]):
         call, status = event.tool_call_id, "failed" if failed else "completed"
         view = self._memory.view
         for viewed in islice(reversed(view), _PARALLEL):
-            place = next((at for at, item in enumerate(viewed.items) if _is_call(item, call)), -1)
+            calls = ((n, item.call_id) for n, item in enumerate(viewed.items) if isinstance(item, ToolCall))
+            place = next((n for n, name in calls if name == call), -1)
             if place >= 0:
                 viewed.items[place] = replace(viewed.items[place], status=status, output=output)
                 viewed.result = event.id
@@ -353,10 +354,6 @@ def _dialect_of(model: str | None) -> str:
     """Return the shape of the requests that LiteLLM makes of a model."""
     name = (model or "").rpartition("/")[2].lower()
     return "anthropic" if "claude" in name else "gemini" if name.startswith("gemini") else "openai-chat"
-
-
-def _is_call(item: Item, call: str) -> bool:
-    return isinstance(item, ToolCall) and item.call_id == call
 
 
 def _at(stamp: str | None) -> str | None:

@@ -20,7 +20,7 @@ from msgspec import Raw, Struct
 
 from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
-from lore.formats.values import blocks_in, called, opens, text_in
+from lore.formats.values import FunctionCall, blocks_in, opens, output_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.codes import Code
@@ -31,22 +31,12 @@ _WORDS = (b'"action"', b'"observation"', b'"response"')
 _INPUTS = frozenset(("user", "system", "developer"))
 
 
-class _Function(Struct, frozen=True):
-    name: str = ""
-    arguments: Raw = Raw(b'"{}"')
-
-
-class _Call(Struct, frozen=True):
-    function: _Function = _Function()
-    id: str = ""
-
-
 class _Message(Struct, frozen=True):
     """A message of a query."""
 
     role: str = ""
     content: Raw = NULL
-    tool_calls: list[_Call] | None = None
+    tool_calls: list[FunctionCall] | None = None
     tool_call_ids: list[str] | None = None
     tool_call_id: str | None = None
 
@@ -135,8 +125,7 @@ class SweAgent(TranscriptDocument[_Memory]):
         if blocks:
             self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid), e.MAIN, None)
         for call in (answer.tool_calls if answer is not None else None) or ():
-            name = self._uuid(uuids)
-            self._append(called(name, call.id, call.function.name, call.function.arguments, uuid), e.MAIN, None)
+            self._append(call.item(self._uuid(uuids), uuid), e.MAIN, None)
         self._emit(e.TurnCompleted(turn=memory.turns.turn))
         if answer is None and text_in(waiting.observation):
             self._append(UserMessage(self._uuid(uuids), blocks=(TextBlock(waiting.observation),)), e.MAIN, None)
@@ -171,16 +160,13 @@ class SweAgent(TranscriptDocument[_Memory]):
             return made
         names = message.tool_call_ids or ([message.tool_call_id] if message.tool_call_id else [])
         if message.role == "tool" and names:
-            content = message.content
-            output = content if opens(content) == '"' else Raw(b'[{"type":"raw","json":' + bytes(content) + b"}]")
             for name in names:
-                self._emit(e.PatchToolCall(call_id=name, status="completed", output=output))
+                self._emit(e.PatchToolCall(call_id=name, status="completed", output=output_of(message.content)))
         elif message.role == "assistant":
             uuid = self._uuid(made)
             self._append(AssistantMessage(uuid, blocks=blocks_in(message.content), response_id=uuid), e.MAIN, None)
             for call in message.tool_calls or ():
-                function = call.function
-                self._append(called(self._uuid(made), call.id, function.name, function.arguments, uuid), e.MAIN, None)
+                self._append(call.item(self._uuid(made), uuid), e.MAIN, None)
         elif message.role in _INPUTS or message.role == "tool":
             self._append(UserMessage(self._uuid(made), blocks=blocks_in(message.content)), e.MAIN, None)
         else:

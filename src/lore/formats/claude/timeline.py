@@ -271,12 +271,10 @@ def note_thinking(chain: ChainMemory, parts: Sequence[records.Part]) -> None:
     """Remember whether what the model said holds thinking."""
     chain.spoke = True
     for part in parts:
-        if type(part) is records.Thinking or (type(part) is records.Other and _is_redacted(part)):
+        if type(part) is records.Thinking or (
+            type(part) is records.Other and b'"redacted_thinking"' in bytes(part.json)[:_LOOKED_AT]
+        ):
             chain.thought = chain.thinks = True
-
-
-def _is_redacted(part: records.Other) -> bool:
-    return b'"redacted_thinking"' in bytes(part.json)[:_LOOKED_AT]
 
 
 def _signs_of_thinking(record: records.Record, chain: ChainMemory, parts: Sequence[records.Part]) -> Sequence[Sign]:

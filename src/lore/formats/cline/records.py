@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from lore.formats.bills import split
-from lore.formats.values import count_in, opens, text_in
+from lore.formats.values import count_in, opens, output_of, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.events import Billed
@@ -210,9 +210,7 @@ def said_in(content: Raw) -> Said:
         elif part.type == "tool_use" and part.id:
             found.calls.append(Call(part.id, part.name, part.input if opens(part.input) == "{" else Raw(b"{}")))
         elif part.type == "tool_result" and part.tool_use_id:
-            plain = opens(part.content) == '"'
-            output = part.content if plain else Raw(b'[{"type":"raw","json":' + bytes(part.content) + b"}]")
-            found.outcomes.append(Outcome(part.tool_use_id, output, part.is_error is True))
+            found.outcomes.append(Outcome(part.tool_use_id, output_of(part.content), part.is_error is True))
         elif part.type == "thinking" and opens(part.thinking) == '"':
             found.blocks.append(ThinkingBlock(part.thinking, part.signature))
         elif part.type == "reasoning" and opens(part.text) == '"':

@@ -57,7 +57,6 @@ class Payload(Struct, frozen=True, gc=False):
     type: str = ""
     role: str = ""
     name: str = ""
-    namespace: str | None = None
     call_id: str | None = None
     content: Raw = NULL
     arguments: Raw = NULL
@@ -65,7 +64,6 @@ class Payload(Struct, frozen=True, gc=False):
     output: Raw = NULL
     action: Raw = NULL
     status: Raw = NULL
-    execution: Raw = NULL
     summary: Raw = NULL
     encrypted_content: Raw = NULL
     result: Raw = NULL
@@ -96,7 +94,6 @@ class Usage(Struct, frozen=True, gc=False):
     cached_input_tokens: int | None = None
     cache_write_input_tokens: int | None = None
     output_tokens: int | None = None
-    reasoning_output_tokens: int | None = None
     total_tokens: int | None = None
 
 
@@ -105,7 +102,6 @@ class Info(Struct, frozen=True, gc=False):
 
     total_token_usage: Usage | None = None
     last_token_usage: Usage | None = None
-    model_context_window: int | None = None
 
 
 class Happened(Struct, frozen=True, gc=False):
@@ -114,8 +110,6 @@ class Happened(Struct, frozen=True, gc=False):
     type: str = ""
     info: Info | None = None
     num_turns: Raw = NULL
-    reason: Raw = NULL
-    model_context_window: Raw = NULL
 
 
 class Instructions(Struct, frozen=True, gc=False):

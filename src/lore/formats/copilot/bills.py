@@ -53,7 +53,6 @@ class _Point(Struct, frozen=True, gc=False):
 
 
 class _Conversation(Struct, frozen=True, gc=False):
-    message_count: int | None = None
     points: tuple[_Point, ...] | None = None
 
 
@@ -71,7 +70,6 @@ class _State(Struct, frozen=True, gc=False):
 
 
 class _Entry(Struct, frozen=True, gc=False):
-    conversation: str = "main"
     models: dict[str, _State] = {}
 
 

@@ -72,7 +72,6 @@ class Start(Struct, frozen=True, gc=False, rename="camel"):
     """Who began a session, or goes on with it, with what."""
 
     session_id: str = ""
-    version: int | str | None = None
     copilot_version: str = ""
     start_time: str | None = None
     selected_model: str | None = None

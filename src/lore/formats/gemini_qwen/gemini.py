@@ -337,7 +337,8 @@ class GeminiCli(_Chats, TranscriptLines[GeminiMemory]):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         own = table(next(each(head), b"")) or {}
-        return "messages" not in own and _is_header(own)
+        named = all(own.get(key, b"")[:1] == b'"' for key in ("sessionId", "projectHash"))
+        return named and "messages" not in own
 
     def _take(self, data: bytes) -> None:
         record = records.decode(data)
@@ -373,10 +374,6 @@ class GeminiCliDocument(_Chats, TranscriptDocument[GeminiMemory]):
 
     def _take(self, data: bytes) -> None:
         self._message(records.decode(data))
-
-
-def _is_header(own: dict[str, bytes]) -> bool:
-    return all(own.get(key, b"")[:1] == b'"' for key in ("sessionId", "projectHash"))
 
 
 def _is_calls_alone(record: Record) -> bool:

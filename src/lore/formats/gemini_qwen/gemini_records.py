@@ -63,7 +63,6 @@ class Record(Struct, frozen=True, gc=False, rename="camel"):
     session_id: str | None = None
     start_time: str | None = None
     kind: str | None = None
-    project_hash: str | None = None
     changes: Raw = field(default=NULL, name="$set")
     rewind_to: str | None = field(default=None, name="$rewindTo")
 
@@ -73,7 +72,6 @@ class Changes(Struct, frozen=True, gc=False, rename="camel"):
 
     messages: tuple[Raw, ...] | None = None
     session_id: str | None = None
-    kind: str | None = None
 
 
 decode = lenient.decoding(Record)

@@ -61,7 +61,6 @@ class Record(Struct, frozen=True, gc=False, rename="camel"):
 
     type: str
     time: Raw = NULL
-    protocol_version: str | None = None
     created_at: Raw = NULL
     message: Message | None = None
     event: Event | None = None

@@ -46,25 +46,19 @@ class Failure(Struct, frozen=True, gc=False):
     """Why a message has no whole response."""
 
     name: str = ""
-    data: Raw = NULL
 
 
-class Model(Struct, frozen=True, gc=False, rename={"provider": "providerID", "model": "modelID"}):
-    """What a user's message asks."""
+class Model(Struct, frozen=True, gc=False):
+    """What a user's message asks of a model."""
 
-    provider: str = ""
-    model: str = ""
     variant: str | None = None
 
 
-class Info(
-    Struct, frozen=True, gc=False, rename={"parent": "parentID", "provider": "providerID", "asked": "modelID"}
-):  # fmt: skip
+class Info(Struct, frozen=True, gc=False, rename={"provider": "providerID", "asked": "modelID"}):
     """A message without its parts; `summary` is true of the response that a compaction asked for."""
 
     id: str = ""
     role: str = ""
-    parent: str = ""
     provider: str = ""
     asked: str | None = None
     agent: str | None = None
@@ -72,7 +66,6 @@ class Info(
     model: Raw = NULL
     time: Time = Time()
     tokens: Tokens | None = None
-    finish: str | None = None
     error: Failure | None = None
     summary: Raw = NULL
     tools: dict[str, Raw] | None = None
@@ -122,7 +115,7 @@ class Reverted(Struct, frozen=True, gc=False, rename={"message": "messageID"}):
     message: str = ""
 
 
-class Session(Struct, frozen=True, gc=False, rename={"parent": "parentID", "project": "projectID"}):
+class Session(Struct, frozen=True, gc=False, rename={"parent": "parentID"}):
     """A session."""
 
     id: str = ""

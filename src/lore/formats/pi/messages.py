@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -185,7 +185,7 @@ def _ran(message: Message) -> str:
     """Say what a command of the user did, as the client tells the model."""
     command, output = _text(message.command) or _text(message.code), _text(message.output)
     lines = f"Ran `{command}`\n" + (f"```\n{output}\n```" if output else "(no output)")
-    code = _value(message.exit_code)
+    code: object = decode(bytes(message.exit_code))
     if _is_true(message.cancelled):
         lines += "\n\n(command cancelled)"
     elif code is not None and code != 0:
@@ -201,10 +201,6 @@ def _is_true(raw: Raw) -> bool:
 def _text(raw: Raw) -> str:
     own = bytes(raw)
     return text_of(own) if own[:1] == b'"' else ""
-
-
-def _value(raw: Raw) -> Any:
-    return decode(bytes(raw))
 
 
 def summary_of(summary: Raw) -> Raw:

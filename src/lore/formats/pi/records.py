@@ -43,7 +43,6 @@ class Message(Struct, frozen=True, gc=False, rename="camel"):
     role: str = ""
     content: Raw = NULL
     api: str = ""
-    provider: str = ""
     model: str | None = None
     response_id: str | None = None
     stop_reason: str = ""
@@ -83,7 +82,6 @@ class Entry(Struct, frozen=True, gc=False, rename="camel"):
     retained_tail: list[Raw] | None = None
     content: Raw = NULL
     system_prompt: Raw = NULL
-    version: Raw = NULL
     usage: Usage | None = None
     parent_session: str | None = None
     branched_from: str | None = None
