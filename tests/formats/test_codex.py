@@ -509,9 +509,14 @@ def test_an_ordinal_that_is_no_number_is_kept_as_a_damaged_record():
 
 
 def test_a_field_that_nobody_reads_may_hold_anything():
-    """A call whose `namespace` was no text became opaque, though no reader looks at it."""
-    made = plain().item("function_call", call_id="c9", name="shell", arguments="{}", namespace=5)
-    made.event("token_count", info=None, reason={"by": "limit"})
+    """A call whose `namespace` was no text became opaque, and a bill with an odd count of reasoning was lost."""
+    made = plain().item("function_call", call_id="c9", name="shell", arguments="{}", namespace=5).count(10_400, 10_112)
+    billed = turns(made)
+    for line in made.lines:
+        if line["payload"].get("info"):
+            line["payload"]["info"]["total_token_usage"]["reasoning_output_tokens"] = "many"
     calls = [value.item for value in made.read() if isinstance(value, e.Append) and isinstance(value.item, ToolCall)]
     assert calls[-1].call_id == "c9"
+    assert turns(made) == billed
+    assert len(billed) > 1
     assert "OpaqueEvent" not in kinds(made)

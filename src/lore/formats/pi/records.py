@@ -135,11 +135,11 @@ def parts_of(content: Raw) -> Sequence[Part]:
 
 def _are_sound(parts: Sequence[Part]) -> bool:
     for part in parts:
-        if isinstance(part, Text):
+        if type(part) is Text:
             text = part.text
-        elif isinstance(part, Thinking):
+        elif type(part) is Thinking:
             text = part.thinking
-        elif isinstance(part, Image):
+        elif type(part) is Image:
             text = part.data
         else:
             continue
