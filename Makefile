@@ -3,6 +3,7 @@
 # make cover   the tests again with coverage, and its floor for the core rooms
 # make bench   the bars: speed as ratios in one run, and how true verdicts and predictions are on real recordings
 # make soak    long runs: whole matrices of cases, growing sessions, many generated ones, 300 killed writers for each store, a million requests of blocks
+# make attack  every class of hostile input, from a fixed seed: how many inputs, how many failures (part of make soak)
 # make fuzz    any bytes give events and problems, nothing else (SECONDS=60 for each fuzzer)
 # make docs    the reference of the public modules, as pages in build/docs, its links checked
 # make golden  write the golden outputs of the commands anew
@@ -26,7 +27,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test cover lint compiled bench soak fuzz docs golden pictures oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
+.PHONY: help demo test cover lint compiled bench soak attack fuzz docs golden pictures oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -99,6 +100,10 @@ soak: .venv/dev
 	$(BIN)/python tests/soak/kills.py
 	$(BIN)/python tests/soak/block_reuse.py
 	$(BIN)/python tests/soak/lake.py
+	$(MAKE) attack
+
+attack: .venv/dev
+	$(BIN)/python tests/soak/attack.py
 
 fuzz: .venv/dev
 	@$(PIP) install --only-binary :all: atheris 2>/dev/null || true

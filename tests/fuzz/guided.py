@@ -4,7 +4,7 @@
 
 Each target runs in a process of its own, first on what the project holds, then, where there are any, with real
 recordings among the inputs. What breaks a law of `properties` is made smaller and kept as `run.py` does:
-in `tests/fuzz/seeds`, or outside the project where a recording was among the inputs. Exit code 1 where
+in `tests/fuzz/corpus`, or outside the project where a recording was among the inputs. Exit code 1 where
 something broke. Without atheris, which has no build for some versions of Python, it says so and ends.
 """
 

@@ -3,7 +3,7 @@
     python tests/fuzz/run.py [--seconds N] [--seed N] [--tokens]
 
 Each input is mutated from a fixture, a seed or a real recording and held against every law of
-`properties`. An input that breaks one is made smaller and stored in `tests/fuzz/seeds`, where the normal
+`properties`. An input that breaks one is made smaller and stored in `tests/fuzz/corpus`, where the normal
 suite replays it. Exit code 1 where something broke.
 """
 

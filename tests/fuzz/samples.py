@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hostile.captured import WRITERS, capture
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = Path(__file__).resolve().parent / "seeds"
+SEEDS = Path(__file__).resolve().parent / "corpus"
 CORPUS = Path(os.environ.get("LORE_CORPUS") or ROOT.parent / "shared" / "corpus")
 LARGEST = 24 * 1024  # of a bigger recording its beginning is taken, to the end of a line
 
