@@ -9,7 +9,11 @@
 # make golden  write the golden outputs of the commands anew
 # make pictures  draw the pictures of the README anew
 # make oracle  lore's models of engines against the engines themselves, as every night: oracle-vllm, oracle-lmcache, oracle-sglang, oracle-llama (COUNT=, RECORD=1)
-# make audit   known vulnerabilities of the dependencies
+# make build   wheel and sdist of the last commit in dist/, equal to the byte wherever they are built
+# make wheel   the tests against the installed wheel, in an environment of its own (build/wheel)
+# make audit   known vulnerabilities of the dependencies as they are pinned in .github/constraints.txt
+# make sbom    what an installed lore consists of (CycloneDX), in dist/
+# make lock    pin the dependencies anew
 # make clean   remove the environment and what tools left behind
 
 PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
@@ -27,7 +31,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test cover lint compiled bench soak attack fuzz docs golden pictures oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
+.PHONY: help demo test cover lint compiled bench soak attack fuzz docs golden pictures build wheel sbom lock oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -165,9 +169,29 @@ CHUNKED ?= 2000
 oracle-lmcache: .venv/dev build/oracle/vllm/lmcache
 	PYTHONPATH=tests $(BIN)/python -m oracle.engines.lmcache_agreement --python build/oracle/vllm/bin/python --count $(CHUNKED) $(if $(RECORD),--record)
 
+build: .venv/dev
+	@$(BIN)/python tests/release/building.py
+
+# From a copy of the tests: nothing of src/ can be imported there, so what is tested is what is installed.
+wheel: build
+	@rm -rf build/wheel && mkdir -p build/wheel/tree
+	@$(PYTHON) -m venv build/wheel/env
+	@build/wheel/$(BIN:.venv/%=env/%)/python -m pip --disable-pip-version-check -q install "$$(ls $(CURDIR)/dist/*.whl)[dev]"
+	@cp -r tests fixtures pyproject.toml README.md CHANGELOG.md Makefile LICENSE .github .pre-commit-hooks.yaml build/wheel/tree
+	cd build/wheel/tree && ../$(BIN:.venv/%=env/%)/python -m pytest -n auto --dist worksteal
+
 audit: .venv/dev
 	@$(PIP) install pip-audit
-	$(BIN)/pip-audit --skip-editable
+	$(BIN)/pip-audit --no-deps --disable-pip -r .github/constraints.txt
+
+sbom: build
+	@rm -rf build/sbom && $(PYTHON) -m venv --without-pip build/sbom
+	@$(BIN)/python -m pip --disable-pip-version-check -q --python build/$(BIN:.venv/%=sbom/%)/python install -c .github/constraints.txt dist/*.whl
+	@$(PIP) install cyclonedx-bom
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON -o dist/lore-cache.cdx.json build/$(BIN:.venv/%=sbom/%)/python
+
+lock: .venv/dev
+	@$(BIN)/python -m pip --disable-pip-version-check freeze --exclude-editable >.github/constraints.txt
 
 clean:
 	rm -rf .venv .coverage .hypothesis .pytest_cache .ruff_cache .import_linter_cache build dist

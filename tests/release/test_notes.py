@@ -1,0 +1,30 @@
+"""The notes of a release are its section of the changelog."""
+
+from __future__ import annotations
+
+import pytest
+
+from release.notes import ROOT, main, notes, packaged
+
+LOG = "# Changes\n\nA promise.\n\n## 0.2.0 (unreleased)\n\n- new\n\n## 0.1.0 (2026-12-01)\n\n- one\n  more\n- two\n\n## 0.0.9\n\n"
+
+
+def test_the_section_of_a_tag_is_printed_without_its_heading():
+    assert notes(LOG, "v0.1.0") == "- one\n  more\n- two\n"
+
+
+@pytest.mark.parametrize(
+    ("tag", "said"), [("v0.2.0", "unreleased"), ("v0.1", "no section"), ("v0.0.9", "empty"), ("v0x1.0", "no section")]
+)
+def test_what_cannot_be_published_is_said(tag, said):
+    with pytest.raises(ValueError, match=said):
+        notes(LOG, tag)
+
+
+def test_a_tag_that_is_not_the_version_of_the_package_is_refused(capsys):
+    assert main(["v99.0.0"]) == 1
+    assert capsys.readouterr().err == f"error: the tag is v99.0.0, the package is {packaged()}\n"
+
+
+def test_the_changelog_has_a_section_for_the_version_of_the_package():
+    assert f"\n## {packaged()}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
