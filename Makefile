@@ -176,7 +176,7 @@ build: .venv/dev
 wheel: build
 	@rm -rf build/wheel && mkdir -p build/wheel/tree
 	@$(PYTHON) -m venv build/wheel/env
-	@build/wheel/$(BIN:.venv/%=env/%)/python -m pip --disable-pip-version-check -q install "$$(ls $(CURDIR)/dist/*.whl)[dev]"
+	@build/wheel/$(BIN:.venv/%=env/%)/python -m pip --disable-pip-version-check -q install -c .github/constraints.txt "$$(ls $(CURDIR)/dist/*.whl)[dev]"
 	@cp -r tests fixtures pyproject.toml README.md CHANGELOG.md Makefile LICENSE .github .pre-commit-hooks.yaml build/wheel/tree
 	cd build/wheel/tree && ../$(BIN:.venv/%=env/%)/python -m pytest -n auto --dist worksteal
 

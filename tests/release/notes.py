@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def notes(changelog: str, tag: str) -> str:
     """Return the section of a tag (`v0.1.0`), without its heading. Raises ValueError where there is none to publish."""
     version = tag.removeprefix("v")
-    found = re.search(rf"^## {re.escape(version)}(?P<said> [^\n]*)?\n(?P<text>.*?)(?=^## |\Z)", changelog, re.M | re.S)
+    section = rf"^## {re.escape(version)}(?P<said> [^\n]*)?\n(?P<text>.*?)(?=^## |\Z)"
+    found = re.search(section, changelog, re.MULTILINE | re.DOTALL)
     if found is None:
         raise ValueError(f"the changelog has no section {version}")
     if "unreleased" in (found["said"] or ""):
@@ -38,9 +39,10 @@ def packaged() -> str:
 def main(arguments: list[str]) -> int:
     """Print the notes of one tag."""
     (tag,) = arguments
+    if tag.removeprefix("v") != packaged():
+        sys.stderr.write(f"error: the tag is {tag}, the package is {packaged()}\n")
+        return 1
     try:
-        if tag.removeprefix("v") != packaged():
-            raise ValueError(f"the tag is {tag}, the package is {packaged()}")
         sys.stdout.write(notes((ROOT / "CHANGELOG.md").read_text("utf-8"), tag))
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")

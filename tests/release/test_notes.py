@@ -6,7 +6,8 @@ import pytest
 
 from release.notes import ROOT, main, notes, packaged
 
-LOG = "# Changes\n\nA promise.\n\n## 0.2.0 (unreleased)\n\n- new\n\n## 0.1.0 (2026-12-01)\n\n- one\n  more\n- two\n\n## 0.0.9\n\n"
+NEW, OLD = "## 0.2.0 (unreleased)\n\n- new\n\n", "## 0.1.0 (2026-12-01)\n\n- one\n  more\n- two\n\n## 0.0.9\n\n"
+LOG = f"# Changes\n\nA promise.\n\n{NEW}{OLD}"
 
 
 def test_the_section_of_a_tag_is_printed_without_its_heading():

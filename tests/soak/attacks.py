@@ -292,13 +292,17 @@ def credentials(chance: Random, count: int) -> Attacks:
 
 def _masked(secret: str, place: str) -> None:
     _write(secret, place)
-    hidden = (
-        secret.rpartition("@")[0].rpartition(":")[2]
-        if "@" in secret
-        else secret.splitlines()[-2 if "\n" in secret else 0]
-    )
+    hidden = unshown(secret)
     for report in REPORTS:
-        assert hidden[8:] not in _reported(report), f"{report} shows it"
+        assert hidden not in _reported(report), f"{report} shows it"
+
+
+def unshown(secret: str) -> str:
+    """Return the part of a credential that no report may hold: a password, a line of a key, the end of a token."""
+    if "@" in secret:
+        return secret.rpartition("@")[0].rpartition(":")[2]
+    lines = secret.splitlines()
+    return lines[len(lines) // 2][8:]
 
 
 PLACES = ("model", "system", "tool", "description", "message", "result", "header")
