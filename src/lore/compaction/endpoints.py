@@ -1,17 +1,20 @@
-"""An HTTP endpoint that a user names: its URL, whether it is on this machine, its key, what it says when it refuses.
+"""An HTTP endpoint that a user names: its URL, whether it is on this machine, its key, one request and its answer.
 
-Rules: a URL is shown without user, password and query; a key comes from an environment variable that is named, and is
-never shown; what a server says is text of a stranger, to be made harmless by whoever shows it.
+Rules: an answer has an end in time and in size; a redirect is not followed (whoever asks refuses it); a URL is shown
+without user, password and query; a key comes from an environment variable that is named, and is never shown; what a
+server says is text of a stranger, to be made harmless by whoever shows it. Over httpx (the extra `lore-cache[http]`).
 """
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from ipaddress import ip_address
-from typing import Any, cast
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
+from typing import Any, NamedTuple, cast
 from urllib.parse import SplitResult, urlsplit
 
 from lore.compaction.untrusted import one_line
@@ -49,6 +52,97 @@ class Deadline(threading.Timer):
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class HttpRequest(NamedTuple):
+    """A request as it goes out; its answer has `seconds`, and at most so many bytes."""
+
+    method: str
+    url: str
+    body: bytes
+    headers: Mapping[str, str]
+    seconds: float
+    most: int
+
+
+class HttpAnswer(NamedTuple):
+    """A whole answer, its body as it came; `sent`, `began` (its headers) and `ended` are seconds since the epoch."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    sent: float
+    began: float
+    ended: float
+
+
+class LostError(Exception):
+    """The connection broke, or `unreached` there was none: another try may help. Says why, not of whom."""
+
+    def __init__(self, reason: str, *, unreached: bool) -> None:
+        super().__init__(reason)
+        self.unreached = unreached
+
+
+class UnansweredError(Exception):
+    """No answer, and another try would not help: too late, too long, or nothing can be asked. Says why, in one line."""
+
+
+class Endpoint(NamedTuple):
+    """A server, how it is shown, and how it is asked: `trust_env` and `proxy` as httpx takes them.
+
+    `clean` takes the key out of an error's text.
+    """
+
+    httpx: Any
+    shown: str
+    is_near: bool
+    clean: Callable[[str], str]
+    trust_env: bool = False
+    proxy: str | None = None
+
+    def ask(self, request: HttpRequest) -> HttpAnswer:
+        """Ask once, over a connection of its own; raises LostError and UnansweredError."""
+        http, deadline = self.httpx, Deadline(request.seconds, near=self.is_near)
+        late = UnansweredError(f"{self.shown}: no whole answer after {request.seconds:g} s")
+        deadline.start()
+        try:
+            answer = self._exchange(request, deadline)
+        except http.TimeoutException:
+            raise late from None
+        except http.HTTPError as error:
+            if deadline.is_over:
+                raise late from None
+            reason = one_line(self.clean(str(error))) or type(error).__name__
+            raise LostError(reason, unreached=isinstance(error, http.ConnectError)) from None
+        except (http.InvalidURL, ImportError, OSError, ValueError) as error:  # a host, a proxy, certificates
+            raise UnansweredError(f"{self.shown} cannot be asked: {one_line(self.clean(str(error)))}") from None
+        finally:
+            deadline.cancel()
+        if deadline.is_over:  # what was hung up on may look like the end
+            raise late
+        return answer
+
+    def _exchange(self, request: HttpRequest, deadline: Deadline) -> HttpAnswer:
+        plain = request.url.startswith("http:") and (self.is_near or not self.trust_env)
+        verify = SSLContext(PROTOCOL_TLS_CLIENT) if plain else self.httpx.create_ssl_context()  # 25 ms
+        body, sent = bytearray(), time.time()
+        extensions = {"trace": deadline.note}
+        with (
+            self.httpx.Client(
+                timeout=request.seconds, follow_redirects=False, verify=verify,
+                trust_env=self.trust_env, proxy=self.proxy,
+            ) as client,
+            client.stream(
+                request.method, request.url, content=request.body, headers=request.headers, extensions=extensions
+            ) as response,
+        ):  # fmt: skip
+            began = time.time()
+            for piece in response.iter_raw():
+                body += piece
+                if len(body) > request.most:
+                    raise UnansweredError(f"{self.shown}: its answer has more than {request.most:,} bytes")
+            return HttpAnswer(response.status_code, dict(response.headers), bytes(body), sent, began, time.time())
 
 
 def shown(endpoint: str) -> str:

@@ -13,8 +13,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from ssl import PROTOCOL_TLS_CLIENT, SSLContext
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from lore.compaction.base import (
     BYTES_PER_TOKEN,
@@ -28,7 +27,18 @@ from lore.compaction.base import (
     Window,
 )
 from lore.compaction.commands import NESTED, Command, ContextRequest, check_sources, is_nested, outside_context
-from lore.compaction.endpoints import Deadline, error_message, is_near, key_in, shown, url_of
+from lore.compaction.endpoints import (  # fmt: skip
+    Endpoint,
+    HttpAnswer,
+    HttpRequest,
+    LostError,
+    UnansweredError,
+    error_message,
+    is_near,
+    key_in,
+    shown,
+    url_of,
+)
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.locks import boundary_key, state_folder
@@ -46,18 +56,6 @@ PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
 MOST_PAUSE = 30.0  # seconds of what `Retry-After` may ask for
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # local models say so what they think
 _PATH = "/chat/completions"
-
-
-class _Reply(NamedTuple):
-    """An answer of a server, whole; `wait` is what it asks for, in seconds."""
-
-    status: int
-    body: bytes
-    wait: float | None = None
-
-
-class _LostError(Exception):
-    """There was no answer."""
 
 
 class OpenAISummarizer:
@@ -78,11 +76,12 @@ class OpenAISummarizer:
         except ImportError:
             hint = 'pip install "lore-cache[http]"'
             raise LoreError('summarizer = "openai" needs httpx, which is not installed', hint=hint) from None
-        self._http, self._model, self._seconds, self._pause, self._tell = httpx, model, seconds, pause, tell
+        self._model, self._seconds, self._pause, self._tell = model, seconds, pause, tell
         self._url, self._shown, self._key = _url(endpoint), shown(endpoint), key_in(environ, key_env, "key_env")
         self._limit = "max_tokens"
-        self._is_near = is_near(self._url)
-        if self._key and self._url.startswith("http:") and not self._is_near:
+        near = is_near(self._url)  # no proxy is asked then
+        self._endpoint = Endpoint(httpx, self._shown, near, self._clean, trust_env=not near)
+        if self._key and self._url.startswith("http:") and not near:
             tell(f"the key and the session go to {self._shown} unencrypted: name an https endpoint")
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
@@ -95,14 +94,14 @@ class OpenAISummarizer:
             return self._answer(reply.body, request)
         raise GivenUpError(self._refusal(reply), hint=_HINTS.get(reply.status, ""))
 
-    def _refusal(self, reply: _Reply) -> str:
+    def _refusal(self, reply: HttpAnswer) -> str:
         """Describe a failed response: status and message."""
         if 300 <= reply.status < 400:
             return f"{self._shown} redirects elsewhere ({reply.status})"
         message = one_line(self._clean(harmless(error_message(reply.body)))) if reply.status >= 400 else ""
         return f"{self._shown} answers {reply.status}" + (f": {message}" if message else "")
 
-    def _reply(self, request: SummaryRequest, limit: str) -> _Reply:
+    def _reply(self, request: SummaryRequest, limit: str) -> HttpAnswer:
         """Ask until there is an answer that another try would not change."""
         messages = [
             {"role": "system", "content": instructions(request)},
@@ -112,60 +111,27 @@ class OpenAISummarizer:
         for wait in (*PAUSES, None):
             try:
                 reply = self._once(body)
-            except _LostError as error:
+            except LostError as error:
                 why, asks = f"{self._shown}: {error}", None
             else:
                 if reply.status != 429 and reply.status < 500:
                     return reply
-                why, asks = self._refusal(reply), reply.wait
+                why, wait_text = self._refusal(reply), reply.headers.get("retry-after", "")
+                asks = float(wait_text) if re.fullmatch(r"[0-9]{1,6}", wait_text) else None  # a date: our own pauses
             if wait is None:
                 raise GivenUpError(self._clean(f"{why}, {len(PAUSES) + 1} times"))
             self._tell(self._clean(f"{why}; asked again"))
             self._pause(min(max(wait, asks or 0.0), MOST_PAUSE))
         raise AssertionError("the last try returns or raises")
 
-    def _once(self, body: bytes) -> _Reply:
-        http, deadline = self._http, Deadline(self._seconds, near=self._is_near)
-        late = GivenUpError(f"{self._shown}: no whole answer after {self._seconds:g} s")
-        deadline.start()
-        try:
-            reply = self._exchange(body, deadline)
-        except http.TimeoutException:
-            raise late from None
-        except http.HTTPError as error:
-            if deadline.is_over:
-                raise late from None
-            raise _LostError(one_line(str(error)) or type(error).__name__) from None
-        except (http.InvalidURL, ImportError, OSError, ValueError) as error:  # a host, a proxy, certificates
-            raise GivenUpError(self._clean(f"{self._shown} cannot be asked: {one_line(str(error))}")) from None
-        finally:
-            deadline.cancel()
-        if deadline.is_over:  # what was hung up on may look like the end
-            raise late
-        return reply
-
-    def _exchange(self, body: bytes, deadline: Deadline) -> _Reply:
-        """Ask once: past any proxy on this machine, and there over HTTP without certificates (25 ms to load)."""
+    def _once(self, body: bytes) -> HttpAnswer:
         headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
-        near, answer = self._is_near, bytearray()
-        verify = SSLContext(PROTOCOL_TLS_CLIENT) if near and self._url.startswith("http:") else True
-        with (
-            self._http.Client(
-                timeout=self._seconds, follow_redirects=False, trust_env=not near, verify=verify
-            ) as client,
-            client.stream(
-                "POST", self._url, content=body, headers=headers, extensions={"trace": deadline.note}
-            ) as response,
-        ):
-            for piece in response.iter_raw():
-                answer += piece
-                if len(answer) > MOST_BYTES:
-                    raise GivenUpError(f"{self._shown}: its answer has more than {MOST_BYTES:,} bytes")
-            wait = response.headers.get("retry-after", "")  # a date is left to our own pauses
-            seconds = float(wait) if re.fullmatch(r"[0-9]{1,6}", wait) else None
-            return _Reply(response.status_code, bytes(answer), seconds)
+        try:
+            return self._endpoint.ask(HttpRequest("POST", self._url, body, headers, self._seconds, MOST_BYTES))
+        except UnansweredError as error:
+            raise GivenUpError(str(error)) from None
 
     def _answer(self, body: bytes, request: SummaryRequest) -> SummaryAnswer:
         """Read an answer; tells where a server read far less than it was given: some drop in silence what is too long.

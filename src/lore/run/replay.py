@@ -24,6 +24,7 @@ from lore.cache.predictor import Predictor
 from lore.cache.prices import MILLION
 from lore.cache.registry import configured
 from lore.cache.rules import Rules
+from lore.compaction.endpoints import HttpAnswer
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
 from lore.formats.contents import ContentError, unpacked
@@ -39,7 +40,7 @@ from lore.recording.opening import Options
 from lore.report.replayed import notes_of
 from lore.report.sentences.findings import not_in_logs
 from lore.run.replay_plan import Layout, Looked, Plan, Planned
-from lore.run.replay_server import Answer, Probed, RefusedError, Server
+from lore.run.replay_server import Probed, RefusedError, Server
 from lore.run.simulate import SimulateRequest, Simulation, simulate
 from lore.run.verdicts import PACKAGED, Dated
 
@@ -261,7 +262,7 @@ class Replay:
         text = f"{file.shown} is of another replay: request {number + 1:,} differs"
         raise LoreError(text, hint="resume with the same recording and options, or name another --output")
 
-    def _record(self, planned: Planned, answer: Answer | None) -> Captured:
+    def _record(self, planned: Planned, answer: HttpAnswer | None) -> Captured:
         headers = {"content-type": "application/json"}
         if planned.betas:
             headers["anthropic-beta"] = ",".join(planned.betas)
@@ -315,7 +316,7 @@ def _behind(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _readable(answer: Answer, server: Server) -> Answer:
+def _readable(answer: HttpAnswer, server: Server) -> HttpAnswer:
     """Return an answer whose body is text; raises RefusedError for one that is no JSON object."""
     headers = {name: value for name, value in answer.headers.items() if name not in ("content-encoding", "retry-after")}
     try:

@@ -15,12 +15,22 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.request import getproxies, proxy_bypass
 
 from lore import __version__
-from lore.compaction.endpoints import Deadline, error_message, is_near, key_in, shown, url_of
+from lore.compaction.endpoints import (
+    Endpoint,
+    HttpAnswer,
+    HttpRequest,
+    LostError,
+    UnansweredError,
+    error_message,
+    is_near,
+    key_in,
+    shown,
+    url_of,
+)
 from lore.compaction.untrusted import harmless, one_line
 from lore.errors import LoreError
 from lore.model.canonical import decode
@@ -62,34 +72,9 @@ _BY_DIALECT = {"openai-chat": "openai", "openai-responses": "openai"}
 _KEPT = ("content-type", "content-encoding", "date", "server", "request-id", "x-request-id", "x-amzn-requestid")
 
 
-class Answer(NamedTuple):
-    """What a server answered with a status below 400: headers that are kept, the body as it came, and when.
-
-    `began` and `ended` are seconds since the epoch: of the first byte and of the last.
-    """
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-    sent: float
-    began: float
-    ended: float
-
-
 class _Libraries(NamedTuple):
     httpx: Any
     tenacity: Any
-
-
-class _Try(NamedTuple):
-    """A request as it goes out; its answer has `seconds`, and at most so many bytes."""
-
-    method: str
-    url: str
-    body: bytes
-    headers: dict[str, str]
-    seconds: float
-    most: int = MOST_BYTES
 
 
 class Probed(NamedTuple):
@@ -168,12 +153,13 @@ class Server:
         self._base, self._query = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", parts.query
         self.shown, self.near, self.host = shown(url), is_near(url), parts.netloc.lower()
         self.encrypted, self.key = parts.scheme == "https", key
-        self._proxy = "" if self.near else _proxy(parts.scheme, parts.hostname or "")
-        self.proxy = shown(self._proxy) if self._proxy else ""
+        proxy = "" if self.near else _proxy(parts.scheme, parts.hostname or "")
+        self.proxy = shown(proxy) if proxy else ""
         self.provider = UNKNOWN if self.near else provider_of(self.host, None, "")
         self._seconds, self._quotes, self._tell = seconds, quotes, tell
-        self._http, self._tenacity = _libraries()
-        self._reached = False  # it answered, whatever it was
+        httpx, self._tenacity = _libraries()
+        self._endpoint = Endpoint(httpx, self.shown, self.near, self._clean, proxy=proxy or None)
+        self._reached = False  # it took a connection
 
     def probe(self) -> Probed:
         """Ask a server that nobody knows by its host what it is; what it does not say is unknown."""
@@ -203,7 +189,8 @@ class Server:
             base = base.removesuffix(suffix).removesuffix("/v1")
         try:
             headers = self._headers("")
-            found = self._once(_Try("GET", self._with_query(base + path), b"", headers, _PROBE_SECONDS, _PROBE_BYTES))
+            url = self._with_query(base + path)
+            found = self._once(HttpRequest("GET", url, b"", headers, _PROBE_SECONDS, _PROBE_BYTES))
             value: Any = decode(found.body) if found.status == 200 else {}
         except (RefusedError, _AgainError, ValueError, RecursionError):
             return {}
@@ -219,7 +206,7 @@ class Server:
     def _with_query(self, url: str) -> str:
         return f"{url}?{self._query}" if self._query else url
 
-    def send(self, sent: SentBody, dialect: str, betas: tuple[str, ...] = ()) -> Answer:
+    def send(self, sent: SentBody, dialect: str, betas: tuple[str, ...] = ()) -> HttpAnswer:
         """Send a request until there is an answer; raises RefusedError where another try would not help."""
         tenacity = self._tenacity
 
@@ -233,11 +220,12 @@ class Server:
         )  # fmt: skip
         try:
             headers = self._headers(dialect, betas)
-            return retrying(self._answered, _Try("POST", self.url(sent.path), sent.body, headers, self._seconds))
+            request = HttpRequest("POST", self.url(sent.path), sent.body, headers, self._seconds, MOST_BYTES)
+            return retrying(self._answered, request)
         except _AgainError as error:
             raise RefusedError(f"{error}, {error.tries} times") from None
 
-    def _answered(self, request: _Try) -> Answer:
+    def _answered(self, request: HttpRequest) -> HttpAnswer:
         answer = self._once(request)
         if answer.status < 300:
             return answer
@@ -253,60 +241,21 @@ class Server:
             raise RefusedError(f"{reason}; it asks to wait {wait:,.0f} s", answer.status)
         raise _AgainError(reason, wait)
 
-    def _once(self, request: _Try) -> Answer:
-        http, deadline = self._http, Deadline(request.seconds, near=self.near)
-        late = RefusedError(f"{self.shown}: no whole answer after {request.seconds:g} s")
-        deadline.start()
+    def _once(self, request: HttpRequest) -> HttpAnswer:
+        """Ask once; what is kept of the answer's headers is harmless."""
         try:
-            answer = self._exchange(request, deadline)
-        except http.TimeoutException:
-            raise late from None
-        except http.HTTPError as error:
-            if deadline.is_over:
-                raise late from None
-            reason = self._clean(str(error)) or type(error).__name__
-            if isinstance(error, http.ConnectError) and not self._reached:
-                reason = f"{self.shown} cannot be reached: {reason}"
+            found = self._endpoint.ask(request)
+        except UnansweredError as error:
+            raise RefusedError(str(error)) from None
+        except LostError as error:
+            self._reached = self._reached or not error.unreached
+            if not self._reached:
+                reason = f"{self.shown} cannot be reached: {error}"
                 raise _AgainError(reason, tries=UNREACHED_TRIES) from None
-            raise _AgainError(f"{self.shown}: {reason}") from None
-        except (http.InvalidURL, ImportError, OSError, ValueError) as error:  # a host, a proxy, certificates
-            raise RefusedError(f"{self.shown} cannot be asked: {self._clean(str(error))}") from None
-        finally:
-            deadline.cancel()
-        if deadline.is_over:  # what was hung up on may look like the end
-            raise late
-        return answer
-
-    def _exchange(self, request: _Try, deadline: Deadline) -> Answer:
-        """Ask once, over a connection of its own; through a proxy only where the user was told of it."""
-        verify = (
-            self._http.create_ssl_context() if self.encrypted else SSLContext(PROTOCOL_TLS_CLIENT)
-        )  # certificates: 25 ms
-        answer, sent = bytearray(), time.time()
-        with (
-            self._http.Client(
-                timeout=request.seconds,
-                follow_redirects=False,
-                trust_env=False,
-                verify=verify,
-                proxy=self._proxy or None,
-            ) as client,
-            client.stream(
-                request.method,
-                request.url,
-                content=request.body,
-                headers=request.headers,
-                extensions={"trace": deadline.note},
-            ) as response,
-        ):
-            began, self._reached = time.time(), True
-            for piece in response.iter_raw():
-                answer += piece
-                if len(answer) > request.most:
-                    raise RefusedError(f"{self.shown}: its answer has more than {request.most:,} bytes")
-            names = (*_KEPT, "retry-after")
-            headers = {name: harmless(response.headers[name])[:200] for name in names if name in response.headers}
-            return Answer(response.status_code, headers, bytes(answer), sent, began, time.time())
+            raise _AgainError(f"{self.shown}: {error}") from None
+        self._reached = True
+        names = [name for name in (*_KEPT, "retry-after") if name in found.headers]
+        return found._replace(headers={name: harmless(found.headers[name])[:200] for name in names})
 
     def _headers(self, dialect: str, betas: tuple[str, ...] = ()) -> dict[str, str]:
         headers = {
