@@ -1,62 +1,195 @@
 """Mask text that looks like a credential: in reports, messages and logs, never in assembled prompts.
 
-Rules: the masked text has the length of the original, so offsets hold; the first four characters stay,
-so that a person can tell which credential it was; inside JSON text no escape is ever cut, so masked JSON
-is JSON.
+Rules: the masked text has the length of the original, so offsets hold; the first four characters of a long credential
+stay, so that a person can tell which it was; inside JSON text no escape is ever cut, so masked JSON is JSON. What is
+spelled by escapes (`\\u0041`, `\\/`) or in base64 is masked as well. The whole text is masked, then cut: half a
+credential has no form that is known. What is looked for: `credentials.py`.
 
-Patterns: the published prefixes of the providers named beside them.
+Cost: O(text). A sign of a kind is looked for in the whole text first, and its pattern tried only where the sign stands.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from binascii import a2b_base64
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import AnyStr
 
+from lore.model.credentials import ALPHABETS, KINDS, NAMED, SHAPES
 from lore.model.patterns import pattern
 
-_PATTERN = pattern(
-    r"""
-    (?:(?<![A-Za-z0-9])                                    # at a word's begin, also behind an escape
-       | (?<=\\[nrtbf]) | (?<=\\u[0-9A-Fa-f]{4}) | (?<=\\x[0-9A-Fa-f]{2})
-       | (?<=\[m) | (?<=\[[0-9]m) | (?<=[0-9;][0-9]m))(?:  # and behind a terminal's colour
-      sk-[A-Za-z0-9_-]{16,}                                  # OpenAI, Anthropic, OpenRouter and others
-    | (?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,} | glpat-[A-Za-z0-9_-]{16,}
-    | (?:AKIA|ASIA)[A-Z0-9]{16}                              # AWS
-    | AIza[A-Za-z0-9_-]{30,} | ya29\.[A-Za-z0-9_-]{20,}      # Google
-    | xox[abeprs]-[A-Za-z0-9-]{10,}                          # Slack
-    | (?:hf|npm)_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,} | (?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}
-    | eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?   # JSON web tokens
+_SHOWN = 4
+_LONG = 16  # of a shorter credential nothing is shown
+_BEGIN = pattern(  # a word's begin, also behind an escape and behind a terminal's colour
+    r"(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2})|(?<=%[0-9A-Fa-f]{2})"
+    r"|(?<=\[m)|(?<=\[[0-9]m)|(?<=[0-9;][0-9]m)"
 )
-    | (?<=[Bb]earer\ )[A-Za-z0-9._~+/-]{20,}
-    | (?<=://)[^\s/:@"\\]+:[^\s/@"\\]{3,}(?=@)               # user:password@host
-    | -----BEGIN[A-Z ]*PRIVATE\ KEY-----(?:[^"\\]|\\[^"])*?(?:-----END[A-Z ]*PRIVATE\ KEY-----|(?=\\?")|\Z)
-    """,
-    re.VERBOSE,
-)
+_BODIES = {name: pattern(text, re.ASCII) for name, text in ALPHABETS.items()}
+_BEGINNINGS = [(beginning, kind) for kind in KINDS for beginning in kind.beginnings]
+_PEM, *_SHAPES = [(sign, behind, pattern(text, re.ASCII)) for sign, behind, text in SHAPES]  # the first has spaces
+_NAMED = [
+    (sign.encode(), [(pattern(text, re.ASCII | re.IGNORECASE), looks) for text, looks in rows])
+    for sign, rows in NAMED.items()
+]
+_ESCAPE = pattern(r"(?<!\\)\\++(?:u00([2-7][0-9A-Fa-f])|/)")
+_TOKEN = bytes(98 if code < 128 and (chr(code).isalnum() or chr(code) in "+/-_.~=:") else 32 for code in range(256))
+_RUN = b"b" * 15  # characters of a token, the least that holds a credential of a known kind
+_BASE64 = pattern(r"[A-Za-z0-9+/_-]{24,}")
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+_MEASURED = 256  # characters of a value that are looked at to say whether it is random
+_ENTROPY = 3.0  # bits a character: words have fewer, as has what is made up of a few characters
+_PIECE = pattern(r"[A-Za-z0-9+/]{10,}")
+_UUID = pattern(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_CODE = pattern(
+    r"[A-Za-z_][A-Za-z_.-]*|[0-9.,+-]+|[$<%{*~/.-].*|(.)\1+", re.DOTALL
+)  # no password: a name, a number, a place
+_COOKIE = pattern(r"=[^;\s]{8}")
 
-
-# What every credential holds, and how far behind its beginning. Looking for these is six times as fast as
-# trying the pattern everywhere, and results may be as long as a session.
-_SIGNS = (
-    *((sign, 0) for sign in ("sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA")),
-    *((sign, 0) for sign in ("AIza", "ya29.", "xox", "hf_", "npm_", "pypi-", "eyJ", "-----BEGIN")),
-    ("_live_", 2), ("_test_", 2), ("earer ", -6), ("://", -3),
-)  # fmt: skip
+Span = tuple[int, int]
 
 
 def mask(text: str) -> str:
     """Replace what looks like a credential by stars, but for its first four characters."""
-    starts: set[int] = set()
-    for sign, behind in _SIGNS:
-        at = text.find(sign)
-        while at >= 0:
-            starts.add(max(0, at - behind))
-            at = text.find(sign, at + 1)
+    if len(text) < 8:
+        return text
+    spans = list(_spans(text))
+    if "\\u00" in text or "\\/" in text:
+        plain, place = _unescaped(text)
+        spans += [(place(start), place(end)) for start, end in _spans(plain)]
+    return _starred(text, spans) if spans else text
+
+
+def _starred(text: str, spans: list[Span]) -> str:
     pieces: list[str] = []
     end = 0
-    for start in sorted(starts):
-        found = _PATTERN.match(text, start) if start >= end else None
+    for start, stop in sorted(spans):
+        shown = start + _SHOWN if stop - start >= _LONG and "\\" not in text[start : start + _SHOWN] else start
+        shown = max(end, shown)
+        if stop > shown:
+            pieces += (text[end:shown], "*" * (stop - shown))
+            end = stop
+    return "".join([*pieces, text[end:]])
+
+
+def _spans(text: str, *, decode: bool = True) -> Iterator[Span]:
+    """Yield where credentials stand, in any order; they may overlap."""
+    raw = text.encode("latin-1", "replace")  # a byte a character
+    yield from _named(text, raw.lower())
+    yield from _matches(text, *_PEM)
+    if runs := list(_runs(raw)):
+        yield from _kinds(text, "\n".join([text[start:end] for start, end in runs]))
+        if decode:
+            yield from _encoded(text, raw, runs)
+
+
+def _runs(raw: bytes) -> Iterator[Span]:
+    """Yield where characters of tokens go on for long enough: in most text, a tenth of it."""
+    shape = raw.translate(_TOKEN) + b" "
+    end = 0
+    while (start := shape.find(_RUN, end)) >= 0:
+        end = shape.find(b" ", start)
+        yield start, end
+
+
+def _kinds(text: str, runs: str) -> Iterator[Span]:
+    for beginning, kind in _BEGINNINGS:
+        done = 0
+        for at in _places(text, beginning) if beginning in runs else ():
+            if at >= done and _begins(text, at):
+                found = _BODIES[kind.alphabet].match(text, at + len(beginning))
+                assert found is not None  # it may be empty
+                done = found.end()
+                if done - found.start() >= kind.least and (not kind.digit or any(map(str.isdigit, found[0]))):
+                    yield at, done
+    for sign, behind, shape in _SHAPES:
+        if sign in runs:
+            yield from _matches(text, sign, behind, shape)
+
+
+def _matches(text: str, sign: str, behind: int, shape: re.Pattern[str]) -> Iterator[Span]:
+    done = 0
+    for at in _places(text, sign):
+        found = shape.match(text, at - behind) if at - behind >= done and _begins(text, at - behind) else None
         if found is not None:
-            shown = min(start + 4, found.end())
-            pieces += (text[end:shown], "*" * (found.end() - shown))
-            end = found.end()
-    return "".join([*pieces, text[end:]]) if pieces else text
+            done = found.end()  # also where it is none: what was tried whole is not tried from its middle
+            if found.groupdict().get("no") is None:
+                yield found.span()
+
+
+def _places(text: AnyStr, sign: AnyStr) -> Iterator[int]:
+    at = text.find(sign)
+    while at >= 0:
+        yield at
+        at = text.find(sign, at + 1)
+
+
+def _begins(text: str, at: int) -> bool:
+    return not text[at].isalnum() or _BEGIN.match(text, at) is not None
+
+
+def _named(text: str, low: bytes) -> Iterator[Span]:
+    for sign, rows in _NAMED:
+        if sign in low:
+            for behind_name, looks in rows:
+                done = 0
+                for at in _places(low, sign):
+                    found = behind_name.match(text, at) if at >= done else None
+                    if found is not None:
+                        done = found.end()
+                        if not looks or _LOOKS[looks](found["value"]):
+                            yield found.span("value")
+
+
+def _random(value: str) -> bool:
+    value = value[:_MEASURED]
+    mixed = any(re.search("[0-9]", piece) and re.search("[A-Za-z]", piece) for piece in _PIECE.findall(value))
+    shares = [count / len(value) for count in Counter(value).values()]
+    return mixed and -sum(share * math.log2(share) for share in shares) >= _ENTROPY
+
+
+def _names_user(value: str) -> bool:
+    decoded = _decoded(value.rstrip("=").encode())
+    return decoded.isascii() and b":" in decoded and decoded.decode().isprintable()
+
+
+_LOOKS: dict[str, Callable[[str], bool]] = {
+    "random": _random,
+    "random, no id": lambda value: _UUID.fullmatch(value) is None and _random(value),
+    "chosen": lambda value: _CODE.fullmatch(value) is None,
+    "cookie": lambda value: _COOKIE.search(value) is not None,
+    "user and password": _names_user,
+}
+
+
+def _encoded(text: str, raw: bytes, runs: list[Span]) -> Iterator[Span]:
+    """Yield the characters of base64 whose text is a credential; up to three characters before it may be none of it."""
+    for at, end in (found.span() for run in runs for found in _BASE64.finditer(text, *run)):
+        for begin in range(at, at + 4):
+            if _decoded(raw[begin : begin + 20]).isascii():
+                for start, stop in _spans(_decoded(raw[begin:end]).decode("latin-1"), decode=False):
+                    yield begin + start * 4 // 3, min(end, begin - (-stop * 4 // 3))
+
+
+def _decoded(base64: bytes) -> bytes:
+    """Decode base64 of either alphabet without its padding; a last character that is left over is dropped."""
+    whole = base64[: len(base64) - (len(base64) % 4 == 1)].translate(_STANDARD)
+    return a2b_base64(whole + b"=" * (-len(whole) % 4))
+
+
+def _unescaped(text: str) -> tuple[str, Callable[[int], int]]:
+    """Return a text with its escapes of visible characters undone, and where a place in it was."""
+    pieces: list[str] = []
+    ours, theirs = [0], [0]  # where an escape ended in what is returned, and in the text
+    for found in _ESCAPE.finditer(text):
+        pieces += (text[theirs[-1] : found.start()], chr(int(found[1] or "2f", 16)))
+        ours.append(ours[-1] + found.start() - theirs[-1] + 1)
+        theirs.append(found.end())
+
+    def place(at: int) -> int:
+        near = bisect_right(ours, at) - 1
+        return theirs[near] + at - ours[near]
+
+    return "".join([*pieces, text[theirs[-1] :]]), place
