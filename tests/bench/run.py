@@ -4,8 +4,8 @@
 
 Names: growth, naive, files, start, small, known, first, parse, instructions, rollouts, copilot, chats, documents,
 folders, logs, long, process, resume, deltas, memory, assemble, captures, pair, reads, drops, truth, agents, simulate,
-compact, learn, save, requests, written, import, load, record, remote. Exit code 1 where a bar is missed. `--quick`
-runs everything at toy sizes to see that it works; its figures are not judged.
+compact, learn, save, requests, written, import, load, record, remote, hostile. Exit code 1 where a bar is missed.
+`--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from bench import (
     compacting,
     files,
     generate,
+    hostile,
     instructions,
     levels,
     long,
@@ -387,6 +388,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "load": loaded,
     "record": recorded,
     "remote": far_away,
+    "hostile": lambda _, sizes: Row(*hostile.worst(200 * sizes.turns, min(sizes.judged, 5))),
 }
 
 

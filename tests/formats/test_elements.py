@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 
@@ -134,3 +135,48 @@ def test_lone_surrogates_lose_no_record_of_a_document(reader, data):
         before = list(begun.feed(data[:at]))
         after = reader.restore(begun.state)
         assert len([*before, *after.feed(data[at:]), *after.finish()]) == len(whole)
+
+
+@pytest.mark.parametrize("size", [1, 6, 10**6])
+@pytest.mark.parametrize("bare", [b"}}\n } , }", b"1,\n2,tru", b"}\n"])
+def test_numbers_and_brackets_that_close_nothing_are_one_damaged_element(size, bare):
+    """A million of them were a million problems, and eleven seconds."""
+    data = b'{"entries":[{"n":1},%s\n, {"n":2}]}' % bare
+    found, elements = cut(data, (".entries",), size)
+    assert [line.data for line in found] == [b'{"n":1}', bare.rstrip(), b'{"n":2}']
+    assert [line.number for line in found] == [1, 1, 2 + bare.count(b"\n")]
+    assert elements.phase == "over"
+
+
+@pytest.mark.parametrize("nested", [b"[" * 200_000, b'{"a":' * 50_000, b'[{"a":' * 50_000], ids=["[", "{", "[{"])
+def test_what_is_nested_before_a_list_costs_no_path_at_each_level(nested):
+    """A path was spelled at each of a million levels: lore was killed for want of memory."""
+    data = b'{"entries":"entries","c":' + nested + b',"entries":[1]}'
+    tracemalloc.start()
+    try:
+        assert array_at(data, (".entries",)) == -1
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_list_behind_more_than_a_recorder_writes_is_not_looked_for():
+    assert array_at(b'{"c":[' + b"[]," * 90_000 + b'],"entries":[1]}', (".entries",)) > 0
+    assert array_at(b'{"c":[' + b"[]," * 110_000 + b'],"entries":[1]}', (".entries",)) == -1
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b'["entries",[1]]', False),
+        (b'["log",{"entries":[1]}]', False),
+        (b'{"log":{"a":{"entries":[1]}}}', False),
+        (b'{"log":{"a":[{}],"entries":[1]}}', True),
+        (b'{"log":{"entries":1},"x":{"entries":[1]}}', False),
+        (b'{"log":1}\n[{"entries":[1]}]', False),
+        (b'{"log":"\\"entries\\":[", "x":1, "log":{"entries":[1]}}', True),
+        (b'{"log":{"entries":{"log":[1]}, "y":"entries", "entries" : [1]}}', True),
+    ],
+)  # fmt: skip
+def test_a_list_is_found_by_its_path_alone(data, found):
+    assert (array_at(data, PATHS) >= 0) is found

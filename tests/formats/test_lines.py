@@ -21,6 +21,15 @@ def test_blank_lines_are_counted_and_left_out():
     assert cut(b"\n \r\n{}\n") == [Line(3, 4, b"{}")]
 
 
+def test_empty_lines_side_by_side_are_passed_over_at_once(monkeypatch):
+    """Ten million of them took four seconds, one by one."""
+    looked = []
+    monkeypatch.setattr(Lines, "_add", lambda _, piece, __: looked.append(piece))
+    lines = Lines()
+    assert lines.feed(b"{}\n" + b"\n" * 100_000 + b"{}\n") == [Line(1, 0, b"{}"), Line(100_002, 100_003, b"{}")]
+    assert looked == []
+
+
 def test_a_byte_order_mark_at_the_start_is_white_space():
     assert cut(b"\xef\xbb\xbf{}\n{}") == [Line(1, 3, b"{}"), Line(2, 6, b"{}")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -109,6 +110,16 @@ def test_an_offset_belongs_to_the_innermost_value_that_holds_it(at, path, value)
 
 def test_a_string_is_its_own_leaf():
     assert leaf_at(b'"hello"', 3) == ("", 0)
+
+
+def test_a_leaf_in_deep_nesting_costs_one_path():
+    raw = b'{"a":[' * 20_000 + b"1"
+    tracemalloc.start()
+    try:
+        assert leaf_at(raw, len(raw) - 7).path == ".a[0]" * 19_999
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000  # spelled at each level they are gigabytes
+    finally:
+        tracemalloc.stop()
 
 
 def _leaf_by_descent(raw, offset):

@@ -28,12 +28,13 @@ from lore.model.jsonslice import TRAILING
 
 LONGEST = 24 * 1024 * 1024  # bytes of an entry: browsers record videos beside requests
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
+_BARE = re.compile(rb'[^{\[\]"]*+')
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 
 Phase: TypeAlias = Literal["before", "inside", "over"]
 
 
-_NEXT = re.compile(rb'["}\],]|[{\[]++')  # brackets that open come many at a time where someone means harm
+_NEXT = re.compile(rb'[",]|[{\[]++|[}\]]++')  # brackets come many at a time where someone means harm
 _STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 
@@ -67,12 +68,12 @@ class _Counter(Struct):
                 self.inside = True
             elif char in b"{[":
                 self.depth += at - match.start()
-            elif char != 0x2C or not self.depth:
-                if not self.depth:
-                    return at - 1  # a comma, or the end of the array around it
-                self.depth -= 1
-                if not self.depth:
-                    return at
+            elif not self.depth:
+                return match.start()  # a comma, or the end of the array around it
+            elif char != 0x2C:
+                if self.depth <= at - match.start():
+                    return match.start() + self.depth
+                self.depth -= at - match.start()
         return -1
 
 
@@ -167,14 +168,20 @@ class Elements(Struct):
                 if at == len(data) or self.phase == "over":
                     self._keep(b"", data, at, wanted=0)
                     return found
-            end = self.counter.end(data, at) if self.skipping else _end(view, at, last=last)
+            if self.skipping:
+                end = self.counter.end(data, at)
+            elif data[at] in b'{["':
+                end = _end(view, at, last=last)
+            else:  # numbers, or brackets that close nothing, are one element however many there are, damaged
+                end = _BARE.match(data, at).end()  # pyright: ignore[reportOptionalMemberAccess]
+                end = end if end < len(data) else -1
             if end < 0:
                 return self._wait(data, at, found)
-            at = max(end, start + 1)  # a bracket that closes nothing is an element of its own, damaged
+            at = end
             if self.skipping:
                 self.skipping, self.counter = False, _Counter()
             else:
-                whole = data[start:at].rstrip(SPACE)
+                whole = data[start:at].rstrip(SPACE + b",")
                 found.append(Line(self.line, self.byte, whole if len(whole) <= self.limit else b""))
 
     def _wait(self, data: bytes, at: int, found: list[Line]) -> list[Line]:
@@ -193,7 +200,7 @@ class Elements(Struct):
 
 
 def _end(view: memoryview, at: int, *, last: bool) -> int:
-    """Return where the value that begins at a byte ends; -1 where it is not whole; `last`: no more bytes come."""
+    """Return where the text, object or array at a byte ends; -1 where it is not whole; `last`: no more bytes come."""
     try:
         _RAW.decode(view[at:])
     except msgspec.DecodeError as error:
@@ -206,7 +213,7 @@ def _end(view: memoryview, at: int, *, last: bool) -> int:
     except RecursionError:
         pass
     else:
-        return len(view) if view[at] in b'{["' else -1
+        return len(view)
     return _Counter().end(view, at)
 
 

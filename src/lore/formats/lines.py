@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import ClassVar, Self
 
 import msgspec
@@ -26,7 +27,6 @@ from msgspec import Struct
 from lore.formats.base import Clock, Read, Yields
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
-from lore.model.jsonslice import leaf_at
 from lore.model.measured import Measure
 from lore.model.turn import Exchange
 
@@ -35,9 +35,14 @@ MOST_VALUES = 300_000  # values of one record: each becomes an object of some hu
 _SURELY_FEW = 1024 * 1024  # bytes of a record that cannot hold too many
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r\n"
+_EMPTY = re.compile(rb"\n++")
 _VALUES = json.JSONDecoder()
 BEGINNING = 4 * 1024 * 1024  # bytes in which a document's array has to begin
-_CANDIDATES = 16  # places that look like the array and are none
+_BEFORE = 200_000  # strings and runs of brackets before it: ten times what a recorder writes there
+_STRUCTURE = re.compile(
+    rb'"(?P<key>(?:[^"\\]++|\\.)*+)"[ \t\r\n]*+:|"(?:[^"\\]++|\\.)*+"?|(?P<opened>[\[{]++)|(?P<closed>[\]}]++)',
+    re.DOTALL,
+)
 _ARCHIVE = b"PK"  # a zip file: Inspect's logs are some
 _LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions", ".samples")
 _CASSETTE = re.compile(
@@ -101,6 +106,10 @@ class Lines:
             if data[at] == 0x7B and end - at <= self.most:  # nearly all begin with a brace
                 self.number = number = self.number + 1
                 found.append(Line(number, self.byte, data[at:end]))
+                self.byte += end + 1 - at
+            elif end == at:
+                end = _EMPTY.match(data, at).end() - 1  # pyright: ignore[reportOptionalMemberAccess]
+                self.number += end + 1 - at
                 self.byte += end + 1 - at
             else:
                 self._add(data[at:end], found)
@@ -247,16 +256,28 @@ def _is_list(head: bytes) -> bool:
 
 
 def array_at(data: bytes, paths: tuple[str, ...]) -> int:
-    """Return where the content of the first array at one of these paths begins; -1 where there is none."""
+    """Return where the content of the first array at one of these paths begins; -1 where there is none.
+
+    A path has at most two steps, each the key of an object. Cost is O(bytes before the array): one match for each
+    string and each run of brackets, of which there may be `_BEFORE`.
+    """
     keys = {path.rpartition(".")[2].encode() for path in paths if path}
     if not any(data.find(b'"' + key + b'"', 0, BEGINNING) >= 0 for key in keys):
         return -1
-    looks = re.compile(rb'"(?:' + b"|".join(sorted(keys)) + rb')"[ \t\r\n]*:[ \t\r\n]*\[')
-    for number, match in enumerate(looks.finditer(data, 0, BEGINNING)):
-        if number == _CANDIDATES:
-            break
-        if leaf_at(data[: match.end()], match.end() - 1).path in paths:
-            return match.end()
+    wanted = {tuple(path.encode().split(b".")[1:]) for path in paths if path}
+    depth, outer, key = 0, b"", b""
+    for match in islice(_STRUCTURE.finditer(data, 0, BEGINNING), _BEFORE):
+        opened, closed = match["opened"], match["closed"]
+        if opened is not None:
+            path = (key,) if depth == 1 else (outer, key) if depth == 2 else ()
+            if key and opened[:1] == b"[" and path in wanted:
+                return match.start() + 1
+            outer = b"" if depth == 0 else outer
+            depth += len(opened)
+        elif closed is not None:
+            depth = max(depth - len(closed), 0)
+        key = match["key"] or b""  # none of a text that is no key: no colon follows
+        outer = key if key and depth == 1 else outer
     return -1
 
 

@@ -271,21 +271,18 @@ def without_member(raw: bytes, key: str) -> bytes:
 class _Container:
     """An object or array on the way to a byte: where it starts, and which of its members is being read."""
 
-    __slots__ = ("array", "base", "begin", "index", "key", "path")
+    __slots__ = ("array", "base", "begin", "index", "key")
 
-    def __init__(self, path: str, base: int, *, array: bool) -> None:
-        self.path = path
+    def __init__(self, base: int, *, array: bool) -> None:
         self.base = base
         self.array = array
         self.index = 0
         self.key: bytes | None = None
         self.begin = base + 1  # where the text of the member's value may begin
 
-    def child(self) -> str:
-        """The path of the value that is being read."""
-        if self.array:
-            return f"{self.path}[{self.index}]"
-        return self.path + "." + printable(key_text(self.key or b'""'))
+    def step(self) -> str:
+        """The step from this container to the value that is being read."""
+        return f"[{self.index}]" if self.array else "." + printable(key_text(self.key or b'""'))
 
     @property
     def in_key(self) -> bool:
@@ -297,7 +294,7 @@ def leaf_at(raw: bytes, offset: int) -> Leaf:
     """Name the innermost value that holds byte `offset` of a JSON value; the root where none does.
 
     An offset in punctuation, white space or a key belongs to the container around it. One pass over the
-    bytes before the offset, whatever the nesting.
+    bytes before the offset, whatever the nesting: the path is joined once, where the value is found.
     """
     stack: list[_Container] = []
     for match in _TOKEN.finditer(raw):
@@ -307,16 +304,16 @@ def leaf_at(raw: bytes, offset: int) -> Leaf:
         if inside is not None and char in (b",", b"}", b"]") and not inside.in_key:
             value, after = _trim(raw, inside.begin, start)  # a number or a name has no token of its own
             if value <= offset < after:
-                return Leaf(inside.child(), value)
+                return Leaf(_path(stack), value)
         if start > offset:
             break
         if char == b'"' and inside is not None:
             if inside.in_key:
                 inside.key = match.group()
             elif offset < end:
-                return Leaf(inside.child(), start)
+                return Leaf(_path(stack), start)
         elif char in (b"{", b"["):
-            stack.append(_Container(inside.child() if inside else "", start, array=char == b"["))
+            stack.append(_Container(start, array=char == b"["))
         elif char in (b"}", b"]") and stack:
             if offset == start:
                 break
@@ -325,7 +322,11 @@ def leaf_at(raw: bytes, offset: int) -> Leaf:
             inside.begin = end
         elif inside is not None:
             inside.index, inside.key, inside.begin = inside.index + 1, None, end
-    return Leaf(stack[-1].path, stack[-1].base) if stack else Leaf("", 0)
+    return Leaf(_path(stack[:-1]), stack[-1].base) if stack else Leaf("", 0)
+
+
+def _path(stack: list[_Container]) -> str:
+    return "".join([container.step() for container in stack])
 
 
 _SMALL = 4096  # bytes that are looked through token by token

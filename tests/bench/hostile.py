@@ -1,0 +1,86 @@
+"""Files that were made to cost: what lore takes to recognise and read one, against what parsing takes.
+
+Each is measured against `orjson.loads` of a plain document of as many bytes (of the file itself orjson refuses most in
+its first kilobytes), YAML against libyaml's parser. CPU time, in pairs; what a file costs is the worst ratio.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import orjson
+import yaml
+
+from bench import clock
+from lore.formats.registry import reader_of
+
+BUDGET = 20  # times what parsing takes
+_HAR = b'{"log":{"version":"1.2","creator":{},"entries":['
+_CALL = b'{"request":{"url":"https://api.anthropic.com/v1/messages","postData":{"text":"{}"}},"response":{},"x":'
+_BODY = b'{"model":"claude-x","max_tokens":5,"messages":[{"role":"user","content":'
+_LOG = b'{"kind":"session_started","session_id":"s","model":"claude-x"}\n{"kind":"turn_started","turn":1}\n'
+_YAML = b"interactions:\n- request:\n    method: POST\n    uri: https://api.anthropic.com/v1/messages\n    headers:\n"
+
+
+def files(size: int) -> dict[str, bytes]:
+    """Return files of about so many bytes, by name."""
+    half = size // 2
+    keys = b"".join(b"      k%d: [v]\n" % number for number in range(size // 16))
+    return {
+        "brackets in HAR": _HAR + b"[" * half + b"]" * half + b"]}}",
+        "brackets without an end in HAR": _HAR + b"[" * size,
+        "brackets before the list of HAR": b'{"log":{"x":"entries","c":'
+        + b"[" * half
+        + b"]" * half
+        + b',"entries":[]}}',
+        "closing brackets in HAR": _HAR + b"}" * size,
+        "objects in objects in HAR": _HAR + b'{"a":' * (size // 6) + b"1" + b"}" * (size // 6) + b"]}}",
+        "a member without an end in HAR": _HAR + _CALL + b'{"a":1,' + b'"b":[1,2],' * (size // 10),
+        "a text without an end in HAR": _HAR + _CALL + b'"' + b"x" * size,
+        "numbers for entries of HAR": _HAR + b"1," * half + b"1]}}",
+        "brackets in a request": _BODY + b"[" * half + b"]" * half + b"}]}",
+        "brackets in a log": _LOG + b'{"kind":"append","item":' + b"[" * half + b"]" * half + b"}\n",
+        "empty lines in a log": _LOG + b"\n" * size,
+        "spaces in a log": _LOG + b" " * size + b"\n",
+        "one key again and again in a log": _LOG + b'{"kind":"append"' + b',"kind":"append"' * (size // 16) + b"}\n",
+        "keys in YAML": _YAML + keys,
+    }
+
+
+def ratios(size: int, pairs: int) -> dict[str, clock.Ratio]:
+    """Measure each file."""
+    entry = {"role": "user", "content": [{"type": "text", "text": "what is in this file?"}], "n": 1}
+    plain = json.dumps([entry] * (size // len(json.dumps(entry)))).encode()
+    found: dict[str, clock.Ratio] = {}
+    for name, data in files(size).items():
+        parse = _parsing(data) if name.endswith("YAML") else _loading(plain)
+        found[name] = clock.alternate(_reading(data), parse, pairs, clock.CPU)
+    return found
+
+
+def worst(size: int, pairs: int) -> tuple[str, str, str, bool]:
+    """Return the fields of a row."""
+    found = ratios(size, pairs)
+    over = {name: ratio for name, ratio in found.items() if ratio.median > BUDGET}
+    most = max(found, key=lambda name: found[name].median)
+    said = "; ".join(f"{name}: {ratio}" for name, ratio in (over or {most: found[most]}).items())
+    return f"reading {len(found)} files made to cost, against parsing", f"at most {BUDGET} times", said, not over
+
+
+def _reading(data: bytes) -> Callable[[], object]:
+    def read() -> None:
+        reader = reader_of(data[: 256 * 1024])
+        if reader is not None:
+            list(reader.feed(data))
+            list(reader.finish())
+
+    return read
+
+
+def _loading(data: bytes) -> Callable[[], object]:
+    return lambda: orjson.loads(data)
+
+
+def _parsing(data: bytes) -> Callable[[], object]:
+    return lambda: yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
