@@ -156,14 +156,8 @@ class Recency:
     def _young(self, chain: str, path: Path, since: float) -> int:
         """Count the leading pieces that are young enough: what leads to a young prefix is as young."""
         low = path.kept if self._used.get(chain, -math.inf) >= since else 0
-        high = path.new
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._is_young(path.nodes[middle - 1], since):
-                low = middle
-            else:
-                high = middle - 1
-        return min(low, path.new)
+        young = bisect_left(path.nodes, 1, low, max(low, path.new), key=lambda node: not self._is_young(node, since))
+        return min(young, path.new)
 
     def _is_young(self, node: int, since: float) -> bool:
         if self._left.get(node, -math.inf) >= since:  # minus infinity: all are

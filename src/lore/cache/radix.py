@@ -235,13 +235,12 @@ class RadixTree:
     def _entered(self, child: Node, keys: Keys, end: int) -> tuple[Node, bool]:
         """Return a child or, where the key leaves it or ends in it, its beginning; and whether it goes on."""
         low, high = child.begin // self.page + 1, min(child.end, end) // self.page  # pages that are common
-        middle = high
-        while low < high:
-            if self._name(child.keys, middle * self.page) == self._name(keys, middle * self.page):
-                low = middle
-            else:
-                high = middle - 1
-            middle = (low + high + 1) // 2
+
+        def differs(pages: int) -> bool:
+            return self._name(child.keys, pages * self.page) != self._name(keys, pages * self.page)
+
+        if low < high:  # nearly always all of them
+            low = high if not differs(high) else low + bisect_left(range(low + 1, high), 1, key=differs)
         if low * self.page == child.end:
             return child, True
         return self.cut(child, low * self.page), False

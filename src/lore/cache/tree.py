@@ -209,16 +209,10 @@ def key_of(piece: Piece) -> bytes:
 
 def common_nodes(left: Sequence[int], right: Sequence[int]) -> int:
     """Count the leading nodes that are equal. Cost O(log nodes): a node stands for all before it."""
-    low, high = 0, min(len(left), len(right))
-    if high and left[high - 1] == right[high - 1]:
-        return high
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[middle - 1] == right[middle - 1]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    size = min(len(left), len(right))
+    if size and left[size - 1] == right[size - 1]:
+        return size
+    return bisect_left(range(size), 1, key=lambda at: left[at] != right[at])
 
 
 # positions

@@ -19,6 +19,7 @@ from lore.cache.base import Breakpoint, Piece, Request
 from lore.cache.bills import NO_POSITION, kind_of
 from lore.model.jsonslice import table
 from lore.model.turn import Prompt, Section, Segment, Turn
+from lore.model.vector import common_prefix
 
 Count: TypeAlias = Callable[[bytes], int]  # tokens of a text, by a tokenizer that need not be the provider's
 _TTL = re.compile(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
@@ -138,7 +139,7 @@ class Views:
         pieces: list[Piece] = [] if seen is None else seen.pieces
         start = 0
         if seen is None or (seen.head is not head and seen.head != head):
-            same = 0 if seen is None else _leading(seen.head, head)
+            same = 0 if seen is None else common_prefix(seen.head, head)
             pieces[same:] = head[same:]
         else:
             start = seen.prompt.messages.common(prompt.messages)
@@ -191,11 +192,6 @@ def _whole(value: bytes) -> int | None:
 
 def _values(prompt: Prompt, names: Sequence[str]) -> bytes:
     return b"\x00".join([prompt.params.get(name, b"") for name in names])
-
-
-def _leading(left: Sequence[Piece], right: Sequence[Piece]) -> int:
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((number for number, (before, now) in pairs if before != now), min(len(left), len(right)))
 
 
 def _envelope(prompt: Prompt, start: int) -> bytes:
