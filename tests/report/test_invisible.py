@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lore.cli.common import destination
 from lore.judge.base import Place, finding
+from lore.model.codes import Code, Problem
 from lore.model.evidence import Told
+from lore.model.mask import mask
 from lore.model.results import Checked, Summary
 from lore.report.console import console, line
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
-from lore.report.plain import visible
+from lore.report.plain import escaped, visible
 from lore.report.sentences.findings import worded
 
 
@@ -54,8 +60,49 @@ class _Result(msgspec.Struct):
     text: str
 
 
-@pytest.mark.parametrize("char", "\x9b\u202e\u2066\u061c\x7f")
-def test_json_spells_what_a_terminal_would_obey_as_an_escape(char):
-    written = render(_Result(f"a{char}b"))
-    assert char not in written
-    assert json.loads(written) == {"text": f"a{char}b"}
+UNSEEN = "".join(
+    map(chr, [0x7F, 0x9B, 0xAD, 0x61C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0xFEFF,
+              *range(0xE0000, 0xE0080)])
+)  # fmt: skip
+
+
+@given(st.text(st.sampled_from(UNSEEN) | st.characters(codec="utf-8")))
+def test_json_spells_what_is_invisible_as_an_escape_and_says_the_same(text):
+    written = render(_Result(text))
+    assert not set(written) & set(UNSEEN)
+    assert json.loads(written)["text"] == mask(text)
+
+
+def test_what_lies_outside_the_basic_plane_is_escaped_as_a_pair():
+    assert escaped('"\U000e0041\u202e"') == r'"\udb40\udc41\u202e"'
+
+
+@pytest.mark.parametrize("kind", REPORTS)
+def test_no_report_holds_a_character_that_is_invisible(kind):
+    out = io.StringIO()
+    one = worded(finding("LORE101", Place(UNSEEN), Told(UNSEEN), chain=UNSEEN, json_path=UNSEEN, section=UNSEEN))
+    problem = Problem(Code.UNREADABLE_LINE, UNSEEN, file=UNSEEN)
+    result = Checked(summary=Summary(), findings=[one], problems=[problem])
+    REPORTS[kind].write(result, console(out, colour=False, terminal=False), verbose=True)
+    assert not set(out.getvalue()) & set(UNSEEN)
+
+
+class _Stream(io.TextIOWrapper):
+    def __init__(self, *, terminal):
+        super().__init__(io.BytesIO(), encoding="utf-8")
+        self._terminal = terminal
+
+    def isatty(self):
+        return self._terminal
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_bodies_are_escaped_on_a_terminal_and_written_as_recorded_to_a_pipe(terminal, monkeypatch):
+    """A right-to-left override in a recording reordered what a person read of `lore convert`."""
+    stream = _Stream(terminal=terminal)
+    monkeypatch.setattr(sys, "stdout", stream)
+    body = '{"text":"a\u202eb"}\n'.encode() + b"\xff\n"
+    with destination(None, force=False, inputs=()) as file:
+        file.writelines([body])
+    shown = stream.buffer.getvalue()
+    assert shown == (body.replace("\u202e".encode(), rb"\u202e") if terminal else body)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, BinaryIO, ParamSpec, TypeAlias, TypeVar, cast
 
 import typer
 
@@ -137,12 +137,16 @@ def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, col
 
 @contextmanager
 def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Generator[BinaryIO]:
-    """Give what bytes are written to: standard output, or a file that is written whole or not at all."""
+    """Give what bytes are written to: standard output, or a file that is written whole or not at all.
+
+    A file and a pipe get the bytes as they are, a terminal what is invisible in them as escapes.
+    """
     from lore.recording.corpus import STDIN
     from lore.recording.writing import written
+    from lore.report.plain import Escaping
 
     if output in (None, STDIN):
-        yield sys.stdout.buffer
+        yield cast("BinaryIO", Escaping(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
         return
     with written(output, force=force, inputs=inputs) as file:
         yield file

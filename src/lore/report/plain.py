@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import BinaryIO
 from unicodedata import normalize
 
 from lore.model.canonical import printable
@@ -17,6 +19,8 @@ _NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
 # Characters that count as printable and show nothing: fillers, and marks that only change others.
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
+# What a terminal would obey or not show in JSON: C1 controls, marks of direction, zero-width characters, tags.
+_UNSEEN = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 _PARTING = frozenset('",')  # what names are quoted with, and parted by
 
 
@@ -26,6 +30,27 @@ def visible(text: str) -> str:
     if text.isprintable() and _BLANK.search(text) is None:
         return text
     return "".join(map(_shown, text))
+
+
+def escaped(text: str) -> str:
+    """Spell what is invisible in JSON text as JSON's escapes (`\\u202e`): it says the same to whoever parses it."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", text)
+
+
+class Escaping(io.RawIOBase):
+    """A terminal that lines of JSON are written to as bytes."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def write(self, data: bytes, /) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - no other buffer
+        self._stream.write(escaped(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"))
+        return len(data)
+
+    def flush(self) -> None:
+        self._stream.flush()
 
 
 def counted(number: int, word: str, several: str = "") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import cast
 
 import msgspec
@@ -13,9 +12,7 @@ from lore.model.canonical import encode
 from lore.model.mask import mask
 from lore.model.results import Checked
 from lore.model.results_lint import LintResult
-
-# What a terminal would obey: C1 controls and marks of direction. JSON may spell any character as an escape.
-_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+from lore.report.plain import escaped
 
 
 def render(result: msgspec.Struct | list[list[object]]) -> str:
@@ -28,11 +25,9 @@ def render(result: msgspec.Struct | list[list[object]]) -> str:
 
 
 def safe(text: str) -> str:
-    """Return JSON text without credentials, and without what a terminal would obey."""
+    """Return JSON text without credentials, and without what a terminal would obey or not show."""
     text = mask(text).replace("##[", "##\\u005b")  # what GitHub's runner would obey; it stands in texts alone
-    if text.isascii() and "\x7f" not in text:
-        return text
-    return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return escaped(text)
 
 
 def _slowly(value: object) -> bytes:
