@@ -52,14 +52,14 @@ class Parts(Generic[K]):
     """
 
     def __init__(self, known: Any, are_sound: Callable[[Sequence[K]], bool]) -> None:
-        self._all: msgspec.json.Decoder[list[K]] = msgspec.json.Decoder(list[known])
+        self._all: Callable[[bytes | Raw], list[K]] = msgspec.json.Decoder(list[known]).decode
         self._one: msgspec.json.Decoder[K] = msgspec.json.Decoder(known)
         self._are_sound = are_sound
 
     def decode(self, content: bytes | Raw) -> Sequence[K | Other]:
         """Decode an array of blocks."""
         try:
-            parts = self._all.decode(content)
+            parts = self._all(content)
             if self._are_sound(parts):
                 return parts
         except (ValueError, RecursionError):
