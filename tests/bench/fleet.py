@@ -36,8 +36,8 @@ from lore.judge.policy import Budgets
 from lore.judge.totals import FileResult, RunTotals
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
-from lore.run.cluster import TASK_BYTES, TASK_FILES
-from lore.run.verdicts import CheckConfig, judge_file
+from lore.run.checking.cluster import TASK_BYTES, TASK_FILES
+from lore.run.checking.verdicts import CheckConfig, judge_file
 
 GB = 10**9
 LIST_KEYS, LIST_PRICE, GET_PRICE = 1_000, 0.005 / 1_000, 0.0004 / 1_000  # S3 Standard, us-east-1, 2026-11: dollars

@@ -28,7 +28,7 @@ CHECK = """
 import sys
 from lore.judge.policy import Budgets
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 check(sys.argv[1:], Budgets(), Options())
 """
 _COLLECTED = re.compile(rb"Collected : (\d+)")

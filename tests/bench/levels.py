@@ -13,7 +13,7 @@ from bench.recordings import ABSENT, Fields, sessions
 from lore.cache.predictor import Predictor
 from lore.judge.policy import Budgets
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.run.rules import packaged
 from lore.run.simulate import Simulation
 

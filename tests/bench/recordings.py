@@ -26,7 +26,7 @@ from lore.formats.copilot.reader import Copilot
 from lore.formats.plain_chat.reader import Chat
 from lore.judge.policy import Budgets
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 
 PIECE = 256 * 1024  # bytes at a time
 Fields = tuple[str, str, str, bool | None]

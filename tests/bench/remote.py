@@ -18,7 +18,7 @@ from bench import clock
 from lore.judge.policy import Budgets
 from lore.recording import remote
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from store.s3_server import CREDENTIALS, ObjectServer
 
 LATENCY = 0.01  # seconds

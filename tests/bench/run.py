@@ -48,7 +48,7 @@ from bench import (
 )
 from lore.judge.policy import Budgets
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 
 SMALL_FILE = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "stable.jsonl"
 

@@ -17,7 +17,7 @@ import orjson
 from bench import clock, recordings, resuming
 from lore.recording.opening import Options
 from lore.run.folding import fold
-from lore.run.store_import import ImportRequest, import_sessions
+from lore.run.stored.importing import ImportRequest, import_sessions
 from lore.store.base import Head, SessionData, SessionDelta, Store
 from lore.store.deltas import save_delta
 from lore.store.registry import open_store

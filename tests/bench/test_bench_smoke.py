@@ -30,7 +30,7 @@ from lore.judge.policy import Budgets
 from lore.model.codes import Problem
 from lore.model.events import TurnStarted
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.testing import everything
 
 

@@ -12,8 +12,8 @@ from bench.fleet import TASK_BYTES, TASK_FILES, Task, packed, simulate
 from lore.judge.policy import Budgets
 from lore.recording.inputs import Input
 from lore.recording.opening import Options
-from lore.run import cluster
-from lore.run.check import check
+from lore.run.checking import cluster
+from lore.run.checking.check import check
 
 ONES = [1.0] * 4
 

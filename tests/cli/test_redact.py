@@ -264,7 +264,7 @@ def test_an_error_no_one_foresaw_does_not_quote(monkeypatch):
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError(WORDS)
 
-    monkeypatch.setattr("lore.run.check.check", fails)
+    monkeypatch.setattr("lore.run.checking.check.check", fails)
     put("r.jsonl", *RECORDINGS["anthropic"])
     ran = lore("check", "r.jsonl", "--redact")
     assert (ran.code, CANARY in ran.err) == (70, False)

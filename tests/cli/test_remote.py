@@ -21,7 +21,7 @@ from lore.errors import LoreError
 from lore.judge.policy import Budgets
 from lore.recording import filesystem, inputs, remote, remote_tree
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.store import objects_client
 from lore.store.registry import address_of, is_store
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from cli.running import lore, put, session
-from lore.run import judging, state
+from lore.run.checking import judging, state
 
 pytest.importorskip("obstore")
 KEPT = "s3://b/kept"
@@ -105,7 +105,7 @@ def test_recordings_here_are_known_by_their_content_on_another_machine(bucket, j
         put(f"{key}.new", data)
         (state.os.unlink(key), state.os.rename(f"{key}.new", key))
     with bucket.counted() as requests:
-        monkeypatch.setattr("lore.run.verdicts.judge_file", None)
+        monkeypatch.setattr("lore.run.checking.verdicts.judge_file", None)
         assert lore("check", "p", "--state", KEPT, "--jobs", "1").code == 0
     assert [method for method, _ in requests][-1] == "PUT"
 
@@ -128,7 +128,7 @@ def test_two_runs_at_once_lose_nothing(logs, judged, monkeypatch):
     from lore.judge.policy import Budgets
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.run.verdicts import CheckConfig
+    from lore.run.checking.verdicts import CheckConfig
 
     def run(_):
         means = judging.Means(state=state.State(KEPT, said.append))

@@ -148,7 +148,7 @@ def test_only_what_is_shown_is_read(monkeypatch):
 
 
 def test_what_would_take_too_long_is_listed_and_not_counted(monkeypatch):
-    monkeypatch.setattr("lore.run.sessions.MOST_BYTES", 2_500)
+    monkeypatch.setattr("lore.run.spending.sessions.MOST_BYTES", 2_500)
     aged(codex(CODEX), 60)
     aged(codex("home/.codex/sessions/2026/01/01/rollout-2.jsonl", 90), 30)
     large, small = rows()

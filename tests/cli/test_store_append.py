@@ -11,7 +11,7 @@ import pytest
 
 from cli.storing import appended, each_store, exported, fed, store
 from helpers.schemas import valid
-from lore.run.store_sessions import append_lines
+from lore.run.stored.sessions import append_lines
 from lore.store import appending
 from lore.store.appending import parse_line
 from lore.store.base import ConflictError

@@ -16,7 +16,7 @@ from helpers.schemas import valid
 from lore.cli import common as bar
 from lore.recording.opening import Options
 from lore.run.folding import fold
-from lore.run.store_import import ImportRequest, import_sessions
+from lore.run.stored.importing import ImportRequest, import_sessions
 from lore.store import sync
 from lore.store.base import StoreError
 from lore.store.sqlite import Memory

@@ -23,7 +23,7 @@ from lore.model.events import Billed, Verdict
 from lore.model.results import Finding
 from lore.model.turn import Call, Exchange
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from oracle.naive import Seg, common_bytes, common_segments, flatten
 
 MODELS = {

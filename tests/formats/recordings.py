@@ -26,7 +26,7 @@ from lore.model.results import Summary
 from lore.model.results_store import UsageResult
 from lore.model.state import Session
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.run.folding import fold
 from lore.run.rules import packaged
 from lore.testing import everything

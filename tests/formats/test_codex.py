@@ -14,7 +14,7 @@ from lore.model.canonical import decode, text_of
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.recording.opening import Options
 from lore.report.forms.terminal import unseen_lines
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.testing import ReaderContract
 
 

@@ -21,7 +21,7 @@ from lore.model.codes import Problem
 from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, ThinkingBlock, ToolCall, UserMessage
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.run.folding import fold
 from lore.testing import ReaderContract
 from recording.test_opencode_store import SCHEMA as OLDER

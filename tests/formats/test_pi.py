@@ -12,7 +12,7 @@ from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.items import AssistantMessage, RawBlock, ThinkingBlock, ToolCall
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.testing import ReaderContract, everything
 
 

@@ -45,7 +45,7 @@ from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
 from lore.report.timeline import write as write_timeline
 from lore.run.assembling import assemble
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.run.diff import Comparison, diff_files, diff_session
 from lore.run.folding import fold
 

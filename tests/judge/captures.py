@@ -9,7 +9,7 @@ from lore.judge.base import Place, Verdict
 from lore.model.results import Finding
 from lore.recording.base import Problems
 from lore.recording.opening import Options
-from lore.run.verdicts import Dated, verdicts
+from lore.run.checking.verdicts import Dated, verdicts
 from model.making import dumps
 
 START = 1_789_000_000.0  # September 2026

@@ -12,7 +12,7 @@ from lore.judge.judge import Judge
 from lore.model.events import Billed
 from lore.model.results import Finding
 from lore.model.turn import Turn
-from lore.run.verdicts import Dated
+from lore.run.checking.verdicts import Dated
 from model.making import parsed, turn
 
 START = 1_789_000_000.0  # September 2026

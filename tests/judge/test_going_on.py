@@ -15,7 +15,7 @@ from lore.judge.going_on import gone_on
 from lore.judge.running import RunningSums
 from lore.model.running import Running
 from lore.recording.opening import Options
-from lore.run.verdicts import PACKAGED, verdicts
+from lore.run.checking.verdicts import PACKAGED, verdicts
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "claude-code"
 

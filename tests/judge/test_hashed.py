@@ -10,7 +10,7 @@ from lore.recording.base import Problems
 from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.run.diff import Comparison, diff_files
 
 TOOLS = {"bash": "a1", "view": "b1"}

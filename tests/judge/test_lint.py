@@ -12,7 +12,7 @@ from lore.judge.judge import Judge
 from lore.judge.lint import Linter
 from lore.model.events import Billed, Call
 from lore.model.turn import Turn
-from lore.run.verdicts import PACKAGED
+from lore.run.checking.verdicts import PACKAGED
 from model.making import parsed, turn
 
 RULES = PACKAGED.rules()

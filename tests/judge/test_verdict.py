@@ -11,8 +11,8 @@ from lore.cache.levels import Predicted, Transcripts
 from lore.judge.base import findings_of
 from lore.model.events import Billed
 from lore.model.state import Change
+from lore.run.checking.verdicts import Dated
 from lore.run.rules import packaged
-from lore.run.verdicts import Dated
 from model.making import assistant, body, parsed, turn
 
 LONG = "one " * 10_000

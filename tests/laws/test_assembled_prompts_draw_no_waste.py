@@ -20,7 +20,7 @@ from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.assembling import AssembledAll
-from lore.run.check import check
+from lore.run.checking.check import check
 
 SESSIONS = sorted((ROOT / "fixtures" / "sessions").glob("*.jsonl"))
 # The user of this session gave it another tool when it had begun: the log says so, bodies show it as what it costs.

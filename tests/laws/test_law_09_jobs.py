@@ -58,12 +58,12 @@ def test_a_file_that_cannot_be_read_is_the_same_error_for_any_number_of_jobs(fol
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes start another way there")
 def test_processes_that_start_anew_give_the_same_answer(folder):
-    patch = "lore.run.pool._method = lambda: 'spawn'"
+    patch = "lore.run.checking.pool._method = lambda: 'spawn'"
     assert pooled("check", "--json", "logs", "-j", "2", patch=patch) == pooled("check", "--json", "logs", "-j", "1")
 
 
 def test_large_files_are_begun_first_and_come_in_their_place(folder):
-    patch = "lore.run.pool.LARGE, lore.run.pool.AHEAD = 1000, 1"
+    patch = "lore.run.checking.pool.LARGE, lore.run.checking.pool.AHEAD = 1000, 1"
     assert pooled("check", "--json", "logs", "-j", "2", patch=patch) == pooled("check", "--json", "logs", "-j", "1")
     patch += DIES.format(name="half.jsonl", when="True")
     answers = [

@@ -31,12 +31,12 @@ from lore.recording.base import Problems, UnrecognisedError
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.recording.requests import BY_TIME
-from lore.run.check import check
-from lore.run.check_watch import follow_check
+from lore.run.checking.check import check
+from lore.run.checking.verdicts import PACKAGED, verdicts
+from lore.run.checking.watch import follow_check
 from lore.run.diff import Comparison, compared
 from lore.run.rules import packaged
 from lore.run.simulate import SimulateRequest, simulate
-from lore.run.verdicts import PACKAGED, verdicts
 
 FIXTURES = ROOT / "fixtures"
 FOLDERS = ("causes", "recordings", "sessions", "claude-code", "captures")

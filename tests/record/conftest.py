@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from lore.record.upstreams import routes_of
-from lore.run.record import Recorder
+from lore.run.live.record import Recorder
 from record.standin import StandIn, served, wait_until
 
 

@@ -14,7 +14,7 @@ from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.run.folding import fold
 from lore.testing import ReaderContract, everything
 

@@ -15,7 +15,7 @@ from lore.judge.policy import Budgets
 from lore.recording import corpus, databases, opencode_store, recent
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.run.folding import fold
 from recording.test_opencode_store import SCHEMA, fill, listing, stored, usage, written
 

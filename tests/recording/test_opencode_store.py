@@ -17,7 +17,7 @@ from lore.judge.policy import Budgets
 from lore.recording import corpus
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.run.checkpoints import fold_resumed
 from lore.run.folding import fold
 

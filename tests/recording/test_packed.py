@@ -21,7 +21,7 @@ from lore.recording import packed
 from lore.recording.corpus import open_head
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.testing import everything
 
 EVENT = {

@@ -12,7 +12,7 @@ from lore.judge.policy import Budgets
 from lore.recording import corpus, zstd
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.run.folding import fold
 
 zstandard = pytest.importorskip("zstandard", reason="lore[zstd] is not installed")

@@ -10,7 +10,7 @@ import pytest
 from lore.cli.main import main
 from lore.model.results_replay import ReplayedLayout
 from lore.recording.varying_system import Moved, VaryingSystem
-from lore.run.replay import compared
+from lore.run.replaying.replay import compared
 from replay.engines import VLLM, serving
 
 pytest.importorskip("httpx")

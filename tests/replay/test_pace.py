@@ -8,7 +8,7 @@ import pytest
 
 from lore.cli.main import main
 from lore.errors import LoreError
-from lore.run.replay import pace_of
+from lore.run.replaying.replay import pace_of
 from replay.engines import VLLM, serving
 
 pytest.importorskip("httpx")

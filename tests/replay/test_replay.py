@@ -256,7 +256,7 @@ def test_ctrl_c_says_what_was_sent_and_how_to_go_on(capsys):
     with serving(engine) as url, pytest.MonkeyPatch.context() as patch:
         arguments = ["replay", str(STABLE), "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl"]
         assert main([*arguments, "--turns", "3"]) == 0
-        patch.setattr("lore.run.replay_server.Server.send", interrupt)
+        patch.setattr("lore.run.replaying.server.Server.send", interrupt)
         capsys.readouterr()
         assert main([*arguments, "--resume", "--json"]) == 130
         found = json.loads(capsys.readouterr().out)

@@ -75,7 +75,7 @@ def test_a_model_that_is_no_text_is_sent_all_the_same(dialect):
 
 def test_keys_go_where_they_belong():
     pytest.importorskip("httpx")
-    from lore.run.replay_server import key_for
+    from lore.run.replaying.server import key_for
 
     keys = {"OPENAI_API_KEY": "sk-one", "DEEPSEEK_API_KEY": "sk-two", "MINE": "sk-three"}
     assert key_for("http://127.0.0.1:1", "openai-chat", None, keys).value == ""
@@ -93,7 +93,7 @@ def test_nothing_leaves_the_machine_without_a_yes(capsys, monkeypatch, tmp_path)
     pytest.importorskip("httpx")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-secret-secret")
-    monkeypatch.setattr("lore.run.replay_server.Server._once", lambda *_: pytest.fail("something was sent"))
+    monkeypatch.setattr("lore.run.replaying.server.Server._once", lambda *_: pytest.fail("something was sent"))
     arguments = ["replay", str(STABLE), "--server", "https://api.anthropic.com"]
     assert main(arguments) == 2
     assert "--yes" in capsys.readouterr().err

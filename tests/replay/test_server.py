@@ -14,7 +14,7 @@ import pytest
 
 from lore.cli.main import main
 from lore.compaction.endpoints import Deadline, is_near
-from lore.run.replay_server import Probed
+from lore.run.replaying.server import Probed
 from replay.engines import VLLM, serving, status
 
 pytest.importorskip("httpx")
@@ -176,7 +176,7 @@ def test_a_server_that_nobody_ever_reached_is_given_up_at_once(reached, tries, m
     monkeypatch.setattr("time.sleep", waits.append)
     with serving(engine) as url:
         pass
-    monkeypatch.setattr("lore.run.replay_server.Server.probe", lambda server: _probed(server, reached=reached))
+    monkeypatch.setattr("lore.run.replaying.server.Server.probe", lambda server: _probed(server, reached=reached))
     assert main(replay(url)) == 2
     assert len(waits) == tries - 1
     error = capsys.readouterr().err

@@ -16,7 +16,7 @@ from lore.recording.base import Problems
 from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.run.check import CheckContext, check
+from lore.run.checking.check import CheckContext, check
 from lore.run.folding import fold
 
 NO_PLACE = {"path": "", "line": None, "fingerprint": ""}

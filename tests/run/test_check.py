@@ -4,7 +4,7 @@ def test_what_was_met_before_a_file_could_not_be_read_on_is_counted(tmp_path, mo
     from lore.judge.policy import Budgets
     from lore.recording import corpus
     from lore.recording.opening import Options
-    from lore.run.check import check
+    from lore.run.checking.check import check
 
     head = b'{"kind":"session_started","session_id":"s"}\n{"kind":"odd"}\n'
 

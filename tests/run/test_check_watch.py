@@ -9,8 +9,8 @@ from helpers.waiting import Script, add, put
 from lore.judge.policy import Budgets
 from lore.model.results import Checked
 from lore.recording.opening import Options
-from lore.run.check import check
-from lore.run.check_watch import follow_check
+from lore.run.checking.check import check
+from lore.run.checking.watch import follow_check
 from model.making import assistant, body, dumps
 
 WASTE = [dumps(body("one", assistant("two"), system=f"Today is 2026-01-0{n}.")) + b"\n" for n in range(1, 5)]

@@ -16,10 +16,10 @@ from lore.judge.policy import Budgets
 from lore.model.results import Interrupted
 from lore.recording.inputs import Input
 from lore.recording.opening import Options
-from lore.run import cluster
-from lore.run.check import check
-from lore.run.cluster import Cluster, Worker, differ, packed
-from lore.run.program import program
+from lore.run.checking import cluster
+from lore.run.checking.check import check
+from lore.run.checking.cluster import Cluster, Worker, differ, packed
+from lore.run.checking.program import program
 from run.logs import put_logs
 
 distributed = pytest.importorskip("distributed")
@@ -217,7 +217,7 @@ def test_what_differs_is_said(worker, said):
 
 
 def test_a_task_refuses_to_run_on_another_lore():
-    from lore.run.verdicts import CheckConfig
+    from lore.run.checking.verdicts import CheckConfig
 
     with pytest.raises(LoreError, match="joined later"):
         cluster.judge_task((), CheckConfig(Options(), Budgets()), program()._replace(digest="0"), "")

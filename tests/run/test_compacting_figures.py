@@ -16,8 +16,8 @@ from lore.compaction.trial_plan import most_context
 from lore.compaction.untrusted import context_refresh
 from lore.model.events import Billed
 from lore.recording.opening import Options
-from lore.run.compaction import dry_run
 from lore.run.rules import packaged
+from lore.run.stored.compaction import dry_run
 from model.making import header, log, record, said, user
 
 PAUSE = 3_600

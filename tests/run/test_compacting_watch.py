@@ -13,8 +13,8 @@ from lore.compaction.locks import trylock
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Hands, Watch
 from lore.model.items import CompactDivider
-from lore.run.compaction import watch
 from lore.run.rules import packaged
+from lore.run.stored.compaction import watch
 from lore.session import event
 from lore.store.base import ConflictError, StoreError
 from lore.store.registry import open_store

@@ -13,8 +13,8 @@ from lore.compaction.memory.views import wiped
 from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.compaction.store_watch import Hands, IdleSettings, Watch
 from lore.errors import LoreError
-from lore.run.compaction import watch
 from lore.run.rules import packaged
+from lore.run.stored.compaction import watch
 from lore.session import event
 from lore.store.session import StoredSession
 from model.making import ANSWER, said, user

@@ -14,7 +14,7 @@ from lore.judge.policy import Budgets
 from lore.judge.savings import TTL
 from lore.model.results import Interrupted
 from lore.recording.opening import Options
-from lore.run.check import CheckContext, check
+from lore.run.checking.check import CheckContext, check
 from lore.run.rules import chosen
 from lore.run.simulate import SimulateRequest, simulate
 
@@ -97,7 +97,7 @@ def test_an_interrupt_is_said_and_ends_in_130(command, monkeypatch):
 
 
 def test_no_report_is_replaced_by_half_of_one(monkeypatch):
-    from lore.run import verdicts
+    from lore.run.checking import verdicts
 
     judge = verdicts.judge_file
 

@@ -13,9 +13,9 @@ from conftest import ROOT
 from formats.claude import answered, asked, counts, joined, text
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run import ledgers as module
-from lore.run.ledgers import Ledgers
-from lore.run.verdicts import Dated
+from lore.run.checking.verdicts import Dated
+from lore.run.spending import ledgers as module
+from lore.run.spending.ledgers import Ledgers
 
 SECRET = "swordfish"
 NOW = 1_800_000_000.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run.ledgers import Ledgers
+from lore.run.spending.ledgers import Ledgers
 
 SEED = Path(__file__).resolve().parent.parent / "fuzz" / "seeds" / "numbers-past-64-bits.bin"
 

@@ -13,7 +13,7 @@ import pytest
 from cli.running import lore, put, session
 from lore.files import replaced
 from lore.recording import filesystem
-from lore.run import state
+from lore.run.checking import state
 from run.logs import put_logs
 
 OPENED: list[str] = []
@@ -81,7 +81,9 @@ def test_a_file_that_was_only_touched_is_read_and_not_judged(monkeypatch):
     settle()
     judged = []
     judge = state.judge_file
-    monkeypatch.setattr("lore.run.verdicts.judge_file", lambda file, *rest: judged.append(file) or judge(file, *rest))
+    monkeypatch.setattr(
+        "lore.run.checking.verdicts.judge_file", lambda file, *rest: judged.append(file) or judge(file, *rest)
+    )
     lore("check", "logs", "--state", "kept")
     assert judged == []
     assert check()[0] == []
@@ -113,7 +115,7 @@ def test_a_file_that_changes_while_it_is_judged_is_not_kept(monkeypatch):
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr("lore.run.verdicts.judge_file", judge_and_write)
+        patch.setattr("lore.run.checking.verdicts.judge_file", judge_and_write)
         lore("check", "logs", "--state", "kept")
     assert "logs/c/1.jsonl" in check()[0]
 
@@ -183,8 +185,8 @@ def test_runs_that_share_a_folder_lose_nothing(monkeypatch):
     from lore.judge.policy import Budgets
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.run.judging import Means, judged
-    from lore.run.verdicts import CheckConfig
+    from lore.run.checking.judging import Means, judged
+    from lore.run.checking.verdicts import CheckConfig
 
     config = CheckConfig(Options(), Budgets())
     runs = [judged(inputs(["logs"]), config, Means(state=one)) for one in (first, second)]

@@ -12,10 +12,10 @@ import pytest
 from formats.claude import answered, asked, counts, joined, text
 from lore.recording.agents import Surroundings
 from lore.recording.opening import Options
-from lore.run import status_file as files
-from lore.run.running import judge_running, keep, refresh
-from lore.run.statusline import StatusRequest, answer
-from lore.run.verdicts import PACKAGED
+from lore.run.checking.verdicts import PACKAGED
+from lore.run.live import status_file as files
+from lore.run.live.running import judge_running, keep, refresh
+from lore.run.live.statusline import StatusRequest, answer
 
 NOW = 1_767_225_700.0  # 40 s after the second answer
 BIG = "x" * 100_000

@@ -6,7 +6,7 @@ import pytest
 
 from conftest import ROOT
 from lore.recording.opening import Options
-from lore.run.verdicts import reader_of
+from lore.run.checking.verdicts import reader_of
 
 FIXTURES = ROOT / "fixtures"
 

@@ -28,7 +28,7 @@ from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import parse_name
 from lore.recording.opening import Options
 from lore.run.assembling import assemble
-from lore.run.check import check
+from lore.run.checking.check import check
 from lore.run.diff import Comparison, diff_files, diff_session
 
 LINEAR = 2.15  # twice the turns may cost this many times the calls

@@ -8,7 +8,7 @@ import pytest
 
 from cli.running import lore, process, put, session
 from cli.storing import answered, appended, exported, store
-from lore.run.pool import _method
+from lore.run.checking.pool import _method
 from lore.store import objects_client, registry
 from lore.store.base import StoreError
 from lore.store.objects import Objects

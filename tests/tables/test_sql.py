@@ -27,10 +27,10 @@ from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.report.forms.json_report import render
 from lore.report.queried import write_json_rows
-from lore.run import sql, tables
-from lore.run.check import check
-from lore.run.ledgers import Ledgers
-from lore.run.sessions import AgentLog
+from lore.run.checking.check import check
+from lore.run.spending import sql, tables
+from lore.run.spending.ledgers import Ledgers
+from lore.run.spending.sessions import AgentLog
 
 # Not imported here: conftest freezes what collection made, and DuckDB complains at the end of what was never freed.
 pytestmark = pytest.mark.skipif(find_spec("duckdb") is None or find_spec("pyarrow") is None, reason="extra: tables")
@@ -365,7 +365,7 @@ def test_tables_are_the_same_by_any_means(
 ) -> None:
     """A result that was kept has no ledger: its recording is read for it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lore.run.judging.SMALL", 0)
+    monkeypatch.setattr("lore.run.checking.judging.SMALL", 0)
     recordings = str(ROOT / "fixtures" / "claude-code")
     every = [f"SELECT * FROM {name}" for name in TABLES]  # noqa: S608
     kept = [arg for arg in extra if arg == "--redact"]

@@ -32,7 +32,7 @@ from lore.errors import LoreError
 from lore.report.html.memory import LONGEST, MOST, policy
 from lore.run import loopback
 from lore.run.loopback import LONGEST_FORM, application, listening, site_of
-from lore.run.memory_page import MemoryPage, getting, posting
+from lore.run.stored.memory_page import MemoryPage, getting, posting
 from lore.store.registry import open_there
 
 ODD = 'bob <b>"&'

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from lore.model.codes import Reader
     from lore.model.results import Checked, Finding
     from lore.recording.opening import Options
-    from lore.run.check import CheckContext, CheckOutcome, Target
-    from lore.run.cluster import Cluster
+    from lore.run.checking.check import CheckContext, CheckOutcome, Target
+    from lore.run.checking.cluster import Cluster
 
 Paths: TypeAlias = Annotated[
     list[str] | None,
@@ -151,7 +151,7 @@ def run(
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.run.check import check, cores, keep_apart, targets
+    from lore.run.checking.check import check, cores, keep_apart, targets
 
     loaded = found_settings(config)
     given = Budgets(min_reuse=min_reuse, max_breaks=max_breaks, max_lost_tokens=max_lost_tokens)
@@ -182,7 +182,7 @@ def run(
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
     workers, results = cluster_at(cluster, jobs), None
     if state is not None:
-        from lore.run.state import State
+        from lore.run.checking.state import State
 
         results = State(state, tell, secret=os.environ.get("LORE_STATE_KEY", ""))
     page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
@@ -247,7 +247,7 @@ def _answer(
     from lore.report.forms.terminal import Terminal
     from lore.report.plain import counted
     from lore.report.sentences.findings import interrupted_line
-    from lore.run.check import write_reports
+    from lore.run.checking.check import write_reports
 
     if outcome.baselined is not None:
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
@@ -276,8 +276,8 @@ def cluster_at(address: str | None, jobs: int | None) -> Cluster | None:
     if address is None:
         return None
     from lore.errors import LoreError
-    from lore.run.check import cores
-    from lore.run.cluster import LOCAL, Cluster
+    from lore.run.checking.check import cores
+    from lore.run.checking.cluster import LOCAL, Cluster
 
     if jobs is not None and address != LOCAL:
         raise LoreError("a cluster has as many workers as it has", hint="leave --jobs out")
@@ -290,7 +290,7 @@ def refuse(
 ) -> None:  # fmt: skip
     """Raise LoreError for options that mean nothing while one recording grows."""
     from lore.errors import LoreError
-    from lore.run.check import at_once
+    from lore.run.checking.check import at_once
 
     if jobs is not None:
         raise LoreError("--follow judges one recording, in this process", hint="leave --jobs out")
@@ -318,7 +318,7 @@ def follow_one(
     from lore.report.forms.registry import REPORTS
     from lore.report.forms.terminal import write_finding
     from lore.report.redacted.findings import redacted, redacted_finding
-    from lore.run.check_watch import follow_check
+    from lore.run.checking.watch import follow_check
 
     if len(paths) != 1 or os.path.isdir(paths[0]):
         raise LoreError("--follow takes one recording", hint="name the file that is being written")
@@ -358,7 +358,7 @@ def context_of(
     from lore.errors import LoreError
     from lore.judge.policy import Narrowed, Policy
     from lore.recording import corpus
-    from lore.run.check import CheckContext
+    from lore.run.checking.check import CheckContext
 
     if update and baseline is None:
         raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")

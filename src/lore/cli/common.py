@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lore.recording.agents import Surroundings
     from lore.recording.base import Problems, Template
     from lore.recording.overrides import Completion
-    from lore.run.verdicts import Dated
+    from lore.run.checking.verdicts import Dated
 
 Format: TypeAlias = Annotated[
     str | None,
@@ -176,7 +176,7 @@ def found_settings(explicit: str | None) -> Loaded:
 
 def dated_rules(loaded: Loaded) -> Dated:
     """Say by which rules bills are foreseen: those of the settings, whose path begins at their file."""
-    from lore.run.verdicts import Dated
+    from lore.run.checking.verdicts import Dated
 
     simulate, file = loaded.settings.simulate, loaded.file
     rules = Path(simulate.rules or "")

@@ -110,8 +110,8 @@ def run(
         raise LoreError("a page shows what --dry-run says", hint="add --dry-run, or leave --report and --open out")
     if dry_run:
         from lore.report.compacted import write_dry_run
-        from lore.run import compaction
         from lore.run.pages import PageRequest
+        from lore.run.stored import compaction
 
         with unquoted(redact=redact):
             result = compaction.dry_run(session, options, wanted, rules)
@@ -173,7 +173,7 @@ def _compact(
     from lore.compaction.policy import TRIGGERS
     from lore.errors import LoreError
     from lore.report.compacted import write
-    from lore.run.compaction import CompactRequest, compact
+    from lore.run.stored.compaction import CompactRequest, compact
 
     if trigger not in TRIGGERS:
         raise LoreError(f"unknown trigger {trigger!r}", hint="triggers: " + ", ".join(TRIGGERS))
@@ -213,7 +213,7 @@ def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, 
     from lore.compaction.store_watch import Hands, IdleSettings, Stopping
     from lore.errors import LoreError
     from lore.report.plain import visible
-    from lore.run.compaction import watch
+    from lore.run.stored.compaction import watch
 
     if not 0 < interval <= 86_400:
         raise LoreError("--interval is no number of seconds between 0 and a day", hint="the default is 10")

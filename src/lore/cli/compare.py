@@ -54,9 +54,9 @@ def run(
     """
     from lore.recording.opening import Options
     from lore.report.comparison import write_comparison
-    from lore.run.check import cores
-    from lore.run.compare import CompareRequest, compare, side_of
-    from lore.run.ledgers import Ledgers, folder_of
+    from lore.run.checking.check import cores
+    from lore.run.spending.compare import CompareRequest, compare, side_of
+    from lore.run.spending.ledgers import Ledgers, folder_of
 
     page = page_target(report, opens=open_page, name="compare", taken=as_json)
     loaded, now, here = found_settings(config), time.time(), surroundings()

@@ -12,7 +12,7 @@ from lore.cli.common import AsJson, Colour, Format, Verbose, answer, branch, log
 if TYPE_CHECKING:
     from lore.fold.knowledge import Fields
     from lore.recording.opening import Options
-    from lore.run.knowledge import Written
+    from lore.run.stored.knowledge import Written
 
 app = branch("List and change what a session knows.\n\nChanges become durable deltas of its prompts.")
 
@@ -43,7 +43,7 @@ def add(
     verbose: Verbose = False,
 ) -> int:
     """Add an entry and print its id."""
-    from lore.run import knowledge
+    from lore.run.stored import knowledge
 
     fields = _fields(category, title, content, content_file)
     return _answer(knowledge.add(session, _options(format, verbose), name, fields), as_json=as_json)
@@ -63,7 +63,7 @@ def update(
     verbose: Verbose = False,
 ) -> int:
     """Change what is given of a known entry, and print its id."""
-    from lore.run import knowledge
+    from lore.run.stored import knowledge
 
     fields = _fields(category, title, content, content_file)
     return _answer(knowledge.update(session, _options(format, verbose), name, fields), as_json=as_json)
@@ -79,7 +79,7 @@ def remove(
     verbose: Verbose = False,
 ) -> int:
     """Take entries away, all named or none, and print their ids."""
-    from lore.run import knowledge
+    from lore.run.stored import knowledge
 
     return _answer(knowledge.remove(session, _options(format, verbose), names), as_json=as_json)
 
@@ -95,7 +95,7 @@ def show(
 ) -> int:
     """List what a session knows, and whether its prompt holds it yet."""
     from lore.report.timeline import write_knowledge
-    from lore.run import knowledge
+    from lore.run.stored import knowledge
 
     answer(knowledge.listed(session, _options(format, verbose)), write_knowledge, as_json=as_json, color=color)
     return 0

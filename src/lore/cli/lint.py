@@ -66,7 +66,7 @@ def run(
     """
     from lore.recording.opening import Options
     from lore.report.forms.lint import LintTerminal
-    from lore.run.check import keep_apart, targets, write_reports
+    from lore.run.checking.check import keep_apart, targets, write_reports
     from lore.run.lint import lint
     from lore.tokens.o200k import Counter
 

@@ -246,7 +246,7 @@ def page(
 
     from lore.report.html.memory import policy
     from lore.run.loopback import application, listening, serve, site_of
-    from lore.run.memory_page import MemoryPage, getting, posting
+    from lore.run.stored.memory_page import MemoryPage, getting, posting
 
     with opened(store) as memories:  # what cannot be opened is said here, and not by every page
         pages = MemoryPage(lambda: opened(store), secrets.token_bytes(32), memories.url)

@@ -86,9 +86,9 @@ def run(
     from lore.recording.agents import agent_named
     from lore.recording.opening import Options
     from lore.report.redacted.results import redacted_overview
-    from lore.run.check import cores
-    from lore.run.ledgers import Ledgers, folder_of
-    from lore.run.overview import WEEK, OverviewRequest, summed
+    from lore.run.checking.check import cores
+    from lore.run.spending.ledgers import Ledgers, folder_of
+    from lore.run.spending.overview import WEEK, OverviewRequest, summed
 
     if by is not None and by not in GROUPS:
         raise LoreError(f"--by {by}: no such grouping", hint=did_you_mean(by, GROUPS, "groupings"))

@@ -14,10 +14,10 @@ from lore.cli.common import progress, surroundings, tell
 if TYPE_CHECKING:
     from lore.model.results_overview import Overview
     from lore.recording.inputs import Input
-    from lore.run.check import Target
+    from lore.run.checking.check import Target
     from lore.run.html_report import Site
-    from lore.run.overview import Summed
     from lore.run.pages import PageRequest
+    from lore.run.spending.overview import Summed
 
 HTML = "html"
 
@@ -63,7 +63,7 @@ def page_among(
     reports: list[Target], *, opens: bool, needed: Mapping[str, str], name: str
 ) -> PageTarget | None:  # fmt: skip
     """Take the page out of a command's reports; `needed` are files that no report replaces."""
-    from lore.run.check import keep_apart
+    from lore.run.checking.check import keep_apart
 
     pages = [target for target in reports if target.kind == HTML]
     for target in pages:
@@ -128,7 +128,7 @@ def spending_site(target: PageTarget, result: Overview, found: Summed, request: 
 def write_pages(target: PageTarget, site: Site, *, verbose: bool, colour: bool | None) -> None:
     """Write pages, say where they are, and open them."""
     from lore.recording import corpus
-    from lore.run.check import cores
+    from lore.run.checking.check import cores
     from lore.run.html_report import is_folder, write_site
 
     with progress(wanted=not verbose, colour=colour, what="drawing") as shown:

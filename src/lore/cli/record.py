@@ -55,7 +55,7 @@ def run(
     from lore.errors import LoreError
     from lore.record.upstreams import routes_of
     from lore.report.recorded import closing_lines, export_lines, opening_lines
-    from lore.run.record import CommandError, Recorder, child_environment, run_command, wait_for_end
+    from lore.run.live.record import CommandError, Recorder, child_environment, run_command, wait_for_end
 
     if not command and listen is None:
         raise LoreError("there is nothing to record", hint="lore record -- COMMAND, or lore record --listen PORT")
@@ -70,7 +70,7 @@ def run(
             for line in opening_lines(recorder.address, recorder.shown, servers):
                 tell(line)
         if live:
-            from lore.run.record_live import LiveProcess
+            from lore.run.live.record_live import LiveProcess
 
             watcher = LiveProcess(recorder.path, recorder.begin, dated, content=verbose)
         if command:

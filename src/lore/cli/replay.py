@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lore.model.results_replay import Replayed, ReplayEstimate
-    from lore.run.replay import ReplayRequest
-    from lore.run.replay_plan import Layout
-    from lore.run.replay_server import Server
+    from lore.run.replaying.plan import Layout
+    from lore.run.replaying.replay import ReplayRequest
+    from lore.run.replaying.server import Server
 
 
 @quiet_pipe
@@ -108,9 +108,9 @@ def run(
     from lore.errors import LoreError
     from lore.recording.corpus import is_stream
     from lore.recording.opening import Options
-    from lore.run.replay import Replay, ReplayRequest, pace_of
-    from lore.run.replay_plan import layouts_of
-    from lore.run.replay_server import Server, key_for
+    from lore.run.replaying.plan import layouts_of
+    from lore.run.replaying.replay import Replay, ReplayRequest, pace_of
+    from lore.run.replaying.server import Server, key_for
     from lore.run.rules import chosen
     from lore.tokens.o200k import Counter
 

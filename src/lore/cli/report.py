@@ -35,8 +35,8 @@ from lore.cli.pages import HTML, Open, PageTarget, page_target, read_twice, spen
 
 if TYPE_CHECKING:
     from lore.recording.inputs import Input
-    from lore.run.ledgers import Ledgers, Progress
-    from lore.run.overview import Summed
+    from lore.run.spending.ledgers import Ledgers, Progress
+    from lore.run.spending.overview import Summed
 
 
 class Material(NamedTuple):
@@ -70,8 +70,8 @@ class Form(NamedTuple):
 
 def _trace(chosen: Material) -> Written:
     from lore.report.forms.json_report import render
-    from lore.run.check import cores
-    from lore.run.tracing import traced
+    from lore.run.checking.check import cores
+    from lore.run.spending.tracing import traced
 
     found = traced(
         chosen.files,
@@ -98,8 +98,8 @@ def _spent(chosen: Material) -> Summed:
     from lore.recording import corpus
     from lore.recording.recent import nothing
     from lore.report.redacted.results import redacted_overview
-    from lore.run.check import cores
-    from lore.run.overview import OverviewRequest, summed
+    from lore.run.checking.check import cores
+    from lore.run.spending.overview import OverviewRequest, summed
 
     for file in chosen.files:
         if file.named and not file.stream:
@@ -167,7 +167,7 @@ def run(
     from lore.recording import recent
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.run.ledgers import Ledgers, folder_of
+    from lore.run.spending.ledgers import Ledgers, folder_of
 
     if format not in (*FORMS, HTML):
         raise LoreError(

@@ -55,9 +55,9 @@ def run(
     from lore.recording import recent
     from lore.recording.agents import agent_named
     from lore.recording.opening import Options
-    from lore.run.check import cores
-    from lore.run.ledgers import Ledgers, folder_of
-    from lore.run.sessions import MOST_BYTES, SessionsRequest, sessions
+    from lore.run.checking.check import cores
+    from lore.run.spending.ledgers import Ledgers, folder_of
+    from lore.run.spending.sessions import MOST_BYTES, SessionsRequest, sessions
 
     loaded, now = found_settings(config), time.time()
     request = SessionsRequest(

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from lore.model.ledger import Ledger
     from lore.recording.inputs import Input
     from lore.recording.opening import Options
-    from lore.run.check import CheckOutcome
-    from lore.run.sql import Source
+    from lore.run.checking.check import CheckOutcome
+    from lore.run.spending.sql import Source
 
 SHOWN = 50  # rows
 PARQUET = "parquet"
@@ -71,8 +71,8 @@ def run(
     Needs the extra `lore-cache[tables]`.
     """
     from lore.errors import LoreError
-    from lore.run.sql import asked, checked, first
-    from lore.run.tables import needed
+    from lore.run.spending.sql import asked, checked, first
+    from lore.run.spending.tables import needed
 
     if as_json and as_csv:
         raise LoreError("--json and --csv are two answers", hint="leave one out")
@@ -114,11 +114,11 @@ def _tables(
     """Return the folder of tables that is asked: the one that is named, or one that is made of recordings."""
     from lore.errors import LoreError
     from lore.recording.opening import Options
-    from lore.run.check import CheckContext, check, cores
-    from lore.run.ledgers import Ledgers, folder_of
-    from lore.run.overview import gathered
-    from lore.run.sql import Source, is_tables, made_tables, names_findings
-    from lore.run.tables import TablesRequest, Written, shortened, write_judged, write_tables
+    from lore.run.checking.check import CheckContext, check, cores
+    from lore.run.spending.ledgers import Ledgers, folder_of
+    from lore.run.spending.overview import gathered
+    from lore.run.spending.sql import Source, is_tables, made_tables, names_findings
+    from lore.run.spending.tables import TablesRequest, Written, shortened, write_judged, write_tables
 
     folders = [path for path in paths if is_tables(path)]
     if folders and len(paths) > 1:
@@ -166,7 +166,7 @@ def folder_among(reports: list[str]) -> tuple[list[str], str | None]:
     if not folders:
         return reports, None
     from lore.errors import LoreError
-    from lore.run.tables import refuse
+    from lore.run.spending.tables import refuse
 
     if len(folders) > 1 or folders[0] in ("", "-"):
         raise LoreError("tables are written into one folder", hint=f"--report {PARQUET}=FOLDER")
@@ -181,8 +181,8 @@ def judge_into(
     """Write the tables of recordings while they are judged, and say what is in them."""
     from lore.recording import corpus
     from lore.report.plain import counted
-    from lore.run.ledgers import Ledgers, folder_of
-    from lore.run.tables import shortened, write_judged
+    from lore.run.spending.ledgers import Ledgers, folder_of
+    from lore.run.spending.tables import shortened, write_judged
 
     ledgers = Ledgers(options, folder_of(surroundings()), dated=dated_rules(loaded), now=time.time())
     outcome, done = write_judged(folder, judge, ledgers, redact=redact)

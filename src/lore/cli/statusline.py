@@ -56,7 +56,7 @@ def run(
     from lore.recording.opening import Options
     from lore.report.console import wants_colour
     from lore.report.status_line import DEFAULT, PARTS, Shown, status_line
-    from lore.run import running
+    from lore.run.live import running
 
     if install:
         sys.stdout.write(_settings())

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from lore.recording.user_folders import cache_root
 from lore.report.status_line import PARTS
-from lore.run.statusline import StatusRequest, answer
+from lore.run.live.statusline import StatusRequest, answer
 
 STDIN_LIMIT, STDIN_SECONDS = 1024 * 1024, 0.5  # tmux leaves standard input open and says nothing there
 _WIDEST = 1_000

@@ -103,7 +103,7 @@ def import_(
     from lore.recording.opening import Options
     from lore.recording.recent import with_agents
     from lore.report.stored import write_imported
-    from lore.run.store_import import ImportRequest, import_sessions
+    from lore.run.stored.importing import ImportRequest, import_sessions
 
     options = Options(format=format, completion=completion(system, tools, strict=False), log=log(verbose))
     sources = with_agents(paths or [], surroundings())
@@ -130,7 +130,7 @@ def export(
 
     Content is written as it was stored: credentials are not masked.
     """
-    from lore.run.store_sessions import exported, salvaged
+    from lore.run.stored.sessions import exported, salvaged
 
     with opened(store) as kept:
         lines = salvaged(kept, session_id, tell) if salvage else exported(kept, session_id)
@@ -153,7 +153,7 @@ def append(session_id: SessionId, store: Url) -> int:
     """
     from lore.recording import corpus
     from lore.report.forms.json_report import render
-    from lore.run.store_sessions import append_lines
+    from lore.run.stored.sessions import append_lines
 
     with opened(store, new=True) as kept:
         for appended in append_lines(kept, session_id, corpus.pieces(corpus.STDIN), tell):
@@ -189,7 +189,7 @@ def list_(
     """
     from lore.recording import recent
     from lore.report.stored import write_list
-    from lore.run.store_sessions import Selection, listed
+    from lore.run.stored.sessions import Selection, listed
 
     after = None if since is None else recent.since(since, time.time())
     with opened(store) as kept:
@@ -203,7 +203,7 @@ def list_(
 def show(session_id: SessionId, store: Url, as_json: AsJson = False, color: Colour = None) -> int:
     """Show a session: its head, project, forks, deltas."""
     from lore.report.stored import write_shown
-    from lore.run.store_sessions import shown
+    from lore.run.stored.sessions import shown
 
     with opened(store) as kept:
         answer(shown(kept, session_id), write_shown, as_json=as_json, color=color)
@@ -224,7 +224,7 @@ def delete(
     It is done at once; --dry-run says beforehand which sessions would go.
     """
     from lore.report.stored import write_written
-    from lore.run.store_sessions import deleted
+    from lore.run.stored.sessions import deleted
 
     with opened(store) as kept:
         answer(deleted(kept, session_ids, dry_run=dry_run), write_written, as_json=as_json, color=color)
@@ -245,7 +245,7 @@ def move(
     Nothing is moved where one of them is unknown.
     """
     from lore.report.stored import write_written
-    from lore.run.store_sessions import moved
+    from lore.run.stored.sessions import moved
 
     with opened(store) as kept:
         answer(moved(kept, session_ids, project_id), write_written, as_json=as_json, color=color)
@@ -282,7 +282,7 @@ def resolve(
 ) -> int:
     """Print the id of the session that a client means."""
     from lore.report.console import line
-    from lore.run.store_sessions import resolved
+    from lore.run.stored.sessions import resolved
 
     with opened(store) as kept:
         found = resolved(kept, client_key)
@@ -305,7 +305,7 @@ def verify(
     Exit 1 where damage is found. Nothing is changed.
     """
     from lore.report.stored import write_verified
-    from lore.run.store_sessions import verified
+    from lore.run.stored.sessions import verified
 
     with opened(store) as kept:
         found = verified(kept, session_ids or [])

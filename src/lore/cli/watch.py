@@ -12,7 +12,7 @@ import typer
 from lore.cli.common import Config, Redact, dated_rules, found_settings, quiet_pipe, surroundings
 
 if TYPE_CHECKING:
-    from lore.run.watch import SessionWatch
+    from lore.run.live.watch import SessionWatch
 
 HINT = "pip install 'lore-cache[watch]'; `lore statusline` and `lore watch --json` work without it"
 
@@ -36,7 +36,7 @@ def run(
     from lore.recording import corpus
     from lore.recording.opening import Options
     from lore.recording.tailing import check_followable
-    from lore.run.watch import SessionWatch
+    from lore.run.live.watch import SessionWatch
 
     loaded = found_settings(config)
     if path is not None:

@@ -26,7 +26,7 @@ from lore.report.pair_figures import PairFigures
 from lore.report.plain import uncommanded, visible
 from lore.report.sentences.evidence import sentence
 from lore.report.sentences.findings import worded
-from lore.run.verdicts import PACKAGED, verdicts
+from lore.run.checking.verdicts import PACKAGED, verdicts
 
 PLACE = Place("requests")
 _HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"

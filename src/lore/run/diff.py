@@ -39,7 +39,7 @@ from lore.recording.opening import Options, Picked, pick
 from lore.recording.overrides import HINT_COMPLETE
 from lore.report.pair_figures import PairFigures, causes_of
 from lore.report.redacted.findings import redacted_diff, redacted_error
-from lore.run.verdicts import PACKAGED, Dated, reader_of, verdicts
+from lore.run.checking.verdicts import PACKAGED, Dated, reader_of, verdicts
 
 
 class Caches:

@@ -35,9 +35,9 @@ from lore.report.html.listing import Listed, Weight, list_block, row_of
 from lore.report.html.page import STYLE, page, session_body, style_sheet
 from lore.report.html.session import view_of
 from lore.report.plain import counted
-from lore.run.compaction import earlier
+from lore.run.checking.pool import Pool
 from lore.run.pages import PageRequest, page_of, sessions_of
-from lore.run.pool import Pool
+from lore.run.stored.compaction import earlier
 
 WHOLE = 20  # sessions in one page
 MOST = 8 * 1024 * 1024  # bytes of recordings in one page: with more, each session has a page of its own

@@ -35,7 +35,7 @@ from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.lint import redacted_request, worded_lint
 from lore.report.redacted.findings import redacted_error, redacted_problem
-from lore.run.check import CheckContext
+from lore.run.checking.check import CheckContext
 
 WAITING = 64
 _NUMBERS = str.maketrans("", "", "0123456789")

@@ -29,9 +29,9 @@ from lore.recording.corpus import show
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.report.forms.json_report import render
-from lore.run.check import CheckContext, CheckOutcome, concluded, config_of
-from lore.run.program import maker_of
-from lore.run.verdicts import CheckConfig, Dated, judge_file
+from lore.run.checking.check import CheckContext, CheckOutcome, concluded, config_of
+from lore.run.checking.program import maker_of
+from lore.run.checking.verdicts import CheckConfig, Dated, judge_file
 
 _SAME = "judge all files with one version of lore and the same settings"
 _Order = tuple[int, tuple[tuple[int, str], ...]]

@@ -52,9 +52,9 @@ from lore.recording.projects import project_of
 from lore.recording.recent import nothing, nothing_new
 from lore.report.redacted.findings import redacted_finding
 from lore.report.sentences.findings import cause_result, nearly_random, not_in_logs, worded
+from lore.run.checking.verdicts import PACKAGED, Dated, StoppedError, reader_of, verdicts
 from lore.run.measured import Measuring, engine_of, read_logs
 from lore.run.rules import output_note, stale
-from lore.run.verdicts import PACKAGED, Dated, StoppedError, reader_of, verdicts
 
 RANK = ""  # a change without a value: which fix saves most
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
 from lore.errors import LoreError, Where
 from lore.model.tables import TABLES, VERSION
 from lore.recording import corpus, filesystem
-from lore.run.tables import Written, table_path
+from lore.run.spending.tables import Written, table_path
 
 if TYPE_CHECKING:
     import duckdb

@@ -41,8 +41,8 @@ from lore.judge.totals import FileResult
 from lore.model.codes import Code
 from lore.recording import corpus, filesystem
 from lore.recording.inputs import Input, place_of
-from lore.run.program import maker_of
-from lore.run.verdicts import CheckConfig, judge_file
+from lore.run.checking.program import maker_of
+from lore.run.checking.verdicts import CheckConfig, judge_file
 
 SETTLED_SECONDS = 2.0
 KEPT_DAYS = 60  # days that a result is kept which no run takes

@@ -18,9 +18,9 @@ from lore.recording.inputs import Input
 from lore.recording.recent import nothing, written
 from lore.report.redacted.findings import redacted_error
 from lore.report.trace import LaneRequest, trace_of
-from lore.run.ledgers import Ledgers, Progress
-from lore.run.overview import requests_of
-from lore.run.sessions import AgentLog
+from lore.run.spending.ledgers import Ledgers, Progress
+from lore.run.spending.overview import requests_of
+from lore.run.spending.sessions import AgentLog
 
 
 class Traced(NamedTuple):

@@ -32,12 +32,12 @@ from lore.recording import corpus
 from lore.recording.inputs import Input
 from lore.recording.recent import session_of, written
 from lore.report.redacted.results import redacted_ledger
-from lore.run.ledgers import Ledgers, Progress, placed
-from lore.run.overview import agent_of, every_request
-from lore.run.sessions import AgentLog
+from lore.run.spending.ledgers import Ledgers, Progress, placed
+from lore.run.spending.overview import agent_of, every_request
+from lore.run.spending.sessions import AgentLog
 
 if TYPE_CHECKING:
-    from lore.run.check import CheckOutcome
+    from lore.run.checking.check import CheckOutcome
 
 ROWS = 20_000  # of a group: what is held before it is written
 MAGIC = b"PAR1"

@@ -36,8 +36,8 @@ from lore.recording.inputs import Input, ahead, fetched_ahead
 from lore.recording.opening import Options, silent
 from lore.recording.projects import project_beside, project_in
 from lore.recording.recent import written
-from lore.run.pool import Pool
-from lore.run.verdicts import PACKAGED, Dated, reader_of, unseen_of, verdicts
+from lore.run.checking.pool import Pool
+from lore.run.checking.verdicts import PACKAGED, Dated, reader_of, unseen_of, verdicts
 
 ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
 KEPT_DAYS = 60  # days that a ledger is kept which nobody asks for

@@ -27,7 +27,7 @@ from lore.report.plain import visible
 from lore.report.recorded import live_line, live_problem
 from lore.report.sentences.findings import worded as worded_finding
 from lore.report.sentences.running import worded
-from lore.run.verdicts import Dated, verdicts
+from lore.run.checking.verdicts import Dated, verdicts
 
 
 class LiveVerdict(NamedTuple):

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from lore.judge.totals import FileResult, Source
 from lore.recording.inputs import Input, ahead, fetched_ahead
 from lore.recording.opening import silent
-from lore.run import verdicts
-from lore.run.verdicts import CheckConfig, StoppedError
+from lore.run.checking import verdicts
+from lore.run.checking.verdicts import CheckConfig, StoppedError
 
 if TYPE_CHECKING:
-    from lore.run.cluster import Cluster
-    from lore.run.state import State
+    from lore.run.checking.cluster import Cluster
+    from lore.run.checking.state import State
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 
@@ -88,7 +88,7 @@ def _fresh(files: list[Input], config: CheckConfig, means: Means, hearer: Hearer
         with suppress(StoppedError):
             yield from means.cluster.results(files, partial(judge, config=config), silenced, hearer)
     elif able > 1 and hearer.total >= SMALL and not fetched_ahead(files):
-        from lore.run.pool import Pool  # noqa: PLC0415 - few runs have enough to judge
+        from lore.run.checking.pool import Pool  # noqa: PLC0415 - few runs have enough to judge
 
         here, apart = partial(judge, config=config), partial(judge_apart, config=silenced)
         with suppress(StoppedError):
@@ -114,7 +114,7 @@ def judge(file: Input, config: CheckConfig, progress: Callable[[int], None] | No
     """Judge a file; where results are kept, unless one of its content is, and with what it was made of."""
     if not config.sourced:
         return verdicts.judge_file(file, config, progress)
-    from lore.run.state import digest_of, is_as_listed, signature_of  # noqa: PLC0415 - few runs keep results
+    from lore.run.checking.state import digest_of, is_as_listed, signature_of  # noqa: PLC0415 - few runs keep results
 
     signature = signature_of(file)
     digest = digest_of(file) if signature else ""

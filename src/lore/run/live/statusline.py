@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 
 from lore.formats.claude.answers import MOST_TOKENS
 from lore.report.status_line import DEFAULT, Client, Shown, status_line
-from lore.run.status_file import Known, claim, look, newest_of
+from lore.run.live.status_file import Known, claim, look, newest_of
 
 PACE = 10  # judging takes at most this part of the time
 LOOKED = 20.0  # seconds for which a project's newest session is believed

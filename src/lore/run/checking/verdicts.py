@@ -153,7 +153,7 @@ def _judged(file: Input, config: CheckConfig, progress: Callable[[int], None] | 
     try:
         with collected_seldom():
             if config.tabled:
-                from lore.run.ledgers import LedgerMaker  # noqa: PLC0415 - few runs write tables
+                from lore.run.spending.ledgers import LedgerMaker  # noqa: PLC0415 - few runs write tables
 
                 made = LedgerMaker(file, config.options, config.dated.rules(), problems)
                 _judge(made.recording, totals, config, progress, made.add)

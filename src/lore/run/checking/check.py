@@ -42,15 +42,15 @@ from lore.recording.writing import spare_recordings, written
 from lore.report.forms.registry import REPORTS, Report
 from lore.report.redacted.findings import redacted_finding
 from lore.report.sentences.findings import worded
-from lore.run.judging import Means, Progress, judged
-from lore.run.verdicts import PACKAGED, CheckConfig, Dated
+from lore.run.checking.judging import Means, Progress, judged
+from lore.run.checking.verdicts import PACKAGED, CheckConfig, Dated
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from lore.report.forms.terminal import Reported
-    from lore.run.cluster import Cluster
-    from lore.run.state import State
+    from lore.run.checking.cluster import Cluster
+    from lore.run.checking.state import State
 
 LOOKED_AT = 1000  # files that an exemption names are opened, to see whether they are recordings; with more, it stays
 SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses one that is larger

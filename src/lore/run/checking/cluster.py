@@ -32,10 +32,10 @@ from lore.judge.totals import FileResult, Source
 from lore.model.ledger import Ledger
 from lore.recording import corpus
 from lore.recording.inputs import Input, ahead
-from lore.run.judging import Hearer, judge_apart
-from lore.run.pool import DIED, interrupts_held
-from lore.run.program import Program, program, rules_digest
-from lore.run.verdicts import CheckConfig
+from lore.run.checking.judging import Hearer, judge_apart
+from lore.run.checking.pool import DIED, interrupts_held
+from lore.run.checking.program import Program, program, rules_digest
+from lore.run.checking.verdicts import CheckConfig
 
 LOCAL = "local"
 # A worker that dies once may be an accident; what it had is fetched no longer than a machine takes to answer itself.
@@ -186,7 +186,7 @@ def _probe(rules: str) -> Callable[[], object]:
         import os  # noqa: PLC0415
 
         try:
-            from lore.run.program import program, rules_digest  # noqa: PLC0415
+            from lore.run.checking.program import program, rules_digest  # noqa: PLC0415
         except ImportError as error:
             return str(error)
         return tuple(program()), rules_digest(rules), os.getcwd()
@@ -291,7 +291,7 @@ def judge_task(
     files: tuple[Input, ...], config: CheckConfig, program: Program, rules: str
 ) -> list[_Came]:  # fmt: skip
     """Judge files on a worker; raises LoreError where it is not what the others are."""
-    from lore.run.program import program as program_here  # noqa: PLC0415
+    from lore.run.checking.program import program as program_here  # noqa: PLC0415
 
     if (program_here(), rules_digest(config.dated.path)) != (program, rules):
         raise LoreError("a worker that joined later runs another lore, or other rules", hint="install the same there")

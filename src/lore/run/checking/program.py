@@ -18,7 +18,7 @@ from lore.errors import LoreError, Where
 from lore.judge.file_record import VERSION
 from lore.plugins import published
 from lore.recording.base import PLUGIN_GROUPS
-from lore.run.verdicts import CheckConfig
+from lore.run.checking.verdicts import CheckConfig
 
 _OPTIONAL = ("compression.zstd", "zstandard", "brotli")  # without them some recordings cannot be read
 

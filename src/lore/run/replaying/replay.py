@@ -39,10 +39,10 @@ from lore.recording.captured import Captured, CaptureFile, capture_file, digest_
 from lore.recording.opening import Options
 from lore.report.replayed import notes_of
 from lore.report.sentences.findings import not_in_logs
-from lore.run.replay_plan import Layout, Looked, Plan, Planned
-from lore.run.replay_server import Probed, RefusedError, Server
+from lore.run.checking.verdicts import PACKAGED, Dated
+from lore.run.replaying.plan import Layout, Looked, Plan, Planned
+from lore.run.replaying.server import Probed, RefusedError, Server
 from lore.run.simulate import SimulateRequest, Simulation, simulate
-from lore.run.verdicts import PACKAGED, Dated
 
 NO_DIFFERENCE = 0.005  # of the shares that two layouts read: less is chance
 _PART = re.compile(r"(\d+(?:\.\d+)?)(x|ms|s|m|h)?", re.ASCII)

@@ -27,9 +27,9 @@ from lore.recording.recent import session_of, written
 from lore.report.commands import in_shell
 from lore.report.plain import day_of
 from lore.report.sentences.spending import cause_in_words
-from lore.run.compaction import earlier
-from lore.run.ledgers import Ledgers, Progress
-from lore.run.sessions import AgentLog, agent_logs
+from lore.run.spending.ledgers import Ledgers, Progress
+from lore.run.spending.sessions import AgentLog, agent_logs
+from lore.run.stored.compaction import earlier
 
 WEEK = 7 * 86_400.0
 

@@ -3,7 +3,7 @@
 In: a log's path, a folder. Out: what the session came to (`lore.model.running`), and whether that is all that there is.
 Rules: the file holds numbers and names alone, private, under a checksum of the log's path; it goes on only where the
 log's first KiB and the last 4 KiB before the place that was read are what they were, and what was added plainly goes on
-(`judge/going_on.py`); else the log has to be judged (`run/running.py`), which another process does. What cannot be read
+(`judge/going_on.py`); else the log has to be judged (`running.py`), which another process does. What cannot be read
 or written is as if it were not there. Standard library alone. Cost: a look at the log, 5 KiB of it, what was added.
 """
 

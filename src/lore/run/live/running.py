@@ -1,7 +1,7 @@
 """Judge a session that runs: the log as it stands, whole, to what a status line and a screen show.
 
 In: a path, how recordings are read, the dated rules. Out: a row a request and what they come to; what a status line
-goes on from (`run/status_file.py`). Rules: it is judged as any recording, with the same judge; a last line that is
+goes on from (`run/live/status_file.py`). Rules: it is judged as any recording, with the same judge; a last line that is
 still being written is left.
 Cost: O(bytes of the log), 30 MB a second.
 """
@@ -29,9 +29,9 @@ from lore.recording.opening import Options
 from lore.recording.tailing import check_followable
 from lore.report.sentences.running import worded
 from lore.report.status_line import Client
-from lore.run.status_file import Known, Newest, ends_of, forget_old, keep_newest, release, save
-from lore.run.statusline import client_and_path
-from lore.run.verdicts import Dated, verdicts
+from lore.run.checking.verdicts import Dated, verdicts
+from lore.run.live.status_file import Known, Newest, ends_of, forget_old, keep_newest, release, save
+from lore.run.live.statusline import client_and_path
 
 
 class RunningLog(NamedTuple):

@@ -27,7 +27,7 @@ from lore.recording.agents import Agent, LogPlace, Surroundings, existing, files
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, inputs, without_taken_over
 from lore.recording.recent import LOGS_LOOKED_AT, session_of, written
-from lore.run.ledgers import Ledgers
+from lore.run.spending.ledgers import Ledgers
 
 MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
 SHOWN = 20

@@ -25,8 +25,8 @@ from lore.recording.agents import Agent, Surroundings, agent_named
 from lore.recording.inputs import is_pattern
 from lore.recording.recent import since
 from lore.report.sentences.spending import cause_in_words
-from lore.run.ledgers import Ledgers, Progress
-from lore.run.overview import gathered, is_of, requests_of
+from lore.run.spending.ledgers import Ledgers, Progress
+from lore.run.spending.overview import gathered, is_of, requests_of
 from lore.store.registry import is_store, shown
 
 HINT = "a side is a path, KEY:VALUE (keys: {}) or FROM..TO (14d..7d, 2026-06-01..2026-07-01), several joined by commas"

@@ -1,7 +1,7 @@
 """Watch the session that runs: what it came to, each time that its log has changed.
 
 In: a log, a project's folder, or nothing (the newest session of this project, else of this machine); the time. Out: a
-look, or None where nothing has changed. Rules: each look judges the log as it stands (`run/running.py`), so that what
+look, or None where nothing has changed. Rules: each look judges the log as it stands (`running.py`), so that what
 is shown is what judging it says, also after a rotation; a log that takes long to judge is looked at more seldom; what
 goes wrong is said and looked at again. Cost: a look at the names, and O(bytes of the log) where it has changed.
 """
@@ -16,9 +16,9 @@ from lore.errors import LoreError
 from lore.recording import corpus
 from lore.recording.agents import Surroundings
 from lore.recording.opening import Options
-from lore.run.ledgers import files_of_recording
-from lore.run.running import RunningLog, judge_running, newest_session
-from lore.run.verdicts import Dated
+from lore.run.checking.verdicts import Dated
+from lore.run.live.running import RunningLog, judge_running, newest_session
+from lore.run.spending.ledgers import files_of_recording
 
 LOOKED = 10.0  # seconds between two searches for a newer session
 PACE = 4  # judging takes at most this part of the time

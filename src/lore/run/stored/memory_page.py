@@ -22,7 +22,7 @@ from lore.model.canonical import encode
 from lore.model.results_store import MemoryShown, StoreShown
 from lore.report.html import memory as page
 from lore.report.html.memory import About, Narrowed
-from lore.run.store_sessions import shown as stored_session
+from lore.run.stored.sessions import shown as stored_session
 from lore.store.base import Store, UnknownSessionError
 from lore.store.sync import Clock
 from lore.store.sync import now as now_utc

@@ -1,0 +1,1 @@
+"""Judge files, here and elsewhere: `lore check`, and what shares its loop."""

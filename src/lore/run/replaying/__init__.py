@@ -1,0 +1,1 @@
+"""A recording sent to a server."""

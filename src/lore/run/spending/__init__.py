@@ -1,0 +1,1 @@
+"""What recordings cost: ledgers, their sums, tables of them."""

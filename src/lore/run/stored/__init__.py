@@ -1,0 +1,1 @@
+"""Commands over stores: sessions, knowledge, compaction, memory."""
