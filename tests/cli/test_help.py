@@ -47,7 +47,7 @@ def parsed(line):
 
 def test_every_module_of_a_command_has_its_row():
     modules = {row.module or name for name, row in COMMANDS.items()}
-    names = {module.name for module in pkgutil.iter_modules(lore.cli.__path__)}
+    names = {module.name.removeprefix("lore.cli.") for module in pkgutil.walk_packages(lore.cli.__path__, "lore.cli.")}
     assert modules <= names
     with_a_command = {
         name for name in names if {"run", "app"} & vars(import_module(f"lore.cli.{name}")).keys() - {"__builtins__"}

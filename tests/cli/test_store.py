@@ -11,7 +11,7 @@ import pytest
 
 from cli.running import lore, process, put, session
 from cli.storing import answered, appended, each_store, fed, store
-from lore.cli.store import app
+from lore.cli.stored.store import app
 from lore.store.base import SessionDelta
 from lore.store.registry import open_store
 from model.making import dumps, header, log, record, user

@@ -18,7 +18,7 @@ class Command(NamedTuple):
     group: str
     page: str
     examples: tuple[Example, ...]
-    module: str = ""  # of this package; empty: the command's name
+    module: str = ""  # below this package; empty: the command's name
 
 
 _BODIES = "fixtures/bodies/anthropic/date_in_system"
@@ -41,12 +41,14 @@ COMMANDS: dict[str, Command] = {
             ("watch", "the newest session of this project, else of this machine, on a screen"),
             ("watch session.jsonl --json", "a line of JSON at each change"),
         ),
+        "live.watch",
     ),
     "statusline": Command(
         LOOK, "running", (
             ("statusline --install", "the settings that put it into Claude Code and tmux"),
             ("statusline .", "the newest session of this project, in one line"),
         ),
+        "live.statusline",
     ),
     "record": Command(
         LOOK, "record", (
@@ -54,6 +56,7 @@ COMMANDS: dict[str, Command] = {
             ("record --live -- claude", "with a verdict for each request as it falls"),
             ("record --listen 8787 -o capture.jsonl", "of agents that are started elsewhere, until Ctrl-C"),
         ),
+        "live.record",
     ),
     "simulate": Command(
         LOOK, "simulate", (
@@ -128,12 +131,14 @@ COMMANDS: dict[str, Command] = {
     ),
     "knowledge": Command(
         BUILD, "assemble", (("knowledge list fixtures/sessions/knowledge.jsonl", "what a session knows"),),
+        "stored.knowledge",
     ),
     "store": Command(
         KEEP, "stores", (
             ("store import ~/.claude/projects --store sqlite:sessions.db", "what is new, each time"),
             ("store list --store sqlite:sessions.db", "what it holds"),
         ),
+        "stored.store",
     ),
     "compact": Command(
         KEEP, "compact", (
@@ -143,15 +148,18 @@ COMMANDS: dict[str, Command] = {
             ),
             ("compact session.jsonl --dry-run --window 200000", "compacted before a prompt exceeds so many tokens"),
         ),
+        "stored.compact",
     ),
     "memory": Command(
         KEEP, "memory", (("memory show --store sqlite:sessions.db", "what is remembered of you across sessions"),),
+        "stored.memory",
     ),
     "convert": Command(
         KEEP, "convert", (
             ("convert fixtures/claude-code/compaction.jsonl --to lore", "any session as lore's own log"),
             ("convert requests.har --to bodies --output bodies.jsonl", "recorded requests as lines of bodies"),
         ),
+        "stored.convert",
     ),
     "formats": Command(ABOUT, "formats", (("formats", "what lore reads, and what each format can answer"),)),
     "limits": Command(ABOUT, "limits", (("limits", "every cap: how long, how many or how deep, and why"),)),

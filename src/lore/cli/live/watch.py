@@ -50,7 +50,7 @@ def run(
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise LoreError("a screen needs a terminal", hint="`lore watch --json` or `lore statusline` needs none")
     try:
-        from lore.cli.watch_screen import WatchScreen
+        from lore.cli.live.watch_screen import WatchScreen
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "textual":
             raise

@@ -50,7 +50,7 @@ def run(
     alone, and only what was added is read; where the cache broke, a process in the background judges the log anew, and
     the line says `judging …` until then. Subagents that have logs of their own are not in the sums.
     """
-    from lore.cli import statusline_quick as quickly
+    from lore.cli.live import statusline_quick as quickly
     from lore.errors import LoreError
     from lore.recording import recent
     from lore.recording.opening import Options

@@ -21,7 +21,7 @@ from lore.cli.common import (
     settings,
     tell,
 )
-from lore.cli.store import SessionId, Url, opened
+from lore.cli.stored.store import SessionId, Url, opened
 
 app = branch(
     "Look at and change what is remembered across sessions.\n\n"
