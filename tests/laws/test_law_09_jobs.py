@@ -67,7 +67,8 @@ def test_large_files_are_begun_first_and_come_in_their_place(folder):
     assert pooled("check", "--json", "logs", "-j", "2", patch=patch) == pooled("check", "--json", "logs", "-j", "1")
     patch += DIES.format(name="half.jsonl", when="True")
     answers = [
-        pooled("check", "--json", "logs", "-j", "2", patch=patch + more) for more in ("", "\nlore.run.checking.pool.LARGE = 1")
+        pooled("check", "--json", "logs", "-j", "2", patch=patch + more)
+        for more in ("", "\nlore.run.checking.pool.LARGE = 1")
     ]
     assert answers[0].out == answers[1].out
     assert "was killed" in answers[0].out
