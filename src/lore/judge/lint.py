@@ -271,8 +271,11 @@ def _varying(head: tuple[Segment, ...], surely: list[Broken]) -> Iterator[Broken
     for at, segment in enumerate(head):
         if segment.kind == "envelope" or len(segment.data) > LARGE:
             continue
-        for word in varying(_text_of(segment)):
-            evidence = VaryingText(word.kind, printable(mask(word.text)[:80]))
+        words = varying(text := _text_of(segment))
+        hidden = mask(text) if words else ""
+        for word in words:
+            shown = hidden[word.start : word.start + len(word.text)]
+            evidence = VaryingText(word.kind, printable(shown[:80]))
             kind = "expected" if word.kind in _BY_SESSION else None
             code = Code.VARYING_TEXT_IN_PREFIX
             broken = Broken(code, segment.section, segment.path, evidence, kind, at, word.start)

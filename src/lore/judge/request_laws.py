@@ -93,7 +93,7 @@ def _unmarkable(turn: Turn) -> Iterator[Broken]:
         shown = ""
         if reason == "lifetime":
             ttl = (table(value) or {}).get("ttl", b"")
-            shown = printable(mask(ttl[:40].decode("utf-8", "replace")))
+            shown = printable(mask(ttl.decode("utf-8", "replace"))[:40])
         # who was answered sent it through a gateway that took it out, or to another API
         kind: CauseKind | None = "unattributable" if turn.usage is not None else None
         yield Broken(
@@ -162,7 +162,8 @@ def volatile_head(prompt: Prompt, labels: tuple[str, ...] = ()) -> Iterator[Brok
         found = volatile_before_history(text, labels)
         if found is None:
             continue
-        shown, start = VolatileText(found.what, printable(mask(found.text)[:80])), max(0, text.find(found.text))
+        start = max(0, text.find(found.text))
+        shown = VolatileText(found.what, printable(mask(text)[start : start + len(found.text)][:80]))
         yield Broken(Code.VOLATILE_BEFORE_HISTORY, "system", segment.path, shown, at=at, start=start)
         if at in places:
             on = replace(shown, on_breakpoint=True)
@@ -294,7 +295,7 @@ def _drops_reasoning(prompt: Prompt) -> bool:
 
 
 def _shown(raw: bytes) -> str:
-    return printable(mask(text_of(raw)[:40]))
+    return printable(mask(text_of(raw))[:40])
 
 
 def _setting(

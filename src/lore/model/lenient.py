@@ -22,6 +22,7 @@ from msgspec import inspect as mi
 
 from lore.model.canonical import decode, text_of
 from lore.model.jsonslice import array, members, validated
+from lore.model.mask import mask
 
 T = TypeVar("T")
 _UNDERSCORE = re.compile("(?<=[a-z0-9])_([a-z])")
@@ -92,7 +93,11 @@ def _value(raw: bytes, info: mi.Type) -> Any:
 
 def _expect(raw: bytes, opening: bytes) -> None:
     if raw[:1] != opening:
-        raise msgspec.ValidationError(f"expected {opening.decode()}, got {raw[:20]!r}")
+        raise msgspec.ValidationError(f"expected {opening.decode()}, got {_beginning(raw, 20)!r}")
+
+
+def _beginning(raw: bytes, size: int) -> bytes:
+    return mask(raw[:4096].decode("latin-1")).encode("latin-1")[:size]  # half a credential has no known form
 
 
 def _scalar(raw: bytes, info: mi.Type) -> Any:
@@ -112,7 +117,7 @@ def _scalar(raw: bytes, info: mi.Type) -> Any:
         case mi.NoneType(), None:
             return None
         case _:
-            raise msgspec.ValidationError(f"unexpected value {raw[:40]!r}")
+            raise msgspec.ValidationError(f"unexpected value {_beginning(raw, 40)!r}")
 
 
 def _union(raw: bytes, types: tuple[mi.Type, ...]) -> Any:
@@ -129,7 +134,7 @@ def _union(raw: bytes, types: tuple[mi.Type, ...]) -> Any:
             return _value(raw, kind)
         except ValueError as error:
             failures.append(str(error))
-    raise msgspec.ValidationError("; ".join(failures) or f"unexpected value {raw[:40]!r}")
+    raise msgspec.ValidationError("; ".join(failures) or f"unexpected value {_beginning(raw, 40)!r}")
 
 
 def _tagged(raw: bytes, structs: list[mi.StructType]) -> mi.StructType:

@@ -96,12 +96,17 @@ class BlockPair(NamedTuple):
             return excerpt(self.left, at, 24, 24), excerpt(self.right, at, 24, 24)
         pieces = [text.encode("utf-8", "replace") for text in (reason.left, reason.right)]
         same = common_prefix(*pieces)
-        return _around(self.left, pieces[0], same), _around(self.right, pieces[1], same)
+        return (
+            _around(self.left, self.before.text, pieces[0], same),
+            _around(self.right, self.after.text, pieces[1], same),
+        )
 
 
-def _around(segment: Segment, piece: bytes, same: int) -> str:
-    if piece and (at := segment.data.find(piece)) >= 0:
-        return excerpt(segment, at + same, 24, 24)
+def _around(segment: Segment, text: str | None, piece: bytes, same: int) -> str:
+    """Show a piece of a segment, as it is spelled there or in its text; never the piece alone, which may be cut."""
+    for data in (segment.data, (text or "").encode("utf-8", "replace")):
+        if piece and (at := data.find(piece)) >= 0:
+            return excerpt(Segment(segment.section, "", data), at + same, 24, 24)
     return excerpt(Segment(segment.section, "", piece or segment.data), same, 24, 24)
 
 

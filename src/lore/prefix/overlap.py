@@ -26,6 +26,7 @@ from lore.model.vector import Vector, common_prefix
 Relation: TypeAlias = Literal["identical", "extension", "shrunk", "diverged", "unrelated"]
 
 BEFORE, AFTER = 20, 80
+LONGEST_WORD = 65_536
 WIDE = 4096  # a credential is shorter, private keys aside, which are looked for from their beginning
 _ORDER = ("tools", "system", "messages")
 
@@ -195,9 +196,12 @@ def excerpt(segment: Segment | None, at: int, before: int = BEFORE, after: int =
     if segment is None:
         return ""
     start, key = max(0, at - WIDE), segment.data.rfind(b"-----BEGIN", 0, at)
+    if start:  # not from within a word, which may be a longer credential
+        start = max(segment.data.rfind(edge, max(0, start - LONGEST_WORD), start) + 1 for edge in (b" ", b'"', b"\n"))
     if key >= 0 and segment.data.find(b"-----END", key, at) < 0:  # a private key that is still open
         start = min(start, key)
-    hidden = mask(segment.data[start : at + WIDE].decode("latin-1")).encode("latin-1")  # one character a byte
+    plain = segment.data[start : at + max(WIDE, after)].decode("latin-1")  # one character a byte
+    hidden = mask(plain).encode("latin-1")
     return hidden[max(0, at - before) - start : at + after - start].decode("utf-8", "ignore")
 
 
