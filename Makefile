@@ -172,17 +172,19 @@ oracle-lmcache: .venv/dev build/oracle/vllm/lmcache
 build: .venv/dev
 	@$(BIN)/python tests/release/building.py
 
-# From a copy of the tests: nothing of src/ can be imported there, so what is tested is what is installed.
+# From a copy of the tests: what is imported is what is installed, and what tests read of src/lore is a link to it.
 wheel: build
 	@rm -rf build/wheel && mkdir -p build/wheel/tree
 	@$(PYTHON) -m venv build/wheel/env
 	@build/wheel/$(BIN:.venv/%=env/%)/python -m pip --disable-pip-version-check -q install -c .github/constraints.txt "$$(ls $(CURDIR)/dist/*.whl)[dev]"
 	@cp -r tests fixtures pyproject.toml README.md CHANGELOG.md Makefile LICENSE .github .pre-commit-hooks.yaml build/wheel/tree
+	@mkdir build/wheel/tree/src
+	@cd build/wheel/tree && ln -s "$$(../$(BIN:.venv/%=env/%)/python -c 'import lore; print(lore.__path__[0])')" src/lore
 	cd build/wheel/tree && ../$(BIN:.venv/%=env/%)/python -m pytest -n auto --dist worksteal
 
 audit: .venv/dev
 	@$(PIP) install pip-audit
-	$(BIN)/pip-audit --no-deps --disable-pip -r .github/constraints.txt
+	$(BIN)/pip-audit --strict --no-deps --disable-pip -r .github/constraints.txt
 
 sbom: build
 	@rm -rf build/sbom && $(PYTHON) -m venv --without-pip build/sbom
