@@ -73,7 +73,7 @@ def commands(file: str, data: bytes, chosen: tuple[tuple[str, ...], ...] = COMMA
 
 def whole() -> dict[str, bytes]:
     """Return a recording of each kind, by the name of its file."""
-    found = {named(kind): capture(kind) for kind in WRITERS}
+    found = {f"{kind}-{named(kind)}": capture(kind) for kind in WRITERS}
     return found | {f"{kind}.jsonl": recording(kind) for kind in FORMATS}
 
 
