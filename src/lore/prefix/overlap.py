@@ -26,7 +26,7 @@ from lore.model.vector import Vector, common_prefix
 Relation: TypeAlias = Literal["identical", "extension", "shrunk", "diverged", "unrelated"]
 
 BEFORE, AFTER = 20, 80
-LONGEST_WORD = 65_536
+LONGEST_WORD = 65_536  # bytes before an excerpt in which its first word is sought: it may be a longer credential
 WIDE = 4096  # a credential is shorter, private keys aside, which are looked for from their beginning
 _ORDER = ("tools", "system", "messages")
 
