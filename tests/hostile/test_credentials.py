@@ -113,3 +113,23 @@ def test_no_credential_is_shown(kind, place, command, tmp_path, monkeypatch):
     assert "Traceback" not in shown
     assert _leak(before, shown) is None, shown
     assert _leak(after, shown) is None, shown
+
+
+def test_a_word_that_no_reader_knows_is_masked_before_it_is_cut(tmp_path, monkeypatch):
+    """A problem quoted sixty characters of it, and of what was longer no kind is known by its beginning."""
+    monkeypatch.chdir(tmp_path)
+    word = "x " * 15 + SAMPLES["digitalocean"].text
+    records = [
+        {
+            "type": "user",
+            "uuid": "a",
+            "parentUuid": None,
+            "sessionId": "s",
+            "message": {"role": "user", "content": "go"},
+        },
+        {"type": word, "uuid": "b", "parentUuid": "a", "sessionId": "s"},
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    ran = lore("check", "log.jsonl", "--json", "--format", "claude-code")
+    assert "unknown record type" in ran.out
+    assert _leak(SAMPLES["digitalocean"], ran.out + ran.err) is None

@@ -18,6 +18,7 @@ from lore.fold.timeline import Problems, problem
 from lore.model.codes import Code
 from lore.model.events import Knowledge
 from lore.model.inserts import normalised
+from lore.model.mask import mask
 from lore.model.state import Fact, Session
 
 DERIVED = 12  # hex digits of an id that lore derives
@@ -159,7 +160,7 @@ def chosen_id(name: str) -> str:
     """Return an id that was chosen; raises LoreError for what cannot be one."""
     refuse_bad_text(Fields(title=name))
     if not name or len(name) > LONGEST_ID or not name.isprintable() or " " in name:
-        raise LoreError(f"{name[:60]!r} is no id", hint=f"1 to {LONGEST_ID} characters without white space")
+        raise LoreError(f"{mask(name)[:60]!r} is no id", hint=f"1 to {LONGEST_ID} characters without white space")
     return name
 
 

@@ -23,6 +23,7 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import is_absent
 from lore.model.jsonslice import table
+from lore.model.mask import mask
 from lore.model.state import LONGEST, SIGNS, Chain, ClosedTurn, OpenTurn, Session, Sign, Totals, Waiting, bounded
 
 _ENDS = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
@@ -353,7 +354,7 @@ def _layer(state: Session, event: e.Layer) -> Step:
 def _observed(chain: Chain, event: e.Observed) -> Problems:
     """Keep a sign for the next turn, one of each name: one that comes again is joined to what it said before."""
     if event.name not in SIGNS:
-        message = f"observed {event.name[:60]!r} is no sign that lore knows; passed over"
+        message = f"observed {mask(event.name)[:60]!r} is no sign that lore knows; passed over"
         return problem(Code.MALFORMED_RECORD, message)
     kept = tuple(sign for sign in chain.signs if sign.name != event.name)
     names, removed, before = event.names, event.removed, event.before[:LONGEST]

@@ -34,6 +34,7 @@ from lore.model.events import (
 )
 from lore.model.inserts import Insert
 from lore.model.items import NULL, AssistantMessage, CompactDivider, Item, ToolCall, is_absent
+from lore.model.mask import mask
 from lore.model.state import Chain, Change, Entry, Index, Stream, settled
 from lore.model.vector import Vector
 
@@ -253,7 +254,7 @@ def compact(chain: Chain, event: CompactApplied) -> Problems:
     end_deltas(chain)
     note(chain, Code.COMPACTION, f"{event.trigger} compaction pruned {before - kept} items and kept {kept}")
     if nothing_found:
-        message = f"none of {len(wanted)} preserved items is known ({lost[0][:80]!r}): nothing was pruned"
+        message = f"none of {len(wanted)} preserved items is known ({mask(lost[0])[:80]!r}): nothing was pruned"
         return problem(Code.PRESERVED_ITEMS_MISSING, message)
     message = f"{len(lost)} of {len(wanted)} preserved items are unknown"
     return problem(Code.PRESERVED_ITEMS_MISSING, message) if lost else ()

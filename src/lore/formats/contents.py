@@ -27,6 +27,7 @@ from msgspec import Struct
 from lore.formats.lines import too_much
 from lore.model.canonical import text_of
 from lore.model.jsonslice import array, check_text, parts, table
+from lore.model.mask import mask
 from lore.model.sliced import SlicedText
 from lore.model.turn import Fidelity, Form
 
@@ -153,7 +154,7 @@ def unpacked(data: bytes, encoding: str = "") -> bytes:
             return _inflated(data, -zlib.MAX_WBITS)
     if named == "br":
         return _unpacked_brotli(data)
-    raise ContentError(f"it is compressed as {named[:20]!r}, which lore does not undo")
+    raise ContentError(f"it is compressed as {mask(named)[:20]!r}, which lore does not undo")
 
 
 def _is_text(data: bytes) -> bool:

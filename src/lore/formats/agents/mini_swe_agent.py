@@ -28,6 +28,7 @@ from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, RawBlock, ThinkingBlock, UserMessage
 from lore.model.jsonslice import table
+from lore.model.mask import mask
 
 _SIGN = re.compile(rb'"mini_version"[ \t\r\n]*:|"trajectory_format"[ \t\r\n]*:[ \t\r\n]*"mini-swe-agent')
 _PATHS = (".messages",)
@@ -164,7 +165,7 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
             memory.turns.asked_at = at
             self._append(UserMessage(uuid, blocks=blocks_in(message.content)), e.MAIN, at)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {message.role[:40]!r}; kept as opaque")
+            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {mask(message.role)[:40]!r}; kept as opaque")
 
     def _answer(self, message: _Message, extra: _Extra, uuid: str, at: str | None) -> None:
         response = extra.response or _Response()

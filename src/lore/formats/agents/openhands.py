@@ -35,6 +35,7 @@ from lore.model import events as e
 from lore.model.canonical import encode
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Item, ToolCall, UserMessage, is_absent
+from lore.model.mask import mask
 from lore.model.state import UTILITY, Sign
 
 _SUBAGENTS = ("task:", "delegate:")  # uses of a model whose requests stand in folders of their own
@@ -132,7 +133,7 @@ class Conversation(Emitting[OpenHandsMemory]):
         if handle is not None:
             handle(self, event, at)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown event kind {event.kind[:60]!r}; kept as opaque")
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown event kind {mask(event.kind)[:60]!r}; kept as opaque")
 
     # the state, the session
 
@@ -146,7 +147,7 @@ class Conversation(Emitting[OpenHandsMemory]):
             try:
                 metrics = records.metrics_of(raw)
             except ValueError as error:
-                self._problem(Code.MALFORMED_RECORD, f"bills of {use[:40]!r}: {str(error)[:120]}; passed over")
+                self._problem(Code.MALFORMED_RECORD, f"bills of {mask(use)[:40]!r}: {str(error)[:120]}; passed over")
                 continue
             latencies = {entry.response_id: entry.latency for entry in metrics.response_latencies}
             for usage in metrics.token_usages:

@@ -25,6 +25,7 @@ from lore.model import events as e
 from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, TextBlock, UserMessage
+from lore.model.mask import mask
 
 _PATHS = (".trajectory",)
 _WORDS = (b'"action"', b'"observation"', b'"response"')
@@ -170,7 +171,9 @@ class SweAgent(TranscriptDocument[_Memory]):
         elif message.role in _INPUTS or message.role == "tool":
             self._append(UserMessage(self._uuid(made), blocks=blocks_in(message.content)), e.MAIN, None)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {message.role[:40]!r}; the step is kept as opaque")
+            self._opaque(
+                Code.UNKNOWN_RECORD, f"a message of role {mask(message.role)[:40]!r}; the step is kept as opaque"
+            )
         return made
 
     def _uuid(self, uuids: list[str] | None) -> str:

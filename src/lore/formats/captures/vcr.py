@@ -26,6 +26,7 @@ from lore.formats.lines import BOM, SPACE, is_yaml_cassette, too_much
 from lore.model.canonical import encode
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import parts
+from lore.model.mask import mask
 
 LONGEST = 10 * 1024 * 1024  # bytes of YAML: one emoji makes each character cost four, some of them twice
 _LIST = re.compile(
@@ -255,7 +256,7 @@ class _Builder:
                 case "AliasEvent":
                     known = self._anchors.get(event.anchor)
                     if known is None:
-                        raise YamlError(f"it refers to {event.anchor[:40]!r}, which is nothing before it")
+                        raise YamlError(f"it refers to {mask(event.anchor)[:40]!r}, which is nothing before it")
                     self._put(known.value, known.values, known.size, None)
                 case "MappingStartEvent" | "SequenceStartEvent" as kind:
                     _check_tag(event.tag)
@@ -310,7 +311,7 @@ class _Builder:
 
 def _check_tag(tag: str | None) -> None:
     if tag not in (None, *_ALLOWED):
-        raise YamlError(f"it asks for a value of the type {tag[:60]!r}, which lore does not make")
+        raise YamlError(f"it asks for a value of the type {mask(tag)[:60]!r}, which lore does not make")
 
 
 def _plain(text: str) -> object:

@@ -34,6 +34,7 @@ from lore.model.canonical import decode
 from lore.model.codes import Code
 from lore.model.items import NULL, UserMessage
 from lore.model.jsonslice import table
+from lore.model.mask import mask
 from lore.model.state import Sign
 
 
@@ -63,7 +64,7 @@ class Codex(CodexResponses):
         if handle is not None:
             handle(self, record)
         elif record.type not in records.SILENT:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {mask(record.type)[:60]!r}; kept as opaque")
 
     def _last(self) -> None:
         self._settle()
@@ -105,7 +106,9 @@ class Codex(CodexResponses):
     def _inherit(self, thread: str, at: str | None) -> None:
         """Keep a place for the history that another log holds: a fork, or a thread that was taken back to a point."""
         history = self._memory.history
-        self._problem(Code.DANGLING_PARENT, f"the history before is in the log {thread[:60]!r}, and not repeated here")
+        self._problem(
+            Code.DANGLING_PARENT, f"the history before is in the log {mask(thread)[:60]!r}, and not repeated here"
+        )
         history.items += 1
         self._emit(e.Append(item=made.opaque_of(self._line.data, uuid_of(history.items)), at=at))
 
@@ -157,7 +160,7 @@ class Codex(CodexResponses):
         if found is None and payload.type == "message":
             return
         if found is None:
-            self._problem(Code.UNKNOWN_RECORD, f"unknown item type {payload.type[:60]!r}; kept as opaque")
+            self._problem(Code.UNKNOWN_RECORD, f"unknown item type {mask(payload.type)[:60]!r}; kept as opaque")
             found = made.opaque_of(self._line.data, uuid)
         self._emit(e.Append(item=found, at=at))  # pyright: ignore[reportArgumentType]
         history.items += 1

@@ -33,6 +33,7 @@ from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import is_absent
 from lore.model.jsonslice import array
+from lore.model.mask import mask
 
 MOST = 4_096  # tools, segments or points of one request
 
@@ -293,7 +294,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
         bill, known = self._billed(noted.usage, noted.model), last.usage
         if known.read_tokens is not None and bill.read_tokens not in (None, known.read_tokens):
             detail = f"{bill.read_tokens} tokens read by the checkpoint, {known.read_tokens} by session-store.db"
-            self._problem(Code.UNKNOWN_ID, f"the bill of {noted.names[0][:80]!r} is not clear: {detail}")
+            self._problem(Code.UNKNOWN_ID, f"the bill of {mask(noted.names[0])[:80]!r} is not clear: {detail}")
         if bill.read_tokens is not None:
             last.usage = replace(bill, output_tokens=known.output_tokens)
         last.hashes = noted.hashes

@@ -29,6 +29,7 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, Block, TextBlock, UserMessage, is_absent
 from lore.model.jsonslice import table
+from lore.model.mask import mask
 from lore.model.state import Sign
 
 _SHOWN = frozenset(("info", "warning", "error"))
@@ -107,7 +108,7 @@ class _Chats(Emitting[GeminiMemory]):
         elif record.type in _SHOWN:
             self._shown(record)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown message type {record.type[:60]!r}; kept as opaque")
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown message type {mask(record.type)[:60]!r}; kept as opaque")
 
     def _shown(self, record: Record) -> None:
         """Note what the screen was told where it tells of a request; no model sees it."""
@@ -308,7 +309,7 @@ class _Chats(Emitting[GeminiMemory]):
         name = memory.joined.get(name, name)
         names = list(memory.messages)
         if name not in memory.messages:
-            self._problem(Code.UNKNOWN_ID, f"$rewindTo names unknown message {name[:60]!r}; all are taken back")
+            self._problem(Code.UNKNOWN_ID, f"$rewindTo names unknown message {mask(name)[:60]!r}; all are taken back")
         gone = names[names.index(name) :] if name in memory.messages else names
         items = tuple(item for taken in gone for item in memory.messages.pop(taken).items)
         if items:

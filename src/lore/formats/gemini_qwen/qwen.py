@@ -32,6 +32,7 @@ from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Item, TextBlock, ToolCall, UserMessage, is_absent
 from lore.model.jsonslice import table
+from lore.model.mask import mask
 from lore.model.state import Sign
 
 _MACHINES = frozenset(("notification", "cron", "goal_runtime"))  # what sent a message that no person wrote
@@ -102,14 +103,14 @@ class QwenCode(TranscriptLines[QwenMemory]):
     def _take(self, data: bytes) -> None:
         record = records.decode(data)
         if record.type not in records.TYPES:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {mask(record.type)[:60]!r}; kept as opaque")
             return
         name = _chain_of(record)
         self._begin_session(record, name)
         chains = self._memory.chains
         chain = chains.get(name) or chains.setdefault(name, QwenChain())
         if record.uuid in chain.places:
-            self._problem(Code.DUPLICATE_UUID, f"uuid {record.uuid[:60]!r} came before; passed over")
+            self._problem(Code.DUPLICATE_UUID, f"uuid {mask(record.uuid)[:60]!r} came before; passed over")
             return
         self._follow(record, name, chain)
         _HANDLERS[record.type](self, record, name, chain)
@@ -137,7 +138,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
         place = 0 if parent is None else chain.places.get(parent)
         if place is None or place == _TAKEN:
             what = "is not in the file" if place is None else "was taken back by a rewind"
-            self._problem(Code.DANGLING_PARENT, f"parent {str(parent)[:60]!r} {what}; file order carries on")
+            self._problem(Code.DANGLING_PARENT, f"parent {mask(str(parent))[:60]!r} {what}; file order carries on")
         elif place < chain.depth and (record.type != "system" or record.subtype == "rewind"):
             self._take_back(place, name, chain, record.timestamp)
 

@@ -30,6 +30,7 @@ from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Item, ToolCall, UserMessage, is_absent
 from lore.model.jsonslice import table
+from lore.model.mask import mask
 from lore.model.state import Sign
 
 CLIENT, COMPACTIONS = "kimi-code", "utility-compaction"
@@ -106,7 +107,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         if handle is not None:
             handle(self, record)
         elif record.type != "metadata" and not record.type.startswith(_SILENT):
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {record.type[:60]!r}; kept as opaque")
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {mask(record.type)[:60]!r}; kept as opaque")
 
     # the history
 
@@ -211,7 +212,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
             call = ToolCall(uuid, event.tool_call_id or uuid, event.name, args, response_id=step.uuid)
             self._made(step, call, at)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown event type {event.type[:60]!r}; kept as opaque")
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown event type {mask(event.type)[:60]!r}; kept as opaque")
 
     def _step(self, uuid: str | None, at: str | None) -> Step:
         """Begin a step: a message of the history."""

@@ -24,6 +24,7 @@ from lore.model import events as e
 from lore.model.canonical import encode
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Item, TextBlock, UserMessage
+from lore.model.mask import mask
 from lore.model.state import Sign
 
 
@@ -163,7 +164,7 @@ class Wire(Emitting[KimiMemory]):
         if handle is not None:
             handle(self, event, at, chain)
         elif event.type not in _SILENT:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown event type {event.type[:60]!r}; kept as opaque")
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown event type {mask(event.type)[:60]!r}; kept as opaque")
 
     def _subagent(self, event: Envelope, at: str | None, chain: str) -> None:
         payload = said(event, PAYLOAD)

@@ -32,6 +32,7 @@ from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, UserMessage, is_absent
+from lore.model.mask import mask
 from lore.model.state import Sign, bounded
 
 _PATHS = (".messages",)
@@ -118,7 +119,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         elif info.role == "assistant":
             self._assistant(record)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown message of role {info.role[:60]!r}; kept as opaque")
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown message of role {mask(info.role)[:60]!r}; kept as opaque")
 
     def _revert(self, message: str) -> None:
         memory = self._memory
@@ -134,7 +135,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             return
         record = typed.record_of(message)
         if record is None:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown message of type {message.type[:60]!r}; kept as opaque")
+            self._opaque(Code.UNKNOWN_RECORD, f"unknown message of type {mask(message.type)[:60]!r}; kept as opaque")
         elif record.info.role == "user":
             self._given(record)
         else:
@@ -190,7 +191,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
 
     def _unknown(self, types: list[str]) -> None:
         for kind in types:
-            self._problem(Code.UNKNOWN_RECORD, f"unknown part of type {kind[:60]!r}; passed over")
+            self._problem(Code.UNKNOWN_RECORD, f"unknown part of type {mask(kind)[:60]!r}; passed over")
 
     def _changes(self, info: Info, at: str | None) -> None:
         """Say what a message of the user asks otherwise than the one before it."""

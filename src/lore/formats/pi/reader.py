@@ -37,6 +37,7 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import Item, OpaqueItem, is_absent
 from lore.model.jsonslice import table
+from lore.model.mask import mask
 from lore.model.state import Sign
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=\.jsonl$|$)")
@@ -123,7 +124,7 @@ class Pi(TranscriptLines[PiMemory]):
         tree = self._memory.tree
         name = entry.id or f"entry-{len(tree.names) + 1}"
         if name in self._numbers:
-            self._problem(Code.DUPLICATE_UUID, f"entry {name[:60]!r} came before; passed over")
+            self._problem(Code.DUPLICATE_UUID, f"entry {mask(name)[:60]!r} came before; passed over")
             return
         parent = self._parent(entry)
         if parent != tree.leaf:
@@ -149,7 +150,7 @@ class Pi(TranscriptLines[PiMemory]):
             return 0
         known = self._numbers.get(entry.parent_id)
         if known is None:
-            detail = f"parent {entry.parent_id[:60]!r} is not in the file before its child; file order carries on"
+            detail = f"parent {mask(entry.parent_id)[:60]!r} is not in the file before its child; file order carries on"
             self._problem(Code.DANGLING_PARENT, detail)
         return leaf if known is None else known
 
@@ -215,7 +216,9 @@ class Pi(TranscriptLines[PiMemory]):
             made = (OpaqueItem(name, Raw(self._line.data)),)
         if made is None:
             what = (
-                f"message of role {entry.message.role[:60]!r}" if entry.message else f"entry type {entry.type[:60]!r}"
+                f"message of role {mask(entry.message.role)[:60]!r}"
+                if entry.message
+                else f"entry type {mask(entry.type)[:60]!r}"
             )
             self._problem(Code.UNKNOWN_RECORD, f"unknown {what}; kept as opaque")
             made = (OpaqueItem(name, Raw(self._line.data)),)
