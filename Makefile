@@ -173,6 +173,7 @@ build: .venv/dev
 	@$(BIN)/python tests/release/building.py
 
 # From a copy of the tests: what is imported is what is installed, and what tests read of src/lore is a link to it.
+# It is taken away again: tests of exemptions look for recordings in the whole folder.
 wheel: build
 	@rm -rf build/wheel && mkdir -p build/wheel/tree
 	@$(PYTHON) -m venv build/wheel/env
@@ -180,7 +181,8 @@ wheel: build
 	@cp -r tests fixtures pyproject.toml README.md CHANGELOG.md Makefile LICENSE .github .pre-commit-hooks.yaml build/wheel/tree
 	@mkdir build/wheel/tree/src
 	@cd build/wheel/tree && ln -s "$$(../$(BIN:.venv/%=env/%)/python -c 'import lore; print(lore.__path__[0])')" src/lore
-	cd build/wheel/tree && ../$(BIN:.venv/%=env/%)/python -m pytest -n auto --dist worksteal
+	cd build/wheel/tree && ../$(BIN:.venv/%=env/%)/python -m pytest -n auto --dist worksteal; \
+		status=$$?; rm -rf $(CURDIR)/build/wheel/tree; exit $$status
 
 audit: .venv/dev
 	@$(PIP) install pip-audit
