@@ -147,8 +147,8 @@ def planted(recording, place, how) -> Any:
     match how:
         case "text" if isinstance(inner[last], str):
             inner[last] += " " + WORDS
-        case "value" if last != "model":
-            inner[last] = WORDS
+        case "value":
+            inner[last] = f"ft:{CANARY}-4" if last == "model" else WORDS
         case "member" if isinstance(inner, dict):
             inner[CANARY + ".x"] = inner.pop(last)
         case "more" if isinstance(inner[last], dict):

@@ -2,8 +2,8 @@
 
 Rules: what a recording says is content, and so are names in it (of tools, keys, agents, ids): each text is
 replaced by its length and the beginning of its SHA-256, so that equal texts can still be told to be equal.
-What stays: codes, places of files, models, dialects, numbers, and of a path inside a body the members that
-request shapes have themselves. Nothing that lore does not know stays: a member that is added to a result later
+What stays: codes, places of files, names of public models, dialects, numbers, and of a path inside a body the members
+that request shapes have themselves. Nothing that lore does not know stays: a member that is added to a result later
 is content until it is listed here.
 """
 
@@ -19,7 +19,6 @@ from lore.errors import LoreError, Where
 from lore.formats.foreign import SENTENCES
 from lore.judge.base import lasting_chain
 from lore.model.codes import Code, Problem
-from lore.model.mask import mask
 from lore.model.patterns import pattern
 from lore.model.results import Checked, Diff, DivergenceResult, Finding, Side, VerdictResult
 from lore.report.sentences.findings import worded
@@ -36,7 +35,22 @@ _MEMBERS = frozenset(
      "toolConfig", "prompt_cache_key", "prompt_cache_retention", "store", "truncation")
 )  # fmt: skip
 _PIECES = pattern(r"(\[\d*\]|\.)")
-_MODEL = pattern(r"[\w.:/@-]{1,100}")
+# What names of public models and of who serves them are made of. One that holds another word (a fine-tuned model's
+# organisation, a deployment of one's own) is content.
+_MODEL_WORDS = """
+    claude opus sonnet haiku fable mythos instant gpt oss codex chatgpt gemini gemma deepseek grok kimi
+    moonshot qwen glm mistral mixtral mistralai codestral devstral magistral ministral llama maverick scout
+    nova premier command minimax mini nano micro small medium large pro plus max flash lite turbo fast air
+    high low luna sol terra astra argon preview latest exp experimental beta next free thinking reasoner
+    reasoning instruct chat coder code coding for unknown auto anthropic openai google meta amazon ai org zai
+    xai moonshotai bedrock vertex openrouter azure fireworks together groq us eu apac jp au global models
+"""
+_PUBLIC = frozenset(_MODEL_WORDS.split())
+_MODEL_NUMBER = pattern(
+    r"(?:(?:qwen|llama|gemma|glm)?[a-z]?\d{1,3}[a-z]?|[a-z]|\d{1,3}x\d{1,3}b|20\d\d(?:\d{4})?|0[1-9]\d\d|1[0-2]\d\d)?"
+)
+_LONGEST_MODEL = 100
+_MODEL_PARTS = pattern(r"[-./:@_\[\]]")
 _SECTIONS = frozenset(("tools", "system", "messages"))
 # What Anthropic says of a miss; another provider's word is content until it is known.
 _REASONS = frozenset(
@@ -79,8 +93,9 @@ def _section(section: str | None) -> str | None:
 
 
 def redacted_model(name: str) -> str:
-    """Return a model's name where it looks like one, masked, else its digest."""
-    return mask(name) if _MODEL.fullmatch(name) else digest(name)
+    """Return a model's name where it is made of what names of public models are made of, else its digest."""
+    known = all(part in _PUBLIC or _MODEL_NUMBER.fullmatch(part) for part in _MODEL_PARTS.split(name.lower()))
+    return name if known and name.isascii() and len(name) <= _LONGEST_MODEL else digest(name)
 
 
 # What becomes of each kind of text in evidence (`lore.model.differences`): lore's own words stay.
@@ -136,7 +151,7 @@ def redacted_diff(diff: Diff) -> Diff:
 
 
 def _side(side: Side, chain: str | None) -> Side:
-    """Return a side: in `FILE#CHAIN:TURN` the chain as it is shown elsewhere, a model only if it looks like one."""
+    """Return a side: in `FILE#CHAIN:TURN` the chain as it is shown elsewhere, a model only if it is a public one."""
     name = side.name if not chain else side.name.replace(f"#{chain}:", f"#{redacted_chain(chain)}:")
     model = None if side.model is None else redacted_model(side.model)
     return Side(name, side.format, side.dialect, model, side.fidelity, side.partial, side.lacks)

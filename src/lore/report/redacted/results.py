@@ -1,7 +1,7 @@
 """Sessions that were found, plays of caches and of compactions, without content.
 
 Rules: those of `redacted.py`. Causes were made without content. What lore says in its own words stays, but for names of
-models that look like none, of tools and of hosts, which become hashes and lengths; so do folders of projects and ids.
+models that are not public, of tools and of hosts, which become hashes and lengths; so do folders of projects and ids.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _NAMES = {"model": redacted_model, "project": digest, "gateway": digest}
 
 
 def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
-    """Yield notes with the names of models that look like some, of no tools."""
+    """Yield notes with the names of public models, of no tools."""
     odd = [(model, redacted_model(model)) for model in models if redacted_model(model) != model]
     for note in notes:
         if note.startswith(_OF_TOOLS):
@@ -125,9 +125,9 @@ def redacted_overview(result: Overview) -> Overview:
 
 
 def redacted_comparison(result: Comparison) -> Comparison:
-    """Return two sides without names that logs give: of models, and of clients that look like none; causes have none.
+    """Return two sides without names that logs give, of models that are not public, of clients that look like none.
 
-    Sides are called as they were typed.
+    Sides are called as they were typed; causes hold no names.
     """
     return replace(
         result, left=_compared_side(result.left), right=_compared_side(result.right),
