@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 
 import pytest
@@ -31,3 +33,12 @@ def test_what_is_no_pattern_says_so_at_its_first_use():
     lazy = pattern("(")
     with pytest.raises(re.error, match="unterminated"):
         lazy.search("x")
+
+
+# What came out of a pickle asked itself for what it was made of, for ever: RecursionError.
+@pytest.mark.parametrize("copied", [lambda lazy: pickle.loads(pickle.dumps(lazy)), copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("used", [False, True])
+def test_a_pattern_can_be_sent_to_another_process(copied, used):
+    lazy = pattern("(?P<b>B)", re.IGNORECASE)
+    assert not used or lazy.search("b")
+    assert copied(lazy).search("xb").groupdict() == {"b": "b"}

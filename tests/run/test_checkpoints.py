@@ -229,6 +229,16 @@ def test_a_checkpoint_that_may_not_be_written_to_is_replaced(desk, monkeypatch):
     assert os.stat(desk.saved).st_ino != held.st_ino
 
 
+# It could not be appended to, and none was written in its place.
+def test_a_checkpoint_that_is_deleted_meanwhile_is_written_anew(desk, monkeypatch):
+    desk.resume(long_log(300))
+    append = checkpoint_file._append
+    monkeypatch.setattr(checkpoint_file, "_append", lambda *given: desk.saved.unlink() or append(*given))
+    assert desk.resume(long_log(301)).failure is None
+    monkeypatch.undo()
+    assert desk.resume(long_log(302)).refused is None
+
+
 def test_a_session_of_many_chunks_goes_on_from_a_change_in_each(desk, monkeypatch):
     """Entries of a checkpoint are decoded a chunk at a time, where an event names one."""
     monkeypatch.setattr("lore.model.vector.WIDTH", 3)

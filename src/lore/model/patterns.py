@@ -23,3 +23,6 @@ class _Uncompiled:
         found = getattr(re.compile(self._text, self._flags), name)
         setattr(self, name, found)
         return found
+
+    def __reduce__(self) -> Any:
+        return pattern, (self._text, self._flags)

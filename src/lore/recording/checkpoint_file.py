@@ -164,7 +164,7 @@ def _append(path: str, known: LogCheckpoint, state: Session, data: memoryview) -
             except BaseException:
                 file.truncate(len(data))
                 raise
-    except PermissionError:
+    except (PermissionError, FileNotFoundError):
         return False
     return True
 
