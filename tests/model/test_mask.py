@@ -216,3 +216,9 @@ def test_a_credential_behind_a_terminal_colour_is_masked(secret, colour):
     """The `m` that ends a colour, or the digits of an escape, passed for the beginning of the word."""
     for spelled in (colour + secret, json.dumps(colour + secret), repr(colour + secret)):
         assert secret[-10:] not in mask(spelled)
+
+
+# A key of letters alone was shown once `sk-` asked for a digit, to leave names such as these alone.
+def test_a_key_of_letters_alone_is_masked_and_a_name_of_words_is_not():
+    assert mask("sk-abcdefghijklmnopqrstuvwxyz") == "sk-a" + "*" * 25
+    assert mask("sk-fading-circle-container") == "sk-fading-circle-container"

@@ -22,7 +22,7 @@ ALPHABETS = {
 
 
 class Kind(NamedTuple):
-    """A credential that is known by its beginning. `digit`: what follows holds one (words do not)."""
+    """A credential that is known by its beginning. `digit`: what follows holds one, or 16 letters in a row."""
 
     name: str
     beginnings: tuple[str, ...]

@@ -46,6 +46,7 @@ _UUID = pattern(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _CODE = pattern(
     r"[A-Za-z_][A-Za-z_.-]*|[0-9.,+-]+|[$<%{*~/.-].*|(.)\1+", re.DOTALL
 )  # no password: a name, a number, a place
+_NO_WORD = pattern(r"[0-9]|[A-Za-z]{16}")
 _COOKIE = pattern(r"=[^;\s]{8}")
 
 Span = tuple[int, int]
@@ -102,7 +103,7 @@ def _kinds(text: str, runs: str) -> Iterator[Span]:
                 found = _BODIES[kind.alphabet].match(text, at + len(beginning))
                 assert found is not None  # it may be empty
                 done = found.end()
-                if done - found.start() >= kind.least and (not kind.digit or any(map(str.isdigit, found[0]))):
+                if done - found.start() >= kind.least and (not kind.digit or _NO_WORD.search(found[0])):
                     yield at, done
     for sign, behind, shape in _SHAPES:
         if sign in runs:
