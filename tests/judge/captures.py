@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lore.judge.base import Place, Verdict
+from lore.judge.base import Verdict
+from lore.model.place import Place
 from lore.model.results import Finding
 from lore.recording.base import Problems
 from lore.recording.opening import Options
-from lore.run.checking.verdicts import Dated, verdicts
+from lore.run.checking.verdicts import verdicts
+from lore.run.dated import Dated
 from model.making import dumps
 
 START = 1_789_000_000.0  # September 2026

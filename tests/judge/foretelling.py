@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lore.judge.base import Place
 from lore.judge.judge import Judge
 from lore.model.events import Billed
+from lore.model.place import Place
 from lore.model.results import Finding
 from lore.model.turn import Turn
-from lore.run.checking.verdicts import Dated
+from lore.run.dated import Dated
 from model.making import parsed, turn
 
 START = 1_789_000_000.0  # September 2026

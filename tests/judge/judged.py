@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cache.talk import BEGIN, Talk, bill
 from lore.judge.base import Verdict
-from lore.run.checking.verdicts import Dated
+from lore.run.dated import Dated
 
 
 class Judged(Talk):

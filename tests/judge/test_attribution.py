@@ -8,7 +8,7 @@ import pytest
 from cache.talk import ONE_BY_ONE, bill
 from judge.judged import Judged, beside, dropped, opened, told
 from lore.judge.attribution import attribute, rerouted
-from lore.judge.base import Place, findings_of
+from lore.judge.base import findings_of
 from lore.judge.signs import SIGN_CODES
 from lore.judge.witnesses import PairContext
 from lore.model.codes import CODES
@@ -25,6 +25,7 @@ from lore.model.evidence import (
     Recorded,
     Rerouted,
 )
+from lore.model.place import Place
 from lore.model.state import Change, Sign
 from lore.model.turn import Call
 from lore.prefix.overlap import Overlap

@@ -8,9 +8,10 @@ import random
 import pytest
 
 from lore.errors import LoreError
-from lore.judge.base import Place, finding
+from lore.judge.base import finding
 from lore.judge.baseline import Baseline, Entry, Known, Recorder, belongs, decode, encode, stale
 from lore.model.evidence import Told
+from lore.model.place import Place
 from lore.report.sentences.findings import worded
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lore.judge.base import Place, finding
+from lore.judge.base import finding
 from lore.judge.pairs import Pairs
 from lore.judge.witnesses import BilledColumn, BytesColumn
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import Disputed, ProviderSaid, RuledOut
+from lore.model.place import Place
 from lore.model.turn import Call
 from lore.report.sentences.evidence import sentence
 from lore.report.sentences.findings import columns_result, worded

@@ -11,7 +11,7 @@ from lore.model.differences import ParameterChanged, TextChanged, ToolsChanged
 from lore.model.evidence import HookText, ModelChanged, Paused, RoutedElsewhere
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run.checking.verdicts import PACKAGED
+from lore.run.dated import PACKAGED
 from lore.run.simulate import SimulateRequest, simulate
 from lore.run.spending.ledgers import Ledgers
 

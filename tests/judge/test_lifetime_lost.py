@@ -6,7 +6,8 @@ import pytest
 
 from judge.captures import SYSTEM, call, judged, text, usage
 from lore.cache.predictor import Predictor
-from lore.judge.base import Place, findings_of
+from lore.judge.base import findings_of
+from lore.model.place import Place
 from lore.run.rules import load
 
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.judge import lint
-from lore.judge.base import Place
 from lore.judge.judge import Judge
 from lore.judge.lint import Linter
 from lore.model.events import Billed, Call
+from lore.model.place import Place
 from lore.model.turn import Turn
-from lore.run.checking.verdicts import PACKAGED
+from lore.run.dated import PACKAGED
 from model.making import parsed, turn
 
 RULES = PACKAGED.rules()

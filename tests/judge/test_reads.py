@@ -13,7 +13,7 @@ from lore.model.events import Billed
 from lore.model.evidence import ReadBelowForecast
 from lore.model.turn import Call
 from lore.report.sentences.findings import worded
-from lore.run.checking.verdicts import Dated
+from lore.run.dated import Dated
 
 FIRST = asked(0, body("one"), bill(0, 3000))
 SECOND = asked(40, body("one", "1", "two"), bill(3000, 30))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from judge.captures import asks, call, judged, left, text, told, usage
-from lore.judge.base import Place, findings_of
+from lore.judge.base import findings_of
 from lore.model.evidence import RoutedElsewhere
+from lore.model.place import Place
 
 ROUTER = "https://openrouter.ai/api/v1/messages"
 ONE = text("user", "Find the bug. " * 60)

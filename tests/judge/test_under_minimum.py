@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from judge.foretelling import PLACE, SYSTEM, asked, bill, body, codes, told
 from lore.model.evidence import BelowMinimum
 from lore.report.sentences.findings import worded
-from lore.run.checking.verdicts import Dated
+from lore.run.dated import Dated
 
 TEXTS = ("one", "1", "two", "2", "three")
 SHORT = {"system": "Be brief. " * 20, "model": "claude-opus-4-6"}

@@ -11,7 +11,7 @@ from lore.cache.levels import Predicted, Transcripts
 from lore.judge.base import findings_of
 from lore.model.events import Billed
 from lore.model.state import Change
-from lore.run.checking.verdicts import Dated
+from lore.run.dated import Dated
 from lore.run.rules import packaged
 from model.making import assistant, body, parsed, turn
 

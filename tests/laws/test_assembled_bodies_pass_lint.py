@@ -19,7 +19,7 @@ from lore.judge.lint import Linter
 from lore.model.turn import Memo, Turn
 from lore.prompt.base import Rules
 from lore.prompt.dialects import DIALECTS, dialect_of
-from lore.run.checking.verdicts import PACKAGED
+from lore.run.dated import PACKAGED
 
 MODELS = {"anthropic": "claude-opus-5", "bedrock": "anthropic.claude-opus-5-v1:0", "openai-chat": "gpt-5.6",
           "openai-responses": "gpt-5.6", "gemini": "gemini-2.5-pro"}  # fmt: skip

@@ -22,8 +22,8 @@ from faults.pairs import pairs as of_two
 from faults.serving import Injected, spelled, written
 from lore.errors import LoreError
 from lore.formats.registry import READERS
-from lore.judge.base import Place
 from lore.judge.policy import Budgets
+from lore.model.place import Place
 from lore.model.results import Finding
 from lore.pytest_plugin.judging import judge
 from lore.pytest_plugin.requests import RequestEntry
@@ -32,8 +32,9 @@ from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.recording.requests import BY_TIME
 from lore.run.checking.check import check
-from lore.run.checking.verdicts import PACKAGED, verdicts
+from lore.run.checking.verdicts import verdicts
 from lore.run.checking.watch import follow_check
+from lore.run.dated import PACKAGED
 from lore.run.diff import Comparison, compared
 from lore.run.rules import packaged
 from lore.run.simulate import SimulateRequest, simulate

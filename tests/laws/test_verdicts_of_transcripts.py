@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from cache.talk import bill
 from judge.judged import Judged
-from lore.judge.base import Place, findings_of
+from lore.judge.base import findings_of
 from lore.judge.witnesses import CLIENTS
 from lore.model.codes import Code
 from lore.model.evidence import ProviderSaid, Recorded
+from lore.model.place import Place
 from lore.model.state import SIGNS, Sign
 
 PLACE = Place("a.jsonl")

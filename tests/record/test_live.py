@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lore.run.checking.verdicts import PACKAGED
+from lore.run.dated import PACKAGED
 from lore.run.live import record_live
 
 CAPTURE = Path(__file__).resolve().parents[2] / "fixtures" / "captures" / "lore-capture" / "breaks.jsonl"

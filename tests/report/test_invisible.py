@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.cli.common import destination
-from lore.judge.base import Place, finding
+from lore.judge.base import finding
 from lore.model.codes import Code, Problem
 from lore.model.evidence import Told
 from lore.model.mask import mask
+from lore.model.place import Place
 from lore.model.results import Checked, Summary
 from lore.report.console import console, line
 from lore.report.forms.json_report import render

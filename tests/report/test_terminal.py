@@ -8,9 +8,10 @@ import json
 import msgspec
 import pytest
 
-from lore.judge.base import Place, finding
+from lore.judge.base import finding
 from lore.model.codes import UNEXPLAINED, Problem
 from lore.model.evidence import Told
+from lore.model.place import Place
 from lore.model.results import (
     BilledResult,
     Checked,

@@ -13,7 +13,7 @@ from conftest import ROOT
 from formats.claude import answered, asked, counts, joined, text
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run.checking.verdicts import Dated
+from lore.run.dated import Dated
 from lore.run.spending import ledgers as module
 from lore.run.spending.ledgers import Ledgers
 

@@ -12,7 +12,7 @@ import pytest
 from formats.claude import answered, asked, counts, joined, text
 from lore.recording.agents import Surroundings
 from lore.recording.opening import Options
-from lore.run.checking.verdicts import PACKAGED
+from lore.run.dated import PACKAGED
 from lore.run.live import status_file as files
 from lore.run.live.running import judge_running, keep, refresh
 from lore.run.live.statusline import StatusRequest, answer

@@ -9,7 +9,7 @@ import pytest
 from formats.claude import answered, asked, counts, joined, text
 from lore.recording.agents import Surroundings
 from lore.recording.opening import Options
-from lore.run.checking.verdicts import PACKAGED
+from lore.run.dated import PACKAGED
 from lore.run.live import watch as module
 from lore.run.live.running import judge_running
 from lore.run.live.watch import LOOKED, SessionWatch

@@ -22,6 +22,7 @@ from lore.cli.common import (
     Tools,
     Verbose,
     completion,
+    cores,
     dated_rules,
     found_settings,
     interruptible,
@@ -151,7 +152,7 @@ def run(
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.run.checking.check import check, cores, keep_apart, targets
+    from lore.run.checking.check import check, keep_apart, targets
 
     loaded = found_settings(config)
     given = Budgets(min_reuse=min_reuse, max_breaks=max_breaks, max_lost_tokens=max_lost_tokens)
@@ -276,7 +277,6 @@ def cluster_at(address: str | None, jobs: int | None) -> Cluster | None:
     if address is None:
         return None
     from lore.errors import LoreError
-    from lore.run.checking.check import cores
     from lore.run.checking.cluster import LOCAL, Cluster
 
     if jobs is not None and address != LOCAL:

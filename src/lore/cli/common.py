@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lore.recording.agents import Surroundings
     from lore.recording.base import Problems, Template
     from lore.recording.overrides import Completion
-    from lore.run.checking.verdicts import Dated
+    from lore.run.dated import Dated
 
 Format: TypeAlias = Annotated[
     str | None,
@@ -176,7 +176,7 @@ def found_settings(explicit: str | None) -> Loaded:
 
 def dated_rules(loaded: Loaded) -> Dated:
     """Say by which rules bills are foreseen: those of the settings, whose path begins at their file."""
-    from lore.run.checking.verdicts import Dated
+    from lore.run.dated import Dated
 
     simulate, file = loaded.settings.simulate, loaded.file
     rules = Path(simulate.rules or "")
@@ -288,6 +288,13 @@ def reader_named(name: str | None) -> Reader | None:
     if name not in (None, "author", "user"):
         raise LoreError(f"--for {name!r} is nobody that lore speaks to", hint="--for author or --for user")
     return name
+
+
+def cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def surroundings() -> Surroundings:

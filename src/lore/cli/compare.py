@@ -14,6 +14,7 @@ from lore.cli.common import (
     Redact,
     Verbose,
     answer,
+    cores,
     dated_rules,
     found_settings,
     log,
@@ -54,7 +55,6 @@ def run(
     """
     from lore.recording.opening import Options
     from lore.report.comparison import write_comparison
-    from lore.run.checking.check import cores
     from lore.run.spending.compare import CompareRequest, compare, side_of
     from lore.run.spending.ledgers import Ledgers, folder_of
 

@@ -15,6 +15,7 @@ from lore.cli.common import (
     Config,
     Redact,
     Verbose,
+    cores,
     dated_rules,
     found_settings,
     log,
@@ -86,7 +87,6 @@ def run(
     from lore.recording.agents import agent_named
     from lore.recording.opening import Options
     from lore.report.redacted.results import redacted_overview
-    from lore.run.checking.check import cores
     from lore.run.spending.ledgers import Ledgers, folder_of
     from lore.run.spending.overview import WEEK, OverviewRequest, summed
 
@@ -103,7 +103,11 @@ def run(
     ledgers = Ledgers(options, folder, dated=dated_rules(loaded), now=now)
     with progress(wanted=not verbose, colour=color, what="reading") as shown:
         found = summed(here, request, ledgers, shown)
-    result = redacted_overview(found.result) if redact else found.result
+    result = found.result
+    if redact:
+        from lore.report.redacted.results import redacted_overview
+
+        result = redacted_overview(result)
     if as_json:
         from lore.report.forms.json_report import render
 

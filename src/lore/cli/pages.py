@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import typer
 
-from lore.cli.common import progress, surroundings, tell
+from lore.cli.common import cores, progress, surroundings, tell
 
 if TYPE_CHECKING:
     from lore.model.results_overview import Overview
@@ -120,15 +120,14 @@ def spending_site(target: PageTarget, result: Overview, found: Summed, request: 
     from lore.report.html.intros import of_overview
     from lore.run.html_report import WHOLE, Site, is_folder
 
-    sums = {session.name: session for session in found.sessions}
+    sums = {session.name: session for session in found.period.by("session")}
     chosen = None if is_folder(target.path) else frozenset(list(sums)[:WHOLE])
-    return Site(of_overview(result, found.days), found.files, request, sums, chosen)
+    return Site(of_overview(result, found.period.by("day")), found.files, request, sums, chosen)
 
 
 def write_pages(target: PageTarget, site: Site, *, verbose: bool, colour: bool | None) -> None:
     """Write pages, say where they are, and open them."""
     from lore.recording import corpus
-    from lore.run.checking.check import cores
     from lore.run.html_report import is_folder, write_site
 
     with progress(wanted=not verbose, colour=colour, what="drawing") as shown:

@@ -20,6 +20,7 @@ from lore.cli.common import (
     Output,
     Redact,
     Verbose,
+    cores,
     dated_rules,
     found_settings,
     log,
@@ -70,7 +71,6 @@ class Form(NamedTuple):
 
 def _trace(chosen: Material) -> Written:
     from lore.report.forms.json_report import render
-    from lore.run.checking.check import cores
     from lore.run.spending.tracing import traced
 
     found = traced(
@@ -98,7 +98,6 @@ def _spent(chosen: Material) -> Summed:
     from lore.recording import corpus
     from lore.recording.recent import nothing
     from lore.report.redacted.results import redacted_overview
-    from lore.run.checking.check import cores
     from lore.run.spending.overview import OverviewRequest, summed
 
     for file in chosen.files:

@@ -52,10 +52,10 @@ def run(
     `lore check PATH` says why tokens were paid again. What was read is kept in your cache folder, in numbers and
     names alone; nothing leaves this machine.
     """
+    from lore.cli.common import cores
     from lore.recording import recent
     from lore.recording.agents import agent_named
     from lore.recording.opening import Options
-    from lore.run.checking.check import cores
     from lore.run.spending.ledgers import Ledgers, folder_of
     from lore.run.spending.sessions import MOST_BYTES, SessionsRequest, sessions
 

@@ -17,6 +17,7 @@ from lore.cli.common import (
     Redact,
     Verbose,
     answer,
+    cores,
     dated_rules,
     found_settings,
     log,
@@ -114,7 +115,7 @@ def _tables(
     """Return the folder of tables that is asked: the one that is named, or one that is made of recordings."""
     from lore.errors import LoreError
     from lore.recording.opening import Options
-    from lore.run.checking.check import CheckContext, check, cores
+    from lore.run.checking.check import CheckContext, check
     from lore.run.spending.ledgers import Ledgers, folder_of
     from lore.run.spending.overview import gathered
     from lore.run.spending.sql import Source, is_tables, made_tables, names_findings

@@ -101,6 +101,7 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 TRIED = Compaction(keep_recent=20)  # what a trial keeps, where nobody says it
+WINDOWS = (200_000, 100_000)  # tokens of a prompt, at which compacting is tried where nobody says it
 
 
 class Sessions(Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,7 +20,6 @@ from decimal import Decimal
 from typing import NamedTuple, Protocol
 
 import msgspec
-from msgspec import Struct
 
 from lore.cache.billing import bill_price
 from lore.cache.bills import DROP, ONE_HOUR, cached, prompt_tokens
@@ -30,11 +29,12 @@ from lore.cache.rules import Rules, billed_by, is_transcript
 from lore.judge.losses import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.canonical import decode
 from lore.model.cause import Cause
-from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, Reader, actor_of, fix_of
+from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
 from lore.model.events import Billed
 from lore.model.evidence import Damage, Evidence, Paused
 from lore.model.fixes import DONE
 from lore.model.jsonslice import table
+from lore.model.place import Place
 from lore.model.results import AlsoSeen, Finding
 from lore.model.turn import Turn
 from lore.prefix.overlap import PromptPlace, place_of
@@ -102,25 +102,6 @@ class Verdict(NamedTuple):
             return None
         stood, read = cached(pair.left.usage), foreseen.prediction.read
         return None if stood is None or read is None else read < stood - DROP
-
-
-class Place(Struct, frozen=True):
-    """Where findings are reported: the argument as given joined with the path below it.
-
-    `key` is the same place on every machine: relative to the project, its parts joined by `/`; empty: the path.
-    `reader` is who reads them: the author of an agent, or its user.
-    """
-
-    path: str
-    key: str = ""
-    reader: Reader = "author"
-
-    def of(self, turn: Turn) -> Place:
-        """Return where a turn's findings are reported: in its own file, where the recording is a folder of files."""
-        if not turn.file.startswith(self.path):
-            return self
-        below = turn.file[len(self.path) :]
-        return Place(turn.file, (self.key or self.path) + below.replace("\\", "/"), self.reader)
 
 
 # Names that lore gives to chains in their order, and the number of a message: both move when turns are inserted.

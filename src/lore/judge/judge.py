@@ -25,7 +25,7 @@ from lore.cache.habits import Habits
 from lore.cache.levels import Predicted, Transcripts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Rules, cache_of, is_transcript, minimum_tokens, served_by
-from lore.judge.base import TURN_RULES, Place, TurnRule, Verdict, paid_again, price_of
+from lore.judge.base import TURN_RULES, TurnRule, Verdict, paid_again, price_of
 from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.losses import Pair, is_remark
 from lore.judge.nothing_read import above_minimum
@@ -37,6 +37,7 @@ from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.evidence import ColdCompaction, TailReplaced
+from lore.model.place import Place
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
 from lore.model.vector import Vector

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.cache.rules import Rules
-from lore.judge.base import Place, finding
+from lore.judge.base import finding
 from lore.judge.losses import Pair
 from lore.judge.request_laws import LARGE, below_minimum, missing_breakpoints, request_laws, volatile_head
 from lore.model.canonical import printable, text_of
@@ -23,6 +23,7 @@ from lore.model.codes import CauseKind, Code
 from lore.model.evidence import BelowMinimum, Evidence, OrphanPair, ProgramText, VolatileText
 from lore.model.jsonslice import table
 from lore.model.mask import mask
+from lore.model.place import Place
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of

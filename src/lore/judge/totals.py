@@ -22,11 +22,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.judge.base import RULES, WORSE, Place, Verdict, damage, summed
+from lore.judge.base import RULES, WORSE, Verdict, damage, summed
 from lore.judge.baseline import Known, Recorder, belongs
 from lore.judge.policy import Budgets, Decided, Found, Limited, Policy, Ruling, decide, judge_pair, over_budget
 from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
 from lore.model.ledger import Ledger
+from lore.model.place import Place
 from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 
 FINDINGS_KEPT = 10_000  # findings of each severity: a longer report is read by nobody; the summary counts all

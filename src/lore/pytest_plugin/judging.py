@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, cast
 
 from lore.errors import LoreError
-from lore.judge.base import RULES, Place, Verdict, findings_of
+from lore.judge.base import RULES, Verdict, findings_of
 from lore.judge.losses import Pair
 from lore.model.codes import CODES
+from lore.model.place import Place
 from lore.model.results import Diff, DivergenceResult, Finding, Side
 from lore.model.vector import common_prefix
 from lore.pytest_plugin.requests import RequestEntry
@@ -26,7 +27,8 @@ from lore.report.pair_figures import PairFigures
 from lore.report.plain import uncommanded, visible
 from lore.report.sentences.evidence import sentence
 from lore.report.sentences.findings import worded
-from lore.run.checking.verdicts import PACKAGED, verdicts
+from lore.run.checking.verdicts import verdicts
+from lore.run.dated import PACKAGED
 
 PLACE = Place("requests")
 _HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"

@@ -12,6 +12,7 @@ import os
 import re
 import stat
 import sys
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import lru_cache
 from io import FileIO
@@ -385,15 +386,31 @@ def companions(path: str) -> list[str]:
             found.extend(
                 [file for file in files if file.endswith(ending) if every or is_companion(os.path.basename(file))]
             )
-    try:
-        names = sorted(name for name in filesystem.names(folder or os.curdir) if is_companion(name))
-    except OSError:
-        names = []
+    names = _names_of_companions(folder or os.curdir)
     session = session_named(path) if names else None
     if session is not None:
         beside = (os.path.join(folder, name) for name in names)
         found.extend(file for file in beside if filesystem.is_file(file) and session_named(file) == session)
     return found
+
+
+SETTLED_SECONDS = 2.0  # after which a change of a folder has another time than those before it
+
+
+def _names_of_companions(folder: str) -> tuple[str, ...]:
+    try:
+        status = None if filesystem.is_remote(folder) else os.stat(folder)
+        if status is None or time.time() - status.st_mtime < SETTLED_SECONDS:
+            return _listed_companions.__wrapped__(folder)
+        return _listed_companions(folder, status.st_dev, status.st_ino, status.st_mtime_ns)
+    except OSError:
+        return ()
+
+
+@lru_cache(maxsize=4096)
+def _listed_companions(folder: str, *_: int) -> tuple[str, ...]:
+    """List a folder once for all of the sessions in it; where it changes, it has another time."""
+    return tuple(sorted(name for name in filesystem.names(folder) if is_companion(name)))
 
 
 def _folders_of_subagents(path: str, folder: str, stem: str) -> Iterator[tuple[str, bool]]:

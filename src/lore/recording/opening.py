@@ -16,14 +16,11 @@ from lore.model.events import MAIN
 from lore.model.state import Change
 from lore.model.turn import Memo, Turn
 from lore.prompt.base import Dialect, Policy, Rules
-from lore.prompt.dialects import dialect_named, dialect_names
 from lore.recording import corpus
 from lore.recording.base import HINT_FORMATS, Problems, Recording, Template, UnrecognisedError, load_plugins
-from lore.recording.events import EventRecording
-from lore.recording.overrides import Completion
-from lore.recording.requests import PromptRecording, RequestRecording
 
 if TYPE_CHECKING:
+    from lore.recording.overrides import Completion
     from lore.tokens.o200k import Counter
 
 
@@ -74,6 +71,8 @@ class Options:
         dialect = _dialect_named(self.dialect) if self.dialect else None
         problems = problems or Problems()
         if reader.yields == "events":
+            from lore.recording.events import EventRecording  # noqa: PLC0415 - what only lists recordings opens none
+
             completes = None if self.completion is None else self.completion.chain(type(reader), opened.head)
             recording = EventRecording(
                 path, reader, opened.data, problems, dialect=dialect, rules=self.ruled, template=self.template,
@@ -81,8 +80,12 @@ class Options:
                 completes=completes,
             )  # fmt: skip
         elif reader.yields == "turns":
+            from lore.recording.requests import PromptRecording  # noqa: PLC0415 - as above
+
             recording = PromptRecording(path, reader, opened.data, problems)
         else:
+            from lore.recording.requests import RequestRecording  # noqa: PLC0415 - as above
+
             recording = RequestRecording(
                 path, reader, opened.data, problems, dialect=dialect, memos={} if memos is None else memos,
                 growing=growing, forced=self.format is not None, rules=self.ruled, template=self.template,
@@ -144,6 +147,8 @@ def reader_named(name: str) -> type[Reader]:
 
 
 def _dialect_named(name: str) -> Dialect:
+    from lore.prompt.dialects import dialect_named, dialect_names  # noqa: PLC0415 - as above
+
     if dialect_named(name) is None:
         load_plugins()
     dialect = dialect_named(name)

@@ -19,11 +19,12 @@ from lore.cache.registry import cache_named
 from lore.cache.rules import Rules
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
-from lore.judge.base import Place, Verdict
+from lore.judge.base import Verdict
 from lore.judge.judge import cacheable
 from lore.judge.pairs import Pairs
 from lore.model.codes import Reader
 from lore.model.events import MAIN
+from lore.model.place import Place
 from lore.model.results import (
     CachePrediction,
     Diff,
@@ -39,7 +40,8 @@ from lore.recording.opening import Options, Picked, pick
 from lore.recording.overrides import HINT_COMPLETE
 from lore.report.pair_figures import PairFigures, causes_of
 from lore.report.redacted.findings import redacted_diff, redacted_error
-from lore.run.checking.verdicts import PACKAGED, Dated, reader_of, verdicts
+from lore.run.checking.verdicts import reader_of, verdicts
+from lore.run.dated import PACKAGED, Dated
 
 
 class Caches:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from lore.errors import LoreError
-from lore.judge.base import Place, damage, finding
+from lore.judge.base import damage, finding
 from lore.judge.lint import Defect, Linter, is_refused
 from lore.judge.outlook import Outlook
 from lore.judge.policy import Budgets, Ruling
@@ -25,6 +25,7 @@ from lore.model.canonical import encode
 from lore.model.codes import Code, Problem
 from lore.model.fixes import FIXES
 from lore.model.jsonslice import value_at
+from lore.model.place import Place
 from lore.model.results import Finding
 from lore.model.results_lint import LintBreakpoint, LintRequest, LintResult, LintSummary
 from lore.model.turn import Exchange, Turn

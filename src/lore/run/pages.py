@@ -49,7 +49,8 @@ from lore.report.redacted.findings import (
 from lore.report.redacted.results import redacted_cause, redacted_turn
 from lore.report.sentences.findings import columns_result
 from lore.report.sentences.spending import cause_in_words
-from lore.run.checking.verdicts import PACKAGED, Dated, reader_of
+from lore.run.checking.verdicts import reader_of
+from lore.run.dated import PACKAGED, Dated
 from lore.run.simulate import PlayedTurn, Simulation
 from lore.tokens.o200k import Counter
 

@@ -31,7 +31,8 @@ from lore.recording.opening import Options
 from lore.report.forms.json_report import render
 from lore.run.checking.check import CheckContext, CheckOutcome, concluded, config_of
 from lore.run.checking.program import maker_of
-from lore.run.checking.verdicts import CheckConfig, Dated, judge_file
+from lore.run.checking.verdicts import CheckConfig, judge_file
+from lore.run.dated import Dated
 
 _SAME = "judge all files with one version of lore and the same settings"
 _Order = tuple[int, tuple[tuple[int, str], ...]]

@@ -33,7 +33,7 @@ from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
 from lore.judge import savings
 from lore.judge.agreement import Row, SimulatedSums
-from lore.judge.base import CURRENCY, Place, Verdict, findings_of, paid_again, price_of
+from lore.judge.base import CURRENCY, Verdict, findings_of, paid_again, price_of
 from lore.judge.counterfactual import played
 from lore.judge.measured import LogMeasures
 from lore.judge.reliability import Reliability
@@ -41,6 +41,7 @@ from lore.judge.savings import NotedSaving, Paid, Run, turns_of
 from lore.judge.unpriced import Unpriced
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Billed, Counts, OddBill
+from lore.model.place import Place
 from lore.model.results import BilledResult, CauseResult, Finding, Interrupted, VerdictResult
 from lore.model.results_simulate import CostResult, OutcomeResult, PredictedResult, Saving, Simulated, SimulatedTurn
 from lore.model.turn import Turn
@@ -52,7 +53,8 @@ from lore.recording.projects import project_of
 from lore.recording.recent import nothing, nothing_new
 from lore.report.redacted.findings import redacted_finding
 from lore.report.sentences.findings import cause_result, nearly_random, not_in_logs, worded
-from lore.run.checking.verdicts import PACKAGED, Dated, StoppedError, reader_of, verdicts
+from lore.run.checking.verdicts import StoppedError, reader_of, verdicts
+from lore.run.dated import PACKAGED, Dated
 from lore.run.measured import Measuring, engine_of, read_logs
 from lore.run.rules import output_note, stale
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from msgspec import UNSET, Raw
-from rich.console import Console
 
 from lore.model.canonical import encode
 from lore.model.mask import mask
 from lore.model.results import Checked
 from lore.model.results_lint import LintResult
 from lore.report.plain import escaped
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def render(result: msgspec.Struct | list[list[object]]) -> str:

@@ -25,13 +25,14 @@ from msgspec import UNSET, UnsetType
 
 from lore.errors import LoreError
 from lore.judge import baseline
-from lore.judge.base import Place, finding
+from lore.judge.base import finding
 from lore.judge.baseline import Baseline, Entry, Known, Recorder, stale
 from lore.judge.policy import Budgets, Exempt, Narrowed, Policy, matches_path
 from lore.judge.totals import RunTotals
 from lore.model.codes import Code, Reader
 from lore.model.evidence import Unneeded
 from lore.model.ledger import Ledger
+from lore.model.place import Place
 from lore.model.results import Checked, Finding, Interrupted
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins, register_plugins
@@ -43,7 +44,8 @@ from lore.report.forms.registry import REPORTS, Report
 from lore.report.redacted.findings import redacted_finding
 from lore.report.sentences.findings import worded
 from lore.run.checking.judging import Means, Progress, judged
-from lore.run.checking.verdicts import PACKAGED, CheckConfig, Dated
+from lore.run.checking.verdicts import CheckConfig
+from lore.run.dated import PACKAGED, Dated
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,13 +70,6 @@ class CheckOutcome(NamedTuple):
     incomplete: bool
     baselined: int | None = None
     unseen: int = 0
-
-
-def cores() -> int:
-    """Count the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class CheckContext(NamedTuple):

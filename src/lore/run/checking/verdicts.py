@@ -8,65 +8,28 @@ Cost: O(bytes of the recording).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.base import Simulate
 from lore.cache.bills import self_contradiction
 from lore.cache.levels import Predicted
-from lore.cache.rules import Rules
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
 from lore.formats.registry import READERS
-from lore.judge.base import Place, Verdict
+from lore.judge.base import Verdict
 from lore.judge.judge import Judge
 from lore.judge.policy import Budgets, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals
 from lore.judge.unseen import unseen_tokens
 from lore.model.codes import Code, Problem, Reader
+from lore.model.place import Place
 from lore.model.results import Finding, Unseen
 from lore.model.turn import Turn
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, place_of
 from lore.recording.opening import Options
-
-
-class Dated(NamedTuple):
-    """Which dated rules verdicts are made by; small enough to travel. `path`: a user's file; empty: the packaged ones.
-
-    `tolerance` is the share of a prompt by which a billed read may fall short of its prediction; `labels` are those of
-    a program's own text that the settings add (`check.tail_labels`).
-    """
-
-    path: str = ""
-    tolerance: float = Simulate().tolerance
-    labels: tuple[str, ...] = ()
-
-    def known(self) -> None:
-        """Raise LoreError for a user's file that cannot be read; where there is none, nothing is read."""
-        if self.path:
-            dated(self.path)
-
-    def rules(self) -> Rules:
-        """Return the rules; they are read once a process."""
-        return dated(self.path)
-
-    def judge(self, *, quick: bool = False) -> Judge:
-        """Make a judge of one recording; rules are read when they are first asked for."""
-        return Judge(self.rules, tolerance=self.tolerance, quick=quick, labels=self.labels)
-
-
-PACKAGED = Dated()
-
-
-@cache
-def dated(path: str) -> Rules:
-    """Return the rules in force, read once a process."""
-    from lore.run.rules import load  # noqa: PLC0415 - what most recordings never need is loaded when it is asked
-
-    return load(path or None)
+from lore.run.dated import PACKAGED, Dated
 
 
 class StoppedError(Exception):

@@ -21,7 +21,8 @@ from lore.recording.inputs import place_of
 from lore.recording.opening import Options
 from lore.recording.tailing import Live, Say, Wait, every
 from lore.report.sentences.findings import worded
-from lore.run.checking.verdicts import PACKAGED, Dated, reader_of, verdicts
+from lore.run.checking.verdicts import reader_of, verdicts
+from lore.run.dated import PACKAGED, Dated
 
 
 def follow_check(

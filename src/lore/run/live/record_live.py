@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from lore.errors import LoreError
 from lore.formats.captures.lore_capture import NAME
-from lore.judge.base import Place, Verdict, findings_of
+from lore.judge.base import Verdict, findings_of
 from lore.judge.running import RunningSums
 from lore.model.ledger import LedgerRow
+from lore.model.place import Place
 from lore.model.running import LastBreak
 from lore.recording import corpus
 from lore.recording.base import Problems, UnrecognisedError, load_plugins
@@ -27,7 +28,8 @@ from lore.report.plain import visible
 from lore.report.recorded import live_line, live_problem
 from lore.report.sentences.findings import worded as worded_finding
 from lore.report.sentences.running import worded
-from lore.run.checking.verdicts import Dated, verdicts
+from lore.run.checking.verdicts import verdicts
+from lore.run.dated import Dated
 
 
 class LiveVerdict(NamedTuple):

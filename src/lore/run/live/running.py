@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from lore.errors import LoreError
 from lore.formats.claude.answers import FORMAT
-from lore.judge.base import Place
 from lore.judge.running import RunningSums
 from lore.model.jsonslice import is_json
 from lore.model.ledger import LedgerRow
+from lore.model.place import Place
 from lore.model.running import LastBreak, Running
 from lore.recording import corpus, recent
 from lore.recording.agents import Surroundings
@@ -29,7 +29,8 @@ from lore.recording.opening import Options
 from lore.recording.tailing import check_followable
 from lore.report.sentences.running import worded
 from lore.report.status_line import Client
-from lore.run.checking.verdicts import Dated, verdicts
+from lore.run.checking.verdicts import verdicts
+from lore.run.dated import Dated
 from lore.run.live.status_file import Known, Newest, ends_of, forget_old, keep_newest, release, save
 from lore.run.live.statusline import client_and_path
 

@@ -16,7 +16,7 @@ from lore.errors import LoreError
 from lore.recording import corpus
 from lore.recording.agents import Surroundings
 from lore.recording.opening import Options
-from lore.run.checking.verdicts import Dated
+from lore.run.dated import Dated
 from lore.run.live.running import RunningLog, judge_running, newest_session
 from lore.run.spending.ledgers import files_of_recording
 

@@ -39,7 +39,7 @@ from lore.recording.captured import Captured, CaptureFile, capture_file, digest_
 from lore.recording.opening import Options
 from lore.report.replayed import notes_of
 from lore.report.sentences.findings import not_in_logs
-from lore.run.checking.verdicts import PACKAGED, Dated
+from lore.run.dated import PACKAGED, Dated
 from lore.run.replaying.plan import Layout, Looked, Plan, Planned
 from lore.run.replaying.server import Probed, RefusedError, Server
 from lore.run.simulate import SimulateRequest, Simulation, simulate

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -24,10 +25,8 @@ import lore
 from lore.cache.rules import Rules
 from lore.errors import LoreError
 from lore.files import make_folder, replaced
-from lore.judge.base import Place, Verdict
-from lore.judge.ledger import LedgerRows
-from lore.judge.totals import UNREAD
 from lore.model.ledger import Ledger, LedgerRow
+from lore.model.place import Place
 from lore.model.results import Unseen
 from lore.recording import copilot_store, corpus, filesystem
 from lore.recording.agents import Surroundings
@@ -36,8 +35,10 @@ from lore.recording.inputs import Input, ahead, fetched_ahead
 from lore.recording.opening import Options, silent
 from lore.recording.projects import project_beside, project_in
 from lore.recording.recent import written
-from lore.run.checking.pool import Pool
-from lore.run.checking.verdicts import PACKAGED, Dated, reader_of, unseen_of, verdicts
+from lore.run.dated import PACKAGED, Dated
+
+if TYPE_CHECKING:
+    from lore.judge.base import Verdict
 
 ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
 KEPT_DAYS = 60  # days that a ledger is kept which nobody asks for
@@ -69,9 +70,14 @@ class Ledgers:
         self._folder = folder
         self._dated = dated
         self._now = now
-        self.rules = dated.rules()
+        dated.known()
         self.taken = 0  # ledgers that were as they were kept
         self.read_bytes = 0
+
+    @property
+    def rules(self) -> Rules:
+        """The dated rules, read when they are first asked for."""
+        return self._dated.rules()
 
     def each(
         self, files: list[Input], progress: Progress | None = None, jobs: int = 1
@@ -86,9 +92,11 @@ class Ledgers:
             self.options, log=silent, counter=None))  # fmt: skip
         with ExitStack() as stack:
             stack.enter_context(collected_seldom())
-            fresh = (
-                Pool(able, self.made, apart).results(todo) if able > 1 else (self.made(file) for file in ahead(todo))
-            )
+            fresh = (self.made(file) for file in ahead(todo))
+            if able > 1:
+                from lore.run.checking.pool import Pool  # noqa: PLC0415 - as in `judging`
+
+                fresh = Pool(able, self.made, apart).results(todo)
             stack.enter_context(closing(fresh))
             for file in files:
                 ledger = known.pop(file.path, None)
@@ -150,6 +158,9 @@ class Ledgers:
         return Path(self._folder, hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest())
 
     def _read(self, file: Input) -> Ledger:
+        # where nothing is new, nothing is judged
+        from lore.run.checking.verdicts import reader_of, verdicts  # noqa: PLC0415
+
         made = LedgerMaker(file, self.options, self.rules, Problems())
         place = Place(made.recording.shown, reader=reader_of(made.recording, None))
         for verdict, _ in verdicts(made.recording, self._dated.judge(quick=True), place):
@@ -181,6 +192,8 @@ class LedgerMaker:
         counted = opened._replace(data=self._bytes.of(opened.data))
         self._file, self._project = file, project_in(opened.head)
         self.recording = options.open(file.path, problems, opened=counted, growing=False)
+        from lore.judge.ledger import LedgerRows  # noqa: PLC0415 - as above
+
         self._rows, self._made = list[LedgerRow](), LedgerRows(rules)
         self._unseen: Unseen | None = None
 
@@ -188,10 +201,14 @@ class LedgerMaker:
         """Take the next verdict."""
         self._rows.append(self._made.row(verdict))
         if self._unseen is None and verdict.turn.basis is not None:
+            from lore.run.checking.verdicts import unseen_of  # noqa: PLC0415 - as above
+
             self._unseen = unseen_of(self.recording, verdict.turn)
 
     def ledger(self) -> Ledger:
         """Return what all verdicts come to."""
+        from lore.judge.totals import UNREAD  # noqa: PLC0415 - as above
+
         problems = self.recording.problems
         broken = next((problem for problem in problems.kept if problem.code in UNREAD), None)
         where = "" if broken is None or broken.line is None else f" (line {broken.line})"
@@ -220,16 +237,23 @@ def _made_apart(file: Input, *, options: Options, folder: str, dated: Dated) -> 
     return Ledgers(options, folder, dated=dated).made(file)
 
 
+def _program(folder: str) -> Iterator[str]:
+    """Yield the files below a folder that say what a ledger is."""
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.is_dir():
+                yield from _program(entry.path)
+            elif entry.name.endswith((".py", ".toml")):
+                yield entry.path
+
+
 @cache
 def _maker(dated: Dated, format: str) -> str:
     """Return a digest of what ledgers are made by: this program's files, by name, size and time, and the settings."""
     digest = hashlib.sha256(repr((lore.__version__, tuple(dated), format)).encode())
-    roots = [Path(lore.__file__).parent, *([Path(dated.path)] if dated.path else [])]
-    for root in roots:
-        for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
-            if path.suffix in (".py", ".toml"):
-                status = path.stat()
-                digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "surrogateescape"))
+    for path in sorted(_program(os.path.dirname(lore.__file__))) + ([dated.path] if dated.path else []):
+        status = os.stat(path)
+        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
 

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
+from lore.compaction.settings import WINDOWS
 from lore.judge.spending import CauseSums, Copies, Request, Sums
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger
@@ -29,7 +30,6 @@ from lore.report.plain import day_of
 from lore.report.sentences.spending import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.sessions import AgentLog, agent_logs
-from lore.run.stored.compaction import earlier
 
 WEEK = 7 * 86_400.0
 
@@ -78,11 +78,10 @@ def gathered(here: Surroundings, paths: Sequence[str], agent: Agent | None) -> G
 
 
 class Summed(NamedTuple):
-    """An overview, with the sums of each day and session behind it, and the files that were summed."""
+    """An overview, with the sums of days and sessions behind it, and the files that were summed."""
 
     result: Overview
-    days: list[Spending]
-    sessions: list[Spending]
+    period: Period
     files: list[Input]
 
 
@@ -100,7 +99,7 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
     wanted = [log for log in found.logs if request.begin is None or (log.written or request.until) >= request.begin]
     logs = {log.file.path: log for log in wanted}
     copies, files, problems = Copies(), 0, 0
-    now, before = _Period(request.by), _Period(None)
+    now, before = Period(request.by), Period(None)
     for file, ledger in ledgers.each([log.file for log in wanted], progress, request.jobs):
         files += 1
         problems += ledger.problems
@@ -121,7 +120,7 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
         before_causes=before.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=found.unread, looked=found.looked, notes=[],
     )  # fmt: skip
-    return Summed(result, now.by("day"), now.by("session"), [log.file for log in wanted])
+    return Summed(result, now, [log.file for log in wanted])
 
 
 def requests_of(ledger: Ledger, log: AgentLog, copies: Copies) -> Iterator[Request]:
@@ -163,7 +162,7 @@ _KEYS: dict[GroupBy, Callable[[Request], str]] = {
 }
 
 
-class _Period:
+class Period:
     """The requests of a time: all of them, by agent, by session, as they are grouped, and their causes."""
 
     def __init__(self, by: GroupBy | None) -> None:
@@ -213,7 +212,11 @@ def _tried(biggest: SpendingSession | None, ledgers: Ledgers, home: str) -> Spen
     """Add what compacting a session earlier would have saved, where that is much; costs one reading."""
     if biggest is None:
         return None
-    found = earlier(biggest.path, biggest.dollars, biggest.largest_prompt_tokens, ledgers.options, ledgers.rules)
+    found = None
+    if biggest.dollars and (biggest.largest_prompt_tokens or 0) >= min(WINDOWS):
+        from lore.run.stored.compaction import earlier  # noqa: PLC0415 - slow to import, and few sessions are so large
+
+        found = earlier(biggest.path, biggest.dollars, biggest.largest_prompt_tokens, ledgers.options, ledgers.rules)
     shown = in_shell(biggest.path, home)
     if not shown:
         return biggest if found is None else replace(biggest, saving=found.saved, compactions=found.compactions)

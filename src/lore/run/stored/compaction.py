@@ -22,7 +22,7 @@ from lore.compaction.executor import execute, judged, scale_of, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.agent_memory import AgentMemory, remembering_of
 from lore.compaction.memory.extraction import asking
-from lore.compaction.settings import TRIED, Compaction, MemorySettings
+from lore.compaction.settings import TRIED, WINDOWS, Compaction, MemorySettings
 from lore.compaction.store_watch import Hands, IdleSettings, Watch
 from lore.compaction.summarizers import dependencies_of, refuse_nested, summarizer_of
 from lore.compaction.tracker import UNTIMED, Tracker
@@ -210,7 +210,6 @@ def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rul
         return trial.result(recording.shown, recording.problems.kept)
 
 
-WINDOWS = (200_000, 100_000)  # tokens of a prompt, at which compacting is tried
 WORTH = 0.1  # of a session's cost
 
 

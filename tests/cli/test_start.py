@@ -1,0 +1,54 @@
+"""What commands import before they answer: the numbers may fall, and never rise."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SMALL = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "stable.jsonl"
+LOOK = (
+    "import sys; from lore.cli.main import main; code = main(sys.argv[1:]); "
+    "print(code, *sorted(sys.modules), file=sys.stderr)"
+)
+# Slow to import, and of no use to a command that reads one file.
+NEVER = {
+    "pydantic",
+    "importlib.metadata",
+    "multiprocessing",
+    "concurrent.futures",
+    "urllib.request",
+    "jinja2",
+    "tiktoken",
+}
+
+
+def imported(*args, home):
+    """Return the modules that a command imports."""
+    environment = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "PATH": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, *args], capture_output=True, text=True, env=environment, cwd=home
+    )
+    code, *modules = done.stderr.split()
+    assert code == "0", done.stderr
+    return set(modules), done.stdout
+
+
+@pytest.mark.parametrize(("as_json", "most"), [((), 185), (("--json",), 186)], ids=["text", "json"])
+def test_checking_one_small_file_imports_few_modules(tmp_path, as_json, most):
+    modules, _ = imported("check", str(SMALL), *as_json, home=tmp_path)
+    own = {name for name in modules if name.partition(".")[0] == "lore"}
+    assert len(own) <= most
+    assert not modules & NEVER
+
+
+def test_a_summary_of_nothing_judges_nothing(tmp_path):
+    modules, out = imported("--json", home=tmp_path)
+    assert json.loads(out)["total"]["sessions"] == 0
+    assert not modules & (
+        NEVER | {"rich.console", "lore.judge.judge", "lore.run.stored.compaction", "lore.run.checking.check"}
+    )
+    assert len({name for name in modules if name.partition(".")[0] == "lore"}) <= 126
