@@ -11,6 +11,7 @@ import pytest
 from cli.running import put
 from conftest import ROOT
 from formats.claude import answered, asked, counts, joined, text
+from lore.recording import corpus
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.dated import Dated
@@ -73,6 +74,22 @@ def test_what_changed_is_read_anew(log, change):
     made, found = read(log)
     assert made.taken == 0
     assert found == read(log, folder="")[1]
+
+
+def test_a_folder_is_listed_once_for_all_of_its_sessions_and_again_where_it_changed(desk, monkeypatch):
+    """Every session of a folder listed the folder anew: n sessions cost n x n names."""
+    for name in "abc":
+        put(f"many/{name}.jsonl", *lines())
+    listed, names = [], corpus.filesystem.names
+    monkeypatch.setattr(corpus.filesystem, "names", lambda folder: listed.append(folder) or names(folder))
+    paths = [Path("many", f"{name}.jsonl") for name in "abc"]
+    os.utime("many", (1, 1))
+    for path in paths:
+        corpus.companions(str(path))
+    assert listed == ["many"]
+    beside = put("many/agent-1.jsonl", *[{**line, "isSidechain": True, "agentId": "1"} for line in lines()])
+    assert [corpus.companions(str(path)) for path in paths] == [[str(beside)]] * 3
+    assert listed == ["many"] * 4  # what changed just now may change again within the same time
 
 
 def test_other_rules_and_another_program_read_anew(log, monkeypatch):
