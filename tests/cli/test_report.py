@@ -108,12 +108,12 @@ def test_json_and_pages_tell_what_the_recordings_cost(desk):
     [
         (("absent.jsonl",), "error: cannot read absent.jsonl"),
         (("text.txt",), "error: text.txt is no recording"),
-        (("empty",), "error: there are no recordings"),
+        (("empty",), "error: there are no recordings\nhint: looked in empty"),  # it did not say where
         (("--format", "pdf"), "error: --format pdf: no such form\nhint: forms: trace, json, html\n"),
         (("--format", "csv"), "error: --format csv: no such form\nhint: lore simulate PATH --csv writes a line a turn"),
         (("--format", "json", "absent.jsonl"), "error: cannot read absent.jsonl"),
         (("--format", "html", "absent.jsonl", "-o", "x.html"), "error: cannot read absent.jsonl"),
-        (("--format", "json", "empty"), "error: there are no recordings"),
+        (("--format", "json", "empty"), "error: there are no recordings\nhint: looked in empty"),
         (("--format", "html", "empty", "-o", "text.txt"), "error: text.txt is a file"),
         (("--format", "html", "empty", "-o", "old.html"), "error: old.html exists"),
         (("--open", "empty"), "error: --open shows a page, and trace is none\nhint: --format html --open"),

@@ -76,7 +76,7 @@ def _trace(chosen: Material) -> Written:
     found = traced(
         chosen.files,
         chosen.ledgers,
-        looked=chosen.which.looked,
+        looked=chosen.which.looked or tuple(chosen.which.paths),
         redact=chosen.redact,
         progress=chosen.progress,
         jobs=cores(),
@@ -94,7 +94,6 @@ def _trace(chosen: Material) -> Written:
 
 def _spent(chosen: Material) -> Summed:
     """Sum what the recordings cost, as bare `lore` does for those of agents; raises LoreError where there are none."""
-    from lore.errors import LoreError
     from lore.recording import corpus
     from lore.recording.recent import nothing
     from lore.report.redacted.results import redacted_overview
@@ -106,8 +105,7 @@ def _spent(chosen: Material) -> Summed:
     request = OverviewRequest(since=chosen.since, until=chosen.now, paths=tuple(chosen.which.paths), jobs=cores())
     found = summed(surroundings(), request, chosen.ledgers, chosen.progress)
     if not found.result.files:
-        looked = chosen.which.looked
-        raise nothing(looked) if looked else LoreError("there are no recordings", hint="name sessions or captures")
+        raise nothing(chosen.which.looked or chosen.which.paths)
     result = redacted_overview(found.result) if chosen.redact else found.result
     for text in result.failed:
         tell(f"not read: {text}")

@@ -115,6 +115,7 @@ def _tables(
     """Return the folder of tables that is asked: the one that is named, or one that is made of recordings."""
     from lore.errors import LoreError
     from lore.recording.opening import Options
+    from lore.recording.recent import nothing
     from lore.run.checking.check import CheckContext, check
     from lore.run.spending.ledgers import Ledgers, folder_of
     from lore.run.spending.overview import gathered
@@ -134,7 +135,7 @@ def _tables(
     for failure in found.failed:
         tell(failure)
     if not found.logs:
-        raise LoreError("there are no recordings", hint="name some, or a folder: lore sql QUERY recordings/")
+        raise nothing(found.looked)
     ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=time.time())
 
     def write(folder: str) -> Written:

@@ -36,7 +36,7 @@ def traced(
     files: list[Input], ledgers: Ledgers, *, looked: tuple[str, ...] = (), redact: bool = False,
     progress: Progress | None = None, jobs: int = 1,
 ) -> Traced:  # fmt: skip
-    """Make a trace of recordings; `looked`: where they were looked for, if nobody named them.
+    """Make a trace of recordings; `looked`: where they were looked for.
 
     Raises LoreError where there is no recording, and for a file that was named and cannot be read.
     """
@@ -58,8 +58,6 @@ def traced(
                 yield LaneRequest(corpus.show(file.path), request)
 
     found = list(requests())
-    if not recordings and looked:
-        raise nothing(looked)
     if not recordings:
-        raise LoreError("there are no recordings", hint="lore report reads sessions and captures")
+        raise nothing(looked)
     return Traced(trace_of(found, redact=redact), len(found), copies.count, failed)
