@@ -8,7 +8,7 @@ from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.spending.ledgers import Ledgers
 
-SEED = Path(__file__).resolve().parent.parent / "fuzz" / "seeds" / "numbers-past-64-bits.bin"
+SEED = Path(__file__).resolve().parent.parent / "fuzz" / "corpus" / "numbers-past-64-bits.bin"
 
 
 def test_a_turn_past_64_bits_ends_nothing(tmp_path: Path) -> None:

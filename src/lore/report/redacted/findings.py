@@ -49,7 +49,7 @@ _PUBLIC = frozenset(_MODEL_WORDS.split())
 _MODEL_NUMBER = pattern(
     r"(?:(?:qwen|llama|gemma|glm)?[a-z]?\d{1,3}[a-z]?|[a-z]|\d{1,3}x\d{1,3}b|20\d\d(?:\d{4})?|0[1-9]\d\d|1[0-2]\d\d)?"
 )
-_LONGEST_MODEL = 100
+_LONGEST_MODEL = 100  # characters of a name that may be a public model's
 _MODEL_PARTS = pattern(r"[-./:@_\[\]]")
 _SECTIONS = frozenset(("tools", "system", "messages"))
 # What Anthropic says of a miss; another provider's word is content until it is known.
