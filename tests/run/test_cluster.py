@@ -110,6 +110,24 @@ def test_a_worker_that_dies_costs_its_tasks_and_a_file_that_kills_is_named(sched
     assert ran.json["summary"]["files"] == whole["summary"]["files"] - 1
 
 
+# It ran again, killed the next worker as well, and ended the run as a bug in lore (exit code 70).
+def test_a_result_that_is_lost_before_it_is_fetched_is_made_again(scheduler, small_tasks, monkeypatch):
+    from distributed import Future, KilledWorker
+
+    lost, fetched = [], Future.result
+
+    def result(self, *args):
+        if self.status == "finished" and not lost:
+            lost.append(self)
+            raise KilledWorker("judge", None, 1)
+        return fetched(self, *args)
+
+    monkeypatch.setattr(Future, "result", result)
+    ran = lore("check", "logs", "--json", "--cluster", scheduler)
+    assert lost
+    assert ran.out == lore("check", "logs", "--json").out
+
+
 def _dying_once(rules):
     """Answer as a worker does, but kill the worker where a mark says that it did not happen yet."""
     answer = probe(rules)

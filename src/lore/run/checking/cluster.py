@@ -266,15 +266,16 @@ class _Run:
     def _take(self, future: Any, task: Task) -> None:
         alone = not self._running and self._alone
         self._alone = False
-        if future.status == "finished":
-            self._came.update(zip(task.places, future.result(), strict=True))
+        if future.status not in ("finished", "error"):
+            raise LoreError("the scheduler gave up this run's tasks", hint="run it again")
+        try:
+            came = future.result()
+        except _distributed().KilledWorker:  # also of one that had finished, and was lost before it was fetched
+            pass
+        else:
+            self._came.update(zip(task.places, came, strict=True))
             self._size += task.size
             return
-        if future.status != "error":
-            raise LoreError("the scheduler gave up this run's tasks", hint="run it again")
-        error = future.exception()
-        if not isinstance(error, _distributed().KilledWorker):
-            raise error
         if len(task.places) > 1:
             self._submit([Task((place,), self._files[place].size) for place in task.places], priority=0)
             return
