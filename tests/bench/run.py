@@ -28,9 +28,9 @@ from bench import (
     captures,
     clock,
     compacting,
+    costly,
     files,
     generate,
-    hostile,
     instructions,
     levels,
     long,
@@ -388,7 +388,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "load": loaded,
     "record": recorded,
     "remote": far_away,
-    "hostile": lambda _, sizes: Row(*hostile.worst(200 * sizes.turns, min(sizes.judged, 5))),
+    "hostile": lambda _, sizes: Row(*costly.worst(200 * sizes.turns, min(sizes.judged, 5))),
 }
 
 

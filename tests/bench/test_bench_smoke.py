@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -232,3 +234,11 @@ def test_the_sessions_of_a_made_home_are_all_different(tmp_path):
     made = waiting.home(tmp_path, 25, datetime(2026, 11, 1, tzinfo=UTC))
     summary = check([str(made / ".claude" / "projects")], Budgets(), Options()).result.summary
     assert (summary.files, summary.sessions, summary.turns, summary.copied, summary.problems) == (25, 25, 100, 0, 0)
+
+
+# A module of the bench had the name of a folder of tests: started as a program, it found the module and ended.
+def test_the_bench_starts_as_a_program():
+    program = Path(__file__).with_name("run.py")
+    done = subprocess.run([sys.executable, str(program), "--help"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--quick" in done.stdout
