@@ -16,9 +16,9 @@ from typing import NamedTuple, TypeAlias, cast
 from lore.cache.base import CacheKind, CacheModel, Look
 from lore.cache.blocks import Blocks, Engine
 from lore.cache.breakpoints import Breakpoints
+from lore.cache.implicit import DeepSeek, GeminiExplicit, Prefix
 from lore.cache.layers import STRATEGIES
 from lore.cache.llama_cpp import LlamaCpp
-from lore.cache.prefix import DeepSeek, GeminiExplicit, Prefix
 from lore.cache.radix import POLICIES
 from lore.cache.sglang import TREES, SGLang
 from lore.errors import LoreError
