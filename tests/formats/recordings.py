@@ -23,7 +23,7 @@ from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.events import Event
 from lore.model.results import Summary
-from lore.model.results_store import UsageResult
+from lore.model.results.store import UsageResult
 from lore.model.state import Session
 from lore.recording.opening import Options
 from lore.run.checking.check import check

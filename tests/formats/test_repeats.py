@@ -18,7 +18,7 @@ from lore.formats.captures import repeats
 from lore.formats.captures.bodies import Bodies
 from lore.formats.captures.recorders import Har, Proxy
 from lore.model import jsonslice
-from lore.model.sliced import Sliced
+from lore.model.jsonslice import Sliced
 from lore.model.turn import Exchange, Memo
 from lore.prompt.dialects import DIALECTS
 from lore.testing import everything

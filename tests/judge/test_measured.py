@@ -8,7 +8,7 @@ import pytest
 
 from lore.judge.measured import Foreseen, LogMeasures, compared
 from lore.model.measured import EXTERNAL, Measure
-from lore.model.results_measured import MeasuredResult
+from lore.model.results.measured import MeasuredResult
 
 NOON = 1_780_000_000.0 // 86400 * 86400 + 43200
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from lore.model.page import PageChain, PageTurn
 from lore.model.results import BilledResult, CauseResult
-from lore.model.results_simulate import PredictedResult, SimulatedTurn
+from lore.model.results.page import PageChain, PageTurn
+from lore.model.results.simulate import PredictedResult, SimulatedTurn
 from lore.report.html.lanes import COLUMNS, HEIGHT, lane_of
 
 

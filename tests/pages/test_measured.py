@@ -7,7 +7,7 @@ from pathlib import Path
 from cli.running import lore
 from cli.test_measured import engine, recording
 from formats.engines import served
-from lore.model.results_measured import MeasuredResult, MeasuredRow
+from lore.model.results.measured import MeasuredResult, MeasuredRow
 from lore.report.html.measured import DRAWN, measured_block
 
 

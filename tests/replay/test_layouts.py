@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lore.cli.main import main
-from lore.model.results_replay import ReplayedLayout
+from lore.model.results.replay import ReplayedLayout
 from lore.recording.varying_system import Moved, VaryingSystem
 from lore.run.replaying.replay import compared
 from replay.engines import VLLM, serving

@@ -16,7 +16,7 @@ from lore.model.cause import kind_of
 from lore.model.evidence import Evidence, RuledOut, Told
 from lore.model.place import Place
 from lore.model.results import AlsoSeen, Checked, Diff, Finding, Side, Summary, VerdictResult
-from lore.model.results_simulate import PredictedResult, SimulatedTurn
+from lore.model.results.simulate import PredictedResult, SimulatedTurn
 from lore.report import diff as diff_report
 from lore.report.console import console
 from lore.report.forms.json_report import render

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from lore.model.codes import CODES, Code, fix_of
-from lore.model.results_overview import SpendingCause
+from lore.model.results.overview import SpendingCause
 from lore.report.sentences.spending import WORDS, cause_in_words
 
 LOSSES = [code for code in Code if code[:5] in ("LORE1", "LORE3")]  # prefixes and bills: only these are of turns

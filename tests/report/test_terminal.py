@@ -23,7 +23,7 @@ from lore.model.results import (
     Summary,
     VerdictResult,
 )
-from lore.model.results_store import FoldResult, Followed, SessionResult, UsageResult
+from lore.model.results.store import FoldResult, Followed, SessionResult, UsageResult
 from lore.report import diff, timeline
 from lore.report.console import console
 from lore.report.forms.json_report import Json, render

@@ -14,7 +14,7 @@ from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.items import CompactDivider, ToolCall
-from lore.model.results_store import InjectedResult, TurnResult
+from lore.model.results.store import InjectedResult, TurnResult
 from lore.recording.opening import Options
 from lore.report.forms.json_report import render
 from lore.run.folding import fold

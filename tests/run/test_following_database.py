@@ -16,7 +16,7 @@ from formats.opencode import Export
 from helpers.waiting import Script
 from lore.errors import LoreError
 from lore.model.items import ToolCall
-from lore.model.results_store import InjectedResult, TurnResult
+from lore.model.results.store import InjectedResult, TurnResult
 from lore.recording.opening import Options
 from lore.run import following_database
 from lore.run.folding import fold

@@ -21,7 +21,7 @@ import pytest
 from cli.running import lore
 from lore.judge.policy import Budgets
 from lore.model.ledger import Ledger, LedgerRow, Loss, Spent
-from lore.model.tables import TABLES, SqlResult
+from lore.model.results.tables import TABLES, SqlResult
 from lore.recording import corpus
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options

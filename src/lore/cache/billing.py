@@ -18,8 +18,8 @@ from lore.cache.habits import version_of
 from lore.cache.prices import Price
 from lore.cache.rules import Rules, Served
 from lore.model.canonical import text_of
+from lore.model.deferred import pattern
 from lore.model.events import Billed, Counts
-from lore.model.patterns import pattern
 
 _FACTORS = {
     ("speed", "fast"): "fast", ("service_tier", "fast"): "fast", ("service_tier", "priority"): "priority",

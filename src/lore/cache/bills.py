@@ -23,9 +23,9 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from lore.model.deferred import pattern
 from lore.model.events import Billed, Counts, OddBill
 from lore.model.evidence import BillUnlikeBody, LifetimeLost
-from lore.model.patterns import pattern
 from lore.model.providers import provider_of
 from lore.model.turn import Prompt, Segment, Turn
 

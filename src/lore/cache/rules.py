@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.habits import Habit, Habits
 from lore.cache.prices import KINDS, TOOLS, Price, rates
-from lore.model.patterns import pattern
+from lore.model.deferred import pattern
 from lore.model.providers import ENGINES, GATEWAYS, UNKNOWN, has_exact_breakpoints, named_provider, provider_of
 from lore.model.turn import Turn
 

@@ -12,7 +12,7 @@ import typer
 from lore.cli.common import cores, progress, surroundings, tell
 
 if TYPE_CHECKING:
-    from lore.model.results_overview import Overview
+    from lore.model.results.overview import Overview
     from lore.recording.inputs import Input
     from lore.run.checking.check import Target
     from lore.run.html_report import Site

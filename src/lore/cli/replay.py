@@ -31,7 +31,7 @@ from lore.cli.pages import Open, Page, PageTarget, page_target, write_pages
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lore.model.results_replay import Replayed, ReplayEstimate
+    from lore.model.results.replay import Replayed, ReplayEstimate
     from lore.run.replaying.plan import Layout
     from lore.run.replaying.replay import ReplayRequest
     from lore.run.replaying.server import Server

@@ -16,15 +16,8 @@ if TYPE_CHECKING:
 
 def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed."""
-    from lore.model import results, tables, trace
-    from lore.model import results_found as found
-    from lore.model import results_lint as lint
-    from lore.model import results_overview as overview
-    from lore.model import results_record as record
-    from lore.model import results_replay as replay
-    from lore.model import results_running as running
-    from lore.model import results_simulate as simulate
-    from lore.model import results_store as store
+    from lore.model import results
+    from lore.model.results import found, lint, overview, record, replay, running, simulate, store, tables, trace
 
     return {
         "diff-prefix": results.Diff,

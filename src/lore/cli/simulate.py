@@ -35,7 +35,7 @@ from lore.cli.pages import Open, Page, PageTarget, page_target, read_twice, writ
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lore.model.results_simulate import Simulated
+    from lore.model.results.simulate import Simulated
     from lore.recording.inputs import Input
     from lore.recording.opening import Options
     from lore.run.simulate import SimulateRequest

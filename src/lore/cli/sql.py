@@ -94,7 +94,7 @@ def run(
         elif as_json:
             write_json_rows(found.columns, found.types, found.rows, sys.stdout)
         else:
-            from lore.model.tables import SqlResult
+            from lore.model.results.tables import SqlResult
 
             rows, more = first(found.rows, None if every else SHOWN)
             write_rows(SqlResult(columns=found.columns, types=found.types, rows=rows, more=more), out(color))
@@ -102,7 +102,7 @@ def run(
 
 
 def _list_tables(*, as_json: bool, color: bool | None) -> int:
-    from lore.model.tables import TABLES, TablesResult
+    from lore.model.results.tables import TABLES, TablesResult
     from lore.report.queried import write_tables
 
     answer(TablesResult(tables=TABLES), write_tables, as_json=as_json, color=color)

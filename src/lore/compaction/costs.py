@@ -24,7 +24,7 @@ from lore.model.events import Billed
 from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import table
 from lore.model.providers import provider_of
-from lore.model.results_simulate import CompactionCost, Fired
+from lore.model.results.simulate import CompactionCost, Fired
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
 

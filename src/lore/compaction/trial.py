@@ -22,7 +22,7 @@ from lore.formats.base import Read
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
 from lore.model.items import AssistantMessage, ToolCall
-from lore.model.results_simulate import CompactedTotals, DryRun
+from lore.model.results.simulate import CompactedTotals, DryRun
 from lore.model.state import Chain, Session
 from lore.model.turn import seconds
 from lore.prompt.layout import is_real

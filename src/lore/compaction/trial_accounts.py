@@ -22,7 +22,7 @@ from lore.compaction.cuts import FULL
 from lore.compaction.settings import Compaction
 from lore.compaction.trial_plan import Ledger, Plan, RecordedState
 from lore.model.events import Billed, TurnStarted
-from lore.model.results_simulate import CompactedTotals
+from lore.model.results.simulate import CompactedTotals
 from lore.model.state import Chain
 from lore.model.turn import seconds
 

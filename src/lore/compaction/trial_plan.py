@@ -32,7 +32,7 @@ from lore.model.canonical import encode
 from lore.model.events import Append, Billed, CompactApplied, Event, PatchText, PatchToolCall, Remove, ToolResultCleared
 from lore.model.items import ToolCall
 from lore.model.results import BilledResult
-from lore.model.results_simulate import CompactedSide, Figures, Fired
+from lore.model.results.simulate import CompactedSide, Figures, Fired
 from lore.model.state import Chain, Entry, Session, settled
 from lore.store.registry import silent
 

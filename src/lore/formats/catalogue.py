@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lore.formats.base import HOLDS
 from lore.formats.registry import READERS
-from lore.model.results_found import Holds
+from lore.model.results.found import Holds
 
 
 class Answers(NamedTuple):

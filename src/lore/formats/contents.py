@@ -26,9 +26,8 @@ from msgspec import Struct
 
 from lore.formats.lines import too_much
 from lore.model.canonical import text_of
-from lore.model.jsonslice import array, check_text, parts, table
+from lore.model.jsonslice import SlicedText, array, check_text, parts, table
 from lore.model.mask import mask
-from lore.model.sliced import SlicedText
 from lore.model.turn import Fidelity, Form
 
 LARGEST = 24 * 1024 * 1024  # bytes of one body: as text of any script it takes four times as much, for a moment

@@ -45,9 +45,8 @@ from lore.formats.contents import (
 from lore.formats.lines import is_crowded, too_many
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
-from lore.model.jsonslice import first_element, parts, table
-from lore.model.patterns import pattern
-from lore.model.sliced import Sliced
+from lore.model.deferred import pattern
+from lore.model.jsonslice import Sliced, first_element, parts, table
 from lore.model.turn import Call, Exchange, Streamed, http_seconds
 
 Judged: TypeAlias = Exchange | Problem

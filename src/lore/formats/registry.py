@@ -10,9 +10,8 @@ from lore.formats.captures.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
-from lore.model.jsonslice import table
-from lore.model.places import Places
-from lore.model.sliced import Sliced
+from lore.model.deferred import Places
+from lore.model.jsonslice import Sliced, table
 
 # Text, of which a line may be JSON: the only ones that are asked where a file cannot be JSON.
 ENGINE_LOGS = ("engine-metrics", "vllm-log", "sglang-log", "llama-log")

@@ -21,7 +21,7 @@ from lore.cache.bills import DROP
 from lore.judge.base import CURRENCY, exact, summed
 from lore.model.codes import Problem
 from lore.model.results import BilledResult
-from lore.model.results_simulate import (
+from lore.model.results.simulate import (
     AgreementResult,
     CostResult,
     GroupResult,

@@ -29,10 +29,9 @@ from lore.cache.rules import Rules, billed_by, is_transcript
 from lore.judge.losses import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.canonical import decode
 from lore.model.cause import Cause
-from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
+from lore.model.codes import CODES, DONE, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
 from lore.model.events import Billed
 from lore.model.evidence import Damage, Evidence, Paused
-from lore.model.fixes import DONE
 from lore.model.jsonslice import table
 from lore.model.place import Place
 from lore.model.results import AlsoSeen, Finding

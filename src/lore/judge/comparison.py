@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from math import isclose, sqrt
 from typing import NamedTuple
 
-from lore.model.results_overview import Interval, Measure, MeasureSide, Outcome, Spending
+from lore.model.results.overview import Interval, Measure, MeasureSide, Outcome, Spending
 
 SESSIONS = 5  # from which on the spread between sessions says something
 EVENTS = 5  # of both sides together, from which on shares are compared

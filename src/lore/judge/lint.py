@@ -35,10 +35,10 @@ from lore.judge.request_laws import (
 )
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
+from lore.model.differences import BreakpointsApart, CacheKeyMissing, ImageBeforeText, ToolsUnsorted, VaryingText
 from lore.model.evidence import BelowMinimum, BreakpointsMissing, VolatileText
 from lore.model.jsonslice import table
 from lore.model.mask import mask
-from lore.model.request_evidence import BreakpointsApart, CacheKeyMissing, ImageBeforeText, ToolsUnsorted, VaryingText
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of

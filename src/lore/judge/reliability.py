@@ -18,7 +18,7 @@ from lore.cache.forecast import Situation
 from lore.judge.base import Verdict
 from lore.judge.losses import is_remark
 from lore.model.codes import UNEXPLAINED, Code
-from lore.model.results_simulate import ReliabilityResult
+from lore.model.results.simulate import ReliabilityResult
 from lore.model.turn import Turn
 
 SHARE = 0.02

@@ -25,11 +25,11 @@ from lore.cache.rules import Rules, cache_of, minimum_tokens, served_by
 from lore.cache.views import lifetime_of
 from lore.model.canonical import printable, text_of
 from lore.model.codes import CauseKind, Code
+from lore.model.differences import BreakpointNotTaken, CacheSetting, LifetimesOutOfOrder, RequestSetting, Unmarkable
 from lore.model.evidence import BelowMinimum, BreakpointsCount, BreakpointsMissing, Evidence, VolatileText
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.providers import has_exact_breakpoints, provider_of
-from lore.model.request_evidence import BreakpointNotTaken, CacheSetting, LifetimesOutOfOrder, Setting, Unmarkable
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of
 from lore.prefix.volatile import volatile_before_history
@@ -299,7 +299,7 @@ def _shown(raw: bytes) -> str:
 
 
 def _setting(
-    setting: Setting, path: str, value: str = "", limit: int | None = None, *, kind: CauseKind | None = None
+    setting: RequestSetting, path: str, value: str = "", limit: int | None = None, *, kind: CauseKind | None = None
 ) -> Broken:
     return Broken(Code.CACHE_SETTING, "parameters", path, CacheSetting(setting, value, limit), kind)
 

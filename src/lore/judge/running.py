@@ -22,7 +22,7 @@ from lore.judge.spending import CauseSums, Request, Sums
 from lore.model.codes import Reader
 from lore.model.events import MAIN
 from lore.model.ledger import LedgerRow
-from lore.model.results_overview import SpendingCause
+from lore.model.results.overview import SpendingCause
 from lore.model.running import LastBreak, Running
 
 Worded = Callable[[SpendingCause], SpendingCause]

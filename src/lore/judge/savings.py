@@ -21,7 +21,7 @@ from lore.judge.base import CURRENCY, summed
 from lore.judge.counterfactual import BY_VERDICT, Break, Played, otherwise
 from lore.judge.policy import Policy, Ruling
 from lore.model.codes import CODES, UNEXPLAINED, Code, Reader, fix_of
-from lore.model.results_simulate import Saving, Simulated, SimulatedTurn
+from lore.model.results.simulate import Saving, Simulated, SimulatedTurn
 
 TTL, AUTO = "ttl=1h", "breakpoints=auto"
 KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, cause=CODE[,CODE], or options of the cache that --cache names"

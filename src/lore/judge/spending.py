@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from lore.model.codes import CODES, Reader, actor_of, fix_of
 from lore.model.ledger import LedgerRow, Loss
-from lore.model.results_overview import Spending, SpendingCause
+from lore.model.results.overview import Spending, SpendingCause
 
 UNSURE = "unattributable"
 _PARTS = ("reading", "context", "output", "tools", "again")

@@ -12,8 +12,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from lore.model.differences import Content, Difference, EvidenceFact, JsonPath, Model, Name, Number, Own
-from lore.model.request_evidence import RequestFact
+from lore.model.differences import Content, Difference, EvidenceFact, JsonPath, Model, Name, Number, Own, RequestFact
 
 
 class Told(EvidenceFact, frozen=True):

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import msgspec
 
 from lore.model.canonical import decode, printable, refuse_constant
-from lore.model.sliced import Sliced, SlicedArray
 
 # Possessive: a string without an end must fail at once, not after every way to cut it into pieces.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
@@ -26,6 +25,35 @@ _TRAIL = b" \t\r\n"
 _MAY_OPEN = frozenset(
     (b"{", b" ", b"\t", b"\r", b"\n")
 )  # how an object's text begins: a long text is not looked through
+
+LARGEST = 4 * 1024 * 1024  # bytes: of a huge text nothing is kept twice
+
+
+class Sliced(bytes):
+    """The text of a JSON object with its members."""
+
+    members: dict[str, bytes]
+
+    @classmethod
+    def of(cls, raw: bytes, members: dict[str, bytes]) -> bytes:
+        """Keep the members that were sliced from this text; of a huge one nothing is kept twice."""
+        if len(raw) > LARGEST or isinstance(raw, cls):
+            return raw
+        made = cls(raw)
+        made.members = members
+        return made
+
+
+class SlicedArray(bytes):
+    """The text of a JSON array with its elements."""
+
+    elements: list[bytes]
+
+
+class SlicedText(bytes):
+    """A JSON string with the text that it holds."""
+
+    text: bytes
 
 
 class Member(NamedTuple):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import AnyStr
 
 from lore.model.credentials import ALPHABETS, KINDS, NAMED, SHAPES
-from lore.model.patterns import pattern
+from lore.model.deferred import pattern
 
 _SHOWN = 4
 _LONG = 16  # of a shorter credential nothing is shown

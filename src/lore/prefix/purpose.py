@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from lore.model.deferred import pattern
 from lore.model.jsonslice import table
-from lore.model.patterns import pattern
 from lore.model.turn import Call, Prompt, Segment
 from lore.prefix.blocks import block_of
 from lore.prefix.likeness import is_models

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from lore.model.request_evidence import VaryingKind
+from lore.model.differences import VaryingKind
 from lore.prefix.volatile import EXAMPLE, LABELS, LONGEST, varying_words
 
 _DATED = dict(LABELS)["date"]

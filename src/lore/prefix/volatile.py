@@ -16,9 +16,9 @@ from itertools import islice, takewhile, zip_longest
 from typing import NamedTuple
 
 from lore.model.codes import Code
+from lore.model.deferred import pattern
 from lore.model.differences import Varies
 from lore.model.labels import MEMORY_RECALL, Holds, labelled
-from lore.model.patterns import pattern
 from lore.model.vector import common_prefix, common_suffix
 
 LONGEST = 65_536  # characters; a difference that is larger is no clock

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from lore.model.canonical import text_of
+from lore.model.deferred import pattern
 from lore.model.events import Layer
 from lore.model.labels import KNOWLEDGE_UPDATE
-from lore.model.patterns import pattern
 from lore.model.shortened import cut, token
 from lore.model.state import Fact
 

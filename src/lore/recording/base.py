@@ -22,8 +22,8 @@ import msgspec
 from lore.errors import LoreError
 from lore.formats.base import Read, Reader
 from lore.model.codes import Problem
+from lore.model.deferred import Places
 from lore.model.measured import Measure
-from lore.model.places import Places
 from lore.model.state import Session
 from lore.model.turn import Turn
 from lore.plugins import published

@@ -27,7 +27,7 @@ from lore.errors import LoreError
 from lore.files import replaced, try_lock
 from lore.model.checkpoint import CRC, Saved, save, sealed, unsealed
 from lore.model.codes import Problem
-from lore.model.results_store import TurnResult
+from lore.model.results.store import TurnResult
 from lore.model.state import Session
 from lore.recording import corpus
 

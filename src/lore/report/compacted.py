@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 
 from lore.model.codes import Problem
-from lore.model.results_simulate import Compacted, CompactedSide, CompactionCost, DryRun, Fired
+from lore.model.results.simulate import Compacted, CompactedSide, CompactionCost, DryRun, Fired
 from lore.report.console import line
 from lore.report.plain import counted, when
 from lore.report.sentences.evidence import money_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.cells import cell_len
 from rich.console import Console
 
-from lore.model.results_overview import ComparedCause, ComparedSide, Comparison, Measure, MeasureSide, Outcome
+from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, Measure, MeasureSide, Outcome
 from lore.report.commands import is_command
 from lore.report.console import columns_of, hang, line, whole
 from lore.report.overview import tokens_of

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from rich.console import Console
 
-from lore.model.results_found import FormatsResult, FoundSession, FoundSessions, Limit, LimitsResult
+from lore.model.results.found import FormatsResult, FoundSession, FoundSessions, Limit, LimitsResult
 from lore.report.console import line
 from lore.report.plain import counted
 from lore.report.sentences.evidence import money_of

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from lore.judge.spending import UNSURE
-from lore.model.results_overview import GroupBy, Overview, Spending, SpendingCause
+from lore.model.results.overview import GroupBy, Overview, Spending, SpendingCause
 from lore.report.commands import Selection, is_command
 from lore.report.console import hang, line, whole
 from lore.report.plain import counted, day_of

@@ -10,7 +10,7 @@ from typing import IO
 import orjson
 from rich.console import Console
 
-from lore.model.tables import SqlResult, TablesResult
+from lore.model.results.tables import SqlResult, TablesResult
 from lore.report.console import line
 from lore.report.forms.json_report import render
 from lore.report.plain import cell, counted

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 
 from lore.compaction.memory.identities import SHARED
-from lore.model.results_store import (
+from lore.model.results.store import (
     AuditEntry,
     MemoryAudit,
     MemoryDeleted,

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from lore.cache.llama_cpp import SLOTS
 from lore.model.providers import LLAMA_CPP
-from lore.model.results_replay import Replayed, ReplayedLayout, ReplayEstimate
+from lore.model.results.replay import Replayed, ReplayedLayout, ReplayEstimate
 from lore.report.commands import in_shell
 from lore.report.console import line
 from lore.report.plain import counted

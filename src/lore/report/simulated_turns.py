@@ -16,8 +16,8 @@ from rich.text import Text
 
 from lore.cache.habits import SURE
 from lore.model.codes import UNEXPLAINED
-from lore.model.results_measured import MeasuredResult
-from lore.model.results_simulate import Simulated, SimulatedTurn
+from lore.model.results.measured import MeasuredResult
+from lore.model.results.simulate import Simulated, SimulatedTurn
 from lore.report.console import columns_of, cut, hang, line
 from lore.report.plain import cell, counted, when
 from lore.report.sentences.evidence import money_of

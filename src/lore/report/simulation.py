@@ -9,8 +9,8 @@ from rich.console import Console
 
 from lore.model.codes import CODES, Code
 from lore.model.results import BilledResult
-from lore.model.results_measured import MeasuredResult
-from lore.model.results_simulate import (
+from lore.model.results.measured import MeasuredResult
+from lore.model.results.simulate import (
     AgreementResult,
     GroupResult,
     HabitResult,

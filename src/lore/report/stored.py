@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from lore.model.results_store import (
+from lore.model.results.store import (
     ImportedSession,
     SessionRow,
     StoreImported,

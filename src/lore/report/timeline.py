@@ -31,7 +31,7 @@ from lore.model.items import (
 )  # fmt: skip
 from lore.model.jsonslice import array, parts, table
 from lore.model.mask import mask
-from lore.model.results_store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
+from lore.model.results.store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
 from lore.model.turn import seconds
 from lore.report.console import columns_of, hang, line
 from lore.report.plain import counted, place_of

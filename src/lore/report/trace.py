@@ -22,7 +22,7 @@ import lore
 from lore.judge.spending import Request
 from lore.model.codes import CODES
 from lore.model.ledger import LedgerRow
-from lore.model.trace import Argument, Trace, TraceEvent
+from lore.model.results.trace import Argument, Trace, TraceEvent
 from lore.report.plain import visible
 from lore.report.redacted.findings import digest, redacted_chain, redacted_model
 

@@ -32,7 +32,7 @@ from lore.model.events import (
     TurnStarted,
 )
 from lore.model.items import CompactDivider, Item
-from lore.model.results_store import (
+from lore.model.results.store import (
     ChainResult,
     FoldResult,
     InjectedResult,

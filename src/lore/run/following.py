@@ -26,7 +26,7 @@ from lore.formats.transcripts import TranscriptDocument
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import AssistantMessage, Item
-from lore.model.results_store import Followed
+from lore.model.results.store import Followed
 from lore.model.state import Chain, settled
 from lore.recording import corpus
 from lore.recording.base import Problems

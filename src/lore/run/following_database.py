@@ -19,7 +19,7 @@ from msgspec import Raw
 from lore.errors import LoreError
 from lore.model import events as e
 from lore.model.codes import Problem
-from lore.model.results_store import Followed, InjectedResult, TurnResult
+from lore.model.results.store import Followed, InjectedResult, TurnResult
 from lore.recording import corpus, databases
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.opening import Options

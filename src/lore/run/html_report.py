@@ -23,7 +23,7 @@ from markupsafe import Markup
 from msgspec.structs import replace
 
 from lore.errors import LoreError
-from lore.model.results_overview import Spending
+from lore.model.results.overview import Spending
 from lore.recording import corpus
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input

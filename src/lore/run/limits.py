@@ -14,7 +14,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 from lore.errors import LoreError
-from lore.model.results_found import Limit, LimitsResult
+from lore.model.results.found import Limit, LimitsResult
 
 NAMES = re.compile(r"(?:^|_)(?:MOST|LONGEST|LARGEST|DEEPEST|MAX|LIMIT|KEPT|WORK)(?:_|$)")
 _CONSTANT = re.compile(r"^(_?[A-Z][A-Z_]*) = ([0-9][0-9_.*<\- ]*)(?:  # ([a-z]+)[:;,]? (.+))?$", re.MULTILINE)
@@ -33,7 +33,9 @@ def _in_folder(folder: Traversable, package: str) -> Iterator[Limit]:
         if entry.is_dir():
             yield from _in_folder(entry, f"{package}{entry.name}.")
         elif entry.name.endswith(".py"):
-            yield from _in_source(entry.read_text("utf-8"), package + entry.name.removesuffix(".py"))
+            yield from _in_source(
+                entry.read_text("utf-8"), (package + entry.name.removesuffix(".py")).removesuffix(".__init__")
+            )
 
 
 def _in_source(source: str, module: str) -> Iterator[Limit]:

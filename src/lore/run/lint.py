@@ -22,12 +22,11 @@ from lore.judge.outlook import Outlook
 from lore.judge.policy import Budgets, Ruling
 from lore.judge.totals import UNJUDGED
 from lore.model.canonical import encode
-from lore.model.codes import Code, Problem
-from lore.model.fixes import FIXES
+from lore.model.codes import FIXES, Code, Problem
 from lore.model.jsonslice import value_at
 from lore.model.place import Place
 from lore.model.results import Finding
-from lore.model.results_lint import LintBreakpoint, LintRequest, LintResult, LintSummary
+from lore.model.results.lint import LintBreakpoint, LintRequest, LintResult, LintSummary
 from lore.model.turn import Exchange, Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins

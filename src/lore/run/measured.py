@@ -18,7 +18,7 @@ from lore.errors import LoreError
 from lore.formats.registry import ENGINE_LOGS
 from lore.judge.measured import Foreseen, LogMeasures, compared
 from lore.model.codes import Code
-from lore.model.results_measured import MeasuredResult
+from lore.model.results.measured import MeasuredResult
 from lore.recording import corpus
 from lore.recording.base import HINT_MEASURED, Problems, Recording, UnrecognisedError
 from lore.recording.opening import Options, kind_of

@@ -25,9 +25,9 @@ from lore.judge.losses import Pair
 from lore.judge.spending import CauseSums, Request, Sums
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import MAIN
-from lore.model.page import PageChain, PageSession, PageSide, PageTurn, PartName, PromptPart
 from lore.model.results import BilledResult
-from lore.model.results_overview import SpendingCause
+from lore.model.results.overview import SpendingCause
+from lore.model.results.page import PageChain, PageSession, PageSide, PageTurn, PartName, PromptPart
 from lore.model.state import UTILITY
 from lore.model.turn import Turn
 from lore.prefix.overlap import excerpt, place_of

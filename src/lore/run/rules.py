@@ -16,7 +16,7 @@ from lore.cache.rule_file import Table, parse
 from lore.cache.rules import FOR_READING, DatedRule, Rules, normal
 from lore.config import Loaded
 from lore.errors import LoreError, Where
-from lore.model.results_simulate import HabitResult, RuleResult, RulesResult
+from lore.model.results.simulate import HabitResult, RuleResult, RulesResult
 from lore.recording.corpus import show
 
 LARGEST = 4 * 1024 * 1024  # bytes of a user's file: the packaged ones together hold 40 KB

@@ -43,7 +43,7 @@ from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Billed, Counts, OddBill
 from lore.model.place import Place
 from lore.model.results import BilledResult, CauseResult, Finding, Interrupted, VerdictResult
-from lore.model.results_simulate import CostResult, OutcomeResult, PredictedResult, Saving, Simulated, SimulatedTurn
+from lore.model.results.simulate import CostResult, OutcomeResult, PredictedResult, Saving, Simulated, SimulatedTurn
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError

@@ -19,7 +19,7 @@ from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.events import KINDS
 from lore.model.jsonslice import spans, without_member
-from lore.model.results_store import StoreAppended
+from lore.model.results.store import StoreAppended
 from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store
 from lore.store.deltas import is_same, save_delta
 from lore.store.lines import Header, leaf_of, read_header

@@ -19,8 +19,8 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import NamedTuple, cast
 
+from lore.model.deferred import pattern
 from lore.model.mask import mask
-from lore.model.patterns import pattern
 from lore.plugins import published
 from lore.store.base import FormatError, SessionData, Store, StoreError, Tell, UnknownSessionError
 

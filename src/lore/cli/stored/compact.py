@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lore.cli.pages import PageTarget
     from lore.compaction.settings import Compaction, MemorySettings
     from lore.config import Loaded
-    from lore.model.results_simulate import DryRun
+    from lore.model.results.simulate import DryRun
     from lore.recording.opening import Options
     from lore.run.pages import PageRequest
 

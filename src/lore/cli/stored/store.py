@@ -263,7 +263,7 @@ def bind(
     color: Colour = None,
 ) -> int:
     """Remember which session a client means."""
-    from lore.model.results_store import StoreWritten
+    from lore.model.results.store import StoreWritten
     from lore.report.stored import write_written
 
     with opened(store) as kept:
@@ -317,7 +317,7 @@ def verify(
 @quiet_pipe
 def vacuum(store: Url, as_json: AsJson = False) -> int:
     """Give back space that is not needed any more."""
-    from lore.model.results_store import StoreVacuumed
+    from lore.model.results.store import StoreVacuumed
     from lore.report.console import line
     from lore.report.plain import counted
 

@@ -53,7 +53,7 @@ from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.model.events import SessionStarted
-from lore.model.results_store import (
+from lore.model.results.store import (
     AuditEntry,
     MemoryAudit,
     MemoryDeleted,

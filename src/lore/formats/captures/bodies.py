@@ -29,8 +29,7 @@ from lore.formats.records import RecordReader
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import MAIN
-from lore.model.jsonslice import parts, table
-from lore.model.sliced import Sliced
+from lore.model.jsonslice import Sliced, parts, table
 from lore.model.turn import Exchange, Form, seconds_in
 
 

@@ -21,9 +21,8 @@ from msgspec.structs import replace
 
 from lore.formats.contents import unescaped
 from lore.formats.http import Http, Judged, exchanges_of
-from lore.model.jsonslice import array, spans, table
-from lore.model.patterns import pattern
-from lore.model.sliced import Sliced, SlicedArray, SlicedText
+from lore.model.deferred import pattern
+from lore.model.jsonslice import Sliced, SlicedArray, SlicedText, array, spans, table
 from lore.model.turn import Exchange
 from lore.model.vector import common_prefix
 

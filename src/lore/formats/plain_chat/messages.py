@@ -23,6 +23,7 @@ from lore.formats.plain_chat.records import MEMBERS, TIMES, Conversation, Functi
 from lore.formats.values import block_in, opens, stamp_of, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
+from lore.model.deferred import pattern
 from lore.model.items import (
     NULL,
     AssistantMessage,
@@ -37,7 +38,6 @@ from lore.model.items import (
     is_absent,
 )
 from lore.model.jsonslice import table
-from lore.model.patterns import pattern
 from lore.model.turn import seconds_in
 
 _QUOTE = 0x22

@@ -21,8 +21,8 @@ from lore.formats.http import FIELDS, KEPT
 from lore.formats.lines import BOM, SPACE, each
 from lore.formats.plain_chat.messages import is_message, role_of
 from lore.formats.values import text_in
+from lore.model.deferred import pattern
 from lore.model.jsonslice import array, table
-from lore.model.patterns import pattern
 
 LISTS = ("messages", "conversations", "conversation")
 PATHS = ("", *(f".{name}" for name in LISTS))

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 from lore.model.canonical import encode
 from lore.model.mask import mask
 from lore.model.results import Checked
-from lore.model.results_lint import LintResult
+from lore.model.results.lint import LintResult
 from lore.report.plain import escaped
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from rich.console import Console
 
 from lore.judge.lint import is_refused
 from lore.model.codes import Code
+from lore.model.differences import BreakpointNotTaken, BreakpointsApart
 from lore.model.evidence import BreakpointsMissing
-from lore.model.request_evidence import BreakpointNotTaken, BreakpointsApart
 from lore.model.results import Finding
-from lore.model.results_lint import LintRequest, LintResult
+from lore.model.results.lint import LintRequest, LintResult
 from lore.report.console import line
 from lore.report.forms.terminal import Reported, Terminal, sums_lines
 from lore.report.plain import counted, place_of

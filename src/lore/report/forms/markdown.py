@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from rich.console import Console
 
 from lore.model.results import CostlyCause, Finding
-from lore.model.results_measured import MeasuredResult
-from lore.model.results_simulate import Simulated, SimulatedTurn
+from lore.model.results.measured import MeasuredResult
+from lore.model.results.simulate import Simulated, SimulatedTurn
 from lore.report.forms.terminal import (
     Reported,
     command_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from lore.model.places import Places
+from lore.model.deferred import Places
 
 if TYPE_CHECKING:
     from rich.console import Console

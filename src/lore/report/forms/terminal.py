@@ -14,7 +14,7 @@ from rich.console import Console
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import NothingRead
 from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
-from lore.model.results_lint import LintResult, LintSummary
+from lore.model.results.lint import LintResult, LintSummary
 from lore.report.commands import in_shell
 from lore.report.console import columns_of, line, whole
 from lore.report.plain import counted, place_of, turn_of

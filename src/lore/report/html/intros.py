@@ -13,10 +13,10 @@ from msgspec import UNSET
 from rich.console import Console
 
 from lore.model.results import Checked, Finding
-from lore.model.results_lint import LintResult
-from lore.model.results_overview import Comparison, Overview, Spending
-from lore.model.results_replay import Replayed
-from lore.model.results_simulate import CompactedSide, DryRun, Fired, Saving, Simulated
+from lore.model.results.lint import LintResult
+from lore.model.results.overview import Comparison, Overview, Spending
+from lore.model.results.replay import Replayed
+from lore.model.results.simulate import CompactedSide, DryRun, Fired, Saving, Simulated
 from lore.report.compacted import side_in_words, signed
 from lore.report.comparison import about_side, cause_in_cells, conclusions, measure_in_words
 from lore.report.forms.lint import answer_in_words

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lore.model.page import PageChain, PageTurn
 from lore.model.results import CauseResult
+from lore.model.results.page import PageChain, PageTurn
 from lore.report.plain import counted, when
 from lore.report.sentences.evidence import duration, money_of
 from lore.report.sentences.spending import plain_of

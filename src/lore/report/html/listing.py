@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from lore.model.page import PageSession
-from lore.model.results_overview import Spending
+from lore.model.results.overview import Spending
+from lore.model.results.page import PageSession
 from lore.report.html.blocks import Block, Cell, Link, Table, amount_of, count
 from lore.report.html.session import name_of
 from lore.report.overview import share_read

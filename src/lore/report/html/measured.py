@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lore.model.results_measured import MeasuredResult
-from lore.model.results_replay import Replayed, ReplayedLayout
-from lore.model.results_simulate import SimulatedTurn
+from lore.model.results.measured import MeasuredResult
+from lore.model.results.replay import Replayed, ReplayedLayout
+from lore.model.results.simulate import SimulatedTurn
 from lore.report.html.blocks import Block, Cell, Strip, Table, count, strip
 from lore.report.measured import comparison_lines, measured_cells
 from lore.report.plain import counted, turn_of

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup, escape
 from msgspec.structs import replace
 
-from lore.model.results_store import (
+from lore.model.results.store import (
     AuditEntry,
     MemoryAudit,
     MemoryDeleted,

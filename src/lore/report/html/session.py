@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lore.model.page import PageSession, PageSide, PageTurn, PartName
 from lore.model.results import CauseResult
-from lore.model.results_overview import Spending, SpendingCause
+from lore.model.results.overview import Spending, SpendingCause
+from lore.model.results.page import PageSession, PageSide, PageTurn, PartName
 from lore.report.commands import in_shell
 from lore.report.html.blocks import WIDTH, Block, Cell, Link, Strip, StripPart, Swatch, Table, amount_of, count, strip
 from lore.report.html.lanes import Lane, counts_of, lane_of, style_of

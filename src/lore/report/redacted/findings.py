@@ -19,7 +19,7 @@ from lore.errors import LoreError, Where
 from lore.formats.foreign import SENTENCES
 from lore.judge.base import lasting_chain
 from lore.model.codes import Code, Problem
-from lore.model.patterns import pattern
+from lore.model.deferred import pattern
 from lore.model.results import Checked, Diff, DivergenceResult, Finding, Side, VerdictResult
 from lore.report.sentences.findings import worded
 

@@ -27,7 +27,7 @@ from lore.model.items import (
     UserMessage,
     is_absent,
 )
-from lore.model.results_store import ChainResult, FoldResult, InjectedResult, SessionResult, TurnResult
+from lore.model.results.store import ChainResult, FoldResult, InjectedResult, SessionResult, TurnResult
 from lore.model.turn import seconds
 from lore.report.redacted.findings import digest, redacted_chain, redacted_model, redacted_problem, short_hash
 

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from lore.model.codes import Code
 from lore.model.ledger import Ledger, LedgerRow
 from lore.model.measured import PROCESS
-from lore.model.results_found import FoundSession, FoundSessions
-from lore.model.results_measured import MeasuredResult
-from lore.model.results_overview import ComparedSide, Comparison, Overview, SpendingCause
-from lore.model.results_replay import Replayed
-from lore.model.results_simulate import DryRun, GroupResult, ReliabilityResult, Simulated, SimulatedTurn
+from lore.model.results.found import FoundSession, FoundSessions
+from lore.model.results.measured import MeasuredResult
+from lore.model.results.overview import ComparedSide, Comparison, Overview, SpendingCause
+from lore.model.results.replay import Replayed
+from lore.model.results.simulate import DryRun, GroupResult, ReliabilityResult, Simulated, SimulatedTurn
 from lore.model.running import Running
 from lore.report.redacted.findings import (
     digest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lore.model import request_evidence as e
+from lore.model import differences as e
 from lore.model.differences import EvidenceFact
 
 _TAKES_NONE: dict[e.Unmarkable, str] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from lore.model.ledger import LedgerRow
-from lore.model.results_overview import SpendingCause
+from lore.model.results.overview import SpendingCause
 from lore.model.running import LastBreak, Running
 from lore.report.plain import local_time, visible
 from lore.report.sentences.spending import cause_in_words, span_of

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from lore.judge.spending import UNSURE
 from lore.model.codes import Code
-from lore.model.results_overview import SpendingCause
+from lore.model.results.overview import SpendingCause
 
 _HOUR, _MINUTE = 3600, 60
 

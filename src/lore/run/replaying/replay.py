@@ -30,8 +30,8 @@ from lore.formats.catalogue import lacks_of
 from lore.formats.contents import ContentError, unpacked
 from lore.model.jsonslice import table
 from lore.model.providers import ENGINES, LLAMA_CPP
-from lore.model.results_replay import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
-from lore.model.results_simulate import Simulated, SimulatedTurn
+from lore.model.results.replay import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
+from lore.model.results.simulate import Simulated, SimulatedTurn
 from lore.prompt.sending import Sending
 from lore.recording import corpus
 from lore.recording.base import Problems

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from lore.errors import LoreError, did_you_mean
 from lore.judge.comparison import RATIOS, compared_shares, measure, share_of
 from lore.judge.spending import CauseSums, Copies, Request, Sums
-from lore.model.results_overview import ComparedCause, ComparedSide, Comparison, Spending, SpendingCause
+from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, Spending, SpendingCause
 from lore.recording import filesystem
 from lore.recording.agents import Agent, Surroundings, agent_named
 from lore.recording.inputs import is_pattern

@@ -18,8 +18,8 @@ from lore.compaction.settings import WINDOWS
 from lore.judge.spending import CauseSums, Copies, Request, Sums
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger
-from lore.model.results_found import UnreadLogs
-from lore.model.results_overview import GroupBy, Overview, Spending, SpendingCause, SpendingSession
+from lore.model.results.found import UnreadLogs
+from lore.model.results.overview import GroupBy, Overview, Spending, SpendingCause, SpendingSession
 from lore.model.state import UTILITY
 from lore.recording import corpus
 from lore.recording.agents import AGENTS, Agent, Surroundings

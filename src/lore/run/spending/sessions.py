@@ -21,7 +21,7 @@ from lore.errors import LoreError
 from lore.formats.foreign import LATER, why_unread
 from lore.judge.base import WORSE, summed
 from lore.model.ledger import Ledger
-from lore.model.results_found import FoundSession, FoundSessions, UnreadLogs
+from lore.model.results.found import FoundSession, FoundSessions, UnreadLogs
 from lore.recording import corpus
 from lore.recording.agents import Agent, LogPlace, Surroundings, existing, files_of, places
 from lore.recording.base import load_plugins

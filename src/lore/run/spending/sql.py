@@ -24,7 +24,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from lore.errors import LoreError, Where
-from lore.model.tables import TABLES, VERSION
+from lore.model.results.tables import TABLES, VERSION
 from lore.recording import corpus, filesystem
 from lore.run.spending.tables import Written, table_path
 

@@ -1,4 +1,4 @@
-"""Results as tables: what recordings cost and what was found in them, as Parquet files (`lore.model.tables`).
+"""Results as tables: what recordings cost and what was found in them, as Parquet files (`lore.model.results.tables`).
 
 In: recordings, their ledgers, findings. Out: `turns.parquet`, `sessions.parquet`, `findings.parquet` in one folder.
 Rules: each is written whole or not at all, in groups of rows as ledgers come, so memory does not grow with them; what a
@@ -27,7 +27,7 @@ from lore.model.codes import CODES
 from lore.model.ledger import Ledger
 from lore.model.mask import mask
 from lore.model.results import Finding
-from lore.model.tables import TABLES, VERSION, Kind
+from lore.model.results.tables import TABLES, VERSION, Kind
 from lore.recording import corpus
 from lore.recording.inputs import Input
 from lore.recording.recent import session_of, written

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lore.errors import LoreError, Where
 from lore.judge.spending import Copies
-from lore.model.trace import Trace
+from lore.model.results.trace import Trace
 from lore.recording import corpus
 from lore.recording.inputs import Input
 from lore.recording.recent import nothing, written

@@ -30,8 +30,8 @@ from lore.compaction.trial import UNCONFIGURED, Trial, ended_first
 from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, SessionStarted, encode
-from lore.model.page import EarlierCompaction
-from lore.model.results_simulate import Compacted, DryRun
+from lore.model.results.page import EarlierCompaction
+from lore.model.results.simulate import Compacted, DryRun
 from lore.model.state import DividerPlace
 from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom

@@ -23,7 +23,7 @@ from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
-from lore.model.results_store import ImportedSession, StoreImported
+from lore.model.results.store import ImportedSession, StoreImported
 from lore.recording import corpus
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom
 from lore.recording.converting import converted

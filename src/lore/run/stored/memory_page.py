@@ -19,7 +19,7 @@ from lore.compaction.memory import views
 from lore.compaction.memory.identities import good_user
 from lore.errors import LoreError
 from lore.model.canonical import encode
-from lore.model.results_store import MemoryShown, StoreShown
+from lore.model.results.store import MemoryShown, StoreShown
 from lore.report.html import memory as page
 from lore.report.html.memory import About, Narrowed
 from lore.run.stored.sessions import shown as stored_session

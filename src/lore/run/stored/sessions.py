@@ -12,7 +12,7 @@ from lore.compaction.memory.identities import DEFAULT_USER, of_users, refuse_hea
 from lore.errors import LoreError
 from lore.formats.lines import Lines
 from lore.model.events import MAIN
-from lore.model.results_store import (
+from lore.model.results.store import (
     SessionRow,
     StoreAppended,
     StoredCheckpoint,

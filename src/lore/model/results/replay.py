@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.model.results import Result
-from lore.model.results_simulate import Simulated
+from lore.model.results.simulate import Simulated
 
 
 class ReplayEstimate(Struct, frozen=True, kw_only=True):

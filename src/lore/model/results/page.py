@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from lore.model.codes import Problem
 from lore.model.results import BilledResult, ColumnsResult
-from lore.model.results_overview import Spending, SpendingCause
-from lore.model.results_simulate import SimulatedTurn
+from lore.model.results.overview import Spending, SpendingCause
+from lore.model.results.simulate import SimulatedTurn
 
 PartName: TypeAlias = Literal["unrecorded", "tools", "system", "kept", "messages"]
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from lore.model.codes import Actor, CauseKind
 from lore.model.results import Result
-from lore.model.results_found import UnreadLogs
+from lore.model.results.found import UnreadLogs
 
 GroupBy: TypeAlias = Literal["day", "session", "model", "project", "agent"]
 

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from lore.model.codes import Problem
 from lore.model.results import BilledResult, CauseResult, Interrupted, Result, VerdictResult
-from lore.model.results_measured import MeasuredResult
+from lore.model.results.measured import MeasuredResult
 
 RuleValue: TypeAlias = bool | int | float | str | None
 Figures: TypeAlias = Literal["recorded", "estimated"]
