@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from formats.calls import ASKED, SAID, har, pair
-from lore.formats.captures.recorders import Cassette, ClaudeTap, Har, Proxy, ProxyList
+from lore.formats.captures.recorders import Cassette, ClaudeTap, Har, ProxyLines, ProxyList
 from lore.formats.registry import READERS, recognise
 from lore.model.codes import Problem
 from lore.model.events import Billed
@@ -48,7 +48,7 @@ class TestCassette(ReaderContract):
 class TestProxy(ReaderContract):
     """Logs of proxies."""
 
-    reader = Proxy
+    reader = ProxyLines
     samples = (
         *fixtures("proxy"),
         dumps(pair()) + b"\n{}\n" + dumps(pair())[:-9],
@@ -138,7 +138,7 @@ def test_a_proxy_may_hold_text_events_or_no_response():
             }
         },
     ]
-    found = [read.value for read in everything(Proxy(), b"".join(dumps(one) + b"\n" for one in lines))]
+    found = [read.value for read in everything(ProxyLines(), b"".join(dumps(one) + b"\n" for one in lines))]
     assert [one.fidelity for one in found] == ["wire", "parsed", "parsed"]
     assert [one.usage for one in found[1:]] == [None, Billed(uncached_tokens=4)]
 
@@ -147,7 +147,7 @@ def test_a_proxy_may_hold_text_events_or_no_response():
 def test_a_response_that_was_stamped_when_it_was_logged_does_not_say_when_it_began(answered, known):
     record = pair(logged_at="1970-01-01T00:00:15Z")
     record["request"]["timestamp"], record["response"]["timestamp"] = 10.0, answered
-    found = everything(Proxy(), dumps(record) + b"\n")[0].value
+    found = everything(ProxyLines(), dumps(record) + b"\n")[0].value
     assert (found.at, found.answered) == (10.0, known)
 
 
@@ -195,6 +195,6 @@ def test_real_captures_are_read_with_their_bills(corpus):
 
 def test_a_proxy_may_name_the_engine_that_answered():
     call = {**pair(), "served_by": "vllm"}
-    found = [read.value for read in everything(Proxy(), dumps(call)) if isinstance(read.value, Exchange)]
+    found = [read.value for read in everything(ProxyLines(), dumps(call)) if isinstance(read.value, Exchange)]
 
     assert [exchange.call.answered_by for exchange in found] == ["vllm"]

@@ -26,7 +26,7 @@ from formats.engines import (
 )
 from lore.formats.base import Reader
 from lore.formats.engines.llama import LlamaLog
-from lore.formats.engines.prometheus import Metrics
+from lore.formats.engines.prometheus import EngineMetrics
 from lore.formats.engines.sglang import SglangLog
 from lore.formats.engines.vllm import VllmLog
 from lore.formats.registry import recognise
@@ -80,7 +80,7 @@ class TestLlama(ReaderContract):
 
 
 class TestMetrics(ReaderContract):
-    reader = Metrics
+    reader = EngineMetrics
     samples = (METRICS, METRICS + METRICS, b"a | " + METRICS)
 
 
@@ -107,7 +107,7 @@ def counts(data: bytes, reader: type[Reader] | None = None) -> list[tuple[int | 
 
 
 @pytest.mark.parametrize(
-    ("data", "reader"), [(VLLM, VllmLog), (SGLANG, SglangLog), (LLAMA, LlamaLog), (METRICS, Metrics)]
+    ("data", "reader"), [(VLLM, VllmLog), (SGLANG, SglangLog), (LLAMA, LlamaLog), (METRICS, EngineMetrics)]
 )
 def test_each_is_told_by_its_content(data: bytes, reader: type[Reader]):
     assert recognise(data) is reader
@@ -333,7 +333,7 @@ def test_scrapes_give_what_was_gained_between_them():
 def test_counters_are_read_as_each_engine_means_them(
     engine: str, counters: dict[str, float], found: list[tuple[int, int]]
 ):
-    assert counts(joined(*scrape(engine, **counters)), Metrics) == found
+    assert counts(joined(*scrape(engine, **counters)), EngineMetrics) == found
 
 
 def test_counters_of_several_engines_and_caches_are_added():
@@ -442,10 +442,10 @@ def test_scrapes_of_two_servers_in_one_file_gain_each_by_itself():
 
 def test_a_scrape_of_too_many_series_says_so():
     lines = [f'vllm:prefix_cache_queries_total{{engine="{engine}"}} 1' for engine in range(10_005)]
-    assert [found.code for found in problems(joined(*lines), Metrics)] == ["LORE220"]
+    assert [found.code for found in problems(joined(*lines), EngineMetrics)] == ["LORE220"]
 
 
 @pytest.mark.parametrize("value", ["1e999", "e", "1e16", "NaN", "-5", "+Inf"])
 def test_a_sample_that_is_no_count_is_a_problem(value: str):
-    found = problems(joined(f"vllm:prefix_cache_hits_total {value}"), Metrics)
+    found = problems(joined(f"vllm:prefix_cache_hits_total {value}"), EngineMetrics)
     assert [one.code for one in found] == ["LORE201"]

@@ -9,7 +9,7 @@ from lore.formats.base import Reader
 from lore.formats.captures.bodies import Bodies
 from lore.formats.captures.litellm import LiteLLM
 from lore.formats.captures.lore_capture import LoreCapture
-from lore.formats.captures.recorders import Proxy
+from lore.formats.captures.recorders import ProxyLines
 from lore.formats.captures.telemetry import GenAI
 from lore.formats.claude.events import ClaudeEvents
 from lore.formats.claude.reader import ClaudeCode
@@ -47,7 +47,7 @@ BY_LINES = (
     LoreLog,
     OpenFang,
     Pi,
-    Proxy,
+    ProxyLines,
     QwenCode,
     Sidecode,
 )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lore.formats.base import Read
 from lore.formats.captures import repeats
 from lore.formats.captures.bodies import Bodies
-from lore.formats.captures.recorders import Har, Proxy
+from lore.formats.captures.recorders import Har, ProxyLines
 from lore.model import jsonslice
 from lore.model.jsonslice import Sliced
 from lore.model.turn import Exchange, Memo
@@ -95,7 +95,7 @@ WAYS = {
     "records": Kept(as_record, lines, Bodies),
     "text": Kept(as_text, lines, Bodies),
     "ascii": Kept(as_ascii, lines, Bodies),
-    "proxy": Kept(as_proxied, lines, Proxy),
+    "proxy": Kept(as_proxied, lines, ProxyLines),
     "har": Kept(as_entry, entries, Har),
 }
 

@@ -1,7 +1,7 @@
 """What a response says of its request: usage, id, the provider's verdict, and where the model's answer stands.
 
-In: one response of any of the five dialects, whole as JSON text, or as server-sent events. Out: an `Answer`; what is
-missing, of another type or not JSON is unknown. Nothing is decoded but these small parts; `output` is sliced. Most
+In: one response of any of the five dialects, whole as JSON text, or as server-sent events. Out: a `ParsedAnswer`; what
+is missing, of another type or not JSON is unknown. Nothing is decoded but these small parts; `output` is sliced. Most
 events of a stream carry pieces of text and are passed over unseen: those that matter are found by a word that they
 hold, in a few searches over the bytes. A stream that was cut, or holds something else, gives what is known. What the
 model said in a stream is put together elsewhere (`outputs.py`), for who asks; usage is read by `bills.py`.
@@ -32,7 +32,7 @@ _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")
 
 
-class Answer(Struct, frozen=True, gc=False):
+class ParsedAnswer(Struct, frozen=True, gc=False):
     """What is known of a response; `output` as `Exchange` has it; `created` to the second.
 
     `provider` is who answered behind a gateway, as the gateway names it; `edits` are what the provider took out of the
@@ -48,10 +48,10 @@ class Answer(Struct, frozen=True, gc=False):
     edits: tuple[ContextEdit, ...] | None = None
 
 
-NOTHING = Answer()
+NOTHING = ParsedAnswer()
 
 
-def answer_of(raw: bytes) -> Answer:
+def answer_of(raw: bytes) -> ParsedAnswer:
     """Read a whole response that is UTF-8; a list of chunks is billed by its last one."""
     if raw[:1] == b"[":
         chunks = array(raw)
@@ -71,7 +71,7 @@ def answered(exchange: Exchange, response: bytes, *, at: float | None = None) ->
     )  # fmt: skip
 
 
-def call_answered(call: Call, answer: Answer, headers: Mapping[str, str] | None = None) -> Call:
+def call_answered(call: Call, answer: ParsedAnswer, headers: Mapping[str, str] | None = None) -> Call:
     """Add to a call what its response says of who answered, and of what was taken out of the prompt.
 
     Behind a gateway that names nobody the ids tell: each provider's begin otherwise.
@@ -111,7 +111,7 @@ def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
     return tuple(found)
 
 
-def answer_in(members: dict[str, bytes]) -> Answer:
+def answer_in(members: dict[str, bytes]) -> ParsedAnswer:
     """Read a response that is sliced already."""
     usage = next((members[key] for key in _USAGE if members.get(key, b"null") != b"null"), b"null")
     timed = timed_usage(members, usage)
@@ -120,7 +120,7 @@ def answer_in(members: dict[str, bytes]) -> Answer:
     bill = billed_from(timed) if timed else billed_of(usage, members.get("service_tier", b""))
     provider = members.get("provider", b"")
     by = text_of(provider) if provider[:1] == b'"' else _engine(members) or (LLAMA_CPP if timed else "")
-    return Answer(
+    return ParsedAnswer(
         bill, id_in(members), verdict, output_in(members), created, by,
         edits_in(members.get("context_management", b"")),
     )  # fmt: skip
@@ -202,12 +202,12 @@ def is_stream(text: bytes) -> bool:
     return _BEGINS.match(text) is not None
 
 
-def answer_of_stream(text: bytes) -> Answer:
+def answer_of_stream(text: bytes) -> ParsedAnswer:
     """Read a stream."""
     return answer_of_events(_telling(text))
 
 
-def answer_of_events(events: Iterable[bytes]) -> Answer:
+def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
     """Read events, each as JSON; those without a telling word are not looked at, but for the first.
 
     Of several counts the later ones hold, of several ids the first; an event that repeats the response outweighs all.
@@ -236,7 +236,7 @@ def answer_of_events(events: Iterable[bytes]) -> Answer:
             response_id = whole.response_id or response_id
     if "promptTokenCount" in usage and not ended:  # Gemini says what was read in its last event
         usage.setdefault("cachedContentTokenCount", None)
-    return Answer(
+    return ParsedAnswer(
         whole.usage or billed_from(usage), response_id, whole.verdict or verdict, created=whole.created,
         provider=provider or whole.provider, edits=whole.edits if edits is None else edits,
     )  # fmt: skip

@@ -37,7 +37,7 @@ OPENING = b'{"lore_pack":"'
 _LONGEST_HEADER = 64 * 1024  # bytes of a sample's header
 
 
-class Header(Struct, frozen=True):
+class PackHeader(Struct, frozen=True):
     """What is known of a file beside its bytes.
 
     `fault` says why it has none; `at` is when it was written, where that tells when it was sent; `awaits` that
@@ -57,7 +57,7 @@ class Header(Struct, frozen=True):
 class PackMember(Struct, frozen=True):
     """A file of a pack: its header, its number from 1, where its bytes start in the pack, its bytes."""
 
-    header: Header
+    header: PackHeader
     number: int
     byte: int
     data: bytes
@@ -66,7 +66,7 @@ class PackMember(Struct, frozen=True):
 class _PackState(Struct, frozen=True):
     number: int
     byte: int
-    header: Header | None
+    header: PackHeader | None
     pending: bytes
     own: bytes
 
@@ -82,7 +82,7 @@ class PackReader:
     def __init__(self) -> None:
         self._number = 0
         self._byte = 0
-        self._header: Header | None = None
+        self._header: PackHeader | None = None
         self._pending: list[bytes] = []
         self._size = 0
 
@@ -176,16 +176,16 @@ class PackReader:
         return []
 
 
-def _header_of(line: bytes) -> Header | None:
+def _header_of(line: bytes) -> PackHeader | None:
     """Read a member's first line; None where it is none."""
     try:
-        found = msgspec.json.decode(line, type=Header)
+        found = msgspec.json.decode(line, type=PackHeader)
     except (ValueError, RecursionError):
         return None
     return found if 0 <= found.size <= LARGEST else None
 
 
-def placed(value: Exchange | Problem | Read, number: int, byte: int, header: Header | None = None) -> Read:
+def placed(value: Exchange | Problem | Read, number: int, byte: int, header: PackHeader | None = None) -> Read:
     """Give a value its place: in the pack, or in a file of its own."""
     if isinstance(value, Read):
         return value

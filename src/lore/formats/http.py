@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from lore.formats.answers import (
     LONGEST_NAME,
     NOTHING,
-    Answer,
+    ParsedAnswer,
     answer_of,
     answer_of_events,
     answer_of_stream,
@@ -130,7 +130,7 @@ def _unread(http: Http, endpoint: str, reason: str, *, large: bool = False) -> P
     return Problem(code, f"the body of a request to {endpoint} cannot be read: {reason}")
 
 
-def content_answer(content: Content, encoding: str = "") -> Answer:
+def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
     """Read a response in whatever form it was kept; raises ContentError. A stream stays as it was recorded."""
     if content.form == "events":
         events, text = events_in(content.raw)

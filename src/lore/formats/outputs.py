@@ -174,7 +174,7 @@ class _Blocks:
         return [self._blocks[place].members() for place in sorted(self._blocks)]
 
 
-class _Anthropic:
+class _AnthropicParts:
     """Events of Anthropic's Messages."""
 
     _TEXTS: ClassVar[dict[bytes, tuple[str, ...]]] = {
@@ -213,7 +213,7 @@ class _Anthropic:
         return _message([object_of(_with_input(block, "partial_json")) for block in self._blocks.all()])
 
 
-class _Chat:
+class _ChatParts:
     """Chunks of OpenAI's Chat Completions; of several choices the first."""
 
     _TEXTS: ClassVar[tuple[str, ...]] = ("content", "refusal", "reasoning_content", "reasoning")
@@ -258,7 +258,7 @@ class _Chat:
         return object_of(members)
 
 
-class _Gemini:
+class _GeminiParts:
     """Chunks of Gemini's streamGenerateContent; neighbouring texts are one part: they are split anywhere."""
 
     _PLAIN: ClassVar[frozenset[str]] = frozenset(("text", "thought"))
@@ -290,7 +290,7 @@ class _Gemini:
         return object_of({"role": b'"model"', "parts": parts}) if self._parts else b""
 
 
-class _Converse:
+class _ConverseParts:
     """Events of Bedrock's ConverseStream, plain or each under its name; blocks of text are not announced."""
 
     NAMES: ClassVar[tuple[str, ...]] = ("contentBlockStart", "contentBlockDelta", "contentBlockStop")
@@ -347,11 +347,13 @@ class _Converse:
         return text
 
 
-_DIALECTS: tuple[tuple[Callable[[dict[str, bytes]], bool], type[_Anthropic | _Chat | _Gemini | _Converse]], ...] = (
-    (lambda event: event.get("type", b"").startswith((b'"message_start"', b'"content_block_')), _Anthropic),
-    (lambda event: "choices" in event, _Chat),
-    (lambda event: "candidates" in event or b'"candidates"' in event.get("response", b""), _Gemini),
-    (lambda event: "contentBlockIndex" in event or any(name in event for name in _Converse.NAMES), _Converse),
+_DIALECTS: tuple[
+    tuple[Callable[[dict[str, bytes]], bool], type[_AnthropicParts | _ChatParts | _GeminiParts | _ConverseParts]], ...
+] = (
+    (lambda event: event.get("type", b"").startswith((b'"message_start"', b'"content_block_')), _AnthropicParts),
+    (lambda event: "choices" in event, _ChatParts),
+    (lambda event: "candidates" in event or b'"candidates"' in event.get("response", b""), _GeminiParts),
+    (lambda event: "contentBlockIndex" in event or any(name in event for name in _ConverseParts.NAMES), _ConverseParts),
 )
 
 

@@ -45,7 +45,7 @@ _SPOKEN = ("assistant_message", "tool_call")
 _ITEMS = ("user_message", *_SPOKEN, "compact_divider")
 
 
-class _Seen(Struct):
+class _SidecodeSeen(Struct):
     """What the reader remembers: the latest turn, its answers so far, whether a result came behind the last one."""
 
     begun: bool = False
@@ -61,7 +61,7 @@ class Sidecode(LoreLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen = _Seen()
+        self._seen = _SidecodeSeen()
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -89,7 +89,7 @@ class Sidecode(LoreLog):
         return msgspec.msgpack.encode(self._seen)
 
     def _load(self, saved: bytes) -> None:
-        self._seen = msgspec.msgpack.decode(saved, type=_Seen)
+        self._seen = msgspec.msgpack.decode(saved, type=_SidecodeSeen)
 
     def _record(self, line: Line) -> list[Read] | None:
         members = table(line.data)
@@ -107,7 +107,7 @@ class Sidecode(LoreLog):
         return [] if begun else [problem(Code.FIELDS_FILLED_IN, NOTE, line)]
 
 
-def _append(members: Members, seen: _Seen) -> Members:
+def _append(members: Members, seen: _SidecodeSeen) -> Members:
     item = {snake(key): value for key, value in (table(members.get("item", b"")) or {}).items()}
     item.setdefault("type", item.pop("kind", b"null"))
     kind = text_of(item["type"])
@@ -145,12 +145,12 @@ def _with_images(item: Members) -> Members:
     return {**item, "blocks": array_of(blocks)}
 
 
-def _patch_call(members: Members, seen: _Seen) -> Members:
+def _patch_call(members: Members, seen: _SidecodeSeen) -> Members:
     seen.results = True
     return _with_output(members)
 
 
-def _start(members: Members, seen: _Seen) -> Members:
+def _start(members: Members, seen: _SidecodeSeen) -> Members:
     members = {"turn": encode(seen.turn + 1), **members}
     number = members["turn"]
     seen.turn = int(number) if number.isdigit() else seen.turn + 1
@@ -158,7 +158,7 @@ def _start(members: Members, seen: _Seen) -> Members:
     return members
 
 
-def _end(members: Members, seen: _Seen) -> Members:
+def _end(members: Members, seen: _SidecodeSeen) -> Members:
     members = {"turn": encode(seen.turn), **members}
     counters = table(members.get("usage", b"")) or {}
     bill = billed_of(object_of({snake(key): value for key, value in counters.items()}))
@@ -173,7 +173,7 @@ def _summed(bill: Billed) -> Billed:
     return Billed(iterations=(Iteration(**counts, kind="sum"),))
 
 
-_FILLS: dict[str, Callable[[Members, _Seen], Members]] = {
+_FILLS: dict[str, Callable[[Members, _SidecodeSeen], Members]] = {
     "append": _append,
     "patch_tool_call": _patch_call,
     "turn_started": _start,

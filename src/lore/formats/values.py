@@ -29,7 +29,7 @@ _THOUSANDTH = [f".{number:03}Z" for number in range(1_000)]
 _TEXTS = frozenset(("text", "input_text", "output_text"))
 
 
-class _Text(Struct, frozen=True):
+class _TextValue(Struct, frozen=True):
     """A block, as far as it says whether it is a text."""
 
     type: str = ""
@@ -93,7 +93,7 @@ _TIME = msgspec.json.Decoder(int | float | str)
 _COUNT = msgspec.json.Decoder(int)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])
-_BLOCK = msgspec.json.Decoder(_Text)
+_BLOCK = msgspec.json.Decoder(_TextValue)
 
 
 L = TypeVar("L", bound=OfType)
@@ -208,7 +208,7 @@ def block_in(raw: Raw) -> Block:
     try:
         found = lenient.decoded(_BLOCK, raw)
     except ValueError:
-        found = _Text()
+        found = _TextValue()
     plain = found.type in _TEXTS and opens(found.text) == '"'
     return TextBlock(found.text) if plain else RawBlock(Raw(bytes(raw)))
 

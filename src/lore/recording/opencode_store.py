@@ -29,7 +29,7 @@ from msgspec import Raw
 
 from lore.errors import LoreError
 from lore.formats.foreign import SQLITE
-from lore.formats.opencode.records import Session
+from lore.formats.opencode.records import OpenCodeSession
 from lore.formats.values import LATEST_MS
 from lore.recording import corpus, databases
 
@@ -334,10 +334,10 @@ def _in_databases(path: str) -> Iterator[str]:
             yield f"{os.path.join(os.path.dirname(above), database)}#{name.removesuffix('.json')}"
 
 
-def session_of(path: str) -> Session | None:
+def session_of(path: str) -> OpenCodeSession | None:
     """Return what a session's file says of it; None where it is damaged."""
     try:
-        return msgspec.json.decode(_read(path), type=Session)
+        return msgspec.json.decode(_read(path), type=OpenCodeSession)
     except (ValueError, RecursionError):
         return None
 

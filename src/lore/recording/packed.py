@@ -34,7 +34,7 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-from lore.formats.folders import API, CLINE_TASK, KIMI_SESSION, LARGEST, OPENHANDS, TASK_FILES, UI, Header
+from lore.formats.folders import API, CLINE_TASK, KIMI_SESSION, LARGEST, OPENHANDS, TASK_FILES, UI, PackHeader
 from lore.formats.http import links, session_in
 from lore.formats.lines import LONGEST
 from lore.model.canonical import printable
@@ -57,7 +57,7 @@ _MEMBER = re.compile(r"\.json$|^(?:context(?:_\d+)?|wire)\.jsonl$")  # names of 
 _CACHE_CONTROL = re.compile(rb'"cache_control"\s*:\s*\{[^{}]*\}\s*,?|,?\s*"cache_control"\s*:\s*\{[^{}]*\}')
 
 
-def _member(header: Header, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
+def _member(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
     """Write a member of a pack, its bytes as one piece."""
     yield msgspec.json.encode(msgspec.structs.replace(header, size=len(data), fault=fault)) + b"\n"
     if data:
@@ -157,7 +157,7 @@ def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
         yield from _member(shown, data or b"", fault="" if data is not None else f"longer than {limit >> 20} MiB")
 
 
-def _in_pieces(folder: str, header: Header) -> Iterator[bytes]:
+def _in_pieces(folder: str, header: PackHeader) -> Iterator[bytes]:
     """Yield a file as members of its name, of at most a piece each; an empty one is an empty member."""
     shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
     try:
@@ -170,35 +170,35 @@ def _in_pieces(folder: str, header: Header) -> Iterator[bytes]:
         yield from _member(shown, fault=(error.strerror or str(error)).lower())
 
 
-def ordered(folder: str, names: list[str]) -> list[Header]:
+def ordered(folder: str, names: list[str]) -> list[PackHeader]:
     """Order the members of a folder.
 
     Completions are ordered by the time that each holds, then by name; requests each with the response that answers
     it, and responses without one last.
     """
     if is_task(names):
-        return [Header(CLINE_TASK, name, place=True) for name in names]
+        return [PackHeader(CLINE_TASK, name, place=True) for name in names]
     if kind := session_folders.kind_of(names):
-        return [Header(kind, name, place=True) for name in names]
+        return [PackHeader(kind, name, place=True) for name in names]
     times = {name: _modified(os.path.join(folder, name)) for name in names}
     requests = [_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
     if not requests:
         stamps = ((_table(os.path.join(folder, name)).get("timestamp", b"null"), name) for name in names)
         timed = sorted((seconds_in(stamp) or 0.0, name) for stamp, name in stamps)
-        return [Header("completions", name, place=True) for _, name in timed]
+        return [PackHeader("completions", name, place=True) for _, name in timed]
     requests.sort(key=lambda request: (request.at, request.name))
     responses = {name.removesuffix(RESPONSE): name for name in names if name.endswith(RESPONSE)}
     _answer(requests, responses, times)
     timely = _is_live(requests)
-    headers: list[Header] = []
+    headers: list[PackHeader] = []
     for request in _linked(requests):
         at = request.at if timely else None
-        headers.append(Header("body-pairs", request.name, at=at, awaits=bool(request.response), place=True))
+        headers.append(PackHeader("body-pairs", request.name, at=at, awaits=bool(request.response), place=True))
         if request.response:
-            headers.append(Header("body-pairs", request.response, place=True))
+            headers.append(PackHeader("body-pairs", request.response, place=True))
     answering = {request.response for request in requests}
     orphans = (name for name in responses.values() if name not in answering)
-    return headers + [Header("body-pairs", name, orphan=True, place=True) for name in orphans]
+    return headers + [PackHeader("body-pairs", name, orphan=True, place=True) for name in orphans]
 
 
 class PairedRequest(Struct):
@@ -312,25 +312,25 @@ def archive_stream(path: str) -> Iterator[bytes]:
     kind = "inspect-archive"
     total = filesystem.status(path).size
     if (size := _directory(path, total)) > LARGEST_DIRECTORY:
-        yield from _member(Header(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
+        yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
         return
     try:
         with filesystem.opened(path) as file, zipfile.ZipFile(file) as archive:
             infos = [info for info in archive.infolist() if _SAMPLE.fullmatch(info.filename)]
             if not infos or not any(info.filename in _LOG for info in archive.infolist()):
                 kind = "archive"
-                yield from _member(Header(kind, ""))
+                yield from _member(PackHeader(kind, ""))
                 return
             yield from _samples(archive, infos, RATIO * total + PIECE)
     except _DAMAGED as error:
         kind = kind if path.endswith(".eval") else "archive"
-        yield from _member(Header(kind, os.path.basename(path)), fault=f"no whole archive: {_why(error)}")
+        yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"no whole archive: {_why(error)}")
 
 
 def _samples(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], room: int) -> Iterator[bytes]:
     """Yield the samples in the order of the archive, as long as they do not burst it."""
     for info in infos:
-        header = Header("inspect-archive", printable(info.filename))
+        header = PackHeader("inspect-archive", printable(info.filename))
         limit = min(LARGEST, RATIO * info.compress_size + PIECE)
         if info.file_size > limit:
             burst = info.file_size <= LARGEST

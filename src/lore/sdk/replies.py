@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import Raw, Struct
 
 from lore.errors import LoreError
-from lore.formats.answers import Answer, answer_of, answer_of_events
+from lore.formats.answers import ParsedAnswer, answer_of, answer_of_events
 from lore.formats.outputs import items_of_events
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Billed, Verdict
@@ -101,13 +101,13 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
         return reply_of(text_of(members["content"]), dialect)  # as a message of Chat Completions, which is text, too
     _check(_shape_of(members), dialect, response, members)
     if _is_message(members):
-        return _made(dialect, b"[" + raw + b"]", Answer(), None, prefix)
+        return _made(dialect, b"[" + raw + b"]", ParsedAnswer(), None, prefix)
     answer = answer_of(raw)
     output = answer.output if isinstance(answer.output, bytes) else b""
     return _made(dialect, output, answer, _stop_in(dialect, members), prefix)
 
 
-def _made(dialect: str, items: bytes, answer: Answer, stopped: str | None, prefix: str) -> Reply:
+def _made(dialect: str, items: bytes, answer: ParsedAnswer, stopped: str | None, prefix: str) -> Reply:
     reader = _READERS[dialect](dialect, prefix)
     parts = tuple(part for item in array(items or b"[]") if (own := table(item)) for part in reader.parts(item, own))
     return Reply(parts, answer.usage, answer.verdict, answer.response_id, stopped)

@@ -34,7 +34,7 @@ _SIGN = re.compile(rb'"mini_version"[ \t\r\n]*:|"trajectory_format"[ \t\r\n]*:[ 
 _PATHS = (".messages",)
 
 
-class _Response(Struct, frozen=True):
+class _MiniSweResponse(Struct, frozen=True):
     id: str = ""
     model: str = ""
     created: Raw = NULL
@@ -50,12 +50,12 @@ class _Usage(Struct, frozen=True):
 
 
 class _Extra(Struct, frozen=True):
-    response: _Response | None = None
+    response: _MiniSweResponse | None = None
     timestamp: Raw = NULL
     exception_info: Raw = NULL
 
 
-class _Item(Struct, frozen=True):
+class _MiniSweItem(Struct, frozen=True):
     """An item of a response of the Responses API."""
 
     type: str = ""
@@ -65,7 +65,7 @@ class _Item(Struct, frozen=True):
     content: Raw = NULL
 
 
-class _Message(Struct, frozen=True):
+class _MiniSweMessage(Struct, frozen=True):
     """A message, or a response or a result of the Responses API (`object`, `type`)."""
 
     role: str = ""
@@ -93,11 +93,11 @@ class _Info(Struct, frozen=True):
     mini_version: Raw = NULL
 
 
-class _Head(Struct, frozen=True):
+class _MiniSweHead(Struct, frozen=True):
     info: _Info | None = None
 
 
-class _Memory(TranscriptMemory):
+class _MiniSweMemory(TranscriptMemory):
     """What the reader remembers: what stood before the messages, how many there were, the turns."""
 
     model: str | None = None
@@ -107,18 +107,18 @@ class _Memory(TranscriptMemory):
     turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
 
 
-_MESSAGE = msgspec.json.Decoder(_Message)
+_MESSAGE = msgspec.json.Decoder(_MiniSweMessage)
 _USAGE = msgspec.json.Decoder(_Usage)
 _ITEMS = msgspec.json.Decoder(list[Raw])
-_ITEM = msgspec.json.Decoder(_Item)
+_ITEM = msgspec.json.Decoder(_MiniSweItem)
 
 
-class MiniSweAgent(TranscriptDocument[_Memory]):
+class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
     """Reader of mini-swe-agent's trajectories."""
 
     name: ClassVar[str] = "mini-swe-agent"
     paths: ClassVar[tuple[str, ...]] = _PATHS
-    memory = _Memory
+    memory = _MiniSweMemory
     own_tools: ClassVar[bool] = False
     unseen: ClassVar[str] = "the schema of the tool bash"
 
@@ -130,7 +130,7 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
     def _head(self, data: bytes) -> None:
         memory = self._memory
         try:
-            head = msgspec.json.decode(data, type=_Head)
+            head = msgspec.json.decode(data, type=_MiniSweHead)
         except msgspec.DecodeError:
             return
         if head.info is not None:
@@ -167,8 +167,8 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
         else:
             self._opaque(Code.UNKNOWN_RECORD, f"a message of role {mask(message.role)[:40]!r}; kept as opaque")
 
-    def _answer(self, message: _Message, extra: _Extra, uuid: str, at: str | None) -> None:
-        response = extra.response or _Response()
+    def _answer(self, message: _MiniSweMessage, extra: _Extra, uuid: str, at: str | None) -> None:
+        response = extra.response or _MiniSweResponse()
         self._memory.turns.asked_at = self._memory.turns.asked_at or stamp_of(response.created)
         calls = message.tool_calls or []
         thinking = (ThinkingBlock(message.reasoning_content),) if opens(message.reasoning_content) == '"' else ()
@@ -180,7 +180,7 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
             self._append(call.item(f"{uuid}.{number}", uuid), e.MAIN, at)
         self._end_turn(response, at)
 
-    def _respond(self, message: _Message, extra: _Extra, uuid: str, at: str | None) -> None:
+    def _respond(self, message: _MiniSweMessage, extra: _Extra, uuid: str, at: str | None) -> None:
         """Take a response of the Responses API: its items are what the model said."""
         self._begin_turn(at)
         for number, raw in enumerate(lenient.decoded(_ITEMS, message.output)):
@@ -192,12 +192,12 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
                 blocks_in(item.content) if item.type == "message" else (RawBlock(Raw(bytes(raw)), "openai-responses"),)
             )
             self._append(AssistantMessage(name, blocks=said, response_id=uuid), e.MAIN, at)
-        self._end_turn(_Response(message.id, message.model, usage=message.usage), at)
+        self._end_turn(_MiniSweResponse(message.id, message.model, usage=message.usage), at)
 
     def _begin_turn(self, at: str | None) -> None:
         self._start_turn(e.MAIN, self._memory.turns, None, at)
 
-    def _end_turn(self, response: _Response, at: str | None) -> None:
+    def _end_turn(self, response: _MiniSweResponse, at: str | None) -> None:
         memory = self._memory
         usage = self._billed(response.usage)
         if memory.turns.model is None and response.model:
@@ -220,7 +220,7 @@ class MiniSweAgent(TranscriptDocument[_Memory]):
         usage = billed_of(plain)
         return None if usage is None else msgspec.structs.replace(usage, client=client)
 
-    def _result(self, message: _Message, extra: _Extra, at: str | None) -> None:
+    def _result(self, message: _MiniSweMessage, extra: _Extra, at: str | None) -> None:
         self._memory.turns.asked_at = at
         raised = bool(text_in(extra.exception_info))
         output = output_of(message.output if message.type else message.content)

@@ -50,7 +50,7 @@ _PUT_IN = re.compile(
 )
 
 
-class _Memory(TranscriptMemory):
+class _OpenFangMemory(TranscriptMemory):
     """What the reader remembers: whether the session has begun, its turns, the latest time."""
 
     begun: bool = False
@@ -66,11 +66,11 @@ class _Said(Struct):
     results: list[Members] = []
 
 
-class OpenFang(TranscriptLines[_Memory]):
+class OpenFang(TranscriptLines[_OpenFangMemory]):
     """Reader of openfang's message lines."""
 
     name: ClassVar[str] = "openfang"
-    memory = _Memory
+    memory = _OpenFangMemory
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:

@@ -24,7 +24,7 @@ from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 from lore.formats.agents import openhands_records as records
-from lore.formats.agents.openhands_records import Event, Usage
+from lore.formats.agents.openhands_records import OpenHandsEvent, OpenHandsUsage
 from lore.formats.base import Read, Yields
 from lore.formats.bills import apart, split
 from lore.formats.folders import OPENHANDS, STATE, PackMember, PackReader, in_file
@@ -54,7 +54,7 @@ class Bill(Struct, gc=False):
     """What a response was billed, for which use of a model, and how long it took, in seconds."""
 
     use: str
-    usage: Usage
+    usage: OpenHandsUsage
     latency: float = 0.0
 
 
@@ -89,7 +89,7 @@ class OpenHandsMemory(TranscriptMemory):
     trigger: str | None = None
 
 
-class Conversation(Emitting[OpenHandsMemory]):
+class OpenHandsConversation(Emitting[OpenHandsMemory]):
     """A conversation: what its files make, one after another."""
 
     memory = OpenHandsMemory
@@ -137,8 +137,8 @@ class Conversation(Emitting[OpenHandsMemory]):
 
     # the state, the session
 
-    def _state(self, state: records.State) -> None:
-        memory, agent = self._memory, state.agent or records.Agent()
+    def _state(self, state: records.OpenHandsState) -> None:
+        memory, agent = self._memory, state.agent or records.OpenHandsAgent()
         memory.session, memory.separate = state.id, agent.kind.startswith("ACP")
         memory.model = None if agent.llm is None else agent.llm.model
         for use, raw in (state.stats or records.Stats()).usage_to_metrics.items():
@@ -154,7 +154,7 @@ class Conversation(Emitting[OpenHandsMemory]):
                 bill = Bill(use, usage, latencies.get(usage.response_id, 0.0))
                 memory.bills.setdefault(usage.response_id, []).append(bill)
 
-    def _start_session(self, event: Event, at: str | None) -> None:
+    def _start_session(self, event: OpenHandsEvent, at: str | None) -> None:
         """Start the session with what its first event says of it."""
         memory = self._memory
         if not memory.started:
@@ -170,14 +170,14 @@ class Conversation(Emitting[OpenHandsMemory]):
             system, tools = _head_of(event)
             self._emit(e.SessionChanged(system=system, tools=tools, at=at))
 
-    def _prompted(self, event: Event, at: str | None) -> None:
+    def _prompted(self, event: OpenHandsEvent, at: str | None) -> None:
         del at
         if event.kind == "SystemPromptEvent":  # a later one of another kind stands in no history
             self._memory.view.append(Viewed(event.id))
 
     # messages, calls, results
 
-    def _message(self, event: Event, at: str | None) -> None:
+    def _message(self, event: OpenHandsEvent, at: str | None) -> None:
         message = event.llm_message
         if message is None:
             raise ValueError("an event without its message")
@@ -194,8 +194,8 @@ class Conversation(Emitting[OpenHandsMemory]):
         items: list[Item] = [UserMessage(event.id, blocks=tuple(blocks), source=source)] if blocks else []
         self._show(event.id, items, at)
 
-    def _action(self, event: Event, at: str | None) -> None:
-        call = event.tool_call or records.Call()
+    def _action(self, event: OpenHandsEvent, at: str | None) -> None:
+        call = event.tool_call or records.OpenHandsCall()
         self._respond(event.llm_response_id or event.id, at)
         if call.origin == "responses" and self._memory.dialect == "openai-chat":
             self._memory.dialect = "openai-responses"
@@ -205,7 +205,7 @@ class Conversation(Emitting[OpenHandsMemory]):
         made = called(f"{event.id}/call", name, call.name, call.arguments, self._memory.response or event.id)
         self._say(event, [*thoughts, *records.blocks_of(event.thought)], (made,), at)
 
-    def _say(self, event: Event, blocks: list[Block], calls: Iterable[Item], at: str | None) -> None:
+    def _say(self, event: OpenHandsEvent, blocks: list[Block], calls: Iterable[Item], at: str | None) -> None:
         """Append what the model said with an event."""
         response = self._memory.response
         said = [AssistantMessage(event.id, blocks=tuple(blocks), response_id=response)] if blocks else []
@@ -216,14 +216,14 @@ class Conversation(Emitting[OpenHandsMemory]):
         for item in items:
             self._append(item, e.MAIN, at)
 
-    def _observed(self, event: Event, at: str | None) -> None:
+    def _observed(self, event: OpenHandsEvent, at: str | None) -> None:
         self._result(event, records.output_of(event.observation or records.Observation(), event.extended_content), at)
 
-    def _refused(self, event: Event, at: str | None) -> None:
+    def _refused(self, event: OpenHandsEvent, at: str | None) -> None:
         told = event.error if opens(event.error) == '"' else Raw(encode(f"Action rejected: {event.rejection_reason}"))
         self._result(event, told, at)
 
-    def _result(self, event: Event, output: Raw, at: str | None) -> None:
+    def _result(self, event: OpenHandsEvent, output: Raw, at: str | None) -> None:
         failed = event.observation is None or event.observation.is_error
         call, status = event.tool_call_id, "failed" if failed else "completed"
         view = self._memory.view
@@ -281,7 +281,7 @@ class Conversation(Emitting[OpenHandsMemory]):
         for bill in (bill for found in bills.values() for bill in found):
             self._utility(bill, None)
 
-    def _billed(self, usage: Usage) -> e.Billed:
+    def _billed(self, usage: OpenHandsUsage) -> e.Billed:
         whole, read, write = usage.prompt_tokens, usage.cache_read_tokens, usage.cache_write_tokens
         bill = apart(whole, read, write, usage.completion_tokens, client=OPENHANDS, dialect=self._memory.dialect)
         if self._memory.separate:
@@ -293,12 +293,12 @@ class Conversation(Emitting[OpenHandsMemory]):
 
     # condensations
 
-    def _asked(self, event: Event, at: str | None) -> None:
+    def _asked(self, event: OpenHandsEvent, at: str | None) -> None:
         self._memory.trigger = _TRIGGERS.get(event.reason or "", "auto")
         self._close()
         self._emit(e.CompactStarted(trigger=self._memory.trigger, at=at))
 
-    def _condensed(self, event: Event, at: str | None) -> None:
+    def _condensed(self, event: OpenHandsEvent, at: str | None) -> None:
         memory, gone = self._memory, frozenset(event.forgotten_event_ids)
         self._close()
         bill = self._bill_of(event.llm_response_id or "")
@@ -321,30 +321,30 @@ class Conversation(Emitting[OpenHandsMemory]):
             self._show(viewed.id, again, at)
             memory.view[-1].result = viewed.result
 
-    def _stopped(self, event: Event, at: str | None) -> None:
+    def _stopped(self, event: OpenHandsEvent, at: str | None) -> None:
         name = "interrupt" if event.kind == "InterruptEvent" else "api-error" if "LLM" in event.code else ""
         if name:
             self._observe((Sign(name),), e.MAIN, at)
 
 
-_HANDLERS: dict[str, Callable[[Conversation, Event, str | None], None]] = {
-    "SystemPromptEvent": Conversation._prompted,  # pyright: ignore[reportPrivateUsage]
-    "SystemPromptUpdateEvent": Conversation._prompted,  # pyright: ignore[reportPrivateUsage]
-    "MessageEvent": Conversation._message,  # pyright: ignore[reportPrivateUsage]
-    "ActionEvent": Conversation._action,  # pyright: ignore[reportPrivateUsage]
-    "ObservationEvent": Conversation._observed,  # pyright: ignore[reportPrivateUsage]
-    "UserRejectObservation": Conversation._refused,  # pyright: ignore[reportPrivateUsage]
-    "AgentErrorEvent": Conversation._refused,  # pyright: ignore[reportPrivateUsage]
-    "Condensation": Conversation._condensed,  # pyright: ignore[reportPrivateUsage]
-    "CondensationRequest": Conversation._asked,  # pyright: ignore[reportPrivateUsage]
-    "InterruptEvent": Conversation._stopped,  # pyright: ignore[reportPrivateUsage]
-    "ConversationErrorEvent": Conversation._stopped,  # pyright: ignore[reportPrivateUsage]
+_HANDLERS: dict[str, Callable[[OpenHandsConversation, OpenHandsEvent, str | None], None]] = {
+    "SystemPromptEvent": OpenHandsConversation._prompted,  # pyright: ignore[reportPrivateUsage]
+    "SystemPromptUpdateEvent": OpenHandsConversation._prompted,  # pyright: ignore[reportPrivateUsage]
+    "MessageEvent": OpenHandsConversation._message,  # pyright: ignore[reportPrivateUsage]
+    "ActionEvent": OpenHandsConversation._action,  # pyright: ignore[reportPrivateUsage]
+    "ObservationEvent": OpenHandsConversation._observed,  # pyright: ignore[reportPrivateUsage]
+    "UserRejectObservation": OpenHandsConversation._refused,  # pyright: ignore[reportPrivateUsage]
+    "AgentErrorEvent": OpenHandsConversation._refused,  # pyright: ignore[reportPrivateUsage]
+    "Condensation": OpenHandsConversation._condensed,  # pyright: ignore[reportPrivateUsage]
+    "CondensationRequest": OpenHandsConversation._asked,  # pyright: ignore[reportPrivateUsage]
+    "InterruptEvent": OpenHandsConversation._stopped,  # pyright: ignore[reportPrivateUsage]
+    "ConversationErrorEvent": OpenHandsConversation._stopped,  # pyright: ignore[reportPrivateUsage]
 }
 
 
-def _head_of(event: Event) -> tuple[Raw, tuple[Raw, ...] | None]:
+def _head_of(event: OpenHandsEvent) -> tuple[Raw, tuple[Raw, ...] | None]:
     """Return the system prompt, a list of texts where it has a part of this conversation, and the tools."""
-    own, more = event.system_prompt or records.Text(), event.dynamic_context or records.Text()
+    own, more = event.system_prompt or records.OpenHandsText(), event.dynamic_context or records.OpenHandsText()
     both = opens(own.text) == opens(more.text) == '"'
     system = Raw(b"[%b,%b]" % (bytes(own.text), bytes(more.text))) if both else own.text
     tools = None if event.tools is None else tuple([records.tool_of(tool) for tool in event.tools])
@@ -380,7 +380,7 @@ class OpenHands(PackReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._conversation = Conversation()
+        self._conversation = OpenHandsConversation()
 
     def _save(self) -> bytes:
         return self._conversation.save()

@@ -26,13 +26,13 @@ _EMPTY = Raw(b'""')
 _ERROR = "[An error occurred during execution.]\n"
 
 
-class Text(Struct, frozen=True, gc=False):
+class OpenHandsText(Struct, frozen=True, gc=False):
     """A part that is text."""
 
     text: Raw = NULL
 
 
-class Part(Struct, frozen=True, gc=False):
+class OpenHandsPart(Struct, frozen=True, gc=False):
     """A part of a message: a text, or pictures by their addresses."""
 
     type: str = ""
@@ -56,7 +56,7 @@ class Reasoning(Struct, frozen=True, gc=False):
     encrypted_content: str | None = None
 
 
-class Message(Struct, frozen=True, gc=False):
+class OpenHandsMessage(Struct, frozen=True, gc=False):
     """A message as it was sent or answered."""
 
     role: str = ""
@@ -66,7 +66,7 @@ class Message(Struct, frozen=True, gc=False):
     responses_reasoning_item: Reasoning | None = None
 
 
-class Call(Struct, frozen=True, gc=False):
+class OpenHandsCall(Struct, frozen=True, gc=False):
     """A call as the model made it; arguments are JSON in a string."""
 
     id: str = ""
@@ -75,7 +75,7 @@ class Call(Struct, frozen=True, gc=False):
     origin: str = ""
 
 
-class Metadata(Struct, frozen=True, gc=False):
+class OpenHandsMetadata(Struct, frozen=True, gc=False):
     """What a terminal says of a command besides its output."""
 
     exit_code: int = -1
@@ -94,24 +94,24 @@ class Observation(Struct, frozen=True, gc=False):
     kind: str = ""
 
 
-class Event(Struct, frozen=True, gc=False):
+class OpenHandsEvent(Struct, frozen=True, gc=False):
     """One event: which fields there are depends on its kind."""
 
     kind: str
     id: str
     timestamp: str | None = None
     source: str = ""
-    system_prompt: Text | None = None
-    dynamic_context: Text | None = None
+    system_prompt: OpenHandsText | None = None
+    dynamic_context: OpenHandsText | None = None
     tools: tuple[Raw, ...] | None = None
-    llm_message: Message | None = None
+    llm_message: OpenHandsMessage | None = None
     llm_response_id: str | None = None
     extended_content: Raw = NULL
     thought: Raw = NULL
     reasoning_content: Raw = NULL
     thinking_blocks: tuple[Raw, ...] = ()
     responses_reasoning_item: Reasoning | None = None
-    tool_call: Call | None = None
+    tool_call: OpenHandsCall | None = None
     tool_call_id: str = ""
     observation: Observation | None = None
     rejection_reason: str = "User rejected the action"
@@ -123,7 +123,7 @@ class Event(Struct, frozen=True, gc=False):
     code: str = ""
 
 
-class Usage(Struct, frozen=True, gc=False):
+class OpenHandsUsage(Struct, frozen=True, gc=False):
     """A bill of one response, in OpenAI's words: the prompt counts what was cached."""
 
     model: str = ""
@@ -141,10 +141,10 @@ class Latency(Struct, frozen=True, gc=False):
     response_id: str = ""
 
 
-class Metrics(Struct, frozen=True, gc=False):
+class OpenHandsMetrics(Struct, frozen=True, gc=False):
     """What the requests of one use of a model were billed."""
 
-    token_usages: tuple[Usage, ...] = ()
+    token_usages: tuple[OpenHandsUsage, ...] = ()
     response_latencies: tuple[Latency, ...] = ()
 
 
@@ -154,33 +154,33 @@ class Stats(Struct, frozen=True, gc=False):
     usage_to_metrics: dict[str, Raw] = {}
 
 
-class Model(Struct, frozen=True, gc=False):
+class OpenHandsModel(Struct, frozen=True, gc=False):
     """The model that is asked."""
 
     model: str | None = None
 
 
-class Agent(Struct, frozen=True, gc=False):
+class OpenHandsAgent(Struct, frozen=True, gc=False):
     """The agent of a conversation."""
 
-    llm: Model | None = None
+    llm: OpenHandsModel | None = None
     kind: str = ""
 
 
-class State(Struct, frozen=True, gc=False):
+class OpenHandsState(Struct, frozen=True, gc=False):
     """`base_state.json`."""
 
     id: str = ""
-    agent: Agent | None = None
+    agent: OpenHandsAgent | None = None
     stats: Stats | None = None
 
 
-_PARTS = msgspec.json.Decoder(tuple[Part, ...])
-event_of = lenient.decoding(Event)
-state_of = lenient.decoding(State)
-metrics_of = lenient.decoding(Metrics)
+_PARTS = msgspec.json.Decoder(tuple[OpenHandsPart, ...])
+event_of = lenient.decoding(OpenHandsEvent)
+state_of = lenient.decoding(OpenHandsState)
+metrics_of = lenient.decoding(OpenHandsMetrics)
 _THOUGHT = msgspec.json.Decoder(Thought)
-_METADATA = msgspec.json.Decoder(Metadata)
+_METADATA = msgspec.json.Decoder(OpenHandsMetadata)
 
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:
@@ -197,7 +197,7 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     return tuple([block for part, piece in zip(parts, pieces, strict=True) for block in _blocks(part, piece)])
 
 
-def _blocks(part: Part, piece: bytes) -> Iterable[Block]:
+def _blocks(part: OpenHandsPart, piece: bytes) -> Iterable[Block]:
     if part.type == "text" and opens(part.text) == '"':
         return (TextBlock(part.text),) if part.text != _EMPTY else ()
     return map(_picture, part.image_urls) if part.type == "image" else (RawBlock(Raw(piece)),)

@@ -32,7 +32,7 @@ _WORDS = (b'"action"', b'"observation"', b'"response"')
 _INPUTS = frozenset(("user", "system", "developer"))
 
 
-class _Message(Struct, frozen=True):
+class _SweAgentMessage(Struct, frozen=True):
     """A message of a query."""
 
     role: str = ""
@@ -42,7 +42,7 @@ class _Message(Struct, frozen=True):
     tool_call_id: str | None = None
 
 
-class _Step(Struct, frozen=True):
+class _SweAgentStep(Struct, frozen=True):
     """A step of a run."""
 
     response: Raw = NULL
@@ -50,40 +50,40 @@ class _Step(Struct, frozen=True):
     query: list[Raw] | None = None
 
 
-class Sent(Struct):
+class SweAgentSent(Struct):
     """A message of the latest query: its digest, the items that it made."""
 
     digest: str
     uuids: list[str]
 
 
-class Waiting(Struct):
+class SweAgentWaiting(Struct):
     """An answer that the next query holds with its calls: as text, and what came of it."""
 
     response: Raw
     observation: Raw
 
 
-class _Memory(TranscriptMemory):
+class _SweAgentMemory(TranscriptMemory):
     """What the reader remembers."""
 
     begun: bool = False
     items: int = 0
-    sent: list[Sent] = []
-    waiting: Waiting | None = None
+    sent: list[SweAgentSent] = []
+    waiting: SweAgentWaiting | None = None
     turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
 
 
-_STEP = msgspec.json.Decoder(_Step)
-_MESSAGE = msgspec.json.Decoder(_Message)
+_STEP = msgspec.json.Decoder(_SweAgentStep)
+_MESSAGE = msgspec.json.Decoder(_SweAgentMessage)
 
 
-class SweAgent(TranscriptDocument[_Memory]):
+class SweAgent(TranscriptDocument[_SweAgentMemory]):
     """Reader of SWE-agent's trajectories."""
 
     name: ClassVar[str] = "swe-agent"
     paths: ClassVar[tuple[str, ...]] = _PATHS
-    memory = _Memory
+    memory = _SweAgentMemory
     own_tools: ClassVar[bool] = False
     unseen: ClassVar[str] = "the schemas of tools, and what requests were billed"
 
@@ -106,12 +106,12 @@ class SweAgent(TranscriptDocument[_Memory]):
         else:
             self._settle(None)
         self._start_turn(e.MAIN, memory.turns, None, None)
-        memory.waiting = Waiting(step.response, step.observation)
+        memory.waiting = SweAgentWaiting(step.response, step.observation)
 
     def _last(self) -> None:
         self._settle(None)
 
-    def _settle(self, answer: _Message | None, uuids: list[str] | None = None) -> None:
+    def _settle(self, answer: _SweAgentMessage | None, uuids: list[str] | None = None) -> None:
         """End the latest step by its answer as the next query has it, else by its text and what came of it."""
         memory = self._memory
         waiting, memory.waiting = memory.waiting, None
@@ -131,7 +131,7 @@ class SweAgent(TranscriptDocument[_Memory]):
         if answer is None and text_in(waiting.observation):
             self._append(UserMessage(self._uuid(uuids), blocks=(TextBlock(waiting.observation),)), e.MAIN, None)
 
-    def _send(self, query: list[_Message], digests: list[str]) -> None:
+    def _send(self, query: list[_SweAgentMessage], digests: list[str]) -> None:
         """Bring the timeline to what a query holds."""
         memory = self._memory
         before = memory.sent
@@ -152,9 +152,9 @@ class SweAgent(TranscriptDocument[_Memory]):
         memory.sent = before[:same]
         for number in range(same, len(query)):
             made = uuids if held and number == new else self._message(query[number], leads=not number)
-            memory.sent.append(Sent(digests[number], made))
+            memory.sent.append(SweAgentSent(digests[number], made))
 
-    def _message(self, message: _Message, *, leads: bool) -> list[str]:
+    def _message(self, message: _SweAgentMessage, *, leads: bool) -> list[str]:
         """Emit a message of a query; return the items that it made."""
         made: list[str] = []
         if leads and message.role == "system":
@@ -184,7 +184,7 @@ class SweAgent(TranscriptDocument[_Memory]):
         return uuid
 
 
-def _digest(message: _Message) -> str:
+def _digest(message: _SweAgentMessage) -> str:
     """Tell messages apart by what they say; where a cache mark stands is not part of that."""
     found = hashlib.blake2b(message.role.encode("utf-8", "surrogatepass"), digest_size=12)
     for block in blocks_in(message.content):

@@ -15,13 +15,13 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from lore.formats.answers import Answer, answered
+from lore.formats.answers import ParsedAnswer, answered
 from lore.formats.base import Read
 from lore.formats.bills import billed_of
 from lore.formats.captures.repeats import Repeats
 from lore.formats.chat import kept
 from lore.formats.contents import Content, text_in
-from lore.formats.folders import Header, PackMember, PackReader, placed
+from lore.formats.folders import PackHeader, PackMember, PackReader, placed
 from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, status_of
 from lore.formats.lines import BOM, SPACE, Line, Lines, fault, is_crowded, problem, split_joined, too_many
 from lore.formats.plain_chat import signs
@@ -129,7 +129,7 @@ class BodyPairs(PackReader):
         self._request = request
         return []
 
-    def _answered(self, request: Read, header: Header, data: bytes) -> list[Exchange | Problem | Read]:
+    def _answered(self, request: Read, header: PackHeader, data: bytes) -> list[Exchange | Problem | Read]:
         self._request = None
         if table(data) is None:
             return [request, Problem(Code.UNREADABLE_LINE, f"{header.name}: a response that is no JSON object")]
@@ -199,7 +199,7 @@ def _key_in(record: dict[str, bytes]) -> str:
     return "body" if record.keys() >= _WRITTEN else "request" if "request" in record else "request_body"
 
 
-def _answer(record: dict[str, bytes]) -> Answer:
+def _answer(record: dict[str, bytes]) -> ParsedAnswer:
     """Read what a record says of its response: the response, whole or streamed, and the usage beside it."""
     response = record.get("response", record.get("response_body", b"null"))
     if response in _NONE:

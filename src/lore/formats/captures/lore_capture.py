@@ -48,7 +48,7 @@ class _Side(Struct):
     arrived: bytes = b""  # the latest pairs
 
 
-class _Open(Struct):
+class _OpenCall(Struct):
     """A call that has not ended, with the place of its first record."""
 
     number: int
@@ -58,8 +58,8 @@ class _Open(Struct):
     size: int = 0  # of its records
 
 
-class _State(Struct):
-    calls: dict[str, _Open] = {}
+class _CaptureState(Struct):
+    calls: dict[str, _OpenCall] = {}
 
 
 class LoreCapture(LineReader):
@@ -69,7 +69,7 @@ class LoreCapture(LineReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._calls: dict[str, _Open] = {}
+        self._calls: dict[str, _OpenCall] = {}
         self._held = 0
 
     @classmethod
@@ -103,7 +103,7 @@ class LoreCapture(LineReader):
         if call is None or "method" in members:
             if call is not None:  # a name that stands for another call now
                 yield from self._close(name)
-            call = self._calls[name] = _Open(line.number, line.byte, _Side(members=_without_body(members)), _Side())
+            call = self._calls[name] = _OpenCall(line.number, line.byte, _Side(members=_without_body(members)), _Side())
         self._take(call, call.request, members, line)
         if "ended" in members:
             del self._calls[name]
@@ -128,7 +128,7 @@ class LoreCapture(LineReader):
         while self._held > HELD and len(self._calls) > 1:
             yield from self._close(next(iter(self._calls)))
 
-    def _take(self, call: _Open, side: _Side, members: dict[str, bytes], line: Line) -> None:
+    def _take(self, call: _OpenCall, side: _Side, members: dict[str, bytes], line: Line) -> None:
         """Keep what a record holds of a body; of one that is too large to be read only so much that it shows."""
         side.last, side.arrived = members.get("at", b""), members.get("arrived", b"") or side.arrived
         if side.size > LARGEST:
@@ -151,10 +151,10 @@ class LoreCapture(LineReader):
         return [read for name in list(self._calls) for read in self._close(name)]
 
     def _save(self) -> bytes:
-        return msgspec.msgpack.encode(_State(self._calls))
+        return msgspec.msgpack.encode(_CaptureState(self._calls))
 
     def _load(self, saved: bytes) -> None:
-        self._calls = msgspec.msgpack.decode(saved, type=_State).calls
+        self._calls = msgspec.msgpack.decode(saved, type=_CaptureState).calls
         self._held = sum(call.size for call in self._calls.values())
 
 
@@ -162,7 +162,7 @@ def _without_body(members: dict[str, bytes]) -> dict[str, bytes]:
     return {key: raw for key, raw in members.items() if key not in ("body", "base64", "arrived")}
 
 
-def _read(call: _Open) -> list[Judged]:
+def _read(call: _OpenCall) -> list[Judged]:
     request, response = call.request.members, call.response.members
     return exchanges_of(
         Http(
@@ -181,7 +181,7 @@ def _read(call: _Open) -> list[Judged]:
     )
 
 
-def _ended(call: _Open) -> float | None:
+def _ended(call: _OpenCall) -> float | None:
     """Return when a response was whole: when its last piece arrived, else when its last record was begun."""
     began = seconds_in(call.request.members.get("at", b"null"))
     pairs = array(call.response.arrived)

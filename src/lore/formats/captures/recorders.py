@@ -67,7 +67,7 @@ _MEMBERS = msgspec.json.Decoder(_Members)
 _BESIDE = tuple(name for name in _Members.__struct_fields__ if name not in ("request", "response"))
 
 
-class _Call(NamedTuple):
+class _RecordedCall(NamedTuple):
     """The members of a request and of its response, and those that stand beside them."""
 
     request: dict[str, bytes]
@@ -75,7 +75,7 @@ class _Call(NamedTuple):
     beside: dict[str, bytes]
 
 
-def _call_at(data: bytes) -> _Call | None:
+def _call_at(data: bytes) -> _RecordedCall | None:
     """Slice the text of an object; None where it is none."""
     try:
         found = _MEMBERS.decode(data)
@@ -86,11 +86,11 @@ def _call_at(data: bytes) -> _Call | None:
     request, response = (
         {key: bytes(raw) for key, raw in (side or {}).items()} for side in (found.request, found.response)
     )
-    return _Call(request, response, {name: raw for name in _BESIDE if (raw := bytes(getattr(found, name)))})
+    return _RecordedCall(request, response, {name: raw for name in _BESIDE if (raw := bytes(getattr(found, name)))})
 
 
-def _call_of(members: dict[str, bytes]) -> _Call:
-    return _Call(parts(members.get("request", b"")), parts(members.get("response", b"")), members)
+def _call_of(members: dict[str, bytes]) -> _RecordedCall:
+    return _RecordedCall(parts(members.get("request", b"")), parts(members.get("response", b"")), members)
 
 
 def call_in(members: dict[str, bytes]) -> Http:
@@ -103,7 +103,7 @@ def _http_at(data: bytes) -> Http | None:
     return None if call is None else _read(call)
 
 
-def _read(call: _Call) -> Http:
+def _read(call: _RecordedCall) -> Http:
     request, response, beside = call
     began = ((request, "timestamp"), (beside, "timestamp"), (beside, "recordedAt"), (beside, "recorded_at"))
     at = next((time for side, key in began if (time := seconds_in(side.get(key, b"null"))) is not None), None)
@@ -172,14 +172,14 @@ class ClaudeTap(Captures):
 
 
 class ProxyList(Captures):
-    """What `Proxy` reads, in one array."""
+    """What `ProxyLines` reads, in one array."""
 
     name: ClassVar[str] = "proxy-list"
     paths: ClassVar[tuple[str, ...]] = ("",)
     words: ClassVar[tuple[bytes, ...]] = (b'"request"', b'"response"', b'"headers"')
 
 
-class Proxy(LineReader):
+class ProxyLines(LineReader):
     """Logs of recording proxies (claude-trace, vibe-proxy and their like): one `{request, response}` a line.
 
     `request` has `url`, `headers`, `body` (parsed, or its text), `timestamp` in seconds; `response` has `body`,

@@ -230,7 +230,7 @@ def load(data: bytes, anchors: dict[str, Anchored]) -> Any:
         raise YamlError("no YAML") from None
 
 
-class _Open(Struct):
+class _OpenInteraction(Struct):
     """A table or list that is being read; `key` waits for its value."""
 
     made: Any
@@ -243,7 +243,7 @@ class _Open(Struct):
 class _Builder:
     def __init__(self, anchors: dict[str, Anchored]) -> None:
         self._anchors = anchors
-        self._stack: list[_Open] = []
+        self._stack: list[_OpenInteraction] = []
         self._result: list[Any] = []
         self._left, self._room = MOST_VALUES, MOST_BYTES
 
@@ -262,7 +262,7 @@ class _Builder:
                     _check_tag(event.tag)
                     if len(self._stack) == DEEPEST:
                         raise YamlError(f"it is nested more than {DEEPEST} deep")
-                    self._stack.append(_Open({} if kind == "MappingStartEvent" else [], event.anchor))
+                    self._stack.append(_OpenInteraction({} if kind == "MappingStartEvent" else [], event.anchor))
                 case "MappingEndEvent" | "SequenceEndEvent":
                     closed = self._stack.pop()
                     self._put(closed.made, closed.values, closed.size, closed.anchor, counted=True)

@@ -25,7 +25,7 @@ WAITING = 16
 _REQUEST, _RESPONSE = "api_request_body", "api_response_body"
 
 
-class _Pending(Struct, frozen=True):
+class _PendingCall(Struct, frozen=True):
     """A request without a response: the exchange (None: its body was cut), and what its response is known by."""
 
     exchange: Exchange | None
@@ -50,14 +50,14 @@ class ClaudeEvents(RecordReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._pending: list[_Pending] = []
+        self._pending: list[_PendingCall] = []
         self._cut = False
 
     def _save(self) -> bytes:
         return msgspec.msgpack.encode((super()._save(), self._cut, self._pending))
 
     def _load(self, saved: bytes) -> None:
-        held, self._cut, self._pending = msgspec.msgpack.decode(saved, type=tuple[bytes, bool, list[_Pending]])
+        held, self._cut, self._pending = msgspec.msgpack.decode(saved, type=tuple[bytes, bool, list[_PendingCall]])
         super()._load(held)
 
     @classmethod
@@ -88,7 +88,7 @@ class ClaudeEvents(RecordReader):
             session, agent = span.text("session.id") or known.session, span.text("agent.id", "agent_id")
             call = msgspec.structs.replace(known, session=session, agent=agent, purpose=span.text("query_source"))
             request = Exchange(body, "wire", span.at, call=call)
-        self._pending.append(_Pending(request, _key(span), line.number, line.byte))
+        self._pending.append(_PendingCall(request, _key(span), line.number, line.byte))
         return [*problems, *(self._pending.pop(0).reads() if len(self._pending) > WAITING else [])]
 
     def _response(self, span: SpanRecord) -> list[Problem | Read]:

@@ -21,8 +21,8 @@ from msgspec import Raw
 
 from lore.formats.base import Clock, Read
 from lore.formats.claude import records, timeline
-from lore.formats.claude.records import Message, Part, Record
-from lore.formats.claude.timeline import ChainMemory, Memory
+from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part
+from lore.formats.claude.timeline import ClaudeChainMemory, ClaudeMemory
 from lore.formats.lines import Line, each, problem
 from lore.formats.transcripts import TranscriptLines
 from lore.model import events as e
@@ -35,12 +35,12 @@ from lore.model.turn import verdict_of
 _SYNTHETIC = "<synthetic>"
 
 
-class ClaudeCode(TranscriptLines[Memory]):
+class ClaudeCode(TranscriptLines[ClaudeMemory]):
     """Reader of Claude Code's session logs."""
 
     name: ClassVar[str] = "claude-code"
     clock: ClassVar[Clock] = "first_line"
-    memory = Memory
+    memory = ClaudeMemory
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -78,7 +78,7 @@ class ClaudeCode(TranscriptLines[Memory]):
         self._opaque(Code.MALFORMED_RECORD, "record has no type, or a field of the wrong type; kept as opaque")
         return self._taken()
 
-    def _model(self, record: Record, odd: str = "") -> None:
+    def _model(self, record: ClaudeRecord, odd: str = "") -> None:
         """Take a record; `odd` says why its message is none, where that is so."""
         state, uuid = self._memory, record.uuid
         again = uuid in state.parents
@@ -101,7 +101,7 @@ class ClaudeCode(TranscriptLines[Memory]):
             self._emit(e.SessionStarted(session_id=state.session, at=record.timestamp, dialect="anthropic", chain=name))
         chain = state.chains.get(name)
         if chain is None:
-            chain = state.chains[name] = ChainMemory()
+            chain = state.chains[name] = ClaudeChainMemory()
         if again and uuid not in chain.order:
             self._problem(Code.DUPLICATE_UUID, f"uuid {uuid!r} came before and is out of the timeline; passed over")
             return
@@ -114,11 +114,11 @@ class ClaudeCode(TranscriptLines[Memory]):
             reason = odd or str(error).partition("\n")[0][:120]
             self._opaque(Code.MALFORMED_RECORD, f"{record.type} record: {reason}; kept as opaque")
 
-    def _seen(self, signs: Sequence[Sign], record: Record, name: str) -> None:
+    def _seen(self, signs: Sequence[Sign], record: ClaudeRecord, name: str) -> None:
         if signs:
             self._observe(signs, name, record.timestamp, timeline.version_of(record))
 
-    def _side_of(self, record: Record) -> str:
+    def _side_of(self, record: ClaudeRecord) -> str:
         """Name the chain of a sidechain's line."""
         if record.agent_id:
             return record.agent_id if record.agent_id != e.MAIN else f"agent-{e.MAIN}"
@@ -133,7 +133,7 @@ class ClaudeCode(TranscriptLines[Memory]):
 
     # lines, by type
 
-    def _user(self, record: Record, name: str, chain: ChainMemory) -> None:
+    def _user(self, record: ClaudeRecord, name: str, chain: ClaudeChainMemory) -> None:
         parts = records.parts_in(record.message)
         if chain.boundary is not None:
             if record.is_compact_summary:
@@ -163,13 +163,13 @@ class ClaudeCode(TranscriptLines[Memory]):
             self._prompt(record, name, chain, others, beside=bool(answered))
             self._seen(timeline.signs_of_prompt(record, chain, others), record, name)
 
-    def _silent(self, record: Record, chain: ChainMemory, items: tuple[str, ...] = ()) -> None:
+    def _silent(self, record: ClaudeRecord, chain: ClaudeChainMemory, items: tuple[str, ...] = ()) -> None:
         """Remember a line that makes no item of its own, and may lead to lines that do."""
         if record.uuid is not None:
             chain.order[record.uuid] = None
             self._memory.items[record.uuid] = items
 
-    def _result(self, record: Record, name: str, part: records.ToolResult) -> None:
+    def _result(self, record: ClaudeRecord, name: str, part: records.ToolResult) -> None:
         status, output = "failed" if part.is_error else "completed", timeline.output_of(part.content)
         self._emit(
             e.PatchToolCall(call_id=part.tool_use_id, status=status, chain=name, at=record.timestamp, output=output)
@@ -177,7 +177,9 @@ class ClaudeCode(TranscriptLines[Memory]):
         if output is not part.content:  # a list
             self._seen(timeline.signs_of_result(part.content), record, name)
 
-    def _prompt(self, record: Record, name: str, chain: ChainMemory, parts: Sequence[Part], *, beside: bool) -> None:
+    def _prompt(
+        self, record: ClaudeRecord, name: str, chain: ClaudeChainMemory, parts: Sequence[Part], *, beside: bool
+    ) -> None:
         """Append a user's message; a second prompt (nothing `beside` a result) takes back the first of its parent."""
         parent, uuid = record.parent_uuid, _line_name(record, self._line)
         if parent is not None and not record.is_meta and not beside:
@@ -189,13 +191,13 @@ class ClaudeCode(TranscriptLines[Memory]):
             timeline.prompt_of(uuid, parts, records.source_of(record)), name, record.timestamp, record.agent_id
         )
 
-    def _pass_by(self, record: Record, name: str, chain: ChainMemory) -> None:
+    def _pass_by(self, record: ClaudeRecord, name: str, chain: ClaudeChainMemory) -> None:
         """Take a prompt back that something else was said in place of: both have one parent."""
         before = chain.prompts.pop(record.parent_uuid or "", None)
         if before is not None:
             self._rewind(name, chain, before, record.uuid or "")
 
-    def _rewind(self, name: str, chain: ChainMemory, prompt: str, new: str) -> None:
+    def _rewind(self, name: str, chain: ClaudeChainMemory, prompt: str, new: str) -> None:
         gone = timeline.branch(self._memory, chain, prompt, new)
         taken = tuple(item for uuid in gone for item in self._memory.made(chain, uuid))
         for uuid in gone:
@@ -205,7 +207,7 @@ class ClaudeCode(TranscriptLines[Memory]):
             self._close(name, chain)
             self._emit(e.Remove(uuids=tuple(dict.fromkeys(taken)), chain=name))
 
-    def _assistant(self, record: Record, name: str, chain: ChainMemory) -> None:
+    def _assistant(self, record: ClaudeRecord, name: str, chain: ClaudeChainMemory) -> None:
         message, line = record.message, self._line
         parts = records.parts_in(message)
         assert message is not None
@@ -227,7 +229,7 @@ class ClaudeCode(TranscriptLines[Memory]):
                 self._memory.items[uuid] = tuple(_block_name(uuid, number) for number in range(len(parts)))
         for number, part in enumerate(parts):
             own = _block_name(uuid, number) if number else uuid
-            if type(part) is records.ToolUse:
+            if type(part) is records.ClaudeToolUse:
                 chain.calls[part.id] = own
                 if part.name == "Skill":
                     self._seen(timeline.signs_of_skill(part.input), record, name)
@@ -235,7 +237,9 @@ class ClaudeCode(TranscriptLines[Memory]):
                 timeline.spoken(own, part, message.stop_reason, response), name, record.timestamp, record.agent_id
             )
 
-    def _respond(self, record: Record, name: str, chain: ChainMemory, response: str, message: Message) -> None:
+    def _respond(
+        self, record: ClaudeRecord, name: str, chain: ClaudeChainMemory, response: str, message: ClaudeMessage
+    ) -> None:
         """Open a turn at the first line of a response; keep the usage of its latest line."""
         if chain.response != response and response not in chain.seen:
             self._pass_by(record, name, chain)
@@ -263,7 +267,7 @@ class ClaudeCode(TranscriptLines[Memory]):
             if message.diagnostics != NULL:
                 chain.verdict = verdict_of(bytes(message.diagnostics)) or chain.verdict
 
-    def _close(self, name: str, chain: ChainMemory) -> None:
+    def _close(self, name: str, chain: ClaudeChainMemory) -> None:
         if chain.response is None:
             return
         usage, at = records.billed(chain.usage, chain.version), chain.answered_at
@@ -274,7 +278,7 @@ class ClaudeCode(TranscriptLines[Memory]):
         )
         chain.response = chain.usage = chain.verdict = None
 
-    def _system(self, record: Record, name: str, chain: ChainMemory) -> None:
+    def _system(self, record: ClaudeRecord, name: str, chain: ClaudeChainMemory) -> None:
         if record.subtype == "compact_boundary":
             meta = records.compact_of(bytes(record.compact_metadata))
             self._flush_boundary(name, chain)
@@ -293,7 +297,9 @@ class ClaudeCode(TranscriptLines[Memory]):
             self._seen(timeline.SYSTEM_SIGNS.get(record.subtype or "", ()), record, name)
         self._silent(record, chain)
 
-    def _boundary(self, record: Record, name: str, chain: ChainMemory, meta: records.Compact) -> e.CompactApplied:
+    def _boundary(
+        self, record: ClaudeRecord, name: str, chain: ClaudeChainMemory, meta: records.Compact
+    ) -> e.CompactApplied:
         """Make the compaction, and forget what it prunes."""
         state = self._memory
         kept = timeline.preserved(state, chain, meta)
@@ -310,7 +316,7 @@ class ClaudeCode(TranscriptLines[Memory]):
             preserved_uuids=items,
         )  # fmt: skip
 
-    def _flush_boundary(self, name: str, chain: ChainMemory) -> None:
+    def _flush_boundary(self, name: str, chain: ClaudeChainMemory) -> None:
         """Emit a compaction once its summary has come, or cannot come any more."""
         if chain.boundary is not None:
             self._emit(e.CompactStarted(trigger=chain.boundary.trigger, chain=name))
@@ -319,7 +325,7 @@ class ClaudeCode(TranscriptLines[Memory]):
             self._found.extend(Read(event, line, byte) for line, byte, event in chain.held)
             chain.held = []
 
-    def _attachment(self, record: Record, name: str, chain: ChainMemory) -> None:
+    def _attachment(self, record: ClaudeRecord, name: str, chain: ClaudeChainMemory) -> None:
         """Keep an attachment as it is; one between a boundary and its summary comes after both."""
         self._append(
             OpaqueItem(_line_name(record, self._line), Raw(self._line.data)), name, record.timestamp, record.agent_id
@@ -332,7 +338,7 @@ class ClaudeCode(TranscriptLines[Memory]):
         self._seen(timeline.signs_of_attachment(self._line.data), record, name)
 
 
-_HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {
+_HANDLERS: dict[str, Callable[[ClaudeCode, ClaudeRecord, str, ClaudeChainMemory], None]] = {
     "user": ClaudeCode._user,  # pyright: ignore[reportPrivateUsage]
     "assistant": ClaudeCode._assistant,  # pyright: ignore[reportPrivateUsage]
     "system": ClaudeCode._system,  # pyright: ignore[reportPrivateUsage]
@@ -340,7 +346,7 @@ _HANDLERS: dict[str, Callable[[ClaudeCode, Record, str, ChainMemory], None]] = {
 }
 
 
-def _line_name(record: Record, line: Line) -> str:
+def _line_name(record: ClaudeRecord, line: Line) -> str:
     """Name the item of a line."""
     return record.uuid or f"line-{line.number}"
 

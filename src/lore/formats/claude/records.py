@@ -36,14 +36,14 @@ MODELLED = frozenset(("user", "assistant", "system", "attachment"))
 MARKERS = (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"')
 
 
-class Thinking(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="thinking"):
+class ClaudeThinking(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="thinking"):
     """Reasoning; newer versions keep only its signature."""
 
     thinking: Raw
     signature: str | None = None
 
 
-class ToolUse(Struct, frozen=True, gc=False, tag="tool_use"):
+class ClaudeToolUse(Struct, frozen=True, gc=False, tag="tool_use"):
     """A call; what else versions to come may say of it (as `caller` today) is passed over."""
 
     id: str
@@ -59,7 +59,7 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result"):
     is_error: bool | None = None
 
 
-class Source(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class ClaudeSource(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """An image's bytes, in base64."""
 
     type: Literal["base64"]
@@ -67,10 +67,10 @@ class Source(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     data: Raw
 
 
-class Image(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="image"):
+class ClaudeImage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="image"):
     """An image."""
 
-    source: Source
+    source: ClaudeSource
 
 
 class Plain(Struct, frozen=True, gc=False):
@@ -79,7 +79,7 @@ class Plain(Struct, frozen=True, gc=False):
     text: Raw
 
 
-Known: TypeAlias = TextBlock | Thinking | ToolUse | ToolResult | Image
+Known: TypeAlias = TextBlock | ClaudeThinking | ClaudeToolUse | ToolResult | ClaudeImage
 Part: TypeAlias = Known | Plain | Other
 
 
@@ -90,7 +90,7 @@ class Creation(Struct, frozen=True, gc=False):
     ephemeral_1h_input_tokens: int | None = None
 
 
-class Usage(Struct, frozen=True, gc=False):
+class ClaudeUsage(Struct, frozen=True, gc=False):
     """`message.usage`: input counts exclude what was read from or written to the cache; the rest is read late."""
 
     input_tokens: int | None = None
@@ -109,11 +109,11 @@ class _MessageFields(Struct, frozen=True, gc=False):
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
-    usage: Usage | None = None
+    usage: ClaudeUsage | None = None
     diagnostics: Raw = NULL
 
 
-class Message(_MessageFields, frozen=True, gc=False, kw_only=True):
+class ClaudeMessage(_MessageFields, frozen=True, gc=False, kw_only=True):
     """`message` of a user or assistant line."""
 
     content: list[Known]  # and what only the slower lanes make of it: a `Sequence[Part]`
@@ -144,10 +144,10 @@ class _Envelope(Struct, frozen=True, gc=False, rename="camel"):
     thinking_metadata: Raw = NULL
 
 
-class Record(_Envelope, frozen=True, gc=False):
+class ClaudeRecord(_Envelope, frozen=True, gc=False):
     """One line."""
 
-    message: Message | None = None
+    message: ClaudeMessage | None = None
 
 
 class _RawRecord(_Envelope, frozen=True, gc=False):
@@ -157,7 +157,7 @@ class _RawRecord(_Envelope, frozen=True, gc=False):
 _MACHINES = (b"task-notification",)  # kinds of `origin` that are no person's; what has another is a person's
 
 
-def source_of(record: Record) -> str:
+def source_of(record: ClaudeRecord) -> str:
     """Return whose a user's message is: put in by a harness beside others, sent by it by itself, or a person's."""
     if record.is_meta:
         return "context_injection"
@@ -193,12 +193,12 @@ class Compact(Struct, frozen=True, rename="camel"):
 class OddContentError(ValueError):
     """A record's message is none; what the rest of the record says is in `record`."""
 
-    def __init__(self, record: Record, reason: str) -> None:
+    def __init__(self, record: ClaudeRecord, reason: str) -> None:
         super().__init__(reason)
         self.record = record
 
 
-_RECORD = msgspec.json.Decoder(Record)
+_RECORD = msgspec.json.Decoder(ClaudeRecord)
 _LOOSE = msgspec.json.Decoder(_RawRecord)
 _MESSAGE = msgspec.json.Decoder(_RawMessage)
 _QUOTE = ord('"')
@@ -209,7 +209,7 @@ _SNAKE = re.compile(
 )
 
 
-def decode_record(data: bytes) -> Record | None:
+def decode_record(data: bytes) -> ClaudeRecord | None:
     """Decode a line; None where it is no record, or a field has the wrong type.
 
     Raises OddContentError where the record is one, and only its message is none.
@@ -243,7 +243,7 @@ def compact_of(raw: bytes) -> Compact:
     return Compact() if raw == b"null" else _COMPACT.decode(raw)
 
 
-def parts_in(message: Message | None) -> Sequence[Part]:
+def parts_in(message: ClaudeMessage | None) -> Sequence[Part]:
     """Return what a message is made of; raises ValueError where there is none."""
     if message is None:
         raise ValueError("content is neither text nor blocks")
@@ -255,9 +255,9 @@ def _are_sound(parts: Sequence[Part]) -> bool:
     for part in parts:
         if type(part) is TextBlock:
             text = part.text
-        elif type(part) is Thinking:
+        elif type(part) is ClaudeThinking:
             text = part.thinking
-        elif type(part) is Image:
+        elif type(part) is ClaudeImage:
             text = part.source.data
         else:
             continue
@@ -271,7 +271,7 @@ def is_text(raw: Raw) -> bool:
     return memoryview(raw)[0] == _QUOTE
 
 
-def _loosely(data: bytes, *, snake: bool) -> Record | None:
+def _loosely(data: bytes, *, snake: bool) -> ClaudeRecord | None:
     """Decode a line whose content has to be looked at block by block."""
     try:
         loose = lenient.convert(data, _RawRecord) if snake else lenient.decoded(_LOOSE, data)
@@ -281,14 +281,14 @@ def _loosely(data: bytes, *, snake: bool) -> Record | None:
     fields = msgspec.structs.asdict(loose)
     raw = bytes(fields.pop("message"))
     if raw == b"null":
-        return Record(**fields)
+        return ClaudeRecord(**fields)
     try:
-        return Record(**fields, message=_message(raw))
+        return ClaudeRecord(**fields, message=_message(raw))
     except (ValueError, RecursionError) as error:
-        raise OddContentError(Record(**fields), str(error).partition("\n")[0][:120]) from None
+        raise OddContentError(ClaudeRecord(**fields), str(error).partition("\n")[0][:120]) from None
 
 
-def _message(raw: bytes) -> Message:
+def _message(raw: bytes) -> ClaudeMessage:
     message = lenient.decoded(_MESSAGE, raw)
     content = bytes(message.content)
     if content[:1] == b'"':
@@ -299,7 +299,7 @@ def _message(raw: bytes) -> Message:
         raise ValueError("content is neither text nor blocks")
     fields: dict[str, Any] = msgspec.structs.asdict(message)
     fields["content"] = parts
-    return Message(**fields)
+    return ClaudeMessage(**fields)
 
 
 _PARTS = Parts[Known](Known, _are_sound)
@@ -310,7 +310,7 @@ def parts_of(content: bytes) -> list[Part]:
     return list(_PARTS.decode(content))
 
 
-def billed(usage: Usage | None, version: Raw = NULL) -> Billed | None:
+def billed(usage: ClaudeUsage | None, version: Raw = NULL) -> Billed | None:
     """Read usage in lore's counts, as a version of Claude Code noted it."""
     if usage is None:
         return None

@@ -28,7 +28,7 @@ from lore.model.state import Sign, bounded
 WALKS = 16  # how often each line may be walked over, on average, for compactions that name a first and a last one
 
 
-class ChainMemory(Struct):
+class ClaudeChainMemory(Struct):
     """What the reader remembers of one chain.
 
     `seen` has every response and its turn; `order` the lines since the last compaction (and those that it
@@ -42,7 +42,7 @@ class ChainMemory(Struct):
     response: str | None = None
     turn: int = 0
     model: str | None = None
-    usage: records.Usage | None = None
+    usage: records.ClaudeUsage | None = None
     verdict: e.Verdict | None = None
     answered_at: str | None = None
     asked_at: str | None = None
@@ -60,7 +60,7 @@ class ChainMemory(Struct):
     thinks: bool = False
 
 
-class Memory(TranscriptMemory):
+class ClaudeMemory(TranscriptMemory):
     """All that the reader remembers.
 
     `parents` has every line that has a uuid; `items` those that made other than one item of their own
@@ -76,14 +76,14 @@ class Memory(TranscriptMemory):
     side: dict[str, str] = {}
     sides: int = 0
     walked: int = 0
-    chains: dict[str, ChainMemory] = {}
+    chains: dict[str, ClaudeChainMemory] = {}
 
-    def made(self, chain: ChainMemory, uuid: str) -> tuple[str, ...]:
+    def made(self, chain: ClaudeChainMemory, uuid: str) -> tuple[str, ...]:
         """Return the items that a line of this chain made."""
         return self.items.get(uuid, (uuid,) if uuid in chain.order else ())
 
 
-def preserved(memory: Memory, chain: ChainMemory, meta: records.Compact) -> list[str] | None:
+def preserved(memory: ClaudeMemory, chain: ClaudeChainMemory, meta: records.Compact) -> list[str] | None:
     """Return the lines that a compaction kept; None where it says nothing of it.
 
     A list supersedes a segment. A segment whose tail does not lead to its head gives one name that no
@@ -102,7 +102,7 @@ def preserved(memory: Memory, chain: ChainMemory, meta: records.Compact) -> list
     return kept
 
 
-def _path(memory: Memory, segment: records.PreservedSegment) -> set[str] | None:
+def _path(memory: ClaudeMemory, segment: records.PreservedSegment) -> set[str] | None:
     """Walk from a segment's tail to its head; None where the way ends before it.
 
     Work stays linear in the lines: where too many were walked over already, the way ends too.
@@ -117,7 +117,7 @@ def _path(memory: Memory, segment: records.PreservedSegment) -> set[str] | None:
     return path if found else None
 
 
-def kept_items(memory: Memory, chain: ChainMemory, kept: list[str]) -> tuple[str, ...]:
+def kept_items(memory: ClaudeMemory, chain: ClaudeChainMemory, kept: list[str]) -> tuple[str, ...]:
     """Return the items of these lines; a line that no one knows stands for itself, for the fold to report."""
     found: dict[str, None] = {}
     for uuid in kept:
@@ -126,7 +126,7 @@ def kept_items(memory: Memory, chain: ChainMemory, kept: list[str]) -> tuple[str
     return tuple(found)
 
 
-def branch(memory: Memory, chain: ChainMemory, prompt: str, new: str) -> list[str]:
+def branch(memory: ClaudeMemory, chain: ClaudeChainMemory, prompt: str, new: str) -> list[str]:
     """Return a prompt's line and the live lines that descend from it, the new prompt left out."""
     if prompt not in chain.order:
         return []
@@ -142,7 +142,7 @@ def branch(memory: Memory, chain: ChainMemory, prompt: str, new: str) -> list[st
     return [uuid for uuid in reversed(since) if uuid in gone]
 
 
-def _settle(memory: Memory, uuid: str, gone: set[str], stay: set[str]) -> None:
+def _settle(memory: ClaudeMemory, uuid: str, gone: set[str], stay: set[str]) -> None:
     """Put a line and all above it that is not known yet on the side where its ancestors are."""
     path: dict[str, None] = {}
     at: str | None = uuid
@@ -167,19 +167,19 @@ def block_of(part: records.Part) -> items.Block:
             return part
         case records.Plain(text=text):
             return items.TextBlock(text)
-        case records.Thinking(thinking=text, signature=signature):
+        case records.ClaudeThinking(thinking=text, signature=signature):
             return items.ThinkingBlock(text, signature)
-        case records.Image(source=source):
+        case records.ClaudeImage(source=source):
             return items.ImageBlock(source.media_type, source.data)
         case records.Other(json=raw):
             return items.RawBlock(raw)
-        case records.ToolUse() | records.ToolResult():
+        case records.ClaudeToolUse() | records.ToolResult():
             return items.RawBlock(Raw(msgspec.json.encode(part)))
 
 
 def spoken(uuid: str, part: records.Part, stop_reason: str | None, response: str) -> items.Item:
     """Convert a part of a response: a call, or something said."""
-    if type(part) is records.ToolUse:
+    if type(part) is records.ClaudeToolUse:
         return items.ToolCall(uuid, part.id, part.name, part.input, response_id=response)
     if type(part) is records.Plain:
         return items.AssistantMessage(uuid, text=part.text, response_id=response)
@@ -223,7 +223,7 @@ class _Attachment(Struct, frozen=True, gc=False):
 _ATTACHMENT = msgspec.json.Decoder(_Attachment)
 
 
-def signs_of_change(record: records.Record, chain: ChainMemory, field: str) -> Sequence[Sign]:
+def signs_of_change(record: records.ClaudeRecord, chain: ClaudeChainMemory, field: str) -> Sequence[Sign]:
     """Return that a standing field says another thing than on the lines before; remember what it says."""
     value: Raw = getattr(record, field)
     if items.is_absent(value):
@@ -256,28 +256,32 @@ def signs_of_skill(given: Raw) -> Sequence[Sign]:
     return (Sign("skill", bounded(_names(call, "skill") or _names(call, "command"))),)
 
 
-def signs_of_prompt(record: records.Record, chain: ChainMemory, parts: Sequence[records.Part]) -> Sequence[Sign]:
+def signs_of_prompt(
+    record: records.ClaudeRecord, chain: ClaudeChainMemory, parts: Sequence[records.Part]
+) -> Sequence[Sign]:
     """Return the signs of a user's message."""
     found = [*signs_of_change(record, chain, "permission_mode"), *_signs_of_thinking(record, chain, parts)]
     for part in parts:
-        if type(part) is records.Image:
+        if type(part) is records.ClaudeImage:
             found.append(_IMAGE)
         elif type(part) is records.Plain or type(part) is items.TextBlock:
             found += _signs_of_text(part.text)
     return found
 
 
-def note_thinking(chain: ChainMemory, parts: Sequence[records.Part]) -> None:
+def note_thinking(chain: ClaudeChainMemory, parts: Sequence[records.Part]) -> None:
     """Remember whether what the model said holds thinking."""
     chain.spoke = True
     for part in parts:
-        if type(part) is records.Thinking or (
+        if type(part) is records.ClaudeThinking or (
             type(part) is records.Other and b'"redacted_thinking"' in bytes(part.json)[:_LOOKED_AT]
         ):
             chain.thought = chain.thinks = True
 
 
-def _signs_of_thinking(record: records.Record, chain: ChainMemory, parts: Sequence[records.Part]) -> Sequence[Sign]:
+def _signs_of_thinking(
+    record: records.ClaudeRecord, chain: ClaudeChainMemory, parts: Sequence[records.Part]
+) -> Sequence[Sign]:
     """Return that nothing was thought since the last prompt, at the next one; a command's lines are none."""
     first = parts[0]
     if record.is_meta or ((type(first) is records.Plain or type(first) is items.TextBlock) and _is_clients(first.text)):
@@ -295,7 +299,7 @@ def _is_clients(raw: Raw) -> bool:
     return _head(raw).startswith(_CLIENTS)
 
 
-def _thinking_is_on(record: records.Record, chain: ChainMemory) -> bool:
+def _thinking_is_on(record: records.ClaudeRecord, chain: ClaudeChainMemory) -> bool:
     """Tell it as the line says; where it does not say it, the chain's answers before do."""
     said = table(bytes(record.thinking_metadata)) or {}
     if said.get("disabled") == b"true" or said.get("level") == b'"none"' or said.get("maxThinkingTokens") == b"0":
@@ -358,6 +362,6 @@ def _head(raw: Raw) -> bytes:
     return bytes(memoryview(raw)[:_LOOKED_AT])
 
 
-def version_of(record: records.Record) -> str:
+def version_of(record: records.ClaudeRecord) -> str:
     """Return the client's version as the line says it; empty where it does not."""
     return "" if items.is_absent(record.version) else records.shown(record.version)

@@ -24,7 +24,7 @@ from msgspec import Raw, Struct, field
 
 from lore.formats.base import Read
 from lore.formats.cline import records
-from lore.formats.cline.records import Record
+from lore.formats.cline.records import ClineRecord
 from lore.formats.documents import Elements
 from lore.formats.lines import BOM, SPACE, Line, array_at
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
@@ -42,7 +42,7 @@ _SPOKEN = {"text": "text", "completion_result": "text", "reasoning": "thinking"}
 _FAILURES = frozenset(("api_req_failed", "error", "diff_error"))
 
 
-class Known(Struct):
+class ClineKnown(Struct):
     """A message in the prompt: its items, and the condensation and truncation that hide it. `own`: of the history."""
 
     uuids: list[str]
@@ -68,7 +68,7 @@ class Pending(Struct):
     said_at: str | None = None
 
 
-class Cut(Struct):
+class ClineCut(Struct):
     """A summary or a marker that waits for the moment at which the screen shows it."""
 
     id: str
@@ -82,12 +82,12 @@ class ClineMemory(TranscriptMemory):
     name: str = ""
     parent: str | None = None
     system: Raw = NULL
-    models: list[records.Usage] = []
+    models: list[records.ClineUsage] = []
     model: str = ""
     items: int = 0
-    known: list[Known] = []
+    known: list[ClineKnown] = []
     request: Pending | None = None
-    cuts: list[Cut] = []
+    cuts: list[ClineCut] = []
     coming: int = 0
     range: list[int] = []
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
@@ -101,7 +101,7 @@ class Cline(TranscriptDocument[ClineMemory]):
     memory = ClineMemory
     unseen: ClassVar[str] = "the system prompt and the schemas of tools"
     file = ""  # of a task's folder, that is being read
-    decoded: Record | None = None
+    decoded: ClineRecord | None = None
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -117,7 +117,7 @@ class Cline(TranscriptDocument[ClineMemory]):
         shown = own.keys() >= {"ts", "type"} and not own.keys().isdisjoint(("say", "ask"))
         return shown or (own.keys() >= {"ts", "role", "content"} and text_in(own["role"]) in _ROLES)
 
-    def join(self, memory: ClineMemory, placed: Iterable[tuple[str, Record, Line]]) -> list[Read]:
+    def join(self, memory: ClineMemory, placed: Iterable[tuple[str, ClineRecord, Line]]) -> list[Read]:
         """Take the records of a task, each with its file and its place; `memory` is what is known before."""
         self._memory = memory
         for self.file, self.decoded, line in placed:
@@ -148,7 +148,7 @@ class Cline(TranscriptDocument[ClineMemory]):
 
     # what the screen was shown
 
-    def _shown(self, record: Record) -> None:
+    def _shown(self, record: ClineRecord) -> None:
         memory, shown = self._memory, record.say or record.ask or ""
         cut_out = record.conversation_history_deleted_range
         if cut_out is not None and len(cut_out) == 2 and cut_out != memory.range:
@@ -166,7 +166,7 @@ class Cline(TranscriptDocument[ClineMemory]):
         elif shown in _FAILURES and memory.begun:
             self._observe((Sign("api-error"),), e.MAIN, stamp_of(record.ts))
 
-    def _request(self, record: Record) -> None:
+    def _request(self, record: ClineRecord) -> None:
         self._settle(record)
         try:
             request = records.request_in(record.text)
@@ -181,7 +181,7 @@ class Cline(TranscriptDocument[ClineMemory]):
             line.number, line.byte, self.file, at, moment_of(record), request, model, info.provider_id
         )
 
-    def _settle(self, record: Record | None) -> None:
+    def _settle(self, record: ClineRecord | None) -> None:
         """End the request under way with what the screen showed of it, where the history holds no answer to it."""
         memory = self._memory
         pending, memory.request = memory.request, None
@@ -192,11 +192,11 @@ class Cline(TranscriptDocument[ClineMemory]):
         usage = self._bill(pending, record)
         if pending.said or usage is not None:
             if not pending.prompted and opens(pending.request.request) == '"':
-                self._say_user([TextBlock(pending.request.request)], [], pending.at, Known([], own=False))
+                self._say_user([TextBlock(pending.request.request)], [], pending.at, ClineKnown([], own=False))
             self._open_turn(pending, pending.at)
             blocks = [ThinkingBlock(text) if kind == "thinking" else TextBlock(text) for kind, text in pending.said]
             if blocks:
-                uuid = self._uuid(Known([], own=False))
+                uuid = self._uuid(ClineKnown([], own=False))
                 self._append(AssistantMessage(uuid, blocks=tuple(blocks), response_id=uuid), e.MAIN, pending.at)
             self._close_turn(usage, pending.said_at)
         else:
@@ -205,7 +205,7 @@ class Cline(TranscriptDocument[ClineMemory]):
             self._emit(e.TurnFailed(turn=memory.turns.turn, error=error))
         self._line, self.file = now, file
 
-    def _bill(self, pending: Pending, record: Record | None) -> e.Billed | None:
+    def _bill(self, pending: Pending, record: ClineRecord | None) -> e.Billed | None:
         moment = pending.began if record is None else moment_of(record)
         chosen = next((usage for usage in reversed(self._memory.models) if usage.ts <= moment), None)
         if chosen is not None:
@@ -217,7 +217,7 @@ class Cline(TranscriptDocument[ClineMemory]):
 
     # condensations and truncations
 
-    def _condensed(self, record: Record) -> None:
+    def _condensed(self, record: ClineRecord) -> None:
         memory, found = self._memory, record.context_condense or record.context_truncation
         if found is None:  # it has only begun
             return
@@ -254,7 +254,7 @@ class Cline(TranscriptDocument[ClineMemory]):
             )  # fmt: skip
         )
 
-    def _leave_out(self, cut_out: list[int], record: Record) -> None:
+    def _leave_out(self, cut_out: list[int], record: ClineRecord) -> None:
         """Take a range of messages out of the prompt, by their numbers in the history."""
         memory = self._memory
         if memory.request is not None and (memory.request.answered or memory.request.said):
@@ -275,10 +275,10 @@ class Cline(TranscriptDocument[ClineMemory]):
 
     # what was sent
 
-    def _message(self, record: Record) -> None:
+    def _message(self, record: ClineRecord) -> None:
         memory, at = self._memory, stamp_of(record.ts)
         self._open(at)
-        noted = record.metadata or records.Noted()
+        noted = record.metadata or records.ClineNoted()
         if noted.kind == "compaction_summary":  # of the command line: it stands for all before it
             memory.known = []
             self._cut(
@@ -291,11 +291,11 @@ class Cline(TranscriptDocument[ClineMemory]):
             name = record.condense_id or record.truncation_id or ""
             summary = records.text_joined(record.content)
             if memory.coming > len(memory.cuts):
-                memory.cuts.append(Cut(name, summary))
+                memory.cuts.append(ClineCut(name, summary))
             else:
                 self._cut(name, summary, None, at)
             return
-        known = Known([], record.condense_parent or "", record.truncation_parent or "")
+        known = ClineKnown([], record.condense_parent or "", record.truncation_parent or "")
         said = records.said_in(record.content)
         if record.role == "assistant":
             self._answer(record, said, known, at)
@@ -310,7 +310,7 @@ class Cline(TranscriptDocument[ClineMemory]):
         self._say_user(said.blocks, said.environment, at, known, tool=bool(said.outcomes))
 
     def _say_user(
-        self, blocks: list[Block], environment: list[Block], at: str | None, known: Known, *, tool: bool = False
+        self, blocks: list[Block], environment: list[Block], at: str | None, known: ClineKnown, *, tool: bool = False
     ) -> None:
         texts = [block.text for block in blocks if isinstance(block, TextBlock)]
         for text in (*texts, *(block.text for block in environment if isinstance(block, TextBlock))):
@@ -325,7 +325,7 @@ class Cline(TranscriptDocument[ClineMemory]):
             known.uuids += [name] if blocks else []
             self._append(UserMessage(name, blocks=tuple(environment), source="context_injection"), e.MAIN, at)
 
-    def _answer(self, record: Record, said: records.Said, known: Known, at: str | None) -> None:
+    def _answer(self, record: ClineRecord, said: records.Said, known: ClineKnown, at: str | None) -> None:
         memory, usage = self._memory, None
         pending = memory.request
         if pending is not None and not pending.answered:
@@ -361,7 +361,7 @@ class Cline(TranscriptDocument[ClineMemory]):
                 )  # fmt: skip
             )
 
-    def _uuid(self, known: Known) -> str:
+    def _uuid(self, known: ClineKnown) -> str:
         memory = self._memory
         memory.items += 1
         known.uuids.append(f"m{memory.items}")
@@ -383,7 +383,7 @@ class Cline(TranscriptDocument[ClineMemory]):
         self._found.append(Read(event, self._line.number, self._line.byte, self.file))
 
 
-def moment_of(record: Record) -> float:
+def moment_of(record: ClineRecord) -> float:
     """Return when a record was written, in milliseconds; 0 where it does not say."""
     found = decode(bytes(record.ts)) if opens(record.ts).isdigit() else 0
     return float(found) if type(found) in (int, float) and found < 1e15 else 0.0

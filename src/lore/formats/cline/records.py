@@ -38,7 +38,7 @@ _OWN_WORDS = (rb"\n<feedback>\n", b"New instructions for task continuation:")
 _RESULT = re.compile(rb'"(?:\\[nrt]|\s)*(?:\[[^\]]{1,2000}\] Result:|\[ERROR\]|The tool execution failed)')
 
 
-class Record(Struct, frozen=True, gc=False, rename="camel"):
+class ClineRecord(Struct, frozen=True, gc=False, rename="camel"):
     """A message of the prompt (`role`), or one of the screen (`type`)."""
 
     ts: Raw = NULL
@@ -59,11 +59,11 @@ class Record(Struct, frozen=True, gc=False, rename="camel"):
     context_truncation: Condense | None = None
     conversation_history_deleted_range: list[int] | None = None
     model_info: ModelInfo | None = None
-    metrics: Metrics | None = None
-    metadata: Noted | None = None
+    metrics: ClineMetrics | None = None
+    metadata: ClineNoted | None = None
 
 
-class Noted(Struct, frozen=True, gc=False, rename="camel"):
+class ClineNoted(Struct, frozen=True, gc=False, rename="camel"):
     """What Cline's command line notes of a message."""
 
     kind: str | None = None
@@ -90,7 +90,7 @@ class ModelInfo(Struct, frozen=True, gc=False, rename="camel"):
     provider: str | None = None
 
 
-class Metrics(Struct, frozen=True, gc=False, rename="camel"):
+class ClineMetrics(Struct, frozen=True, gc=False, rename="camel"):
     """The bill of a message of Cline's command line."""
 
     input_tokens: Raw = NULL
@@ -111,7 +111,7 @@ class ApiRequest(Struct, frozen=True, gc=False, rename="camel"):
     cancel_reason: str | None = None
 
 
-class Usage(Struct, frozen=True, gc=False):
+class ClineUsage(Struct, frozen=True, gc=False):
     """Why one set of a model in `task_metadata.json` holds: from when on, whose."""
 
     ts: float = 0
@@ -119,10 +119,10 @@ class Usage(Struct, frozen=True, gc=False):
     model_provider_id: str | None = None
 
 
-class Metadata(Struct, frozen=True, gc=False):
+class ClineMetadata(Struct, frozen=True, gc=False):
     """`task_metadata.json`, as far as it is read."""
 
-    model_usage: list[Usage] = field(default_factory=list)
+    model_usage: list[ClineUsage] = field(default_factory=list)
 
 
 class HistoryItem(Struct, frozen=True, gc=False, rename="camel"):
@@ -141,7 +141,7 @@ class Counted(NamedTuple):
     output: int | None
 
 
-class _Part(Struct, frozen=True, gc=False):
+class _ClinePart(Struct, frozen=True, gc=False):
     """A block of a message."""
 
     type: str = ""
@@ -165,7 +165,7 @@ class _Source(Struct, frozen=True, gc=False):
     data: Raw = NULL
 
 
-class Call(NamedTuple):
+class ClineCall(NamedTuple):
     """A call that a message makes."""
 
     call_id: str
@@ -173,7 +173,7 @@ class Call(NamedTuple):
     input: Raw
 
 
-class Outcome(NamedTuple):
+class ClineOutcome(NamedTuple):
     """What came of a call."""
 
     call_id: str
@@ -186,14 +186,14 @@ class Said(NamedTuple):
 
     blocks: list[Block]
     environment: list[Block]
-    calls: list[Call]
-    outcomes: list[Outcome]
+    calls: list[ClineCall]
+    outcomes: list[ClineOutcome]
 
 
-RECORD = msgspec.json.Decoder(Record)
+RECORD = msgspec.json.Decoder(ClineRecord)
 _TEXT = msgspec.json.Decoder(str)
 _API_REQUEST = msgspec.json.Decoder(ApiRequest)
-_PARTS = msgspec.json.Decoder(list[_Part])
+_PARTS = msgspec.json.Decoder(list[_ClinePart])
 _SOURCE = msgspec.json.Decoder(_Source)
 
 
@@ -208,9 +208,9 @@ def said_in(content: Raw) -> Said:
         if part.type == "text" and opens(part.text) == '"':
             (found.environment if _ENVIRONMENT.match(part.text) else found.blocks).append(TextBlock(part.text))
         elif part.type == "tool_use" and part.id:
-            found.calls.append(Call(part.id, part.name, part.input if opens(part.input) == "{" else Raw(b"{}")))
+            found.calls.append(ClineCall(part.id, part.name, part.input if opens(part.input) == "{" else Raw(b"{}")))
         elif part.type == "tool_result" and part.tool_use_id:
-            found.outcomes.append(Outcome(part.tool_use_id, output_of(part.content), part.is_error is True))
+            found.outcomes.append(ClineOutcome(part.tool_use_id, output_of(part.content), part.is_error is True))
         elif part.type == "thinking" and opens(part.thinking) == '"':
             found.blocks.append(ThinkingBlock(part.thinking, part.signature))
         elif part.type == "reasoning" and opens(part.text) == '"':
@@ -282,7 +282,7 @@ def counted_in(request: ApiRequest) -> Counted:
     return Counted(*map(count_in, tokens))
 
 
-def metered(metrics: Metrics) -> Billed:
+def metered(metrics: ClineMetrics) -> Billed:
     """Return the bill of a message of the command line, whose input counts all of the prompt."""
     tokens = (metrics.input_tokens, metrics.cache_read_tokens, metrics.cache_write_tokens, metrics.output_tokens)
     return split(*map(count_in, tokens))

@@ -15,21 +15,21 @@ import msgspec
 from lore.formats.base import Read, Yields
 from lore.formats.cline import records
 from lore.formats.cline.reader import Cline, ClineMemory, moment_of
-from lore.formats.cline.records import Record
+from lore.formats.cline.records import ClineRecord
 from lore.formats.documents import Elements
 from lore.formats.folders import API, CLINE_TASK, HISTORY, LARGEST, METADATA, UI, PackMember, PackReader
 from lore.formats.lines import Line, fault, problem
 from lore.formats.values import opens
 from lore.model.codes import Code
 
-S = TypeVar("S", records.Metadata, records.HistoryItem)
+S = TypeVar("S", records.ClineMetadata, records.HistoryItem)
 
 
 class Placed(NamedTuple):
     """A record of a file of a task, and where it stands."""
 
     file: str
-    record: Record
+    record: ClineRecord
     line: Line
 
 
@@ -66,7 +66,7 @@ class ClineTask(PackReader):
         memory = ClineMemory(
             name=item.id or "",
             parent=item.parent_task_id,
-            models=sorted(_part(files, METADATA, records.Metadata).model_usage, key=lambda usage: usage.ts),
+            models=sorted(_part(files, METADATA, records.ClineMetadata).model_usage, key=lambda usage: usage.ts),
             coming=sum([_is_cut(placed.record) for placed in shown]),
         )
         return found + Cline().join(memory, _merged(shown, sent))
@@ -76,7 +76,7 @@ def _in(name: str, read: Read) -> Read:
     return msgspec.structs.replace(read, file=name)
 
 
-def _is_cut(record: Record) -> bool:
+def _is_cut(record: ClineRecord) -> bool:
     return record.context_condense is not None or record.context_truncation is not None
 
 

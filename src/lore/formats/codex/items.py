@@ -15,7 +15,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.codex.records import Communication, Payload
+from lore.formats.codex.records import CodexPayload, Communication
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
 from lore.model.events import PatchToolCall
@@ -76,7 +76,7 @@ _DEVELOPERS = re.compile(
 )
 
 
-class _Part(Struct, frozen=True, gc=False):
+class _CodexPart(Struct, frozen=True, gc=False):
     """A part of a message."""
 
     type: str = ""
@@ -84,13 +84,13 @@ class _Part(Struct, frozen=True, gc=False):
 
 
 Made: TypeAlias = Item | PatchToolCall
-_PARTS = msgspec.json.Decoder(list[_Part])
+_PARTS = msgspec.json.Decoder(list[_CodexPart])
 _TEXT = msgspec.json.Decoder(str)
 _RAW = msgspec.json.Decoder(Raw)
 _QUOTE = 0x22
 
 
-def made_of(payload: Payload, raw: bytes, uuid: str, response: str | None, at: str | None) -> Made | None:
+def made_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None, at: str | None) -> Made | None:
     """Return what an item says; `raw` is a line that ends with it, or itself. None where no reader knows its type."""
     kind = payload.type
     if kind in OUTPUTS:
@@ -110,7 +110,7 @@ def made_of(payload: Payload, raw: bytes, uuid: str, response: str | None, at: s
     return None
 
 
-def _message(payload: Payload, uuid: str, response: str | None) -> Item | None:
+def _message(payload: CodexPayload, uuid: str, response: str | None) -> Item | None:
     if payload.role == "assistant":
         return AssistantMessage(uuid, blocks=_blocks(payload.content), response_id=response)
     if payload.role == "system":  # kept in the file, and never sent
@@ -138,7 +138,7 @@ def _blocks(content: Raw) -> tuple[Block, ...]:
     try:
         parts = _PARTS.decode(raw)
     except ValueError:
-        parts = lenient.convert(raw, tuple[_Part, ...])
+        parts = lenient.convert(raw, tuple[_CodexPart, ...])
     for part in parts:
         if part.type not in _TEXTS or memoryview(part.text)[0] != _QUOTE:
             return tuple([_block(piece) for piece in array(raw)])
@@ -153,7 +153,7 @@ def _block(raw: bytes) -> Block:
     return RawBlock(Raw(raw))
 
 
-def _input(payload: Payload) -> Raw:
+def _input(payload: CodexPayload) -> Raw:
     """Return a call's arguments: those of a function are JSON inside a string."""
     if not is_absent(payload.arguments):
         try:
@@ -173,7 +173,7 @@ def _odd_arguments(raw: bytes) -> Raw:
     return Raw(inner) if is_json(inner) else Raw(raw)
 
 
-def _outcome(payload: Payload, at: str | None) -> PatchToolCall:
+def _outcome(payload: CodexPayload, at: str | None) -> PatchToolCall:
     output = payload.tools if payload.type == "tool_search_output" else payload.output
     raw = bytes(memoryview(output)[:1])
     if raw == b"[":
@@ -187,7 +187,7 @@ def _outcome(payload: Payload, at: str | None) -> PatchToolCall:
     return PatchToolCall(call_id=payload.call_id or "", status="completed", output=output, at=at)
 
 
-def _itself(payload: Payload) -> RawBlock:
+def _itself(payload: CodexPayload) -> RawBlock:
     """Return an item of the API's own with the members that are sent."""
     pieces = [b'{"type":' + encode(payload.type)]
     for name in _MEMBERS[payload.type]:
@@ -213,7 +213,7 @@ def is_deferred(tool: Raw | bytes) -> bool:
     return late == b"true" or (late is None and own.get("exposeToContext") == b"false")
 
 
-def message_of(told: Communication) -> Payload:
+def message_of(told: Communication) -> CodexPayload:
     """Return what one agent told another as the item that the model gets of it."""
     parts = [{"type": "input_text", "text": told.content}]
     if not is_absent(told.encrypted_content):
@@ -221,7 +221,7 @@ def message_of(told: Communication) -> Payload:
         text = f"Message Type: {kind}\nTask name: {told.recipient}\nSender: {told.author}\nPayload:\n"
         sealed = {"type": "encrypted_content", "encrypted_content": told.encrypted_content}
         parts = [{"type": "input_text", "text": Raw(encode(text))}, sealed]
-    return Payload(type="agent_message", content=Raw(msgspec.json.encode(parts)))
+    return CodexPayload(type="agent_message", content=Raw(msgspec.json.encode(parts)))
 
 
 def opaque_of(line: bytes, uuid: str) -> OpaqueItem:
@@ -229,14 +229,14 @@ def opaque_of(line: bytes, uuid: str) -> OpaqueItem:
     return OpaqueItem(uuid, Raw(line))
 
 
-def is_contextual(item: Item, payload: Payload) -> bool:
+def is_contextual(item: Item, payload: CodexPayload) -> bool:
     """Tell whether the client wrote a message that a rollback takes back with the prompt behind it."""
     if not isinstance(item, UserMessage) or item.blocks is None:
         return False
     return _begins(item.blocks, _DEVELOPERS) if payload.role == "developer" else is_clients(item.blocks)
 
 
-def signs_of_search(payload: Payload) -> tuple[Sign, ...]:
+def signs_of_search(payload: CodexPayload) -> tuple[Sign, ...]:
     """Return the tools that a search found, each with the namespace that it stands in."""
     found: list[str] = []
     for tool in array(bytes(payload.tools)) if bytes(memoryview(payload.tools)[:1]) == b"[" else ():

@@ -27,7 +27,15 @@ from msgspec import Raw
 from lore.formats.base import Clock
 from lore.formats.codex import items as made
 from lore.formats.codex import records
-from lore.formats.codex.thread import CodexResponses, Counts, Response, billed, counts_of, signs_of_context, uuid_of
+from lore.formats.codex.thread import (
+    CodexResponse,
+    CodexResponses,
+    Counts,
+    billed,
+    counts_of,
+    signs_of_context,
+    uuid_of,
+)
 from lore.formats.lines import each
 from lore.model import events as e
 from lore.model.canonical import decode
@@ -59,7 +67,7 @@ class Codex(CodexResponses):
     def _take(self, data: bytes) -> None:
         record = records.LINES.decode(data)
         inherited = record.ordinal is not None and record.ordinal < self._memory.start
-        known = not isinstance(record, records.Other)
+        known = not isinstance(record, records.CodexOther)
         handle = (_INHERITED if inherited else _HANDLERS).get(record.type) if known else None
         if handle is not None:
             handle(self, record)
@@ -71,7 +79,7 @@ class Codex(CodexResponses):
 
     # lines, by type
 
-    def _session(self, record: records.Line[records.Meta]) -> None:
+    def _session(self, record: records.CodexLine[records.Meta]) -> None:
         memory, meta = self._memory, record.payload
         if memory.thread is None:
             memory.thread, memory.version = meta.id, meta.cli_version
@@ -112,7 +120,7 @@ class Codex(CodexResponses):
         history.items += 1
         self._emit(e.Append(item=made.opaque_of(self._line.data, uuid_of(history.items)), at=at))
 
-    def _context(self, record: records.Line[dict[str, Raw]]) -> None:
+    def _context(self, record: records.CodexLine[dict[str, Raw]]) -> None:
         memory = self._memory
         signs = signs_of_context(memory.context, record.payload)
         model = record.payload.get("model", NULL)
@@ -135,10 +143,10 @@ class Codex(CodexResponses):
         elif kind not in made.NEVER_SENT:
             self._answer(payload, record.timestamp)
 
-    def _told(self, record: records.Line[records.Communication]) -> None:
+    def _told(self, record: records.CodexLine[records.Communication]) -> None:
         self._answer(made.message_of(record.payload), record.timestamp)
 
-    def _answer(self, payload: records.Payload, at: str | None) -> None:
+    def _answer(self, payload: records.CodexPayload, at: str | None) -> None:
         """Take an item that the model did not make: the next response is asked for with it."""
         memory = self._memory
         for response in memory.waiting[-1:]:
@@ -147,7 +155,9 @@ class Codex(CodexResponses):
         self._append_item(payload, self._line.data, at)
         memory.asked_at = at
 
-    def _append_item(self, payload: records.Payload, raw: bytes, at: str | None, response: str | None = None) -> None:
+    def _append_item(
+        self, payload: records.CodexPayload, raw: bytes, at: str | None, response: str | None = None
+    ) -> None:
         """Emit what an item says, and number it."""
         history = self._memory.history
         uuid = uuid_of(history.items + 1)
@@ -175,14 +185,14 @@ class Codex(CodexResponses):
             self._append_item(record.payload, self._line.data, record.timestamp)
             self._memory.asked_at = record.timestamp
 
-    def _inherited_event(self, record: records.Line[records.Happened]) -> None:
+    def _inherited_event(self, record: records.CodexLine[records.Happened]) -> None:
         info = record.payload.info
         if info is not None and info.total_token_usage is not None:
             self._memory.totals = counts_of(info.total_token_usage)
         elif record.payload.type == "thread_rolled_back":
             self._rolled_back(record)
 
-    def _compacted(self, record: records.Line[records.Compacted]) -> None:
+    def _compacted(self, record: records.CodexLine[records.CodexCompacted]) -> None:
         memory, compacted = self._memory, record.payload
         self._settle()
         uuid = f"compaction-{memory.history.items + 1}"
@@ -206,13 +216,13 @@ class Codex(CodexResponses):
             if payload.type not in made.NEVER_SENT:
                 self._append_item(payload, raw, record.timestamp)
 
-    def _rolled_back(self, record: records.Line[records.Happened]) -> None:
+    def _rolled_back(self, record: records.CodexLine[records.Happened]) -> None:
         self._settle()
         taken = self._memory.history.roll_back(_whole(record.payload.num_turns))
         if taken:
             self._emit(e.Remove(uuids=taken, at=record.timestamp))
 
-    def _stopped(self, record: records.Line[records.Happened]) -> None:
+    def _stopped(self, record: records.CodexLine[records.Happened]) -> None:
         """Note an interrupt or an error: what is not billed by then is given up."""
         memory = self._memory
         for response in memory.waiting[-1:]:
@@ -220,7 +230,7 @@ class Codex(CodexResponses):
         sign = Sign("interrupt" if record.payload.type == "turn_aborted" else "api-error")
         self._observe((sign,), e.MAIN, record.timestamp, memory.version)
 
-    def _counted(self, record: records.Line[records.Happened]) -> None:
+    def _counted(self, record: records.CodexLine[records.Happened]) -> None:
         """Take the sums that the screen shows: where they changed, the last response is billed."""
         memory, info = self._memory, record.payload.info
         if info is None or info.total_token_usage is None:
@@ -243,14 +253,14 @@ class Codex(CodexResponses):
         lost, held = self._memory.waiting[:-1], self._held[:-1]
         if lost and 0 <= read <= whole and output >= 0:
             self._found += [read for earlier in held[:-1] for read in earlier]
-            usage = billed(records.Usage(whole, read, None, output), self._memory.version)
+            usage = billed(records.CodexUsage(whole, read, None, output), self._memory.version)
             self._end(lost[-1], held[-1], usage, f"{name}:before")
             self._memory.waiting, self._held = self._memory.waiting[-1:], self._held[-1:]
             return
         detail = f"the sums grew by {whole:,} input tokens more than the last response was billed"
         self._problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
 
-    def _record_bill(self, record: records.Line[records.UsageRecord]) -> None:
+    def _record_bill(self, record: records.CodexLine[records.UsageRecord]) -> None:
         memory, bill = self._memory, record.payload
         name = bill.response_id or f"line {self._line.number}"
         if bill.usage is None or name == memory.recorded:
@@ -260,12 +270,12 @@ class Codex(CodexResponses):
         if not is_copy:  # of what the screen was told just before, in the first version that records bills
             self._bill(bill.usage, name, record.timestamp)
 
-    def _bill(self, usage: records.Usage, name: str, at: str | None) -> None:
+    def _bill(self, usage: records.CodexUsage, name: str, at: str | None) -> None:
         """Bill the response under way; one that made nothing is a request all the same."""
         memory, line = self._memory, self._line
         memory.billed, memory.tokens = True, usage.total_tokens
         if not memory.waiting:
-            memory.waiting.append(Response(memory.asked_at, at, memory.model, line.number, line.byte))
+            memory.waiting.append(CodexResponse(memory.asked_at, at, memory.model, line.number, line.byte))
             self._held.append([])
         response, held = memory.waiting[-1], self._held[-1]
         self._found += [read for earlier in self._held[:-1] for read in earlier]
@@ -278,13 +288,13 @@ def _whole(raw: Raw) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-def _happened(reader: Codex, record: records.Line[records.Happened]) -> None:
+def _happened(reader: Codex, record: records.CodexLine[records.Happened]) -> None:
     handle = _EVENTS.get(record.payload.type)
     if handle is not None:
         handle(reader, record)
 
 
-_EVENTS: dict[str, Callable[[Codex, records.Line[records.Happened]], None]] = {
+_EVENTS: dict[str, Callable[[Codex, records.CodexLine[records.Happened]], None]] = {
     "token_count": Codex._counted,  # pyright: ignore[reportPrivateUsage]
     "turn_aborted": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
     "error": Codex._stopped,  # pyright: ignore[reportPrivateUsage]

@@ -34,7 +34,7 @@ TYPES = SILENT | {
 P = TypeVar("P", covariant=True)
 
 
-class Line(Struct, Generic[P], frozen=True, gc=False, kw_only=True):
+class CodexLine(Struct, Generic[P], frozen=True, gc=False, kw_only=True):
     """A line; `type` is that of the payload's family. `ordinal` is its number in newer logs."""
 
     type: str
@@ -43,7 +43,7 @@ class Line(Struct, Generic[P], frozen=True, gc=False, kw_only=True):
     ordinal: int | None = None
 
 
-class Other(Struct, frozen=True, gc=False):
+class CodexOther(Struct, frozen=True, gc=False):
     """A line of another type; its payload may be anything."""
 
     type: str
@@ -51,7 +51,7 @@ class Other(Struct, frozen=True, gc=False):
     ordinal: int | None = None
 
 
-class Payload(Struct, frozen=True, gc=False):
+class CodexPayload(Struct, frozen=True, gc=False):
     """An item of the Responses API. Which fields there are depends on its type."""
 
     type: str = ""
@@ -70,7 +70,7 @@ class Payload(Struct, frozen=True, gc=False):
     tools: Raw = NULL
 
 
-class Noted(Struct, frozen=True, gc=False):
+class CodexNoted(Struct, frozen=True, gc=False):
     """What Codex itself notes of an item.
 
     A message that was delivered by a tool is no item of the prompt; an update of the configuration is one where the
@@ -81,13 +81,13 @@ class Noted(Struct, frozen=True, gc=False):
     harness_authored_configuration: bool | None = None
 
 
-class ItemLine(Line[Payload], frozen=True, kw_only=True):
+class ItemLine(CodexLine[CodexPayload], frozen=True, kw_only=True):
     """A line that is an item of the history."""
 
-    metadata: Noted | None = None
+    metadata: CodexNoted | None = None
 
 
-class Usage(Struct, frozen=True, gc=False):
+class CodexUsage(Struct, frozen=True, gc=False):
     """Counts of tokens: input includes what was cached, output includes reasoning."""
 
     input_tokens: int | None = None
@@ -97,18 +97,18 @@ class Usage(Struct, frozen=True, gc=False):
     total_tokens: int | None = None
 
 
-class Info(Struct, frozen=True, gc=False):
+class CodexInfo(Struct, frozen=True, gc=False):
     """What a `token_count` says: the sums so far, and the counts of the last response."""
 
-    total_token_usage: Usage | None = None
-    last_token_usage: Usage | None = None
+    total_token_usage: CodexUsage | None = None
+    last_token_usage: CodexUsage | None = None
 
 
 class Happened(Struct, frozen=True, gc=False):
     """What the screen was told."""
 
     type: str = ""
-    info: Info | None = None
+    info: CodexInfo | None = None
     num_turns: Raw = NULL
 
 
@@ -138,7 +138,7 @@ class Meta(Struct, frozen=True, gc=False):
     subagent_history_start_ordinal: int | None = None
 
 
-class Compacted(Struct, frozen=True, gc=False):
+class CodexCompacted(Struct, frozen=True, gc=False):
     """A compaction: the history that stands in place of all before it, or (older) a summary alone."""
 
     message: Raw = NULL
@@ -150,7 +150,7 @@ class UsageRecord(Struct, frozen=True, gc=False):
 
     thread_id: str = ""
     response_id: str | None = None
-    usage: Usage | None = None
+    usage: CodexUsage | None = None
 
 
 class Communication(Struct, frozen=True, gc=False):
@@ -163,25 +163,25 @@ class Communication(Struct, frozen=True, gc=False):
     trigger_turn: bool = False
 
 
-LINES: Kinds[Line[object] | Other] = Kinds(
+LINES: Kinds[CodexLine[object] | CodexOther] = Kinds(
     {
         "response_item": ItemLine,
-        "event_msg": Line[Happened],
-        "session_meta": Line[Meta],
-        "turn_context": Line[dict[str, Raw]],
-        "compacted": Line[Compacted],
-        "token_usage_record": Line[UsageRecord],
-        "inter_agent_communication": Line[Communication],
+        "event_msg": CodexLine[Happened],
+        "session_meta": CodexLine[Meta],
+        "turn_context": CodexLine[dict[str, Raw]],
+        "compacted": CodexLine[CodexCompacted],
+        "token_usage_record": CodexLine[UsageRecord],
+        "inter_agent_communication": CodexLine[Communication],
     },
-    Other,
+    CodexOther,
     SILENT,
 )
-_PAYLOAD = msgspec.json.Decoder(Payload)
+_PAYLOAD = msgspec.json.Decoder(CodexPayload)
 
 
-def payload_of(raw: bytes) -> Payload:
+def payload_of(raw: bytes) -> CodexPayload:
     """Decode an item that stands by itself; ValueError where it is none."""
     try:
         return _PAYLOAD.decode(raw)
     except ValueError:
-        return lenient.convert(raw, Payload)
+        return lenient.convert(raw, CodexPayload)

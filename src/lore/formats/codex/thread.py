@@ -24,7 +24,7 @@ from msgspec import Raw, Struct, field
 
 from lore.formats.base import Read
 from lore.formats.bills import split
-from lore.formats.codex.records import Usage
+from lore.formats.codex.records import CodexUsage
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e
 from lore.model.canonical import text_of
@@ -35,12 +35,12 @@ from lore.model.state import LONGEST, Sign
 Counts: TypeAlias = tuple[int, int, int]
 
 
-def counts_of(usage: Usage) -> Counts:
+def counts_of(usage: CodexUsage) -> Counts:
     """Return what sums are compared by: input, cached input, output; 0 where it is not said."""
     return usage.input_tokens or 0, usage.cached_input_tokens or 0, usage.output_tokens or 0
 
 
-def billed(usage: Usage, version: str) -> e.Billed:
+def billed(usage: CodexUsage, version: str) -> e.Billed:
     """Return the bill of a response, by a client of this version (empty: unknown)."""
     read, write = usage.cached_input_tokens, usage.cache_write_input_tokens
     return split(usage.input_tokens, read, write, usage.output_tokens, client=f"codex {version}".rstrip())
@@ -126,7 +126,7 @@ _SIGNS = {
 _NAMED = ("mode", "type")  # members that an object goes by
 
 
-class Noted(Struct, frozen=True):
+class CodexCount(Struct, frozen=True):
     """A field as it was noted: digests of its text and of what counts of it, and how it is shown."""
 
     text: str
@@ -134,7 +134,7 @@ class Noted(Struct, frozen=True):
     shown: str
 
 
-def signs_of_context(known: dict[str, Noted], now: dict[str, Raw]) -> list[Sign]:
+def signs_of_context(known: dict[str, CodexCount], now: dict[str, Raw]) -> list[Sign]:
     """Return what changed since the last context, which `known` remembers; it then knows this one. One sign a name."""
     found: dict[str, Sign] = {}
     for name, sign in _SIGNS.items():
@@ -154,7 +154,7 @@ def signs_of_context(known: dict[str, Noted], now: dict[str, Raw]) -> list[Sign]
     return list(found.values())
 
 
-def _noted(name: str, text: bytes) -> Noted:
+def _noted(name: str, text: bytes) -> CodexCount:
     """Note a field: a short text as it is, an object by its name, a long text by nothing but its digest."""
     counts, own = text, table(text) if text[:1] == b"{" else None
     if own is None:
@@ -165,7 +165,7 @@ def _noted(name: str, text: bytes) -> Noted:
         if inner is not None:  # what else these are stands beside it
             counts = named + inner.get("developer_instructions", b"")
         shown = text_of(named)
-    return Noted(_digest(text), _digest(counts), "" if len(shown) > LONGEST or "\n" in shown else shown)
+    return CodexCount(_digest(text), _digest(counts), "" if len(shown) > LONGEST or "\n" in shown else shown)
 
 
 def _digest(text: bytes) -> str:
@@ -184,7 +184,7 @@ class Held(Struct, gc=False):
     byte: int
 
 
-class Response(Struct):
+class CodexResponse(Struct):
     """A response that is not billed yet: when it was asked for and when it began, by what model, where.
 
     `results` came behind it, or it is `over`: something else did. It was `given_up` where an interrupt or an error did.
@@ -218,14 +218,14 @@ class CodexMemory(TranscriptMemory):
     root: str = ""
     version: str = ""
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    waiting: list[Response] = []
+    waiting: list[CodexResponse] = []
     asked_at: str | None = None
     model: str | None = None
     totals: Counts | None = None
     tokens: int | None = None
     billed: bool = False
     recorded: str | None = None
-    context: dict[str, Noted] = {}
+    context: dict[str, CodexCount] = {}
     history: History = field(default_factory=History)
     start: int = 0
 
@@ -262,7 +262,7 @@ class CodexResponses(TranscriptLines[CodexMemory]):
             self._memory.waiting, self._held = [response], [[]]
             self._start(response, held)
 
-    def _start(self, response: Response, held: list[Read]) -> None:
+    def _start(self, response: CodexResponse, held: list[Read]) -> None:
         """Start the turn of a response at its first line, and let go of what waited with it."""
         turns, place = self._memory.turns, (response.line, response.byte)
         turns.turn = response.turn = turns.turn + 1
@@ -272,7 +272,7 @@ class CodexResponses(TranscriptLines[CodexMemory]):
         self._found.append(Read(e.TurnStarted(turn=response.turn, at=response.asked or response.at), *place))
         self._found += held
 
-    def _end(self, response: Response, held: list[Read], usage: e.Billed | None, name: str | None = None) -> None:
+    def _end(self, response: CodexResponse, held: list[Read], usage: e.Billed | None, name: str | None = None) -> None:
         """End a response as a request."""
         if response.turn:
             self._found += held
@@ -292,12 +292,12 @@ class CodexResponses(TranscriptLines[CodexMemory]):
             else:
                 self._found += held
 
-    def _respond(self, at: str | None) -> Response:
+    def _respond(self, at: str | None) -> CodexResponse:
         """Begin a response."""
         memory, line = self._memory, self._line
         if not memory.billed:
             self._settle()
-        response = Response(memory.asked_at, at, memory.model, line.number, line.byte)
+        response = CodexResponse(memory.asked_at, at, memory.model, line.number, line.byte)
         memory.waiting.append(response)
         self._held.append([])
         return response

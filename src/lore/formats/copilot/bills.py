@@ -57,7 +57,7 @@ class _Conversation(Struct, frozen=True, gc=False):
     points: tuple[_Point, ...] | None = None
 
 
-class _State(Struct, frozen=True, gc=False):
+class _CopilotBillsState(Struct, frozen=True, gc=False):
     model_call_id: str | None = None
     request_id: str | None = None
     github_request_id: str | None = None
@@ -71,15 +71,15 @@ class _State(Struct, frozen=True, gc=False):
 
 
 class _Entry(Struct, frozen=True, gc=False):
-    models: dict[str, _State] = {}
+    models: dict[str, _CopilotBillsState] = {}
 
 
-class Noted(Struct, frozen=True):
+class CopilotNoted(Struct, frozen=True):
     """What is noted of a request: its ids and its response's, its bill, how long what it wrote lives, its hashes."""
 
     model: str
     names: tuple[str, ...]
-    usage: records.Usage
+    usage: records.CopilotUsage
     lifetime: float | None
     hashes: e.PromptHashes | None
 
@@ -87,9 +87,9 @@ class Noted(Struct, frozen=True):
 _ENTRY = msgspec.json.Decoder(_Entry)
 
 
-def noted_in(raw: Raw) -> tuple[list[Noted], int]:
+def noted_in(raw: Raw) -> tuple[list[CopilotNoted], int]:
     """Return what a checkpoint notes of requests, and how many of its entries say nothing that can be read."""
-    found: list[Noted] = []
+    found: list[CopilotNoted] = []
     listed = bytes(memoryview(raw)[:1]) == b"["
     odd = int(not listed and not is_absent(raw))
     for piece in array(bytes(raw)) if listed else ():
@@ -102,15 +102,15 @@ def noted_in(raw: Raw) -> tuple[list[Noted], int]:
     return found, odd
 
 
-def _requests(entry: _Entry) -> Iterator[Noted]:
+def _requests(entry: _Entry) -> Iterator[CopilotNoted]:
     for model, state in entry.models.items():
         names = tuple(filter(None, (state.model_call_id, state.request_id, state.github_request_id)))
         if names:
-            usage = records.Usage(state.prompt_tokens, None, state.cache_read, state.cache_write)
-            yield Noted(model, names, usage, state.ttl_seconds, _hashes(state))
+            usage = records.CopilotUsage(state.prompt_tokens, None, state.cache_read, state.cache_write)
+            yield CopilotNoted(model, names, usage, state.ttl_seconds, _hashes(state))
 
 
-def _hashes(state: _State) -> e.PromptHashes | None:
+def _hashes(state: _CopilotBillsState) -> e.PromptHashes | None:
     """Return the hashes of a request; None where there are none, or more than any request has."""
     tools = [(tool.name, tool.schema_hash) for tool in state.tools or () if tool.schema_hash]
     system = [(segment.segment, segment.hash) for segment in state.system_segments or () if segment.hash]
@@ -121,7 +121,7 @@ def _hashes(state: _State) -> e.PromptHashes | None:
     return e.PromptHashes(tuple(tools), tuple(system), tuple(points))
 
 
-class Answered(Struct):
+class CopilotAnswered(Struct):
     """The last response of a chain, so that a later line can say more of it; `requests` are the ids of its request."""
 
     turn: int
@@ -133,7 +133,7 @@ class Answered(Struct):
     requests: tuple[str, ...] = ()
 
 
-class ChainMemory(Struct):
+class CopilotChainMemory(Struct):
     """What is remembered of a chain.
 
     `live` are its items' ids in order, `since` how many of them a compaction that is under way sums up; `system` is the
@@ -141,7 +141,7 @@ class ChainMemory(Struct):
     """
 
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    last: Answered | None = None
+    last: CopilotAnswered | None = None
     live: list[str] = []
     since: int | None = None
     compacting_at: str | None = None
@@ -150,7 +150,7 @@ class ChainMemory(Struct):
     dialect: str | None = None
 
 
-class Spent(Struct):
+class CopilotSpent(Struct):
     """What requests to a model were since the client began to count, and the chain of the last one.
 
     Tokens are unknown as soon as those of one request are; input includes what was read and written.
@@ -171,7 +171,7 @@ class Spent(Struct):
         self.cache_read_tokens = _sum(self.cache_read_tokens, bill.read_tokens, sign)
         self.output_tokens = _sum(self.output_tokens, bill.output_tokens, sign)
 
-    def contradicts(self, requests: int, usage: records.Usage) -> bool:
+    def contradicts(self, requests: int, usage: records.CopilotUsage) -> bool:
         """Tell whether these cannot be the same requests: a client may count some that its log does not hold."""
         if requests != self.requests:
             return requests < self.requests
@@ -190,9 +190,9 @@ class CopilotMemory(TranscriptMemory):
     version: str = ""
     model: str | None = None
     effort: str | None = None
-    chains: dict[str, ChainMemory] = {}
+    chains: dict[str, CopilotChainMemory] = {}
     compactions: int = 0
-    spent: dict[str, Spent] = {}
+    spent: dict[str, CopilotSpent] = {}
     stored: StoredUsage = field(default_factory=StoredUsage)
     lifetimes: dict[str, float] = {}
 
@@ -202,16 +202,16 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
 
     memory = CopilotMemory
 
-    def _name(self, record: records.Line[object], parent: str | None = None) -> str:
+    def _name(self, record: records.CopilotLine[object], parent: str | None = None) -> str:
         """Name the chain of a line: the agent that it names, which may be called as the main chain is."""
         name = record.agent_id or parent
         return e.MAIN if not name else f"agent-{name}" if name == e.MAIN else name
 
-    def _chain(self, record: records.Line[object], parent: str | None = None) -> ChainMemory:
+    def _chain(self, record: records.CopilotLine[object], parent: str | None = None) -> CopilotChainMemory:
         chains, name = self._memory.chains, self._name(record, parent)
-        return chains.get(name) or chains.setdefault(name, ChainMemory())
+        return chains.get(name) or chains.setdefault(name, CopilotChainMemory())
 
-    def _id(self, record: records.Line[object]) -> str:
+    def _id(self, record: records.CopilotLine[object]) -> str:
         return record.id or f"line-{self._line.number}"
 
     def _store(self, line: bytes) -> list[Read]:
@@ -225,18 +225,18 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
             self._problem(Code.UNREADABLE_FILE, fault)
         return self._taken()
 
-    def _bill(self, name: str, record: records.Line[records.Answer]) -> e.Billed:
+    def _bill(self, name: str, record: records.CopilotLine[records.CopilotAnswer]) -> e.Billed:
         """Return what the database bills of a request; without one, what the log says."""
         answer = record.data
         agents = (MAIN,) if name == e.MAIN else tuple(filter(None, (record.agent_id, answer.parent_tool_call_id)))
         row = self._memory.stored.take(agents, answer.model, answer.output_tokens)
         if row is None:
-            return self._billed(records.Usage(output_tokens=answer.output_tokens))
+            return self._billed(records.CopilotUsage(output_tokens=answer.output_tokens))
         output = answer.output_tokens if row.output_tokens is None else row.output_tokens
         counts = row.input_tokens, output, row.cache_read_tokens, row.cache_write_tokens
-        return self._billed(records.Usage(*counts), answer.model)
+        return self._billed(records.CopilotUsage(*counts), answer.model)
 
-    def _complete(self, name: str, last: Answered) -> None:
+    def _complete(self, name: str, last: CopilotAnswered) -> None:
         usage = None if last.usage == e.Billed(client=last.usage.client) else last.usage
         self._emit(
             e.TurnCompleted(
@@ -245,7 +245,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
         )
 
     def _bill_compaction(
-        self, record: records.Line[records.Compaction], used: records.Usage, asked_at: str | None
+        self, record: records.CopilotLine[records.CopilotCompaction], used: records.CopilotUsage, asked_at: str | None
     ) -> None:
         """Bill the request that summed up, on a chain of its own."""
         memory = self._memory
@@ -260,7 +260,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
         self._emit(e.TurnCompleted(turn=1, at=record.timestamp, chain=name, usage=usage, response_id=response))
         self._spend(name, model, usage)
 
-    def _billed(self, usage: records.Usage, model: str | None = None) -> e.Billed:
+    def _billed(self, usage: records.CopilotUsage, model: str | None = None) -> e.Billed:
         """Split counts whose input includes what was read and written; what was written lives as long as is known."""
         read, write, client = usage.cache_read_tokens, usage.cache_write_tokens, f"copilot {self._memory.version}"
         bill = split(usage.input_tokens, read, write, usage.output_tokens, client=client.rstrip())
@@ -269,11 +269,11 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
         return bill if short is None and long is None else replace(bill, write_5m_tokens=short, write_1h_tokens=long)
 
     def _spend(self, name: str, model: str | None, bill: e.Billed) -> None:
-        spent = self._memory.spent.setdefault(model or "", Spent())
+        spent = self._memory.spent.setdefault(model or "", CopilotSpent())
         spent.chain = name
         spent.add(bill)
 
-    def _checkpoint(self, record: records.Line[records.Checkpoint]) -> None:
+    def _checkpoint(self, record: records.CopilotLine[records.CopilotCheckpoint]) -> None:
         """Take what is noted as a session goes idle: of the last requests what they were billed, and hashes."""
         memory = self._memory
         for state in record.data.model_cache_state or ():
@@ -289,7 +289,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
                 if chain.last is not None and not {chain.last.name, *chain.last.requests}.isdisjoint(noted.names):
                     self._note(name, chain.last, noted)
 
-    def _note(self, name: str, last: Answered, noted: Noted) -> None:
+    def _note(self, name: str, last: CopilotAnswered, noted: CopilotNoted) -> None:
         """Complete a request again, with what a checkpoint notes of it."""
         bill, known = self._billed(noted.usage, noted.model), last.usage
         if known.read_tokens is not None and bill.read_tokens not in (None, known.read_tokens):
@@ -300,7 +300,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
         last.hashes = noted.hashes
         self._complete(name, last)
 
-    def _shut_down(self, record: records.Line[records.Shutdown]) -> None:
+    def _shut_down(self, record: records.CopilotLine[records.Shutdown]) -> None:
         """Compare what a client sums up with the requests of the log; where a sum is of one request, it is its bill."""
         memory = self._memory
         for model, metrics in (record.data.model_metrics or {}).items():
@@ -319,7 +319,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
         memory.spent = {}
 
 
-def _tokens(found: Spent | records.Usage) -> tuple[int | None, ...]:
+def _tokens(found: CopilotSpent | records.CopilotUsage) -> tuple[int | None, ...]:
     return found.input_tokens, found.cache_read_tokens, found.output_tokens
 
 
@@ -327,7 +327,7 @@ def _sum(before: int | None, more: int | None, sign: int) -> int | None:
     return None if before is None or more is None else before + sign * more
 
 
-def _sums(requests: int, found: Spent | records.Usage) -> str:
+def _sums(requests: int, found: CopilotSpent | records.CopilotUsage) -> str:
     words = zip(_tokens(found), ("input", "read", "output"), strict=True)
     known = [f"{count:,} {word}" for count, word in words if count is not None]
     return f"{requests} requests ({', '.join(known)} tokens)" if known else f"{requests} requests"

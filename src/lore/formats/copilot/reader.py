@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from lore.formats.base import Read
 from lore.formats.copilot import records
-from lore.formats.copilot.bills import Answered, CopilotBills
+from lore.formats.copilot.bills import CopilotAnswered, CopilotBills
 from lore.formats.copilot.usage import OPENING
 from lore.formats.lines import Lines, each
 from lore.model import events as e
@@ -98,12 +98,12 @@ class Copilot(CopilotBills):
             detail = f"{stored.missing} requests of the log have no bill in session-store.db, {left} bills no request"
             self._problem(Code.UNKNOWN_ID, detail)
 
-    def _see(self, record: records.Line[object], *signs: Sign) -> None:
+    def _see(self, record: records.CopilotLine[object], *signs: Sign) -> None:
         self._observe(signs, self._name(record), record.timestamp, self._memory.version)
 
     # the session
 
-    def _start(self, record: records.Line[records.Start]) -> None:
+    def _start(self, record: records.CopilotLine[records.Start]) -> None:
         memory, start = self._memory, record.data
         if record.type == "session.start" and memory.header is None and not memory.begun:
             memory.header, memory.version = start, start.copilot_version
@@ -132,7 +132,7 @@ class Copilot(CopilotBills):
             )
         )  # fmt: skip
 
-    def _change_model(self, record: records.Line[records.Model]) -> None:
+    def _change_model(self, record: records.CopilotLine[records.CopilotModel]) -> None:
         memory, model = self._memory, record.data
         memory.model = model_named(model.new_model) or memory.model
         before = memory.effort if memory.effort is not None else model.previous_reasoning_effort
@@ -141,26 +141,26 @@ class Copilot(CopilotBills):
             if before is not None and before != model.reasoning_effort:
                 self._see(record, Sign("effort", before=before, after=model.reasoning_effort))
 
-    def _change_mode(self, record: records.Line[records.Mode]) -> None:
+    def _change_mode(self, record: records.CopilotLine[records.Mode]) -> None:
         mode = record.data
         before = mode.previous_mode or mode.previous_allow_all_permission_mode
         after = mode.new_mode or mode.allow_all_permission_mode
         if before != after:
             self._see(record, Sign("permission-mode", before=before, after=after))
 
-    def _stop(self, record: records.Other) -> None:
+    def _stop(self, record: records.CopilotOther) -> None:
         self._see(record, Sign("interrupt" if record.type == "abort" else "api-error"))
 
-    def _skill(self, record: records.Other) -> None:
+    def _skill(self, record: records.CopilotOther) -> None:
         name = (table(bytes(record.data)) or {}).get("name", b"")
         self._see(record, Sign("skill", (text_of(name),) if name[:1] == _QUOTE else ()))
 
     # messages
 
-    def _ask(self, record: records.Other) -> None:
+    def _ask(self, record: records.CopilotOther) -> None:
         self._chain(record).turns.asked_at = record.timestamp
 
-    def _system(self, record: records.Line[records.Message]) -> None:
+    def _system(self, record: records.CopilotLine[records.CopilotMessage]) -> None:
         """Take a system prompt: one that changed is a change of the session."""
         content, chain = record.data.content, self._chain(record)
         if bytes(memoryview(content)[:1]) != _QUOTE:
@@ -171,7 +171,7 @@ class Copilot(CopilotBills):
             chain.system = digest
             self._emit(e.SessionChanged(system=content, chain=self._name(record), at=record.timestamp))
 
-    def _user(self, record: records.Line[records.Message]) -> None:
+    def _user(self, record: records.CopilotLine[records.CopilotMessage]) -> None:
         """Append a message that the model did not make, as the model sees it."""
         message, chain = record.data, self._chain(record)
         text = message.content if is_absent(message.transformed_content) else message.transformed_content
@@ -187,7 +187,7 @@ class Copilot(CopilotBills):
         if b'"mimeType":"image/' in bytes(message.attachments):
             self._see(record, Sign("image"))
 
-    def _answer(self, record: records.Line[records.Answer]) -> None:
+    def _answer(self, record: records.CopilotLine[records.CopilotAnswer]) -> None:
         """Take what a request was answered with."""
         answer, memory = record.data, self._memory
         name, chain = self._name(record, answer.parent_tool_call_id), self._chain(record, answer.parent_tool_call_id)
@@ -221,10 +221,12 @@ class Copilot(CopilotBills):
             chain.live.append(item.uuid)
             self._append(item, name, record.timestamp, record.agent_id)
         requests = tuple(filter(None, (answer.request_id, answer.service_request_id)))
-        chain.last = Answered(chain.turns.turn, record.timestamp, response, chain.turns.model, usage, requests=requests)
+        chain.last = CopilotAnswered(
+            chain.turns.turn, record.timestamp, response, chain.turns.model, usage, requests=requests
+        )
         self._complete(name, chain.last)
 
-    def _result(self, record: records.Line[records.Result]) -> None:
+    def _result(self, record: records.CopilotLine[records.CopilotResult]) -> None:
         result = record.data
         name, chain = self._name(record, result.parent_tool_call_id), self._chain(record, result.parent_tool_call_id)
         chain.turns.asked_at = record.timestamp
@@ -239,14 +241,14 @@ class Copilot(CopilotBills):
             )
         )  # fmt: skip
 
-    def _subagent(self, record: records.Line[records.Subagent]) -> None:
+    def _subagent(self, record: records.CopilotLine[records.Subagent]) -> None:
         """Note the model of an agent that a call began."""
         chain = self._chain(record, record.data.tool_call_id)
         chain.model = model_named(record.data.model)
 
     # what shortens a history
 
-    def _compact(self, record: records.Line[records.Compaction]) -> None:
+    def _compact(self, record: records.CopilotLine[records.CopilotCompaction]) -> None:
         """Take a compaction: when it begins, what stands there is what it sums up."""
         name, chain, compaction = self._name(record), self._chain(record), record.data
         if record.type == "session.compaction_start":
@@ -272,18 +274,18 @@ class Copilot(CopilotBills):
             )
         )  # fmt: skip
 
-    def _clear(self, record: records.Other) -> None:
+    def _clear(self, record: records.CopilotOther) -> None:
         """Take all of a history away: the user began anew."""
         name, chain = self._name(record), self._chain(record)
         if chain.live:
             self._emit(e.Remove(uuids=tuple(chain.live), chain=name, at=record.timestamp))
             chain.live, chain.since = [], None
 
-    def _truncate(self, record: records.Other) -> None:
+    def _truncate(self, record: records.CopilotOther) -> None:
         """Note that messages were dropped: the log says how many, and not which."""
         self._see(record, Sign("micro-compaction"))
 
-    def _rewind(self, record: records.Line[records.Rewind]) -> None:
+    def _rewind(self, record: records.CopilotLine[records.Rewind]) -> None:
         """Take back what an event and those behind it made, where the log still holds it."""
         chain, target = self._chain(record), record.data.up_to_event_id
         at = next((place for place, uuid in enumerate(chain.live) if uuid.partition(":")[0] == target), None)
@@ -337,7 +339,7 @@ def source_of(source: str) -> str:
     return "tick" if source.startswith(_TICKS) else "context_injection"
 
 
-def spoken(answer: records.Answer) -> tuple[Block, ...]:
+def spoken(answer: records.CopilotAnswer) -> tuple[Block, ...]:
     """Return what an answer says besides its calls: reasoning, then text."""
     blocks: list[Block] = []
     opaque, text = answer.reasoning_opaque, answer.reasoning_text

@@ -45,7 +45,7 @@ SILENT = frozenset(
 D = TypeVar("D", covariant=True)
 
 
-class Line(Struct, Generic[D], frozen=True, gc=False, kw_only=True, rename="camel"):
+class CopilotLine(Struct, Generic[D], frozen=True, gc=False, kw_only=True, rename="camel"):
     """A line; one of an agent of its own names it."""
 
     type: str
@@ -55,14 +55,14 @@ class Line(Struct, Generic[D], frozen=True, gc=False, kw_only=True, rename="came
     agent_id: str | None = None
 
 
-class Other(Line[Raw], frozen=True, gc=False, kw_only=True):
+class CopilotOther(CopilotLine[Raw], frozen=True, gc=False, kw_only=True):
     """A line of a type that nobody knows; Copilot's have data. One that is `ephemeral` is for who looks on."""
 
     data: Raw = NULL
     ephemeral: bool = False
 
 
-class Passed(Struct, frozen=True, gc=False):
+class CopilotPassed(Struct, frozen=True, gc=False):
     """A line of a silent type that says something odd."""
 
     type: str
@@ -78,7 +78,7 @@ class Start(Struct, frozen=True, gc=False, rename="camel"):
     reasoning_effort: str | None = None
 
 
-class Model(Struct, frozen=True, gc=False, rename="camel"):
+class CopilotModel(Struct, frozen=True, gc=False, rename="camel"):
     """Another model, or another effort of it."""
 
     new_model: str | None = None
@@ -95,7 +95,7 @@ class Mode(Struct, frozen=True, gc=False, rename="camel"):
     allow_all_permission_mode: str = ""
 
 
-class Message(Struct, frozen=True, gc=False, rename="camel"):
+class CopilotMessage(Struct, frozen=True, gc=False, rename="camel"):
     """A message that the model did not make.
 
     `transformed_content` is what the model sees in place of `content`; `source` names who wrote it, where no user did.
@@ -107,7 +107,7 @@ class Message(Struct, frozen=True, gc=False, rename="camel"):
     attachments: Raw = NULL
 
 
-class Request(Struct, frozen=True, gc=False, rename="camel"):
+class CopilotRequest(Struct, frozen=True, gc=False, rename="camel"):
     """A tool call."""
 
     tool_call_id: str = ""
@@ -115,7 +115,7 @@ class Request(Struct, frozen=True, gc=False, rename="camel"):
     arguments: Raw = NULL
 
 
-class Answer(Struct, frozen=True, gc=False, rename="camel"):
+class CopilotAnswer(Struct, frozen=True, gc=False, rename="camel"):
     """What the model made; `api_call_id` is the provider's name of the response, the others those of its request."""
 
     message_id: str | None = None
@@ -124,7 +124,7 @@ class Answer(Struct, frozen=True, gc=False, rename="camel"):
     service_request_id: str | None = None
     model: str | None = None
     content: Raw = NULL
-    tool_requests: tuple[Request, ...] | None = None
+    tool_requests: tuple[CopilotRequest, ...] | None = None
     reasoning_text: Raw = NULL
     reasoning_opaque: Raw = NULL
     encrypted_content: Raw = NULL
@@ -132,25 +132,25 @@ class Answer(Struct, frozen=True, gc=False, rename="camel"):
     parent_tool_call_id: str | None = None
 
 
-class Outcome(Struct, frozen=True, gc=False):
+class CopilotOutcome(Struct, frozen=True, gc=False):
     """What the model is told of a call."""
 
     content: Raw = NULL
 
 
-class Failure(Struct, frozen=True, gc=False):
+class CopilotFailure(Struct, frozen=True, gc=False):
     """Why a call failed."""
 
     message: Raw = NULL
 
 
-class Result(Struct, frozen=True, gc=False, rename="camel"):
+class CopilotResult(Struct, frozen=True, gc=False, rename="camel"):
     """The end of a call."""
 
     tool_call_id: str = ""
     success: bool | None = None
-    result: Outcome | None = None
-    error: Failure | None = None
+    result: CopilotOutcome | None = None
+    error: CopilotFailure | None = None
     parent_tool_call_id: str | None = None
 
 
@@ -161,7 +161,7 @@ class Subagent(Struct, frozen=True, gc=False, rename="camel"):
     model: str | None = None
 
 
-class Usage(Struct, frozen=True, gc=False, rename="camel"):
+class CopilotUsage(Struct, frozen=True, gc=False, rename="camel"):
     """Counts of tokens: input includes what was read from a cache or written to one."""
 
     input_tokens: int | None = None
@@ -172,14 +172,14 @@ class Usage(Struct, frozen=True, gc=False, rename="camel"):
     model: str | None = None
 
 
-class Compaction(Struct, frozen=True, gc=False, rename="camel"):
+class CopilotCompaction(Struct, frozen=True, gc=False, rename="camel"):
     """A compaction, begun or done: what it sums up, and what its own request was billed."""
 
     success: bool | None = None
     pre_compaction_tokens: int | None = None
     post_compaction_tokens: int | None = None
     summary_content: Raw = NULL
-    compaction_tokens_used: Usage | None = None
+    compaction_tokens_used: CopilotUsage | None = None
     request_id: str | None = None
 
 
@@ -196,7 +196,7 @@ class CacheState(Struct, frozen=True, gc=False, rename="camel"):
     cache_ttl_seconds: int | float | None = None
 
 
-class Checkpoint(Struct, frozen=True, gc=False, rename="camel"):
+class CopilotCheckpoint(Struct, frozen=True, gc=False, rename="camel"):
     """What the client notes when a session goes idle; what it knows of prompts by hash stays raw."""
 
     model_cache_state: tuple[CacheState, ...] | None = None
@@ -209,43 +209,43 @@ class Requests(Struct, frozen=True, gc=False):
     count: int | None = None
 
 
-class Metrics(Struct, frozen=True, gc=False):
+class CopilotMetrics(Struct, frozen=True, gc=False):
     """What a model answered and was billed, since the session began or was resumed."""
 
     requests: Requests | None = None
-    usage: Usage | None = None
+    usage: CopilotUsage | None = None
 
 
 class Shutdown(Struct, frozen=True, gc=False, rename="camel"):
     """What a client sums up at its end."""
 
-    model_metrics: dict[str, Metrics] | None = None
+    model_metrics: dict[str, CopilotMetrics] | None = None
 
 
 KINDS: dict[str, Any] = {
-    "session.start": Line[Start],
-    "session.resume": Line[Start],
-    "session.model_change": Line[Model],
-    "session.mode_changed": Line[Mode],
-    "session.permissions_changed": Line[Mode],
-    "session.compaction_start": Line[Compaction],
-    "session.compaction_complete": Line[Compaction],
-    "session.context_cleared": Other,
-    "session.truncation": Other,
-    "session.snapshot_rewind": Line[Rewind],
-    "session.usage_checkpoint": Line[Checkpoint],
-    "session.shutdown": Line[Shutdown],
-    "session.error": Other,
-    "model.call_failure": Other,
-    "abort": Other,
-    "system.message": Line[Message],
-    "system.notification": Line[Message],
-    "user.message": Line[Message],
-    "skill.invoked": Other,
-    "assistant.turn_start": Other,
-    "assistant.message": Line[Answer],
-    "tool.execution_complete": Line[Result],
-    "subagent.started": Line[Subagent],
-    **dict.fromkeys(SILENT, Other),
+    "session.start": CopilotLine[Start],
+    "session.resume": CopilotLine[Start],
+    "session.model_change": CopilotLine[CopilotModel],
+    "session.mode_changed": CopilotLine[Mode],
+    "session.permissions_changed": CopilotLine[Mode],
+    "session.compaction_start": CopilotLine[CopilotCompaction],
+    "session.compaction_complete": CopilotLine[CopilotCompaction],
+    "session.context_cleared": CopilotOther,
+    "session.truncation": CopilotOther,
+    "session.snapshot_rewind": CopilotLine[Rewind],
+    "session.usage_checkpoint": CopilotLine[CopilotCheckpoint],
+    "session.shutdown": CopilotLine[Shutdown],
+    "session.error": CopilotOther,
+    "model.call_failure": CopilotOther,
+    "abort": CopilotOther,
+    "system.message": CopilotLine[CopilotMessage],
+    "system.notification": CopilotLine[CopilotMessage],
+    "user.message": CopilotLine[CopilotMessage],
+    "skill.invoked": CopilotOther,
+    "assistant.turn_start": CopilotOther,
+    "assistant.message": CopilotLine[CopilotAnswer],
+    "tool.execution_complete": CopilotLine[CopilotResult],
+    "subagent.started": CopilotLine[Subagent],
+    **dict.fromkeys(SILENT, CopilotOther),
 }
-LINES = Kinds(KINDS, Other, SILENT, Passed)
+LINES = Kinds(KINDS, CopilotOther, SILENT, CopilotPassed)

@@ -54,13 +54,13 @@ class StoredRow(Struct, frozen=True, gc=False, array_like=True):
         return same and (self.output_tokens is None or output is None or self.output_tokens == output)
 
 
-class _Line(Struct, frozen=True):
+class _UsageLine(Struct, frozen=True):
     rows: tuple[StoredRow, ...] = ()
     problem: str = ""
 
 
 class _Whole(Struct, frozen=True):
-    lore_usage: _Line
+    lore_usage: _UsageLine
 
 
 class StoredUsage(Struct):
@@ -99,7 +99,7 @@ class StoredUsage(Struct):
 
 def line_of(rows: list[StoredRow], problem: str) -> bytes:
     """Write the line before a log."""
-    return msgspec.json.encode(_Whole(_Line(tuple(rows), problem))) + b"\n"
+    return msgspec.json.encode(_Whole(_UsageLine(tuple(rows), problem))) + b"\n"
 
 
 def session_in(first: bytes) -> str | None:

@@ -45,7 +45,7 @@ T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
 
 
-class _State(Struct):
+class _EngineState(Struct):
     own: Raw
     passed: dict[str, int]
     line: int
@@ -78,10 +78,10 @@ class EngineLog(TextReader, Generic[S]):
 
     def _save(self) -> bytes:
         own = Raw(msgspec.msgpack.encode(self._kept))
-        return msgspec.msgpack.encode(_State(own, self._passed, self._first.number, self._first.byte))
+        return msgspec.msgpack.encode(_EngineState(own, self._passed, self._first.number, self._first.byte))
 
     def _load(self, saved: bytes) -> None:
-        state = msgspec.msgpack.decode(saved, type=_State)
+        state = msgspec.msgpack.decode(saved, type=_EngineState)
         self._kept = msgspec.msgpack.decode(state.own, type=self.remembers)  # pyright: ignore[reportAttributeAccessIssue]
         self._passed, self._first = state.passed, Line(state.line, state.byte, b"")
 

@@ -90,7 +90,7 @@ class _ScrapeState(Struct):
     fell: bool = False
 
 
-class Metrics(EngineLog[_ScrapeState]):
+class EngineMetrics(EngineLog[_ScrapeState]):
     """Reader of scrapes of engines' metrics."""
 
     name: ClassVar[str] = "engine-metrics"

@@ -52,7 +52,7 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 _WHOLE = "--log-requests-level 3 --log-requests-format json logs them whole"
 
 
-class _Body(Struct, frozen=True):
+class _SglangBody(Struct, frozen=True):
     """A body that was received: where it stands, and when that was."""
 
     body: bytes
@@ -62,8 +62,8 @@ class _Body(Struct, frozen=True):
 
 
 class _SglangState(Struct):
-    waiting: list[_Body] = []
-    running: dict[str, _Body] = {}
+    waiting: list[_SglangBody] = []
+    running: dict[str, _SglangBody] = {}
     python: bool = False
 
 
@@ -136,7 +136,7 @@ class SglangLog(EngineLog[_SglangState]):
             return [problem(Code.CONTENT_NOT_RECORDED, f"the body of a request was cut: {_WHOLE}", line)]
         if not is_body(table(body) or {}, sent=True):
             return [problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is no chat", line)]
-        received = _Body(body, time.at, line.number, line.byte)
+        received = _SglangBody(body, time.at, line.number, line.byte)
         if not self._kept.waiting:
             self._kept.waiting = [received]
             return []
@@ -158,7 +158,7 @@ def _ended_in_python(message: bytes, time: LogTime, line: Line) -> list[Read]:
     return _measured(shown, count_in(prompt[1]), count_in(cached[1]), time, line)
 
 
-def _ended(meta: dict[str, bytes], time: LogTime, line: Line, body: _Body | None) -> list[Read]:
+def _ended(meta: dict[str, bytes], time: LogTime, line: Line, body: _SglangBody | None) -> list[Read]:
     """Return a request that ended with what it read, and its body where that is known."""
     bill = billed_of(object_of({key: meta[key] for key in _COUNTS if key in meta}))
     name = text_of(meta.get("id", b'""'))
@@ -168,7 +168,7 @@ def _ended(meta: dict[str, bytes], time: LogTime, line: Line, body: _Body | None
     return [*_measured(name, bill.uncached_tokens + bill.read_tokens, bill.read_tokens, time, line), *found]
 
 
-def _exchange(body: _Body, bill: Billed | None, name: str) -> Read:
+def _exchange(body: _SglangBody, bill: Billed | None, name: str) -> Read:
     call = call_of({}, table(body.body) or {})
     exchange = Exchange(body.body, "structural", body.at, bill, response_id=name, call=call)
     return Read(exchange, body.line, body.byte)

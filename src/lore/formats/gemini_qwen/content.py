@@ -26,7 +26,7 @@ _QUOTE, _OBJECT, _LIST = b'"{['
 _EMPTY, _TRUE = Raw(b'""'), Raw(b"true")
 
 
-class FunctionCall(Struct, frozen=True, gc=False):
+class GoogleFunctionCall(Struct, frozen=True, gc=False):
     """A call as the model made it; older APIs give no id."""
 
     id: str | None = None
@@ -48,13 +48,13 @@ class _Data(Struct, frozen=True, gc=False, rename="camel"):
     data: Raw = NULL
 
 
-class _Part(Struct, frozen=True, gc=False, rename="camel"):
+class _GooglePart(Struct, frozen=True, gc=False, rename="camel"):
     """One part: which members there are says what it is."""
 
     text: Raw = NULL
     thought: Raw = NULL
     thought_signature: str | None = None
-    function_call: FunctionCall | None = None
+    function_call: GoogleFunctionCall | None = None
     function_response: FunctionResponse | None = None
     inline_data: _Data | None = None
 
@@ -66,7 +66,7 @@ class _Answer(Struct, frozen=True, gc=False):
     error: Raw = NULL
 
 
-class Outcome(Struct, frozen=True, gc=False):
+class GoogleOutcome(Struct, frozen=True, gc=False):
     """What came of a call: a JSON string or an array of lore's blocks, the text of an error, how it went."""
 
     call_id: str | None
@@ -76,28 +76,28 @@ class Outcome(Struct, frozen=True, gc=False):
     status: Status
 
 
-class Content(Struct, frozen=True, gc=False):
+class GoogleContent(Struct, frozen=True, gc=False):
     """What a message is made of. `thoughts` are blocks that no later request holds."""
 
     blocks: tuple[Block, ...] = ()
     thoughts: tuple[ThinkingBlock, ...] = ()
-    calls: tuple[FunctionCall, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
+    calls: tuple[GoogleFunctionCall, ...] = ()
+    outcomes: tuple[GoogleOutcome, ...] = ()
 
 
-_PART = msgspec.json.Decoder(_Part)
-_PARTS = msgspec.json.Decoder(list[_Part])
+_PART = msgspec.json.Decoder(_GooglePart)
+_PARTS = msgspec.json.Decoder(list[_GooglePart])
 _ANSWER = msgspec.json.Decoder(_Answer)
-NOTHING = Content()
+NOTHING = GoogleContent()
 
 
-def content_of(raw: Raw) -> Content:
+def content_of(raw: Raw) -> GoogleContent:
     """Read a text, a part, or a list of both; ValueError where it is none of them."""
     if is_absent(raw):
         return NOTHING
     first = memoryview(raw)[0]
     if first == _QUOTE:
-        return NOTHING if raw == _EMPTY else Content((TextBlock(raw),))
+        return NOTHING if raw == _EMPTY else GoogleContent((TextBlock(raw),))
     if first not in (_OBJECT, _LIST):
         raise ValueError("content is neither text nor parts")
     try:
@@ -111,21 +111,21 @@ def _pieces(raw: Raw) -> list[bytes]:
     return array(text) if text[:1] == b"[" else [text]
 
 
-def _lenient(raw: bytes) -> _Part:
+def _lenient(raw: bytes) -> _GooglePart:
     """Read a part of a list that holds texts, or parts of another shape."""
     if raw[:1] == b'"':
-        return _Part(text=Raw(raw))
+        return _GooglePart(text=Raw(raw))
     try:
-        return lenient.convert(raw, _Part)
+        return lenient.convert(raw, _GooglePart)
     except ValueError:
-        return _Part()
+        return _GooglePart()
 
 
-def _content(raw: Raw, parts: list[_Part]) -> Content:
+def _content(raw: Raw, parts: list[_GooglePart]) -> GoogleContent:
     blocks: list[Block] = []
     thoughts: list[ThinkingBlock] = []
-    calls: list[FunctionCall] = []
-    outcomes: list[Outcome] = []
+    calls: list[GoogleFunctionCall] = []
+    outcomes: list[GoogleOutcome] = []
     pieces: list[bytes] | None = None
     for number, part in enumerate(parts):
         if part.function_call is not None:
@@ -142,19 +142,19 @@ def _content(raw: Raw, parts: list[_Part]) -> Content:
         else:
             pieces = _pieces(raw) if pieces is None else pieces
             blocks.append(RawBlock(Raw(pieces[number]), DIALECT))
-    return Content(tuple(blocks), tuple(thoughts), tuple(calls), tuple(outcomes))
+    return GoogleContent(tuple(blocks), tuple(thoughts), tuple(calls), tuple(outcomes))
 
 
-def outcome_of(response: FunctionResponse) -> Outcome:
+def outcome_of(response: FunctionResponse) -> GoogleOutcome:
     """Return what a result says."""
     answer = response.response
     own = _answer(answer)
     text, failed = own.output, memoryview(own.error)[0] == _QUOTE
     if memoryview(text)[0] != _QUOTE:
         if failed:
-            return Outcome(response.id, response.name, own.error, own.error, "failed")
+            return GoogleOutcome(response.id, response.name, own.error, own.error, "failed")
         text = _EMPTY if is_absent(answer) else Raw(encode(bytes(answer).decode("utf-8", "replace")))
-    found = Outcome(response.id, response.name, text, NULL, "completed")
+    found = GoogleOutcome(response.id, response.name, text, NULL, "completed")
     return found if response.parts is NULL else with_blocks(found, content_of(response.parts).blocks)
 
 
@@ -166,7 +166,7 @@ def _answer(raw: Raw) -> _Answer:
         return _Answer(*(Raw(own.get(key, b"null")) for key in ("output", "error")))
 
 
-def result_of(raw: Raw, call_id: str, name: str) -> Outcome | None:
+def result_of(raw: Raw, call_id: str, name: str) -> GoogleOutcome | None:
     """Read the result that a client noted beside a call; None where there is none yet."""
     content = content_of(raw)
     if is_absent(raw):
@@ -174,12 +174,12 @@ def result_of(raw: Raw, call_id: str, name: str) -> Outcome | None:
     if not content.outcomes:  # a text, or parts alone
         whole = content.blocks[0] if len(content.blocks) == 1 else None
         plain = whole.text if isinstance(whole, TextBlock) else Raw(msgspec.json.encode(list(content.blocks)))
-        return Outcome(call_id, name, plain, NULL, "completed")
+        return GoogleOutcome(call_id, name, plain, NULL, "completed")
     own = next((found for found in content.outcomes if found.call_id == call_id), content.outcomes[0])
     return with_blocks(own, content.blocks) if own is content.outcomes[0] else own
 
 
-def with_blocks(outcome: Outcome, blocks: tuple[Block, ...]) -> Outcome:
+def with_blocks(outcome: GoogleOutcome, blocks: tuple[Block, ...]) -> GoogleOutcome:
     """Return a result with what stands beside it."""
     if not blocks or outcome.status == "failed":
         return outcome

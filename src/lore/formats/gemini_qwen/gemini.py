@@ -21,7 +21,7 @@ from msgspec import Raw, Struct, field
 
 from lore.formats.gemini_qwen import content as google
 from lore.formats.gemini_qwen import gemini_records as records
-from lore.formats.gemini_qwen.gemini_records import Record
+from lore.formats.gemini_qwen.gemini_records import GeminiRecord
 from lore.formats.lines import array_at, each
 from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e
@@ -36,7 +36,7 @@ _SHOWN = frozenset(("info", "warning", "error"))
 _CLIENTS = (b'"<session_context>', b'"<state_snapshot>', b'"<hook_context>', b'"This is the Gemini CLI.')
 
 
-class Message(Struct, gc=False):
+class GeminiMessage(Struct, gc=False):
     """A message of the history: its items, the digest of its text, those of its calls' results (0: none has come)."""
 
     items: tuple[str, ...]
@@ -44,12 +44,12 @@ class Message(Struct, gc=False):
     results: dict[str, int] = {}
 
 
-class Response(Struct):
+class GeminiResponse(Struct):
     """The response under way: its message's id, when it came, its counts, and whether it has called."""
 
     id: str
     at: str | None
-    tokens: records.Tokens | None
+    tokens: records.GeminiTokens | None
     called: bool = False
 
 
@@ -64,10 +64,10 @@ class GeminiMemory(TranscriptMemory):
     session: str | None = None
     agent: str | None = None
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    messages: dict[str, Message] = {}
+    messages: dict[str, GeminiMessage] = {}
     joined: dict[str, str] = {}
     owners: dict[str, str] = {}
-    response: Response | None = None
+    response: GeminiResponse | None = None
     prompted: bool = False
     rewritten: int = 0
     tokens: int | None = None
@@ -87,7 +87,7 @@ class _Chats(Emitting[GeminiMemory]):
     def _last(self) -> None:
         self._close()
 
-    def _begin_chat(self, header: Record) -> None:
+    def _begin_chat(self, header: GeminiRecord) -> None:
         """Take the record that says whose chat this is; the first holds."""
         memory = self._memory
         if memory.session is not None:
@@ -99,7 +99,7 @@ class _Chats(Emitting[GeminiMemory]):
             e.SessionStarted(session_id=memory.session, at=header.start_time, dialect="gemini", chain=memory.chain)
         )
 
-    def _message(self, record: Record) -> None:
+    def _message(self, record: GeminiRecord) -> None:
         self._begin_chat(record)
         if record.type == "gemini":
             self._gemini(record)
@@ -110,7 +110,7 @@ class _Chats(Emitting[GeminiMemory]):
         else:
             self._opaque(Code.UNKNOWN_RECORD, f"unknown message type {mask(record.type)[:60]!r}; kept as opaque")
 
-    def _shown(self, record: Record) -> None:
+    def _shown(self, record: GeminiRecord) -> None:
         """Note what the screen was told where it tells of a request; no model sees it."""
         content = google.content_of(record.content)
         first = content.blocks[0] if content.blocks else None
@@ -120,7 +120,7 @@ class _Chats(Emitting[GeminiMemory]):
         if name:
             self._observe((Sign(name),), self._memory.chain, record.timestamp)
 
-    def _name(self, record: Record) -> str:
+    def _name(self, record: GeminiRecord) -> str:
         name = record.id or f"line-{self._line.number}"
         return self._memory.joined.get(name, name)
 
@@ -130,7 +130,7 @@ class _Chats(Emitting[GeminiMemory]):
 
     # what the user said
 
-    def _user(self, record: Record, *, rewritten: bool = False) -> None:
+    def _user(self, record: GeminiRecord, *, rewritten: bool = False) -> None:
         memory, name = self._memory, self._name(record)
         blocks = self._left(google.content_of(record.content), record.timestamp)
         text = google.digest_of(b"user", blocks)
@@ -141,13 +141,13 @@ class _Chats(Emitting[GeminiMemory]):
             self._close()
             memory.prompted, memory.turns.asked_at = True, record.timestamp
         uuid = self._uuid(name) if known is None else known.items[0]
-        memory.messages[name] = Message((uuid,), text)
+        memory.messages[name] = GeminiMessage((uuid,), text)
         first = blocks[0]
         clients = isinstance(first, TextBlock) and bytes(memoryview(first.text)[:32]).startswith(_CLIENTS)
         source = "context_injection" if clients else "user"
         self._append(UserMessage(uuid, blocks=blocks, source=source), memory.chain, record.timestamp)
 
-    def _left(self, content: google.Content, at: str | None) -> tuple[Block, ...]:
+    def _left(self, content: google.GoogleContent, at: str | None) -> tuple[Block, ...]:
         """Take the results among a message's parts; return what else it says."""
         memory, known = self._memory, False
         odd: list[Block] = []
@@ -160,7 +160,7 @@ class _Chats(Emitting[GeminiMemory]):
                 self._result(owner, outcome, at)
         return tuple(odd) if known else (*odd, *content.blocks)
 
-    def _result(self, owner: Message, outcome: google.Outcome, at: str | None) -> None:
+    def _result(self, owner: GeminiMessage, outcome: google.GoogleOutcome, at: str | None) -> None:
         """Note a result; one that was noted otherwise before was rewritten."""
         call, chain = outcome.call_id or "", self._memory.chain
         mark, before = records.mark_of(outcome.output, outcome.error), owner.results.get(call, 0)
@@ -175,7 +175,7 @@ class _Chats(Emitting[GeminiMemory]):
 
     # what the model said
 
-    def _gemini(self, record: Record) -> None:
+    def _gemini(self, record: GeminiRecord) -> None:
         memory, name, response = self._memory, self._name(record), self._memory.response
         if name in memory.messages:
             if response is not None and response.id == name:
@@ -190,7 +190,7 @@ class _Chats(Emitting[GeminiMemory]):
             self._close()
             self._start_turn(memory.chain, memory.turns, record.model, record.timestamp)
             memory.turns.asked_at, memory.prompted = None, False
-            memory.response = Response(name, record.timestamp, record.tokens)
+            memory.response = GeminiResponse(name, record.timestamp, record.tokens)
             self._spoken(record, name)
 
     def _close(self) -> None:
@@ -206,17 +206,17 @@ class _Chats(Emitting[GeminiMemory]):
             )
         )
 
-    def _spoken(self, record: Record, name: str) -> None:
+    def _spoken(self, record: GeminiRecord, name: str) -> None:
         """Append what a message of the model says."""
         content, uuid = google.content_of(record.content), self._uuid(name)
-        message = Message((uuid,) if content.blocks else (), google.digest_of(b"gemini", content.blocks))
+        message = GeminiMessage((uuid,) if content.blocks else (), google.digest_of(b"gemini", content.blocks))
         self._memory.messages[name] = message
         if content.blocks:
             item = AssistantMessage(uuid, blocks=content.blocks, response_id=name)
             self._append(item, self._memory.chain, record.timestamp)
         self._call(record, content, name, message)
 
-    def _again(self, record: Record, name: str) -> None:
+    def _again(self, record: GeminiRecord, name: str) -> None:
         """Take a message that was written again: calls that came, results, another text."""
         message, content = self._memory.messages[name], google.content_of(record.content)
         text = google.digest_of(b"gemini", content.blocks)
@@ -227,7 +227,7 @@ class _Chats(Emitting[GeminiMemory]):
             self._append(item, self._memory.chain, record.timestamp)
         self._call(record, content, name, message)
 
-    def _call(self, record: Record, content: google.Content, name: str, message: Message) -> None:
+    def _call(self, record: GeminiRecord, content: google.GoogleContent, name: str, message: GeminiMessage) -> None:
         """Append the calls of a message that are new, and note the results of the others."""
         memory = self._memory
         for call in records.calls_of(record, content, f"{self._uuid(name)}/", name):
@@ -239,7 +239,7 @@ class _Chats(Emitting[GeminiMemory]):
                 memory.owners[call.call_id] = name
                 self._append(call, memory.chain, record.timestamp)
             elif call.status != "running":
-                outcome = google.Outcome(call.call_id, call.name, call.output, call.error, call.status)
+                outcome = google.GoogleOutcome(call.call_id, call.name, call.output, call.error, call.status)
                 self._result(message, outcome, record.timestamp)
         response = memory.response
         if response is not None and response.id == name:
@@ -256,7 +256,7 @@ class _Chats(Emitting[GeminiMemory]):
         memory = self._memory
         found = [records.decode(bytes(raw)) for raw in raws]
         history = [
-            _Read(record, google.content_of(record.content)) for record in found
+            _GeminiRead(record, google.content_of(record.content)) for record in found
         ]  # what is malformed raises here
         self._close()
         before = list(memory.messages.items())
@@ -285,7 +285,7 @@ class _Chats(Emitting[GeminiMemory]):
             else:
                 self._message(record)
 
-    def _common(self, before: list[tuple[str, Message]], history: list[_Read]) -> _Common:
+    def _common(self, before: list[tuple[str, GeminiMessage]], history: list[_GeminiRead]) -> _Common:
         """Keep the messages that two histories begin with, under their names in the new one."""
         memory, kept = self._memory, 0
         for number, (record, content) in enumerate(history):
@@ -316,11 +316,11 @@ class _Chats(Emitting[GeminiMemory]):
             self._emit(e.Remove(uuids=items, chain=memory.chain, at=at))
 
 
-class _Read(NamedTuple):
+class _GeminiRead(NamedTuple):
     """A record and its content."""
 
-    record: Record
-    content: google.Content
+    record: GeminiRecord
+    content: google.GoogleContent
 
 
 class _Common(NamedTuple):
@@ -377,7 +377,7 @@ class GeminiCliDocument(_Chats, TranscriptDocument[GeminiMemory]):
         self._message(records.decode(data))
 
 
-def _is_calls_alone(record: Record) -> bool:
+def _is_calls_alone(record: GeminiRecord) -> bool:
     """Tell whether a message is nothing but calls that were noted behind another message."""
     silent = record.tokens is None or record.tokens.is_empty
     return silent and bool(record.tool_calls) and not record.thoughts and google.is_empty(record.content)

@@ -1,6 +1,6 @@
 """Records of Gemini CLI's chats, decoded as far as a timeline needs them.
 
-In: a line of a JSONL chat, or a message of the older document. Out: a `Record`, its calls and its bill.
+In: a line of a JSONL chat, or a message of the older document. Out: a `GeminiRecord`, its calls and its bill.
 Rules: a record is decoded once; content stays raw; a wrong type of a field that is read raises ValueError.
 
 Sources: counts over 15 public chats; `chatRecordingService.ts` and `chatRecordingTypes.ts` of gemini-cli 0.56 (August
@@ -22,7 +22,7 @@ STATUS: dict[str, Status] = {"success": "completed", "error": "failed", "cancell
 _NO_INPUT = Raw(b"{}")
 
 
-class Tokens(Struct, frozen=True, gc=False):
+class GeminiTokens(Struct, frozen=True, gc=False):
     """A bill: `input` includes `cached`; `output`, `thoughts` and `tool` (prompts of server tools) stand beside."""
 
     input: int | None = None
@@ -38,7 +38,7 @@ class Tokens(Struct, frozen=True, gc=False):
         return not any((self.input, self.output, self.cached, self.thoughts, self.tool, self.total))
 
 
-class Call(Struct, frozen=True, gc=False, rename="camel"):
+class GeminiCall(Struct, frozen=True, gc=False, rename="camel"):
     """A call with its result; `timestamp` is when that was noted."""
 
     id: str = ""
@@ -49,7 +49,7 @@ class Call(Struct, frozen=True, gc=False, rename="camel"):
     timestamp: str | None = None
 
 
-class Record(Struct, frozen=True, gc=False, rename="camel"):
+class GeminiRecord(Struct, frozen=True, gc=False, rename="camel"):
     """A line or a message: a message has an id and a type; others say something of the chat."""
 
     id: str | None = None
@@ -58,8 +58,8 @@ class Record(Struct, frozen=True, gc=False, rename="camel"):
     content: Raw = NULL
     model: str | None = None
     thoughts: tuple[Raw, ...] | None = None
-    tokens: Tokens | None = None
-    tool_calls: tuple[Call, ...] | None = None
+    tokens: GeminiTokens | None = None
+    tool_calls: tuple[GeminiCall, ...] | None = None
     session_id: str | None = None
     start_time: str | None = None
     kind: str | None = None
@@ -74,11 +74,11 @@ class Changes(Struct, frozen=True, gc=False, rename="camel"):
     session_id: str | None = None
 
 
-decode = lenient.decoding(Record)
+decode = lenient.decoding(GeminiRecord)
 changes_of = lenient.decoding(Changes)
 
 
-def billed(tokens: Tokens | None) -> e.Billed | None:
+def billed(tokens: GeminiTokens | None) -> e.Billed | None:
     """Read a message's counts; None where the client was told none."""
     if tokens is None or tokens.is_empty:
         return None
@@ -90,7 +90,7 @@ def billed(tokens: Tokens | None) -> e.Billed | None:
     return split(tokens.input, tokens.cached, None, tokens.output, besides=besides, client=CLIENT)
 
 
-def calls_of(record: Record, content: google.Content, prefix: str, response: str) -> list[ToolCall]:
+def calls_of(record: GeminiRecord, content: google.GoogleContent, prefix: str, response: str) -> list[ToolCall]:
     """Return a message's calls, each with its result where that is noted; uuids begin with `prefix`."""
     made: dict[str, ToolCall] = {}
     for call in record.tool_calls or ():

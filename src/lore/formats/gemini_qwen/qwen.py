@@ -24,7 +24,7 @@ from msgspec import Raw, Struct, field
 from lore.formats.bills import split
 from lore.formats.gemini_qwen import content as google
 from lore.formats.gemini_qwen import qwen_records as records
-from lore.formats.gemini_qwen.qwen_records import Record
+from lore.formats.gemini_qwen.qwen_records import QwenRecord
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e
@@ -117,7 +117,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
         if record.uuid is not None:
             chain.places[record.uuid] = chain.depth
 
-    def _begin_session(self, record: Record, name: str) -> None:
+    def _begin_session(self, record: QwenRecord, name: str) -> None:
         if self._memory.session is None:
             self._memory.session = record.session_id or ""
             parent = None if record.forked_from is None else record.forked_from.session_id
@@ -130,7 +130,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
 
     # the tree
 
-    def _follow(self, record: Record, name: str, chain: QwenChain) -> None:
+    def _follow(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         """Go to the record that this one goes on from; notes for the screen alone lead nowhere."""
         parent = record.parent_uuid
         if not chain.places and parent is None:
@@ -155,7 +155,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
         if gone:
             self._emit(e.Remove(uuids=gone, chain=name, at=at))
 
-    def _step(self, items: Iterable[Item], name: str, chain: QwenChain, record: Record) -> None:
+    def _step(self, items: Iterable[Item], name: str, chain: QwenChain, record: QwenRecord) -> None:
         made = list(items)
         for item in made:
             self._append(item, name, record.timestamp, record.agent_id)
@@ -164,7 +164,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
 
     # records, by type
 
-    def _user(self, record: Record, name: str, chain: QwenChain) -> None:
+    def _user(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         if record.message is None or record.subtype in _NEVER_SENT:
             return
         content, uuid = google.content_of(record.message.parts), self._uuid(record)
@@ -183,7 +183,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
             self._observe((Sign("hook-context"),), name, record.timestamp, record.version or "")
 
     def _results(
-        self, outcomes: tuple[google.Outcome, ...], beside: tuple[Block, ...], record: Record, name: str
+        self, outcomes: tuple[google.GoogleOutcome, ...], beside: tuple[Block, ...], record: QwenRecord, name: str
     ) -> None:
         """Note the results that a message holds; what stands beside them is part of the first."""
         failed = record.tool_call_result is not None and record.tool_call_result.status in _FAILED
@@ -197,7 +197,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
                 )
             )  # fmt: skip
 
-    def _assistant(self, record: Record, name: str, chain: QwenChain) -> None:
+    def _assistant(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         if record.subtype in _NEVER_SENT:
             return
         usage, uuid = record.usage_metadata, self._uuid(record)
@@ -217,20 +217,20 @@ class QwenCode(TranscriptLines[QwenMemory]):
             )  # fmt: skip
             self._emit(end)
 
-    def _version(self, record: Record, name: str, chain: QwenChain) -> None:
+    def _version(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         before, chain.version = chain.version, record.version or chain.version
         if before and before != chain.version:
             sign = Sign("client-version", before=before, after=chain.version)
             self._observe((sign,), name, record.timestamp, chain.version)
 
-    def _system(self, record: Record, name: str, chain: QwenChain) -> None:
+    def _system(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         handle = _SYSTEM.get(record.subtype or "")
         if handle is not None:
             handle(self, record, name, chain)
         elif record.subtype == "ui_telemetry" and _API_ERROR in bytes(record.system_payload):
             self._observe((Sign("api-error"),), name, record.timestamp, record.version or "")
 
-    def _compressed(self, record: Record, name: str, chain: QwenChain) -> None:
+    def _compressed(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         payload = records.payload_of(record)
         if payload.compressed_history is None:
             return
@@ -248,8 +248,8 @@ class QwenCode(TranscriptLines[QwenMemory]):
         self._put(payload.compressed_history, history, name, chain, record)
 
     def _put(
-        self, messages: tuple[records.Message, ...], history: list[google.Content], name: str, chain: QwenChain,
-        record: Record,
+        self, messages: tuple[records.QwenMessage, ...], history: list[google.GoogleContent], name: str,
+        chain: QwenChain, record: QwenRecord,
     ) -> None:  # fmt: skip
         """Append a history that stands in a record; its first message is the client's."""
         made: list[str] = []
@@ -269,7 +269,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
         if made:
             chain.steps.append(tuple(made))
 
-    def _command(self, record: Record, name: str, chain: QwenChain) -> None:
+    def _command(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         """Note a slash command; one whose text was kept as a prompt, and never sent, is none."""
         payload = records.payload_of(record)
         if payload.phase == "invocation":
@@ -284,7 +284,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
                 self._emit(e.Remove(uuids=(uuid,), chain=name, at=record.timestamp))
         chain.prompt = None
 
-    def _bootstrap(self, record: Record, name: str, chain: QwenChain) -> None:
+    def _bootstrap(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         """Take what a subagent was started with: its parent's history; in older logs its system prompt and tools."""
         payload = records.payload_of(record)
         history = [google.content_of(message.parts) for message in payload.history]
@@ -294,30 +294,30 @@ class QwenCode(TranscriptLines[QwenMemory]):
             self._emit(e.SessionChanged(system=system, tools=tools, chain=name, agent_id=record.agent_id))
         self._put(payload.history, history, name, chain, record)
 
-    def _model(self, record: Record, name: str, chain: QwenChain) -> None:
+    def _model(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         dialect = _DIALECTS.get(records.payload_of(record).auth_type, _CHAT)
         if dialect != chain.dialect:
             chain.dialect = dialect
             self._emit(e.SessionChanged(dialect=dialect, chain=name))
 
-    def _mode(self, record: Record, name: str, chain: QwenChain) -> None:
+    def _mode(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         before, chain.mode = chain.mode, records.payload_of(record).mode
         if before and before != chain.mode:
             sign = Sign("permission-mode", before=before, after=chain.mode)
             self._observe((sign,), name, record.timestamp, record.version or "")
 
-    def _uuid(self, record: Record) -> str:
+    def _uuid(self, record: QwenRecord) -> str:
         return record.uuid or f"line-{self._line.number}"
 
 
-_HANDLERS: dict[str, Callable[[QwenCode, Record, str, QwenChain], None]] = {
+_HANDLERS: dict[str, Callable[[QwenCode, QwenRecord, str, QwenChain], None]] = {
     "user": QwenCode._user,  # pyright: ignore[reportPrivateUsage]
     "tool_result": QwenCode._user,  # pyright: ignore[reportPrivateUsage]
     "assistant": QwenCode._assistant,  # pyright: ignore[reportPrivateUsage]
     "system": QwenCode._system,  # pyright: ignore[reportPrivateUsage]
 }
 # What the client reads of a system record when it makes the history again, or asks with; it passes over all others.
-_SYSTEM: dict[str, Callable[[QwenCode, Record, str, QwenChain], None]] = {
+_SYSTEM: dict[str, Callable[[QwenCode, QwenRecord, str, QwenChain], None]] = {
     "chat_compression": QwenCode._compressed,  # pyright: ignore[reportPrivateUsage]
     "slash_command": QwenCode._command,  # pyright: ignore[reportPrivateUsage]
     "agent_bootstrap": QwenCode._bootstrap,  # pyright: ignore[reportPrivateUsage]
@@ -326,14 +326,14 @@ _SYSTEM: dict[str, Callable[[QwenCode, Record, str, QwenChain], None]] = {
 }
 
 
-def _chain_of(record: Record) -> str:
+def _chain_of(record: QwenRecord) -> str:
     if not record.is_sidechain:
         return e.MAIN
     name = record.agent_id or "sidechain"
     return f"agent-{name}" if name == e.MAIN else name
 
 
-def _spoken(content: google.Content, uuid: str, response: str | None) -> list[Item]:
+def _spoken(content: google.GoogleContent, uuid: str, response: str | None) -> list[Item]:
     """Return what the model said: thoughts and text as one message, and calls."""
     blocks = (*content.thoughts, *content.blocks)
     items: list[Item] = [AssistantMessage(uuid, blocks=blocks, response_id=response)] if blocks else []
@@ -352,7 +352,7 @@ def _instruction(raw: Raw) -> Raw:
     return Raw(encode("\n".join([text_of(bytes(text)) for text in texts]))) if texts else NULL
 
 
-def billed(usage: records.Usage, version: str) -> e.Billed | None:
+def billed(usage: records.QwenUsage, version: str) -> e.Billed | None:
     """Read a record's counts; None where the client guessed them: seven parts of a total to three."""
     whole, output, thoughts = usage.prompt_token_count, usage.candidates_token_count, usage.thoughts_token_count
     read, total = usage.cached_content_token_count, usage.total_token_count

@@ -1,6 +1,6 @@
 """Records of Qwen Code's chats, decoded as far as a timeline needs them.
 
-In: a line. Out: a `Record`. Rules: a line is decoded once; content stays raw; a wrong type of a field that is read
+In: a line. Out: a `QwenRecord`. Rules: a line is decoded once; content stays raw; a wrong type of a field that is read
 raises ValueError.
 
 Source: `chatRecordingService.ts` and `agent-transcript.ts` of qwen-code, October 2026.
@@ -17,14 +17,14 @@ from lore.model.items import NULL
 TYPES = frozenset(("user", "assistant", "tool_result", "system"))
 
 
-class Message(Struct, frozen=True, gc=False):
+class QwenMessage(Struct, frozen=True, gc=False):
     """A `Content`: what was sent or answered, as the API has it."""
 
     role: str = ""
     parts: Raw = NULL
 
 
-class Usage(Struct, frozen=True, gc=False, rename="camel"):
+class QwenUsage(Struct, frozen=True, gc=False, rename="camel"):
     """A bill in Gemini's words: the prompt includes what was cached."""
 
     prompt_token_count: int | None = None
@@ -40,13 +40,13 @@ class CallResult(Struct, frozen=True, gc=False, rename="camel"):
     status: str = ""
 
 
-class Origin(Struct, frozen=True, gc=False, rename="camel"):
+class QwenOrigin(Struct, frozen=True, gc=False, rename="camel"):
     """Where a record of a branched session was copied from."""
 
     session_id: str | None = None
 
 
-class Record(Struct, frozen=True, gc=False, rename="camel"):
+class QwenRecord(Struct, frozen=True, gc=False, rename="camel"):
     """One line."""
 
     type: str
@@ -56,14 +56,14 @@ class Record(Struct, frozen=True, gc=False, rename="camel"):
     timestamp: str | None = None
     subtype: str | None = None
     version: str | None = None
-    message: Message | None = None
-    usage_metadata: Usage | None = None
+    message: QwenMessage | None = None
+    usage_metadata: QwenUsage | None = None
     model: str | None = None
     tool_call_result: CallResult | None = None
     system_payload: Raw = NULL
     agent_id: str | None = None
     is_sidechain: bool | None = None
-    forked_from: Origin | None = None
+    forked_from: QwenOrigin | None = None
 
 
 class Compression(Struct, frozen=True, gc=False, rename="camel"):
@@ -73,15 +73,15 @@ class Compression(Struct, frozen=True, gc=False, rename="camel"):
     new_token_count: int | None = None
 
 
-class Payload(Struct, frozen=True, gc=False, rename="camel"):
+class QwenPayload(Struct, frozen=True, gc=False, rename="camel"):
     """What a system record says; which fields there are depends on its subtype."""
 
     info: Compression | None = None
-    compressed_history: tuple[Message, ...] | None = None
+    compressed_history: tuple[QwenMessage, ...] | None = None
     phase: str = ""
     raw_command: str = ""
     sent_to_model: bool | None = None
-    history: tuple[Message, ...] = ()
+    history: tuple[QwenMessage, ...] = ()
     system_instruction: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     auth_type: str = ""
@@ -89,13 +89,13 @@ class Payload(Struct, frozen=True, gc=False, rename="camel"):
     hook_context: str = ""
 
 
-decode = lenient.decoding(Record)
-_PAYLOAD = msgspec.json.Decoder(Payload)
+decode = lenient.decoding(QwenRecord)
+_PAYLOAD = msgspec.json.Decoder(QwenPayload)
 
 
-def payload_of(record: Record) -> Payload:
+def payload_of(record: QwenRecord) -> QwenPayload:
     """Decode what a system record says; ValueError where it is none."""
     raw = bytes(record.system_payload)
     if raw == b"null":
-        return Payload()
+        return QwenPayload()
     return lenient.decoded(_PAYLOAD, raw)

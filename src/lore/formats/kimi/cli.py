@@ -17,7 +17,7 @@ import msgspec
 from lore.formats.base import Read, Yields
 from lore.formats.folders import KIMI_SESSION, WIRE, PackMember, PackReader, in_file
 from lore.formats.kimi.cli_records import decode
-from lore.formats.kimi.context import Context
+from lore.formats.kimi.context import KimiContext
 from lore.formats.kimi.wire import KimiMemory
 from lore.formats.lines import Lines, each
 from lore.formats.transcripts import TranscriptLines
@@ -26,7 +26,7 @@ from lore.model.jsonslice import table
 _NOTES = frozenset((b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'))
 
 
-class KimiCli(TranscriptLines[KimiMemory], Context):
+class KimiCli(TranscriptLines[KimiMemory], KimiContext):
     """Reader of one file of a session."""
 
     name: ClassVar[str] = "kimi-cli"

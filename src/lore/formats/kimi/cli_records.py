@@ -15,31 +15,31 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.kimi.content import Call, Usage
+from lore.formats.kimi.content import KimiCall, KimiUsage
 from lore.model import lenient
 from lore.model.items import NULL
 
 T = TypeVar("T", bound=Struct)
 
 
-class Envelope(Struct, frozen=True, gc=False):
+class KimiCliEnvelope(Struct, frozen=True, gc=False):
     """An event: its type says what its payload is."""
 
     type: str
     payload: Raw = NULL
 
 
-class Record(Struct, frozen=True, gc=False):
+class KimiCliRecord(Struct, frozen=True, gc=False):
     """One line of either file: a line of `context.jsonl` has a role."""
 
     role: str | None = None
     content: Raw = NULL
-    tool_calls: tuple[Call, ...] | None = None
+    tool_calls: tuple[KimiCall, ...] | None = None
     tool_call_id: str | None = None
     token_count: int | None = None
     type: str | None = None
     timestamp: Raw = NULL
-    message: Envelope | None = None
+    message: KimiCliEnvelope | None = None
 
 
 class Value(Struct, frozen=True, gc=False):
@@ -50,11 +50,11 @@ class Value(Struct, frozen=True, gc=False):
     message: Raw = NULL
 
 
-class Payload(Struct, frozen=True, gc=False):
+class KimiCliPayload(Struct, frozen=True, gc=False):
     """What an event says; which fields there are depends on its type. Older clients said `task_tool_call_id`."""
 
     user_input: Raw = NULL
-    token_usage: Usage | None = None
+    token_usage: KimiUsage | None = None
     message_id: str | None = None
     plan_mode: bool | None = None
     tool_call_id: str = ""
@@ -62,14 +62,14 @@ class Payload(Struct, frozen=True, gc=False):
     agent_id: str | None = None
     parent_tool_call_id: str | None = None
     task_tool_call_id: str | None = None
-    event: Envelope | None = None
+    event: KimiCliEnvelope | None = None
 
 
-decode = lenient.decoding(Record)
-PAYLOAD = msgspec.json.Decoder(Payload)
-CALL = msgspec.json.Decoder(Call)
+decode = lenient.decoding(KimiCliRecord)
+PAYLOAD = msgspec.json.Decoder(KimiCliPayload)
+CALL = msgspec.json.Decoder(KimiCall)
 
 
-def said(envelope: Envelope, decoder: msgspec.json.Decoder[T]) -> T:
+def said(envelope: KimiCliEnvelope, decoder: msgspec.json.Decoder[T]) -> T:
     """Decode what an event says; ValueError where it is none."""
     return lenient.decoded(decoder, envelope.payload)

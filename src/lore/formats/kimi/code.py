@@ -22,7 +22,7 @@ from msgspec import Raw, Struct, field
 
 from lore.formats.kimi import code_records as records
 from lore.formats.kimi import content as kimi
-from lore.formats.kimi.code_records import Record
+from lore.formats.kimi.code_records import KimiCodeRecord
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.formats.values import stamp_of
@@ -47,14 +47,14 @@ _SILENT = (
 )  # fmt: skip
 
 
-class Kept(Struct, gc=False):
+class KimiKept(Struct, gc=False):
     """A message of the history: the items that it made, and whether a person wrote it."""
 
     items: list[str]
     user: bool = False
 
 
-class Step(Struct):
+class KimiStep(Struct):
     """A step: when it began, its place in the history, its turn (0: not begun), whether it ended and was billed."""
 
     uuid: str
@@ -75,8 +75,8 @@ class KimiCodeMemory(TranscriptMemory):
     started: bool = False
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
     summaries: TranscriptTurns = field(default_factory=TranscriptTurns)
-    history: list[Kept] = []
-    step: Step | None = None
+    history: list[KimiKept] = []
+    step: KimiStep | None = None
     model: str | None = None
     dialect: str = "openai-chat"
     effort: str | None = None
@@ -111,7 +111,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
 
     # the history
 
-    def _message(self, record: Record) -> None:
+    def _message(self, record: KimiCodeRecord) -> None:
         at = _at(record)
         message, line = record.message, self._line.number
         if message is None:
@@ -119,9 +119,9 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         if message.role == "tool":
             self._result(message.tool_call_id or "", message.content, message.note, at, failed=bool(message.is_error))
             return
-        kind, uuid = (message.origin or records.Origin()).kind, f"line-{line}"
+        kind, uuid = (message.origin or records.KimiCodeOrigin()).kind, f"line-{line}"
         blocks = kimi.blocks_of(message.content)
-        kept = Kept([], user=message.role == "user" and kind in _PEOPLES)
+        kept = KimiKept([], user=message.role == "user" and kind in _PEOPLES)
         self._memory.history.append(kept)
         if message.role == "assistant":
             items: list[Item] = [AssistantMessage(uuid, blocks=blocks, response_id=uuid)] if blocks else []
@@ -136,9 +136,9 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
     def _result(self, call: str, output: Raw, note: Raw, at: str | None, *, failed: bool) -> None:
         status = "failed" if failed else "completed"
         self._emit(e.PatchToolCall(call_id=call, status=status, output=kimi.output_of(output, note), at=at))
-        self._memory.history.append(Kept([]))
+        self._memory.history.append(KimiKept([]))
 
-    def _compacted(self, record: Record) -> None:
+    def _compacted(self, record: KimiCodeRecord) -> None:
         at = _at(record)
         memory = self._memory
         history, count = memory.history, record.kept_user_message_count
@@ -158,20 +158,20 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
                 at=at,
             )
         )  # fmt: skip
-        memory.history, memory.step = [Kept([]), *kept] if count is None else [*kept], None
+        memory.history, memory.step = [KimiKept([]), *kept] if count is None else [*kept], None
         if count is not None and not is_absent(summary):  # it stands behind what is kept
-            memory.history.append(Kept([f"{uuid}/summary"]))
+            memory.history.append(KimiKept([f"{uuid}/summary"]))
             text = kimi.blocks_of(summary)
             self._append(UserMessage(f"{uuid}/summary", blocks=text, source="context_injection"), e.MAIN, at)
 
-    def _undone(self, record: Record) -> None:
+    def _undone(self, record: KimiCodeRecord) -> None:
         """Take back the last prompts and all behind each; where there are not as many, nothing."""
         history = self._memory.history
         prompts = [number for number, message in enumerate(history) if message.user]
         if record.count and 0 < record.count <= len(prompts):
             self._cut(prompts[-record.count], _at(record))
 
-    def _cleared(self, record: Record) -> None:
+    def _cleared(self, record: KimiCodeRecord) -> None:
         self._cut(0, _at(record))
 
     def _cut(self, first: int, at: str | None) -> None:
@@ -184,13 +184,13 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
 
     # requests
 
-    def _event(self, record: Record) -> None:
+    def _event(self, record: KimiCodeRecord) -> None:
         at = _at(record)
         event = record.event
         if event is None:
             raise ValueError("a record without its event")
         if event.type == "tool.result":
-            result = event.result or records.Result()
+            result = event.result or records.KimiCodeResult()
             self._result(event.tool_call_id, result.output, result.note, at, failed=bool(result.is_error))
             return
         if event.type == "step.begin":
@@ -214,30 +214,30 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         else:
             self._opaque(Code.UNKNOWN_RECORD, f"unknown event type {mask(event.type)[:60]!r}; kept as opaque")
 
-    def _step(self, uuid: str | None, at: str | None) -> Step:
+    def _step(self, uuid: str | None, at: str | None) -> KimiStep:
         """Begin a step: a message of the history."""
         history = self._memory.history
-        step = self._memory.step = Step(uuid or f"line-{self._line.number}", at, len(history))
-        history.append(Kept([]))
+        step = self._memory.step = KimiStep(uuid or f"line-{self._line.number}", at, len(history))
+        history.append(KimiKept([]))
         return step
 
-    def _made(self, step: Step, item: Item, at: str | None) -> None:
+    def _made(self, step: KimiStep, item: Item, at: str | None) -> None:
         self._memory.history[step.place].items.append(item.uuid)
         self._append(item, e.MAIN, at)
 
-    def _start(self, step: Step) -> None:
+    def _start(self, step: KimiStep) -> None:
         """Start a step's turn, with what its request was asked with."""
         if not step.turn:
             self._memory.turns.asked_at = None
             self._start_turn(e.MAIN, self._memory.turns, self._memory.model, step.at)
             step.turn = self._memory.turns.turn
 
-    def _end(self, step: Step, usage: kimi.CamelUsage | None, at: str | None, name: str | None) -> None:
+    def _end(self, step: KimiStep, usage: kimi.CamelUsage | None, at: str | None, name: str | None) -> None:
         step.billed = usage is not None
         bill = None if usage is None else kimi.billed(usage, CLIENT, self._memory.dialect)
         self._emit(e.TurnCompleted(turn=step.turn, at=at, usage=bill, response_id=name or step.uuid))
 
-    def _used(self, record: Record) -> None:
+    def _used(self, record: KimiCodeRecord) -> None:
         """Take a bill: of a compaction under way, or of a step whose end had none."""
         memory, usage = self._memory, record.usage
         if usage is None:
@@ -250,7 +250,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         elif memory.step is not None and memory.step.ended and not memory.step.billed:
             self._end(memory.step, usage, _at(record), None)
 
-    def _asked(self, record: Record) -> None:
+    def _asked(self, record: KimiCodeRecord) -> None:
         """Take what a request was asked with."""
         memory = self._memory
         if record.kind == "compaction":
@@ -268,44 +268,44 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
             self._emit(e.SessionChanged(dialect=changed, tools=tools, system=record.system_prompt, at=_at(record)))
         self._effort(record)
 
-    def _configured(self, record: Record) -> None:
+    def _configured(self, record: KimiCodeRecord) -> None:
         if not is_absent(record.system_prompt):
             self._emit(e.SessionChanged(system=record.system_prompt, at=_at(record)))
         self._effort(record)
 
-    def _effort(self, record: Record) -> None:
+    def _effort(self, record: KimiCodeRecord) -> None:
         memory, effort = self._memory, record.thinking_effort or record.thinking_level
         before, memory.effort = memory.effort, effort or memory.effort
         if before and effort and before != effort:
             self._observe((Sign("effort", before=before, after=effort),), e.MAIN, _at(record))
 
-    def _tools(self, record: Record) -> None:
+    def _tools(self, record: KimiCodeRecord) -> None:
         tables = self._memory.tables
         if record.hash is not None and record.tools is not None:
             tables[record.hash] = record.tools
             while len(tables) > _MOST_TABLES:
                 del tables[next(iter(tables))]
 
-    def _permitted(self, record: Record) -> None:
+    def _permitted(self, record: KimiCodeRecord) -> None:
         before, self._memory.mode = self._memory.mode, record.mode or self._memory.mode
         if before and record.mode and before != record.mode:
             self._observe((Sign("permission-mode", before=before, after=record.mode),), e.MAIN, _at(record))
 
-    def _compaction(self, record: Record) -> None:
+    def _compaction(self, record: KimiCodeRecord) -> None:
         begins = record.type == "full_compaction.begin"
         self._memory.compacting = (record.source or "auto") if begins else None
         if begins:
             self._emit(e.CompactStarted(trigger=self._memory.compacting, at=_at(record)))
 
-    def _trimmed(self, record: Record) -> None:
+    def _trimmed(self, record: KimiCodeRecord) -> None:
         self._observe((Sign("micro-compaction"),), e.MAIN, _at(record))
 
-    def _interrupted(self, record: Record) -> None:
+    def _interrupted(self, record: KimiCodeRecord) -> None:
         sign = Sign("interrupt" if record.type == "turn.cancel" else "api-error")
         self._observe((sign,), e.MAIN, _at(record))
 
 
-_HANDLERS: dict[str, Callable[[KimiCode, Record], None]] = {
+_HANDLERS: dict[str, Callable[[KimiCode, KimiCodeRecord], None]] = {
     "context.append_message": KimiCode._message,  # pyright: ignore[reportPrivateUsage]
     "context.append_loop_event": KimiCode._event,  # pyright: ignore[reportPrivateUsage]
     "context.apply_compaction": KimiCode._compacted,  # pyright: ignore[reportPrivateUsage]
@@ -330,11 +330,11 @@ def _dialect_of(provider: str) -> str:
     return next((own for word, own in _DIALECTS.items() if word in provider), "openai-chat")
 
 
-def _at(record: Record) -> str | None:
+def _at(record: KimiCodeRecord) -> str | None:
     return stamp_of(record.created_at if is_absent(record.time) else record.time)
 
 
-def _chosen(prompts: list[Kept], count: int, head: int | None) -> list[Kept]:
+def _chosen(prompts: list[KimiKept], count: int, head: int | None) -> list[KimiKept]:
     """Return the prompts that a compaction kept: the last, and so many of the first."""
     first = min(max(0, head or 0), max(0, count))
     last = min(max(0, count - first), max(0, len(prompts) - first))

@@ -1,7 +1,7 @@
 """Records of Kimi Code's logs, decoded as far as a timeline needs them.
 
-In: a line. Out: a `Record`. Rules: a line is decoded once; content stays raw; a wrong type of a field that is read
-raises ValueError.
+In: a line. Out: a `KimiCodeRecord`. Rules: a line is decoded once; content stays raw; a wrong type of a field that is
+read raises ValueError.
 
 Source: `agent/records/types.ts` and `loop/events.ts` of kimi-code, protocol 1.0 to 1.5 (October 2026).
 """
@@ -15,25 +15,25 @@ from lore.model import lenient
 from lore.model.items import NULL
 
 
-class Origin(Struct, frozen=True, gc=False):
+class KimiCodeOrigin(Struct, frozen=True, gc=False):
     """Who put a message in."""
 
     kind: str = "user"
 
 
-class Message(Struct, frozen=True, gc=False, rename="camel"):
+class KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
     """A message that was put into the history."""
 
     role: str = ""
     content: Raw = NULL
-    tool_calls: tuple[kimi.Call, ...] = ()
+    tool_calls: tuple[kimi.KimiCall, ...] = ()
     tool_call_id: str | None = None
-    origin: Origin | None = None
+    origin: KimiCodeOrigin | None = None
     is_error: bool | None = None
     note: Raw = NULL
 
 
-class Result(Struct, frozen=True, gc=False, rename="camel"):
+class KimiCodeResult(Struct, frozen=True, gc=False, rename="camel"):
     """What came of a call."""
 
     output: Raw = NULL
@@ -41,7 +41,7 @@ class Result(Struct, frozen=True, gc=False, rename="camel"):
     note: Raw = NULL
 
 
-class Event(Struct, frozen=True, gc=False, rename="camel"):
+class KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):
     """A piece of a step."""
 
     type: str = ""
@@ -51,19 +51,19 @@ class Event(Struct, frozen=True, gc=False, rename="camel"):
     tool_call_id: str = ""
     name: str = ""
     args: Raw = NULL
-    result: Result | None = None
+    result: KimiCodeResult | None = None
     usage: kimi.CamelUsage | None = None
     message_id: str | None = None
 
 
-class Record(Struct, frozen=True, gc=False, rename="camel"):
+class KimiCodeRecord(Struct, frozen=True, gc=False, rename="camel"):
     """One line: which fields there are depends on its type."""
 
     type: str
     time: Raw = NULL
     created_at: Raw = NULL
-    message: Message | None = None
-    event: Event | None = None
+    message: KimiCodeMessage | None = None
+    event: KimiCodeEvent | None = None
     system_prompt: Raw = NULL
     thinking_effort: str | None = None
     thinking_level: str | None = None
@@ -86,4 +86,4 @@ class Record(Struct, frozen=True, gc=False, rename="camel"):
     mode: str | None = None
 
 
-decode = lenient.decoding(Record)
+decode = lenient.decoding(KimiCodeRecord)

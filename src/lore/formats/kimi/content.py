@@ -26,7 +26,7 @@ _EMPTY, _NO_INPUT = Raw(b'""'), Raw(b'"{}"')
 _DATA = re.compile(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
 
 
-class Part(Struct, frozen=True, gc=False):
+class KimiPart(Struct, frozen=True, gc=False):
     """A part of a message: its type says which member it has."""
 
     type: str = ""
@@ -35,23 +35,23 @@ class Part(Struct, frozen=True, gc=False):
     encrypted: str | None = None
 
 
-class Function(Struct, frozen=True, gc=False):
+class KimiFunction(Struct, frozen=True, gc=False):
     """What a call names; arguments are JSON in a string."""
 
     name: str = ""
     arguments: Raw = NULL
 
 
-class Call(Struct, frozen=True, gc=False):
+class KimiCall(Struct, frozen=True, gc=False):
     """A call: what it names stands in its function, or (newer) in the call itself."""
 
     id: str = ""
     name: str = ""
     arguments: Raw = NULL
-    function: Function | None = None
+    function: KimiFunction | None = None
 
 
-class Usage(Struct, frozen=True, gc=False):
+class KimiUsage(Struct, frozen=True, gc=False):
     """A bill, in the spelling of kimi-cli."""
 
     input_other: int | None = None
@@ -69,8 +69,8 @@ class CamelUsage(Struct, frozen=True, gc=False, rename="camel"):
     output: int | None = None
 
 
-_PART = msgspec.json.Decoder(Part)
-_PARTS = msgspec.json.Decoder(tuple[Part, ...])
+_PART = msgspec.json.Decoder(KimiPart)
+_PARTS = msgspec.json.Decoder(tuple[KimiPart, ...])
 
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:
@@ -93,7 +93,7 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _plain(part: Part) -> Block | None:
+def _plain(part: KimiPart) -> Block | None:
     """Return a text or a thought; None for any other part."""
     if part.type == "text" and memoryview(part.text)[0] == _QUOTE:
         return TextBlock(part.text)
@@ -102,7 +102,7 @@ def _plain(part: Part) -> Block | None:
     return None
 
 
-def _odd(part: Part, raw: bytes) -> Block:
+def _odd(part: KimiPart, raw: bytes) -> Block:
     own = table(raw) or {}
     url = (table(own.get("image_url", own.get("imageUrl", b"null"))) or {}).get("url", b"")
     match = _DATA.match(url)
@@ -111,9 +111,9 @@ def _odd(part: Part, raw: bytes) -> Block:
     return RawBlock(Raw(raw))
 
 
-def call_of(call: Call, uuid: str, response: str) -> ToolCall:
+def call_of(call: KimiCall, uuid: str, response: str) -> ToolCall:
     """Return a call as an item; one without arguments has an empty object of them."""
-    function = call.function or Function(call.name, call.arguments)
+    function = call.function or KimiFunction(call.name, call.arguments)
     given = function.arguments
     given = _NO_INPUT if is_absent(given) or given == _EMPTY else given
     return called(uuid, call.id or uuid, function.name, given, response)
@@ -130,7 +130,7 @@ def output_of(content: Raw, note: Raw = NULL) -> Raw:
     return Raw(msgspec.json.encode(list(blocks))) if blocks else Raw(b'""')
 
 
-def billed(usage: Usage | CamelUsage, client: str, dialect: str) -> e.Billed:
+def billed(usage: KimiUsage | CamelUsage, client: str, dialect: str) -> e.Billed:
     """Return a bill."""
     counts = usage.input_other, usage.input_cache_read, usage.input_cache_creation, usage.output
     return apart(*counts, client=client, dialect=dialect)

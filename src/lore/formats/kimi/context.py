@@ -16,8 +16,8 @@ from zlib import crc32
 from msgspec import Raw
 
 from lore.formats.kimi import content as kimi
-from lore.formats.kimi.cli_records import Record
-from lore.formats.kimi.wire import CLIENT, ContextState, Mark, Request, Sent, Wire
+from lore.formats.kimi.cli_records import KimiCliRecord
+from lore.formats.kimi.wire import CLIENT, ContextState, KimiMark, KimiRequest, KimiSent, Wire
 from lore.model import events as e
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
@@ -30,7 +30,7 @@ _CANDIDATES = 1_000  # messages before a compaction that it may have kept
 _ERROR = b'"<system>ERROR'
 
 
-class Context(Wire):
+class KimiContext(Wire):
     """What lines of the model's log make."""
 
     _bills: dict[int, list[int]] | None = None  # places of marks that are bills, by their whole input
@@ -52,11 +52,11 @@ class Context(Wire):
         elif context.phase in ("same", "parted") and context.lines:
             self._cut(context)
 
-    def _sent(self, record: Record, data: bytes) -> None:
+    def _sent(self, record: KimiCliRecord, data: bytes) -> None:
         """Take a line of `context.jsonl`."""
         self._start_session(None)
         context, role = self._memory.context, record.role or ""
-        line = Sent(len(data) << 32 | crc32(data), (), not role.startswith("_"))
+        line = KimiSent(len(data) << 32 | crc32(data), (), not role.startswith("_"))
         if context.phase == "same" and context.same < len(context.before):
             known = context.before[context.same]
             if known.digest == line.digest:
@@ -76,7 +76,7 @@ class Context(Wire):
         context.lines.append(line)
         self._new(record, role, line)
 
-    def _new(self, record: Record, role: str, line: Sent) -> None:
+    def _new(self, record: KimiCliRecord, role: str, line: KimiSent) -> None:
         if role == "_usage":
             self._count(record.token_count)
             return
@@ -105,7 +105,7 @@ class Context(Wire):
     def _own_uuid(self) -> str:
         return self._memory.context.file + self._uuid()
 
-    def _keep(self, line: Sent, item: Item) -> None:
+    def _keep(self, line: KimiSent, item: Item) -> None:
         line.items = (*line.items, item.uuid)
         self._append(item, e.MAIN, None)
 
@@ -125,7 +125,7 @@ class Context(Wire):
             context.played = place + 1
             self._open(self._memory.marks[place])
 
-    def _answered(self, record: Record, line: Sent) -> None:
+    def _answered(self, record: KimiCliRecord, line: KimiSent) -> None:
         context, uuid = self._memory.context, self._own_uuid()
         blocks, calls = kimi.blocks_of(record.content), record.tool_calls or ()
         if context.request is None and context.phase != "restored":
@@ -137,12 +137,12 @@ class Context(Wire):
         for number, call in enumerate(calls, 1):
             self._keep(line, kimi.call_of(call, f"{uuid}/{number}", uuid))
 
-    def _open(self, bill: Mark | None) -> None:
+    def _open(self, bill: KimiMark | None) -> None:
         context, turns = self._memory.context, self._chain(e.MAIN).turns
         at = None if bill is None else bill.at
         turns.asked_at = None if bill is None else bill.asked_at
         self._start_turn(e.MAIN, turns, None, at)
-        context.request = Request(turns.turn, bill, context.asked)
+        context.request = KimiRequest(turns.turn, bill, context.asked)
         context.asked = None
 
     def _close(self, total: int | None) -> None:
@@ -170,7 +170,7 @@ class Context(Wire):
         found = bisect_left(places, self._memory.context.played)
         return places[found] if found < len(places) else None
 
-    def _next_bill(self) -> Mark | None:
+    def _next_bill(self) -> KimiMark | None:
         """Return the next bill in order, of clients that count behind an answer alone."""
         marks, context = self._memory.marks, self._memory.context
         place = next((at for at in range(context.played, len(marks)) if marks[at].kind == "bill"), None)
@@ -189,7 +189,7 @@ class Context(Wire):
 
     # histories
 
-    def _is_summary(self, record: Record, line: Sent) -> bool:
+    def _is_summary(self, record: KimiCliRecord, line: KimiSent) -> bool:
         """Tell whether the first message that is new is a compaction's; if not, what was put aside goes."""
         context = self._memory.context
         blocks = kimi.blocks_of(record.content) if record.role == "user" else ()
@@ -203,7 +203,7 @@ class Context(Wire):
         context.lines.append(line)
         return True
 
-    def _is_kept(self, line: Sent) -> bool:
+    def _is_kept(self, line: KimiSent) -> bool:
         """Take a message that a compaction may have kept: it follows, in the file before, the one taken last."""
         context = self._memory.context
         before = context.before
@@ -217,7 +217,7 @@ class Context(Wire):
         """Apply a compaction: its summary, then what it kept, the last messages where these are among what fits."""
         marks = self._memory.marks
         ends = next((at for at in range(context.played, len(marks)) if marks[at].kind == "compacted"), None)
-        mark = Mark("compacted", None, name="auto") if ends is None else marks[ends]
+        mark = KimiMark("compacted", None, name="auto") if ends is None else marks[ends]
         if ends is not None:
             self._play_up_to(ends)
             context.played = ends + 1
@@ -244,5 +244,5 @@ def _begins(block: Block, *texts: bytes) -> bool:
     return isinstance(block, TextBlock) and bytes(memoryview(block.text)[:48]).startswith(texts)
 
 
-def _whole(usage: kimi.Usage) -> int:
+def _whole(usage: kimi.KimiUsage) -> int:
     return (usage.input_other or 0) + (usage.input_cache_read or 0) + (usage.input_cache_creation or 0)

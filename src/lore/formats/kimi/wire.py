@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from lore.formats.kimi import content as kimi
-from lore.formats.kimi.cli_records import CALL, PAYLOAD, Envelope, Record, Value, said
-from lore.formats.kimi.content import Usage
+from lore.formats.kimi.cli_records import CALL, PAYLOAD, KimiCliEnvelope, KimiCliRecord, Value, said
+from lore.formats.kimi.content import KimiUsage
 from lore.formats.transcripts import Emitting, TranscriptMemory, TranscriptTurns
 from lore.formats.values import stamp_of, text_in
 from lore.model import events as e
@@ -28,7 +28,7 @@ from lore.model.mask import mask
 from lore.model.state import Sign
 
 
-class Mark(Struct, gc=False, omit_defaults=True):
+class KimiMark(Struct, gc=False, omit_defaults=True):
     """A bill (`name`: its message's id), a compaction (begun, ended) or a sign; when it came, when it was asked for."""
 
     kind: str
@@ -37,10 +37,10 @@ class Mark(Struct, gc=False, omit_defaults=True):
     name: str = ""
     before: str = ""
     after: str = ""
-    usage: Usage | None = None
+    usage: KimiUsage | None = None
 
 
-class Prompt(Struct, gc=False):
+class KimiPrompt(Struct, gc=False):
     """What a user said, until a step shows that it was sent."""
 
     uuid: str
@@ -56,7 +56,7 @@ class WireChain(Struct):
     """
 
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
-    prompts: list[Prompt] = []
+    prompts: list[KimiPrompt] = []
     asked_at: str | None = None
     response: str = ""
     messages: list[list[str]] = []
@@ -64,7 +64,7 @@ class WireChain(Struct):
     planning: bool | None = None
 
 
-class Sent(Struct, gc=False):
+class KimiSent(Struct, gc=False):
     """A line of the model's log: its length and checksum, the items that it made, whether it is a message."""
 
     digest: int
@@ -72,11 +72,11 @@ class Sent(Struct, gc=False):
     is_message: bool = False
 
 
-class Request(Struct):
+class KimiRequest(Struct):
     """The request under way in the model's log: its number, its bill, its whole input, whether its answer came."""
 
     turn: int
-    bill: Mark | None = None
+    bill: KimiMark | None = None
     asked: int | None = None
     answered: bool = False
 
@@ -92,8 +92,8 @@ class ContextState(Struct):
     """
 
     file: str = ""
-    lines: list[Sent] = []
-    before: list[Sent] = []
+    lines: list[KimiSent] = []
+    before: list[KimiSent] = []
     phase: str = "same"
     same: int = 0
     kept: int = 0
@@ -101,7 +101,7 @@ class ContextState(Struct):
     summary: Raw = NULL
     divider: str = ""
     asked: int | None = None
-    request: Request | None = None
+    request: KimiRequest | None = None
     played: int = 0
 
 
@@ -112,7 +112,7 @@ class KimiMemory(TranscriptMemory):
     joined: bool = False
     dialect: str = "openai-chat"
     chains: dict[str, WireChain] = {}
-    marks: list[Mark] = []
+    marks: list[KimiMark] = []
     context: ContextState = field(default_factory=ContextState)
 
 
@@ -147,7 +147,7 @@ class Wire(Emitting[KimiMemory]):
         """Whether a chain's messages are those of this file."""
         return not self._memory.joined or chain != e.MAIN
 
-    def _wire(self, record: Record) -> None:
+    def _wire(self, record: KimiCliRecord) -> None:
         """Take a line of `wire.jsonl`."""
         message = record.message
         if message is not None:
@@ -159,14 +159,14 @@ class Wire(Emitting[KimiMemory]):
         elif record.type != "metadata":
             self._opaque(Code.UNKNOWN_RECORD, "a record without its message; kept as opaque")
 
-    def _event(self, event: Envelope, at: str | None, chain: str) -> None:
+    def _event(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
         handle = _HANDLERS.get(event.type)
         if handle is not None:
             handle(self, event, at, chain)
         elif event.type not in _SILENT:
             self._opaque(Code.UNKNOWN_RECORD, f"unknown event type {mask(event.type)[:60]!r}; kept as opaque")
 
-    def _subagent(self, event: Envelope, at: str | None, chain: str) -> None:
+    def _subagent(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
         payload = said(event, PAYLOAD)
         inner, call = payload.event, payload.parent_tool_call_id or payload.task_tool_call_id
         if payload.agent_id is None and inner is not None and inner.type != event.type:
@@ -174,7 +174,7 @@ class Wire(Emitting[KimiMemory]):
 
     # prompts and steps
 
-    def _prompt(self, event: Envelope, at: str | None, chain: str) -> None:
+    def _prompt(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
         own, content = self._chain(chain), said(event, PAYLOAD).user_input
         own.command = bytes(memoryview(content)[:9]) == b'"/compact'
         if not self._is_told(chain):
@@ -184,9 +184,9 @@ class Wire(Emitting[KimiMemory]):
             if own.messages and any(bytes(memoryview(prompt.content)[:7]) in _CLEARS for prompt in commands):
                 gone, own.messages = tuple(item for message in own.messages for item in message), []
                 self._emit(e.Remove(uuids=gone, chain=chain, at=at))
-        own.prompts.append(Prompt(self._uuid(), at, content))
+        own.prompts.append(KimiPrompt(self._uuid(), at, content))
 
-    def _step(self, event: Envelope, at: str | None, chain: str) -> None:
+    def _step(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
         """Begin a step: what was said before it is sent."""
         del event
         own = self._chain(chain)
@@ -220,18 +220,18 @@ class Wire(Emitting[KimiMemory]):
             own.response = ""
             self._emit(e.TurnCanceled(turn=own.turns.turn, chain=chain, at=at))
 
-    def _part(self, event: Envelope, at: str | None, chain: str) -> None:
+    def _part(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
         blocks = kimi.blocks_of(event.payload) if self._is_told(chain) else ()
         if blocks:
             own = self._answer(chain, at)
             self._say(own, AssistantMessage(self._uuid(), blocks=blocks, response_id=own.response), at, chain)
 
-    def _call(self, event: Envelope, at: str | None, chain: str) -> None:
+    def _call(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
         if self._is_told(chain):
             call, own = said(event, CALL), self._answer(chain, at)
             self._say(own, kimi.call_of(call, self._uuid(), own.response), at, chain)
 
-    def _result(self, event: Envelope, at: str | None, chain: str) -> None:
+    def _result(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
         if self._is_told(chain):
             payload = said(event, PAYLOAD)
             value = payload.return_value or Value()
@@ -241,13 +241,13 @@ class Wire(Emitting[KimiMemory]):
 
     # marks
 
-    def _status(self, event: Envelope, at: str | None, chain: str) -> None:
+    def _status(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
         payload, own = said(event, PAYLOAD), self._chain(chain)
         if payload.plan_mode is not None and payload.plan_mode != own.planning:
             before, own.planning = own.planning, payload.plan_mode
             if before is not None:
                 self._mark(
-                    Mark("sign", at, name="permission-mode", before=_mode(before), after=_mode(not before)), chain
+                    KimiMark("sign", at, name="permission-mode", before=_mode(before), after=_mode(not before)), chain
                 )
         if payload.token_usage is None:
             return
@@ -256,25 +256,25 @@ class Wire(Emitting[KimiMemory]):
         if dialect != self._memory.dialect:
             self._memory.dialect = dialect
             self._emit(e.SessionChanged(dialect=dialect, chain=chain))
-        self._mark(Mark("bill", at, own.asked_at, name, usage=payload.token_usage), chain)
+        self._mark(KimiMark("bill", at, own.asked_at, name, usage=payload.token_usage), chain)
 
-    def _compaction(self, event: Envelope, at: str | None, chain: str) -> None:
+    def _compaction(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
         own = self._chain(chain)
         begins = event.type == "CompactionBegin"
         own.prompts = []  # the command that asked for it
         name = "manual" if own.command else "auto"
-        self._mark(Mark("compacting" if begins else "compacted", at, name=name), chain)
+        self._mark(KimiMark("compacting" if begins else "compacted", at, name=name), chain)
 
-    def _failed(self, event: Envelope, at: str | None, chain: str) -> None:
-        self._mark(Mark("sign", at, name="api-error" if event.type == "StepRetry" else "interrupt"), chain)
+    def _failed(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
+        self._mark(KimiMark("sign", at, name="api-error" if event.type == "StepRetry" else "interrupt"), chain)
 
-    def _mark(self, mark: Mark, chain: str) -> None:
+    def _mark(self, mark: KimiMark, chain: str) -> None:
         if self._is_told(chain):
             self._play(mark, chain)
         else:
             self._memory.marks.append(mark)
 
-    def _play(self, mark: Mark, chain: str) -> None:
+    def _play(self, mark: KimiMark, chain: str) -> None:
         """Emit what a mark says: a bill ends the step under way, or one whose answer is not here."""
         own = self._chain(chain)
         if mark.kind == "bill" and mark.usage is not None:
@@ -296,7 +296,7 @@ class Wire(Emitting[KimiMemory]):
             self._emit(e.CompactApplied(uuid=uuid, trigger=mark.name, preserved_uuids=kept, chain=chain, at=mark.at))
 
 
-_HANDLERS: dict[str, Callable[[Wire, Envelope, str | None, str], None]] = {
+_HANDLERS: dict[str, Callable[[Wire, KimiCliEnvelope, str | None, str], None]] = {
     "TurnBegin": Wire._prompt,  # pyright: ignore[reportPrivateUsage]
     "SteerInput": Wire._prompt,  # pyright: ignore[reportPrivateUsage]
     "StepBegin": Wire._step,  # pyright: ignore[reportPrivateUsage]

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.formats.bills import apart
-from lore.formats.opencode.records import Info, Part, State, Tokens
+from lore.formats.opencode.records import OpenCodeInfo, OpenCodePart, OpenCodeState, OpenCodeTokens
 from lore.formats.values import opens, text_in
 from lore.model.canonical import encode
 from lore.model.events import Billed
@@ -50,14 +50,14 @@ _BY_MODEL = frozenset(("opencode", "opencode-go", "github-copilot", "kilo"))  # 
 _MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "gemini"))
 
 
-class Outcome(NamedTuple):
+class OpenCodeOutcome(NamedTuple):
     """What became of a call."""
 
     status: Status
     output: Raw
 
 
-def given(parts: Iterable[Part]) -> tuple[tuple[Block, ...], list[str]]:
+def given(parts: Iterable[OpenCodePart]) -> tuple[tuple[Block, ...], list[str]]:
     """Return what a user's message puts into the prompt, and the types of parts that nobody knows."""
     blocks: list[Block] = []
     unknown: list[str] = []
@@ -78,12 +78,12 @@ def given(parts: Iterable[Part]) -> tuple[tuple[Block, ...], list[str]]:
 _WORDS = {"compaction": _MARKER, "subtask": _SUBTASK}
 
 
-def is_image(part: Part) -> bool:
+def is_image(part: OpenCodePart) -> bool:
     """Tell whether a part is an image."""
     return part.type == "file" and part.mime.startswith("image/")
 
 
-def _file(part: Part) -> Block:
+def _file(part: OpenCodePart) -> Block:
     url = bytes(part.url)
     begin, comma, data = url.partition(b",")
     if is_image(part) and comma and begin.startswith(b'"data:') and begin.endswith(b";base64"):
@@ -91,7 +91,7 @@ def _file(part: Part) -> Block:
     return RawBlock(Raw(encode({"type": "file", "mime": part.mime, "url": text_in(part.url)[:2_000]})))
 
 
-def said(part: Part, name: str, response: str) -> AssistantMessage | ToolCall | None:
+def said(part: OpenCodePart, name: str, response: str) -> AssistantMessage | ToolCall | None:
     """Return what a part of a response says or calls; None where it does neither."""
     if part.type == "text" and opens(part.text) == '"':
         return AssistantMessage(name, blocks=(TextBlock(part.text),), response_id=response)
@@ -103,7 +103,7 @@ def said(part: Part, name: str, response: str) -> AssistantMessage | ToolCall | 
     return None
 
 
-def _reasoning(part: Part) -> ThinkingBlock:
+def _reasoning(part: OpenCodePart) -> ThinkingBlock:
     """Return reasoning with what its provider signed it with, by whatever name."""
     signed = ""
     for own in _providers(part.metadata):
@@ -124,22 +124,22 @@ def _providers(metadata: Raw) -> Iterable[dict[str, Raw]]:
         return [{name: Raw(value) for name, value in own.items()} for own in found if own is not None]
 
 
-def text_of_parts(parts: Iterable[Part]) -> Raw:
+def text_of_parts(parts: Iterable[OpenCodePart]) -> Raw:
     """Return the text of a response; NULL where it says nothing."""
     texts = [text_in(part.text).strip() for part in parts if part.type == "text"]
     whole = "\n\n".join(text for text in texts if text)
     return Raw(encode(whole)) if whole else NULL
 
 
-def outcome(part: Part, state: State) -> Outcome | None:
+def outcome(part: OpenCodePart, state: OpenCodeState) -> OpenCodeOutcome | None:
     """Return what became of a call; None while it runs."""
     if state.status == "error":
-        return Outcome("failed", state.error if opens(state.error) == '"' else Raw(b'""'))
+        return OpenCodeOutcome("failed", state.error if opens(state.error) == '"' else Raw(b'""'))
     if state.status != "completed":
         return None
     output = state.output if opens(state.output) == '"' else Raw(b'""')
     files = [_file(file) for file in state.attachments or () if file.type == "file" and file.mime not in _READ]
-    return Outcome("completed", Raw(msgspec.json.encode([TextBlock(output), *files])) if files else output)
+    return OpenCodeOutcome("completed", Raw(msgspec.json.encode([TextBlock(output), *files])) if files else output)
 
 
 def dialect_of(provider: str, model: str) -> str:
@@ -151,7 +151,7 @@ def dialect_of(provider: str, model: str) -> str:
     return _DIALECTS.get(provider, "openai-chat")
 
 
-def billed(tokens: Tokens | None, client: str, dialect: str | None = None) -> Billed | None:
+def billed(tokens: OpenCodeTokens | None, client: str, dialect: str | None = None) -> Billed | None:
     """Return a bill; None where there are no counts, or nothing but zeros.
 
     Reasoning is part of the output, or comes beside it: the total tells which.
@@ -167,12 +167,12 @@ def billed(tokens: Tokens | None, client: str, dialect: str | None = None) -> Bi
     return apart(*counts, output, client=client, dialect=dialect, total=total)
 
 
-def size_of(tokens: Tokens) -> int:
+def size_of(tokens: OpenCodeTokens) -> int:
     """Return all of the input, in tokens."""
     return (tokens.input or 0) + (tokens.cache.read or 0) + (tokens.cache.write or 0)
 
 
-def name_of(info: Info, bill: Billed | None) -> str | None:
+def name_of(info: OpenCodeInfo, bill: Billed | None) -> str | None:
     """Name a response, whose own name is not recorded, by its time and its counts: a fork's copy has the same."""
     at = bytes(info.time.created)
     if bill is None or not at.isdigit():

@@ -26,7 +26,7 @@ from msgspec import Raw, Struct, field
 
 from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.opencode import items, records, typed
-from lore.formats.opencode.records import Info, Part, Record, Tokens
+from lore.formats.opencode.records import OpenCodeInfo, OpenCodePart, OpenCodeRecord, OpenCodeTokens
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
 from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
@@ -96,7 +96,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _head(self, data: bytes) -> None:
         self._begin_session(records.head_of(data).info)
 
-    def _begin_session(self, session: records.Session) -> None:
+    def _begin_session(self, session: records.OpenCodeSession) -> None:
         memory = self._memory
         memory.session, memory.client = session.id, f"opencode {session.version}".rstrip()
         memory.revert = "" if session.revert is None else session.revert.message
@@ -105,7 +105,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
 
     def _take(self, data: bytes) -> None:
         if self._memory.session is None:
-            self._begin_session(records.Session())
+            self._begin_session(records.OpenCodeSession())
         if typed.is_typed(data):
             self._typed(typed.decode(data))
             return
@@ -158,7 +158,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
 
     # the user
 
-    def _user(self, record: Record) -> None:
+    def _user(self, record: OpenCodeRecord) -> None:
         info = record.info
         at = stamp_of(info.time.created)
         self._changes(info, at)
@@ -171,7 +171,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         self._memory.marker = marker
         self._emit(e.CompactStarted(trigger=_trigger(marker), pre_tokens=self._memory.tokens, at=at))
 
-    def _given(self, record: Record) -> None:
+    def _given(self, record: OpenCodeRecord) -> None:
         """Put what no model made into the timeline."""
         info, memory = record.info, self._memory
         at = stamp_of(info.time.created)
@@ -193,7 +193,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         for kind in types:
             self._problem(Code.UNKNOWN_RECORD, f"unknown part of type {mask(kind)[:60]!r}; passed over")
 
-    def _changes(self, info: Info, at: str | None) -> None:
+    def _changes(self, info: OpenCodeInfo, at: str | None) -> None:
         """Say what a message of the user asks otherwise than the one before it."""
         asked = self._memory.asked
         variant, system = records.variant_of(info), text_in(info.system)
@@ -217,7 +217,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
 
     # responses
 
-    def _assistant(self, record: Record) -> None:
+    def _assistant(self, record: OpenCodeRecord) -> None:
         info, memory = record.info, self._memory
         steps = _steps(record)
         asked = stamp_of(info.time.created)
@@ -243,7 +243,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             memory.pruned = [(at, call) for at, call in memory.pruned if now is not None and at > now]
             self._emit(e.ToolResultCleared(call_ids=tuple(due)))
 
-    def _start(self, info: Info, asked: str | None, chain: str = e.MAIN) -> None:
+    def _start(self, info: OpenCodeInfo, asked: str | None, chain: str = e.MAIN) -> None:
         memory, turns = self._memory, self._memory.turns
         dialect = items.dialect_of(info.provider, info.asked or "")
         if chain != e.MAIN:
@@ -256,7 +256,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         turns.turn += 1
         self._emit(e.TurnStarted(turn=turns.turn, at=asked))
 
-    def _say(self, info: Info, parts: list[Part], response: str) -> str | None:
+    def _say(self, info: OpenCodeInfo, parts: list[OpenCodePart], response: str) -> str | None:
         """Put what a step says and does into the timeline; return when its last tool ended."""
         ended: str | None = None
         at = stamp_of(info.time.created)
@@ -271,7 +271,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
                 ended = self._outcome(part, part.state) or ended
         return ended
 
-    def _outcome(self, part: Part, state: records.State) -> str | None:
+    def _outcome(self, part: OpenCodePart, state: records.OpenCodeState) -> str | None:
         outcome = items.outcome(part, state)
         time = state.time or records.Time()
         at = stamp_of(time.end)
@@ -284,7 +284,9 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             self._observe((Sign("image"),), e.MAIN, at)
         return at
 
-    def _end(self, info: Info, tokens: Tokens | None, at: str | None, *, failed: bool, chain: str = e.MAIN) -> None:
+    def _end(
+        self, info: OpenCodeInfo, tokens: OpenCodeTokens | None, at: str | None, *, failed: bool, chain: str = e.MAIN
+    ) -> None:
         memory = self._memory
         bill = items.billed(tokens, memory.client, items.dialect_of(info.provider, info.asked or ""))
         turn = memory.turns.turn if chain == e.MAIN else 1
@@ -314,7 +316,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         self._mark(Marker(message.id, found.auto, None), stamp_of(message.time.created))
         self._summary(record, found.text)
 
-    def _summary(self, record: Record, whole: Raw = NULL) -> None:
+    def _summary(self, record: OpenCodeRecord, whole: Raw = NULL) -> None:
         """Take the response that a compaction asked for: a request of its own, whose text stands for the history.
 
         With `whole` that does.
@@ -359,7 +361,7 @@ def _trigger(marker: Marker) -> str:
     return "auto" if marker.auto else "manual"
 
 
-def _steps(record: Record) -> list[list[Part]]:
+def _steps(record: OpenCodeRecord) -> list[list[OpenCodePart]]:
     """Cut a message into its steps: requests. A message without any, which counts tokens or failed, is one itself."""
     starts = [place for place, part in enumerate(record.parts) if part.type == "step-start"]
     if not starts:
@@ -369,9 +371,9 @@ def _steps(record: Record) -> list[list[Part]]:
     return [record.parts[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
-def _tokens_of(parts: list[Part]) -> Tokens | None:
+def _tokens_of(parts: list[OpenCodePart]) -> OpenCodeTokens | None:
     """Return what a step counted when it was over."""
-    counted: Iterator[Tokens] = (
+    counted: Iterator[OpenCodeTokens] = (
         part.tokens for part in reversed(parts) if part.type == "step-finish" and part.tokens is not None
     )
     return next(counted, None)

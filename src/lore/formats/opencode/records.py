@@ -32,7 +32,7 @@ class Cached(Struct, frozen=True, gc=False):
     write: int | None = None
 
 
-class Tokens(Struct, frozen=True, gc=False):
+class OpenCodeTokens(Struct, frozen=True, gc=False):
     """Counts of tokens: `input` leaves out what was cached; `output` holds reasoning, or leaves it out."""
 
     input: int | None = None
@@ -42,19 +42,19 @@ class Tokens(Struct, frozen=True, gc=False):
     cache: Cached = Cached()
 
 
-class Failure(Struct, frozen=True, gc=False):
+class OpenCodeFailure(Struct, frozen=True, gc=False):
     """Why a message has no whole response."""
 
     name: str = ""
 
 
-class Model(Struct, frozen=True, gc=False):
+class OpenCodeModel(Struct, frozen=True, gc=False):
     """What a user's message asks of a model."""
 
     variant: str | None = None
 
 
-class Info(Struct, frozen=True, gc=False, rename={"provider": "providerID", "asked": "modelID"}):
+class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerID", "asked": "modelID"}):
     """A message without its parts; `summary` is true of the response that a compaction asked for."""
 
     id: str = ""
@@ -65,14 +65,14 @@ class Info(Struct, frozen=True, gc=False, rename={"provider": "providerID", "ask
     variant: str | None = None
     model: Raw = NULL
     time: Time = Time()
-    tokens: Tokens | None = None
-    error: Failure | None = None
+    tokens: OpenCodeTokens | None = None
+    error: OpenCodeFailure | None = None
     summary: Raw = NULL
     tools: dict[str, Raw] | None = None
     system: Raw = NULL
 
 
-class State(Struct, frozen=True, gc=False):
+class OpenCodeState(Struct, frozen=True, gc=False):
     """What became of a call."""
 
     status: str = ""
@@ -80,10 +80,10 @@ class State(Struct, frozen=True, gc=False):
     output: Raw = NULL
     error: Raw = NULL
     time: Time | None = None
-    attachments: list[Part] | None = None
+    attachments: list[OpenCodePart] | None = None
 
 
-class Part(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
+class OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
     """A part of a message; which fields there are depends on its type."""
 
     type: str = ""
@@ -93,20 +93,20 @@ class Part(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
     synthetic: bool | None = None
     tool: str = ""
     call_id: str = ""
-    state: State | None = None
+    state: OpenCodeState | None = None
     mime: str = ""
     url: Raw = NULL
     metadata: Raw = NULL
-    tokens: Tokens | None = None
+    tokens: OpenCodeTokens | None = None
     auto: bool | None = None
     tail_start_id: str | None = None
 
 
-class Record(Struct, frozen=True, gc=False):
+class OpenCodeRecord(Struct, frozen=True, gc=False):
     """A message with its parts."""
 
-    info: Info
-    parts: list[Part] = []
+    info: OpenCodeInfo
+    parts: list[OpenCodePart] = []
 
 
 class Reverted(Struct, frozen=True, gc=False, rename={"message": "messageID"}):
@@ -115,7 +115,7 @@ class Reverted(Struct, frozen=True, gc=False, rename={"message": "messageID"}):
     message: str = ""
 
 
-class Session(Struct, frozen=True, gc=False, rename={"parent": "parentID"}):
+class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID"}):
     """A session."""
 
     id: str = ""
@@ -125,26 +125,26 @@ class Session(Struct, frozen=True, gc=False, rename={"parent": "parentID"}):
     revert: Reverted | None = None
 
 
-class Head(Struct, frozen=True, gc=False):
+class OpenCodeHead(Struct, frozen=True, gc=False):
     """What stands before the messages of an export."""
 
-    info: Session = Session()
+    info: OpenCodeSession = OpenCodeSession()
 
 
-decode = lenient.decoding(Record)
-_HEAD = msgspec.json.Decoder(Head)
-_MODEL = msgspec.json.Decoder(Model)
+decode = lenient.decoding(OpenCodeRecord)
+_HEAD = msgspec.json.Decoder(OpenCodeHead)
+_MODEL = msgspec.json.Decoder(OpenCodeModel)
 
 
-def head_of(data: bytes) -> Head:
+def head_of(data: bytes) -> OpenCodeHead:
     """Decode what stands before the messages; nothing where it is of another shape."""
     try:
         return _HEAD.decode(data)
     except (ValueError, RecursionError):
-        return Head()
+        return OpenCodeHead()
 
 
-def variant_of(info: Info) -> str | None:
+def variant_of(info: OpenCodeInfo) -> str | None:
     """Return the variant of the model (its effort) that a user's message asks; None where it names none."""
     try:
         return _MODEL.decode(info.model).variant

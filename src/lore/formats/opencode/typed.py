@@ -1,8 +1,8 @@
 """Messages of OpenCode 2, whose records have a type each, as the records that older versions wrote.
 
-In: a message, `{id, type, time, …}`. Out: a `Record`, None for one that no model sees; a `Compaction`. Rules: content
-stays raw; files, shells and what the client says stand in the prompt as the text that it makes of them. Counts have
-reasoning beside the output.
+In: a message, `{id, type, time, …}`. Out: an `OpenCodeRecord`, None for one that no model sees; an
+`OpenCodeCompaction`. Rules: content stays raw; files, shells and what the client says stand in the prompt as the text
+that it makes of them. Counts have reasoning beside the output.
 
 Source: `session-message.ts` and `to-llm-message.ts` of OpenCode 2.0, October 2026.
 """
@@ -17,7 +17,15 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.opencode.records import Failure, Info, Part, Record, State, Time, Tokens
+from lore.formats.opencode.records import (
+    OpenCodeFailure,
+    OpenCodeInfo,
+    OpenCodePart,
+    OpenCodeRecord,
+    OpenCodeState,
+    OpenCodeTokens,
+    Time,
+)
 from lore.formats.values import opens, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
@@ -42,7 +50,7 @@ instructions.
 </conversation-checkpoint>"""
 
 
-class _File(Struct, frozen=True, gc=False):
+class _TypedFile(Struct, frozen=True, gc=False):
     type: str = ""
     text: Raw = NULL
     mime: str = ""
@@ -64,7 +72,7 @@ class _Times(Struct, frozen=True, gc=False):
     pruned: Raw = NULL
 
 
-class _Content(Struct, frozen=True, gc=False):
+class _TypedContent(Struct, frozen=True, gc=False):
     """A piece of a response; `state` is what became of a call, or what a provider says of a text."""
 
     type: str = ""
@@ -76,10 +84,10 @@ class _Content(Struct, frozen=True, gc=False):
     time: _Times = _Times()
 
 
-class _Called(Struct, frozen=True, gc=False):
+class _TypedCall(Struct, frozen=True, gc=False):
     status: str = ""
     input: Raw = NULL
-    content: tuple[_File, ...] | None = None
+    content: tuple[_TypedFile, ...] | None = None
     error: Raw = NULL
 
 
@@ -90,11 +98,11 @@ class Typed(Struct, frozen=True, gc=False):
     id: str = ""
     time: Time = Time()
     text: Raw = NULL
-    files: tuple[_File, ...] | None = None
+    files: tuple[_TypedFile, ...] | None = None
     agent: str | None = None
     model: Raw = NULL
-    content: tuple[_Content, ...] | None = None
-    tokens: Tokens | None = None
+    content: tuple[_TypedContent, ...] | None = None
+    tokens: OpenCodeTokens | None = None
     error: Raw = NULL
     command: Raw = NULL
     output: Raw = NULL
@@ -104,17 +112,17 @@ class Typed(Struct, frozen=True, gc=False):
     status: str = ""
 
 
-class Compaction(NamedTuple):
+class OpenCodeCompaction(NamedTuple):
     """A compaction: its request with what was answered, and the text that stands for the history."""
 
-    record: Record
+    record: OpenCodeRecord
     text: Raw
     auto: bool
 
 
 decode = lenient.decoding(Typed)
 _MODEL = msgspec.json.Decoder(_Model)
-_CALLED = msgspec.json.Decoder(_Called)
+_CALLED = msgspec.json.Decoder(_TypedCall)
 
 
 def is_typed(data: bytes) -> bool:
@@ -122,26 +130,26 @@ def is_typed(data: bytes) -> bool:
     return _BEGIN.match(data) is not None
 
 
-def record_of(found: Typed) -> Record | None:
+def record_of(found: Typed) -> OpenCodeRecord | None:
     """Return a message as older versions wrote it; None where it is of a type that nobody knows."""
     if found.type in _GIVEN:
-        info = Info(id=found.id, role="user", time=found.time)
-        return Record(info, list(_given(found)))
+        info = OpenCodeInfo(id=found.id, role="user", time=found.time)
+        return OpenCodeRecord(info, list(_given(found)))
     return _answer(found) if found.type == "assistant" else None
 
 
-def _given(found: Typed) -> list[Part]:
+def _given(found: Typed) -> list[OpenCodePart]:
     """Return what a message puts into the prompt that no model made."""
     if found.type == "shell":
         output = found.output if opens(found.output) == '"' else (table(bytes(found.output)) or {}).get("output", b"")
         text = f"Shell command: {text_in(found.command)}\n\n{text_in(Raw(output))}"
-        return [Part(type="text", text=Raw(encode(text)), synthetic=True)]
+        return [OpenCodePart(type="text", text=Raw(encode(text)), synthetic=True)]
     own = found.type == "user"
-    parts = [Part(type="text", text=found.text, synthetic=not own)]
+    parts = [OpenCodePart(type="text", text=found.text, synthetic=not own)]
     return parts + [_attached(file) for file in found.files or ()]
 
 
-def _attached(file: _File) -> Part:
+def _attached(file: _TypedFile) -> OpenCodePart:
     """Return a file of a prompt: an image, or the text that the client makes of what it read."""
     if file.mime not in ("text/plain", "application/x-directory"):
         return _shown(file)
@@ -152,71 +160,75 @@ def _attached(file: _File) -> Part:
         held = ""
     told = None if file.description is None else f"Description: {file.description}"
     lines = (f"Attached {what}: {file.name or text_in(file.uri)}", told, "", held)
-    return Part(type="text", text=Raw(encode("\n".join(line for line in lines if line is not None))), synthetic=True)
+    return OpenCodePart(
+        type="text", text=Raw(encode("\n".join(line for line in lines if line is not None))), synthetic=True
+    )
 
 
-def _shown(file: _File) -> Part:
+def _shown(file: _TypedFile) -> OpenCodePart:
     data = text_in(file.data)
     url = Raw(encode(f"data:{file.mime};base64,{data}")) if data else file.uri
-    return Part(type="file", mime=file.mime, url=url)
+    return OpenCodePart(type="file", mime=file.mime, url=url)
 
 
-def _answer(found: Typed) -> Record:
+def _answer(found: Typed) -> OpenCodeRecord:
     model, failed = _model(found.model), _failure(found.error)
-    info = Info(
+    info = OpenCodeInfo(
         id=found.id, role="assistant", provider=model.provider, asked=model.id, agent=found.agent, model=found.model,
         time=found.time, tokens=_counted(found.tokens), error=failed,
     )  # fmt: skip
     parts = [_part(piece) for piece in found.content or ()]
-    step = [Part(type="step-start")] if parts or found.tokens is not None or failed is not None else []
-    return Record(info, step + parts)
+    step = [OpenCodePart(type="step-start")] if parts or found.tokens is not None or failed is not None else []
+    return OpenCodeRecord(info, step + parts)
 
 
-def _part(piece: _Content) -> Part:
+def _part(piece: _TypedContent) -> OpenCodePart:
     said = piece.native if not is_absent(piece.native) else piece.state
     metadata = Raw(b'{"native":' + bytes(said) + b"}") if opens(said) == "{" else NULL
     if piece.type != "tool":
-        return Part(type=piece.type, id=piece.id, text=piece.text, metadata=metadata)
-    called = lenient.decoded(_CALLED, bytes(piece.state)) if opens(piece.state) == "{" else _Called()
+        return OpenCodePart(type=piece.type, id=piece.id, text=piece.text, metadata=metadata)
+    called = lenient.decoded(_CALLED, bytes(piece.state)) if opens(piece.state) == "{" else _TypedCall()
     texts = [file.text for file in called.content or () if file.type == "text"]
     output = texts[0] if len(texts) == 1 else Raw(encode("\n".join(map(text_in, texts))))
     files = [_shown(file) for file in called.content or () if file.type == "file"]
     time = Time(start=piece.time.ran, end=piece.time.completed, compacted=piece.time.pruned)
     error = (table(bytes(called.error)) or {}).get("message", b'""') if called.status == "error" else b"null"
-    state = State(
+    state = OpenCodeState(
         status=called.status, input=called.input, output=output, error=Raw(error), time=time, attachments=files or None,
     )  # fmt: skip
-    return Part(type="tool", tool=piece.name, call_id=piece.id, state=state)
+    return OpenCodePart(type="tool", tool=piece.name, call_id=piece.id, state=state)
 
 
-def _counted(tokens: Tokens | None) -> Tokens | None:
+def _counted(tokens: OpenCodeTokens | None) -> OpenCodeTokens | None:
     """Return counts whose output holds reasoning."""
     if tokens is None or tokens.output is None:
         return tokens
-    return Tokens(tokens.input, tokens.output + (tokens.reasoning or 0), None, None, tokens.cache)
+    return OpenCodeTokens(tokens.input, tokens.output + (tokens.reasoning or 0), None, None, tokens.cache)
 
 
 def _model(raw: Raw) -> _Model:
     return lenient.decoded(_MODEL, bytes(raw)) if opens(raw) == "{" else _Model()
 
 
-def _failure(raw: Raw) -> Failure | None:
+def _failure(raw: Raw) -> OpenCodeFailure | None:
     if opens(raw) != "{":
         return None
     kind = text_in(Raw((table(bytes(raw)) or {}).get("type", b'""')))
-    return Failure(name=_NAMES.get(kind, kind or "unknown"))
+    return OpenCodeFailure(name=_NAMES.get(kind, kind or "unknown"))
 
 
-def compaction_of(found: Typed) -> Compaction | None:
+def compaction_of(found: Typed) -> OpenCodeCompaction | None:
     """Return what a compaction did; None while it runs."""
     if found.status == "running":
         return None
     model, failed = _model(found.model), _failure(found.error)
-    info = Info(
+    info = OpenCodeInfo(
         id=found.id, role="assistant", provider=model.provider, asked=model.id, time=found.time,
         tokens=_counted(found.tokens), error=failed,
     )  # fmt: skip
     summary = text_in(found.summary)
-    parts = [Part(type="text", text=found.summary)] if summary else []
+    parts = [OpenCodePart(type="text", text=found.summary)] if summary else []
     text = _CHECKPOINT.format(summary=summary, recent=text_in(found.recent)) if summary else ""
-    return Compaction(Record(info, parts), Raw(encode(text)) if text else NULL, found.reason != "manual")
+    return OpenCodeCompaction(
+        OpenCodeRecord(info, parts), Raw(encode(text)) if text else NULL, found.reason != "manual"
+    )

@@ -22,7 +22,7 @@ from msgspec import Raw
 from lore.formats.base import Read, Yields
 from lore.formats.lines import BOM, LONGEST, SPACE, Line, array_at
 from lore.formats.pi import flue_messages as messages
-from lore.formats.pi.flue_path import Entry, Memory, Path
+from lore.formats.pi.flue_path import FlueEntry, FlueMemory, FluePath
 from lore.formats.records import RecordReader, first_records
 from lore.model import events as e
 from lore.model.canonical import printable
@@ -46,7 +46,7 @@ class Flue(RecordReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._path = Path()
+        self._path = FluePath()
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -63,9 +63,9 @@ class Flue(RecordReader):
         return msgspec.msgpack.encode((super()._save(), self._path.state))
 
     def _load(self, saved: bytes) -> None:
-        own, state = msgspec.msgpack.decode(saved, type=tuple[bytes, Memory])
+        own, state = msgspec.msgpack.decode(saved, type=tuple[bytes, FlueMemory])
         super()._load(own)
-        self._path = Path(state)
+        self._path = FluePath(state)
 
     def _values(self, data: bytes, line: Line) -> Sequence[Read]:
         own, path = table(data) or {}, self._path
@@ -127,7 +127,7 @@ class Flue(RecordReader):
         if not kind:
             shown = printable(messages.word(own, "type")[:60])
             path.problem(Code.UNKNOWN_RECORD, f"entry {name!r} of unknown type {shown!r}; kept as opaque")
-        path.put(name, Entry(raw, kind, messages.word(own, "parentId"), *path.place))
+        path.put(name, FlueEntry(raw, kind, messages.word(own, "parentId"), *path.place))
 
     def _rest(self) -> Sequence[Read]:
         self._path.finish()

@@ -48,7 +48,7 @@ _DIALECTS = {
 }  # fmt: skip
 
 
-class Answer(NamedTuple):
+class FlueAnswer(NamedTuple):
     """What an assistant's message says of its request; `dialect` is None where the wire is not one of lore's."""
 
     model: str | None
@@ -185,7 +185,7 @@ def result_of(own: Members) -> PatchToolCall:
     return PatchToolCall(call_id=word(message, "toolCallId"), status=status, output=Raw(content), detail=detail)
 
 
-def answer_of(own: Members) -> Answer:
+def answer_of(own: Members) -> FlueAnswer:
     """Return what an assistant's entry says of its request."""
     message = table(own.get("message", b"null")) or {}
     stop = word(message, "stopReason")
@@ -194,7 +194,7 @@ def answer_of(own: Members) -> Answer:
     if stop in ("error", "aborted") and not any(counts):
         bill = None  # a request that failed has zeros where nothing is known
     wire = word(message, "api")
-    return Answer(
+    return FlueAnswer(
         word(message, "model") or None, dialect_of(wire), bill, word(message, "responseId") or None, stop,
         word(message, "errorMessage"),
     )  # fmt: skip

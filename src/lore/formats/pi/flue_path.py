@@ -28,7 +28,7 @@ MOST_REPLAYED = 100_000  # entries that come again; a session that a person stee
 _RESULT, _COMPACTION = "toolResult", "compaction"
 
 
-class Entry(Struct, frozen=True, gc=False):
+class FlueEntry(Struct, frozen=True, gc=False):
     """An entry as it stands, what it is, whose child, and where it was read."""
 
     raw: bytes
@@ -38,7 +38,7 @@ class Entry(Struct, frozen=True, gc=False):
     byte: int
 
 
-class Memory(Struct):
+class FlueMemory(Struct):
     """What is remembered: all entries, the path, and what the next one needs.
 
     `known` says that there is a session; `waiting` are entries before the first answer, which says what its header
@@ -48,7 +48,7 @@ class Memory(Struct):
     `removed` is what could not be removed because of that.
     """
 
-    entries: dict[str, Entry] = {}
+    entries: dict[str, FlueEntry] = {}
     path: list[str] = []
     waiting: list[str] = []
     known: bool = False
@@ -70,11 +70,11 @@ class _Walk(NamedTuple):
     new: list[str]
 
 
-class Path:
+class FluePath:
     """The path, and the events of every change of it; `place` is where problems stand: a line and its byte."""
 
-    def __init__(self, state: Memory | None = None) -> None:
-        self.state = state or Memory()
+    def __init__(self, state: FlueMemory | None = None) -> None:
+        self.state = state or FlueMemory()
         self.place = (1, 0)
         self._places: dict[str, int] = {}  # of the path's entries
         self._folds: list[int] = []  # the places of its compactions
@@ -87,7 +87,7 @@ class Path:
         found, self._found = self._found, []
         return found
 
-    def put(self, name: str, entry: Entry) -> None:
+    def put(self, name: str, entry: FlueEntry) -> None:
         """Take an entry that is new."""
         self.state.entries[name] = entry
         if self.state.begun:
@@ -279,7 +279,7 @@ class Path:
     def _items(self, name: str) -> tuple[Item, ...]:
         return messages.items_of(name, self.state.entries[name].raw)
 
-    def _answer(self, name: str, entry: Entry) -> None:
+    def _answer(self, name: str, entry: FlueEntry) -> None:
         """Write an answer as a turn: its request went out when what stands before it was there."""
         state = self.state
         own = table(entry.raw) or {}
@@ -342,7 +342,7 @@ class Path:
         if found:
             self.emit(e.Remove(uuids=found))
 
-    def emit(self, event: e.Event, entry: Entry | None = None) -> None:
+    def emit(self, event: e.Event, entry: FlueEntry | None = None) -> None:
         line, byte = (entry.line, entry.byte) if entry is not None else self.place
         self._found.append(Read(event, line, byte))
 

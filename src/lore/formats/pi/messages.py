@@ -20,7 +20,7 @@ from msgspec import Raw
 from lore.formats.bills import apart
 from lore.formats.contents import unescaped
 from lore.formats.pi.flue_messages import STOPS
-from lore.formats.pi.records import Call, Image, Message, Other, Part, Text, Thinking, Usage, parts_of
+from lore.formats.pi.records import Other, Part, PiCall, PiImage, PiMessage, PiText, PiThinking, PiUsage, parts_of
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Billed, PatchToolCall
 from lore.model.items import (
@@ -51,7 +51,7 @@ _LIST = 0x5B
 _NEAR = 200  # bytes in which a reasoning item should say what it is
 
 
-def made_of(message: Message, name: str, at: str | None) -> Made | None:
+def made_of(message: PiMessage, name: str, at: str | None) -> Made | None:
     """Return what a message is in a prompt; () where no prompt holds it, None where its role is not known."""
     match message.role:
         case "user":
@@ -85,18 +85,18 @@ def summed(name: str, text: Raw) -> UserMessage:
 
 
 def _user(name: str, parts: Sequence[Part], source: str) -> UserMessage:
-    if len(parts) == 1 and isinstance(parts[0], Text):
+    if len(parts) == 1 and isinstance(parts[0], PiText):
         return UserMessage(name, text=parts[0].text, source=source)
     return UserMessage(name, blocks=tuple(map(_block, parts)), source=source)
 
 
-def _spoken(name: str, message: Message) -> tuple[Item, ...]:
+def _spoken(name: str, message: PiMessage) -> tuple[Item, ...]:
     """Return a response: calls in their places, what stands between them as messages."""
     response = message.response_id or name
     items: list[Item] = []
     blocks: list[Block] = []
     for part in parts_of(message.content):
-        if type(part) is Call:
+        if type(part) is PiCall:
             if blocks:
                 items.append(_message(name, items, blocks, message, response))
                 blocks = []
@@ -110,7 +110,7 @@ def _spoken(name: str, message: Message) -> tuple[Item, ...]:
 
 
 def _message(
-    name: str, items: list[Item], blocks: list[Block], message: Message, response: str
+    name: str, items: list[Item], blocks: list[Block], message: PiMessage, response: str
 ) -> AssistantMessage:  # fmt: skip
     stop = STOPS.get(message.stop_reason, message.stop_reason) or None
     uuid = item_name(name, len(items))
@@ -122,29 +122,29 @@ def item_name(name: str, number: int) -> str:
     return f"{name}:{number}" if number else name
 
 
-def calls_of(message: Message) -> list[str]:
+def calls_of(message: PiMessage) -> list[str]:
     """Return the ids of the calls that a response makes; none where its content is no list of blocks."""
     try:
-        return [part.id for part in parts_of(message.content) if type(part) is Call]
+        return [part.id for part in parts_of(message.content) if type(part) is PiCall]
     except ValueError:
         return []
 
 
 def _block(part: Part) -> Block:
     match part:
-        case Text():
+        case PiText():
             return TextBlock(part.text)
-        case Thinking():
+        case PiThinking():
             return _thinking(part)
-        case Image():
+        case PiImage():
             return ImageBlock(part.mime_type, part.data)
         case Other():
             return RawBlock(part.json)
-        case Call():
+        case PiCall():
             return RawBlock(Raw(msgspec.json.encode(part)))
 
 
-def _thinking(part: Thinking) -> Block:
+def _thinking(part: PiThinking) -> Block:
     signature = bytes(part.thinking_signature)
     if signature[:2] == b'"{':
         item = unescaped(signature)
@@ -163,9 +163,9 @@ def _typed(item: bytes) -> bytes:
     return b'{"type":"reasoning"' + b"".join([b"," + other for other in others]) + b"}"
 
 
-def _result(message: Message, at: str | None) -> PatchToolCall:
+def _result(message: PiMessage, at: str | None) -> PatchToolCall:
     parts: Sequence[Part] = () if is_absent(message.content) else parts_of(message.content)
-    if len(parts) == 1 and isinstance(parts[0], Text):
+    if len(parts) == 1 and isinstance(parts[0], PiText):
         output = parts[0].text
     else:
         output = Raw(msgspec.json.encode([_block(part) for part in parts])) if parts else Raw(b'""')
@@ -181,7 +181,7 @@ def has_image(made: Made) -> bool:
     return blocks is not None and any(isinstance(block, ImageBlock) for block in blocks)
 
 
-def _ran(message: Message) -> str:
+def _ran(message: PiMessage) -> str:
     """Say what a command of the user did, as the client tells the model."""
     command, output = _text(message.command) or _text(message.code), _text(message.output)
     lines = f"Ran `{command}`\n" + (f"```\n{output}\n```" if output else "(no output)")
@@ -220,7 +220,7 @@ def _wrapped(text: Raw, begin: str, end: str) -> Raw:
     return Raw(encode(begin)[:-1] + raw[1:-1] + encode(end)[1:])
 
 
-def billed(usage: Usage | None, dialect: str | None) -> Billed | None:
+def billed(usage: PiUsage | None, dialect: str | None) -> Billed | None:
     """Return a bill; None where there is no usage, or nothing but zeros: what was given up says nothing else."""
     counts = () if usage is None else (usage.input, usage.cache_read, usage.cache_write, usage.output)
     if usage is None or not any(counts):

@@ -18,7 +18,7 @@ RESULT, COMPACTION, RESET = -1, -2, -3  # what an entry is that has no items of 
 MOST_BYTES = 8 * 1024 * 1024  # bytes of the latest lines, kept for what comes again on another branch
 
 
-class Tree(Struct):
+class PiTree(Struct):
     """All entries, and the path.
 
     By number: `names`, `parents`, `depths` on their branch from 0, `sizes` (how many items, or what else). `fold` is

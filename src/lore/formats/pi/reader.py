@@ -28,8 +28,8 @@ from lore.formats.base import Clock
 from lore.formats.lines import each
 from lore.formats.pi import messages, records
 from lore.formats.pi.flue_messages import dialect_of
-from lore.formats.pi.path import COMPACTION, RESET, RESULT, Tree, Way
-from lore.formats.pi.records import Entry, Message
+from lore.formats.pi.path import COMPACTION, RESET, RESULT, PiTree, Way
+from lore.formats.pi.records import PiEntry, PiMessage
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.formats.values import stamp_at
 from lore.model import events as e
@@ -44,7 +44,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=\.jsonl$|$)")
 MOST_REPLAYED = 100_000  # entries that come again; a session that a person steers has some hundred of them
 
 
-class Level(Struct, gc=False):
+class PiLevel(Struct, gc=False):
     """The level of thinking: as it is, and as the last request was asked with."""
 
     now: str | None = None
@@ -62,11 +62,11 @@ class PiMemory(TranscriptMemory):
     headers: int = 0
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
     dialect: str | None = None
-    level: Level = field(default_factory=Level)
+    level: PiLevel = field(default_factory=PiLevel)
     skipped: dict[str, None] = {}
     replayed: int = 0
     summaries: int = 0
-    tree: Tree = field(default_factory=Tree)
+    tree: PiTree = field(default_factory=PiTree)
 
 
 class Pi(TranscriptLines[PiMemory]):
@@ -105,7 +105,7 @@ class Pi(TranscriptLines[PiMemory]):
 
     # the tree
 
-    def _header(self, entry: Entry) -> None:
+    def _header(self, entry: PiEntry) -> None:
         memory = self._memory
         memory.headers += 1
         if memory.headers > 1:
@@ -120,7 +120,7 @@ class Pi(TranscriptLines[PiMemory]):
             self._memory.session = name
             self._emit(e.SessionStarted(session_id=name, at=at, parent_session_id=parent))
 
-    def _entry(self, entry: Entry, data: bytes) -> None:
+    def _entry(self, entry: PiEntry, data: bytes) -> None:
         tree = self._memory.tree
         name = entry.id or f"entry-{len(tree.names) + 1}"
         if name in self._numbers:
@@ -142,7 +142,7 @@ class Pi(TranscriptLines[PiMemory]):
         else:
             self._show(number, entry)
 
-    def _parent(self, entry: Entry) -> int:
+    def _parent(self, entry: PiEntry) -> int:
         leaf = self._memory.tree.leaf
         if entry.parent_id is UNSET:
             return leaf
@@ -205,7 +205,7 @@ class Pi(TranscriptLines[PiMemory]):
 
     # entries, by type
 
-    def _show(self, number: int, entry: Entry) -> None:
+    def _show(self, number: int, entry: PiEntry) -> None:
         """Put what an entry says into the timeline; a response makes no turn here."""
         tree, name, at = self._memory.tree, self._memory.tree.names[number - 1], entry.timestamp
         made: messages.Made | None
@@ -231,7 +231,7 @@ class Pi(TranscriptLines[PiMemory]):
         if messages.has_image(made):
             self._observe((Sign("image"),), e.MAIN, at)
 
-    def _made(self, entry: Entry, name: str) -> messages.Made | None:
+    def _made(self, entry: PiEntry, name: str) -> messages.Made | None:
         """Return what an entry is in a prompt; () for what changes something else."""
         match entry.type:
             case "message":
@@ -262,7 +262,7 @@ class Pi(TranscriptLines[PiMemory]):
         if messages.has_image(made):
             self._observe((Sign("image"),), e.MAIN, made.at)
 
-    def _answer(self, number: int, entry: Entry, message: Message) -> None:
+    def _answer(self, number: int, entry: PiEntry, message: PiMessage) -> None:
         """Make a response a turn."""
         memory, at = self._memory, entry.timestamp
         turns, level = memory.turns, memory.level
@@ -280,7 +280,7 @@ class Pi(TranscriptLines[PiMemory]):
         self._show(number, entry)
         self._end(message, at)
 
-    def _end(self, message: Message, at: str | None) -> None:
+    def _end(self, message: PiMessage, at: str | None) -> None:
         memory, turn, bill = self._memory, self._memory.turns.turn, messages.billed(message.usage, self._memory.dialect)
         if message.stop_reason not in messages.GIVEN_UP:
             name = message.response_id or _name_of(message, bill)
@@ -295,7 +295,7 @@ class Pi(TranscriptLines[PiMemory]):
 
     # compactions
 
-    def _bill_summary(self, name: str, usage: records.Usage, at: str | None) -> None:
+    def _bill_summary(self, name: str, usage: records.PiUsage, at: str | None) -> None:
         """Make a summary a request on a chain of its own, of the session's model; a fork's copy has the same name."""
         memory, bill = self._memory, messages.billed(usage, self._memory.dialect)
         if bill is None:
@@ -306,7 +306,7 @@ class Pi(TranscriptLines[PiMemory]):
         self._emit(e.TurnStarted(turn=1, at=at, chain=chain))
         self._emit(e.TurnCompleted(turn=1, at=at, usage=bill, response_id=f"{name}:summary", chain=chain))
 
-    def _compact(self, number: int, entry: Entry) -> None:
+    def _compact(self, number: int, entry: PiEntry) -> None:
         """Compact to what is kept; what an earlier compaction had dropped, and this one keeps, comes again."""
         tree = self._memory.tree
         place = len(tree.path) - 1
@@ -320,7 +320,7 @@ class Pi(TranscriptLines[PiMemory]):
         tree.fold, tree.kept = place, first
         self._apply(number, entry, kept)
 
-    def _first_kept(self, entry: Entry, place: int) -> int:
+    def _first_kept(self, entry: PiEntry, place: int) -> int:
         """Return the place on the path of the first entry that a compaction keeps: its own, where it keeps none."""
         tree = self._memory.tree
         number = 0
@@ -332,7 +332,7 @@ class Pi(TranscriptLines[PiMemory]):
             number = entry.first_kept_entry_index  # of all lines, the header's first
         return min(place, tree.depths[number - 1]) if number and tree.is_on_path(number) else place
 
-    def _apply(self, number: int, entry: Entry, kept: list[int]) -> None:
+    def _apply(self, number: int, entry: PiEntry, kept: list[int]) -> None:
         tree, at = self._memory.tree, entry.timestamp
         tree.sizes[number - 1] = COMPACTION
         before = bytes(entry.tokens_before)
@@ -364,7 +364,7 @@ class Pi(TranscriptLines[PiMemory]):
             self._emit(e.Remove(uuids=gone))
 
 
-def _name_of(message: Message, bill: e.Billed | None) -> str | None:
+def _name_of(message: PiMessage, bill: e.Billed | None) -> str | None:
     """Name a response that its provider gave no name: by its time and its counts, which a copy in a fork has, too."""
     at = message.timestamp
     if bill is None or not isinstance(at, int):

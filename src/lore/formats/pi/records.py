@@ -26,7 +26,7 @@ SILENT = frozenset((
 ))  # fmt: skip
 
 
-class Usage(Struct, frozen=True, gc=False, rename="camel"):
+class PiUsage(Struct, frozen=True, gc=False, rename="camel"):
     """Counts of tokens: `input` leaves out what was read from or written to a cache."""
 
     input: int | None = None
@@ -37,7 +37,7 @@ class Usage(Struct, frozen=True, gc=False, rename="camel"):
     total_tokens: int | None = None
 
 
-class Message(Struct, frozen=True, gc=False, rename="camel"):
+class PiMessage(Struct, frozen=True, gc=False, rename="camel"):
     """A message; which fields there are depends on its role. `timestamp` is when it was asked for, in ms."""
 
     role: str = ""
@@ -48,7 +48,7 @@ class Message(Struct, frozen=True, gc=False, rename="camel"):
     stop_reason: str = ""
     error_message: Raw = NULL
     timestamp: int | float | str | None = None
-    usage: Usage | None = None
+    usage: PiUsage | None = None
     tool_call_id: str = ""
     is_error: Raw = NULL
     details: Raw = NULL
@@ -63,7 +63,7 @@ class Message(Struct, frozen=True, gc=False, rename="camel"):
     exclude_from_context: Raw = NULL
 
 
-class Entry(Struct, frozen=True, gc=False, rename="camel"):
+class PiEntry(Struct, frozen=True, gc=False, rename="camel"):
     """A line. The first version of the format has neither `id` nor `parentId`: each follows the one before it.
 
     `usage` is what a summary was billed.
@@ -73,7 +73,7 @@ class Entry(Struct, frozen=True, gc=False, rename="camel"):
     id: str | None = None
     parent_id: str | None | UnsetType = UNSET
     timestamp: str | None = None
-    message: Message | None = None
+    message: PiMessage | None = None
     thinking_level: str | None = None
     summary: Raw = NULL
     first_kept_entry_id: str | None = None
@@ -82,12 +82,12 @@ class Entry(Struct, frozen=True, gc=False, rename="camel"):
     retained_tail: list[Raw] | None = None
     content: Raw = NULL
     system_prompt: Raw = NULL
-    usage: Usage | None = None
+    usage: PiUsage | None = None
     parent_session: str | None = None
     branched_from: str | None = None
 
 
-class Thinking(Struct, frozen=True, gc=False, tag="thinking", rename="camel"):
+class PiThinking(Struct, frozen=True, gc=False, tag="thinking", rename="camel"):
     """Reasoning; the signature is the provider's, or its own item as JSON text."""
 
     thinking: Raw
@@ -95,7 +95,7 @@ class Thinking(Struct, frozen=True, gc=False, tag="thinking", rename="camel"):
     redacted: bool = False
 
 
-class Call(Struct, frozen=True, gc=False, tag="toolCall"):
+class PiCall(Struct, frozen=True, gc=False, tag="toolCall"):
     """A call of a tool."""
 
     id: str
@@ -103,23 +103,23 @@ class Call(Struct, frozen=True, gc=False, tag="toolCall"):
     arguments: Raw = Raw(b"{}")
 
 
-class Image(Struct, frozen=True, gc=False, tag="image", rename="camel"):
+class PiImage(Struct, frozen=True, gc=False, tag="image", rename="camel"):
     """An image."""
 
     data: Raw
     mime_type: str
 
 
-class Text(Struct, frozen=True, gc=False, tag="text"):
+class PiText(Struct, frozen=True, gc=False, tag="text"):
     """Text; what the provider signed it with is passed over."""
 
     text: Raw
 
 
-Known: TypeAlias = Text | Thinking | Call | Image
+Known: TypeAlias = PiText | PiThinking | PiCall | PiImage
 Part: TypeAlias = Known | Other
-decode = lenient.decoding(Entry)
-message_of = lenient.decoding(Message)
+decode = lenient.decoding(PiEntry)
+message_of = lenient.decoding(PiMessage)
 _QUOTE, _LIST = 0x22, 0x5B
 
 
@@ -127,7 +127,7 @@ def parts_of(content: Raw) -> Sequence[Part]:
     """Decode content: a text, or blocks; ValueError where it is neither."""
     first = memoryview(content)[0]
     if first == _QUOTE:
-        return [Text(content)]
+        return [PiText(content)]
     if first != _LIST:
         raise ValueError("content is neither text nor blocks")
     return _PARTS.decode(content)
@@ -135,11 +135,11 @@ def parts_of(content: Raw) -> Sequence[Part]:
 
 def _are_sound(parts: Sequence[Part]) -> bool:
     for part in parts:
-        if type(part) is Text:
+        if type(part) is PiText:
             text = part.text
-        elif type(part) is Thinking:
+        elif type(part) is PiThinking:
             text = part.thinking
-        elif type(part) is Image:
+        elif type(part) is PiImage:
             text = part.data
         else:
             continue

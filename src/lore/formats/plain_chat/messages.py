@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
-from lore.formats.plain_chat.records import MEMBERS, TIMES, Conversation, Function, Message, Role, role_in
+from lore.formats.plain_chat.records import MEMBERS, TIMES, ChatConversation, ChatFunction, ChatMessage, Role, role_in
 from lore.formats.values import block_in, opens, stamp_of, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
@@ -51,7 +51,7 @@ _ANTHROPIC = pattern(
 )
 
 
-class Part(Struct, frozen=True):
+class ChatPart(Struct, frozen=True):
     """A part of a message's content, in the words of Anthropic and of the AI SDK."""
 
     type: str = ""
@@ -85,7 +85,7 @@ class Called(Struct, frozen=True):
     input: Raw
 
 
-class Result(Struct, frozen=True):
+class ChatResult(Struct, frozen=True):
     """What came of a call: a text, or an array of blocks; of which, by id or by name, where the file says it."""
 
     call_id: str
@@ -94,19 +94,19 @@ class Result(Struct, frozen=True):
     status: Status = "completed"
 
 
-Piece: TypeAlias = Block | Called | Result
+Piece: TypeAlias = Block | Called | ChatResult
 
-_MESSAGE = msgspec.json.Decoder(Message)
-_CONVERSATION = msgspec.json.Decoder(Conversation)
+_MESSAGE = msgspec.json.Decoder(ChatMessage)
+_CONVERSATION = msgspec.json.Decoder(ChatConversation)
 _LIST = msgspec.json.Decoder(list[Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
-_PART = msgspec.json.Decoder(Part)
+_PART = msgspec.json.Decoder(ChatPart)
 _TYPED = msgspec.json.Decoder(_Typed)
-_FUNCTION = msgspec.json.Decoder(Function)
-_times_of: Callable[[Message], tuple[Raw, ...]] = attrgetter(*TIMES)
+_FUNCTION = msgspec.json.Decoder(ChatFunction)
+_times_of: Callable[[ChatMessage], tuple[Raw, ...]] = attrgetter(*TIMES)
 
 
-def decode(data: bytes | Raw) -> Message:
+def decode(data: bytes | Raw) -> ChatMessage:
     """Decode a message; ValueError where it is none."""
     try:
         found = _MESSAGE.decode(data)
@@ -117,7 +117,7 @@ def decode(data: bytes | Raw) -> Message:
     return replace(lenient.decoded(_MESSAGE, found.data), type=found.type)  # as LangChain packs one
 
 
-def whole(data: bytes) -> Conversation:
+def whole(data: bytes) -> ChatConversation:
     """Decode what may be a conversation, or holds what a message does; ValueError where it is no object."""
     return lenient.decoded(_CONVERSATION, data)
 
@@ -145,7 +145,7 @@ def is_message(members: Mapping[str, bytes]) -> bool:
     return says and known and kind in (b"null", b'"message"')
 
 
-def time_of(message: Message) -> str | None:
+def time_of(message: ChatMessage) -> str | None:
     """Return when a message was written, in RFC 3339; None where no member says a time."""
     if message.timestamp is not NULL and (found := _time(message.timestamp)) is not None:
         return found
@@ -162,7 +162,7 @@ def _time(raw: Raw) -> str | None:
     return None if seconds_in(text) is None else stamp_of(text)
 
 
-def dialect_of(message: Message) -> str:
+def dialect_of(message: ChatMessage) -> str:
     """Return the API that a message shows; empty where it could be of any."""
     if message.tool_calls or message.function_call is not None or message.kind in ("call", "tool"):
         return "openai-chat"
@@ -215,11 +215,11 @@ def _piece(raw: Raw) -> Piece:
     return block_in(raw) if make is None else make(part, raw)
 
 
-def _thought(part: Part, raw: Raw) -> Piece:
+def _thought(part: ChatPart, raw: Raw) -> Piece:
     return ThinkingBlock(part.thinking, part.signature) if opens(part.thinking) == '"' else RawBlock(Raw(bytes(raw)))
 
 
-def _typed_result(part: Part, _: Raw) -> Result:
+def _typed_result(part: ChatPart, _: Raw) -> ChatResult:
     """Take a result of the AI SDK: its value alone is what the model is told."""
     output, status = part.result if is_absent(part.output) else part.output, "completed"
     try:
@@ -230,16 +230,16 @@ def _typed_result(part: Part, _: Raw) -> Result:
         spelled = typed.type.endswith("json")  # sent as the text that it is spelled with
         output = _text_of(typed.value) if spelled else typed.value
         status = "failed" if typed.type.startswith("error") else "completed"
-    return Result(part.call_id, part.call_name, output_of(output), status)
+    return ChatResult(part.call_id, part.call_name, output_of(output), status)
 
 
-_PIECES: dict[str, Callable[[Part, Raw], Piece]] = {
+_PIECES: dict[str, Callable[[ChatPart, Raw], Piece]] = {
     "thinking": _thought,
     "tool_use": lambda part, _: Called(part.id, part.name, given_of(part.input)),
     "tool-call": lambda part, _: Called(
         part.call_id, part.call_name, given_of(part.args if is_absent(part.input) else part.input)
     ),
-    "tool_result": lambda part, _: Result(
+    "tool_result": lambda part, _: ChatResult(
         part.tool_use_id, "", output_of(part.content), "failed" if bytes(part.is_error) == b"true" else "completed"
     ),
     "tool-result": _typed_result,
@@ -280,7 +280,7 @@ def given_of(arguments: Raw) -> Raw:
     return Raw(given)
 
 
-def spoken(message: Message, uuid: str, *, calls: bool = False) -> list[Item]:
+def spoken(message: ChatMessage, uuid: str, *, calls: bool = False) -> list[Item]:
     """Return a response: thoughts, texts and calls in their places; what stands between calls is one message each.
 
     With `calls`, its text is one that spells some. A call that the content holds, too, is made once.
@@ -294,7 +294,7 @@ def spoken(message: Message, uuid: str, *, calls: bool = False) -> list[Item]:
     for piece in _calls_in(message.body) if calls else pieces_of(message.body):
         if isinstance(piece, Called):
             _call(piece.call_id, piece.name, piece.input, items, blocks, uuid)
-        elif isinstance(piece, Result):
+        elif isinstance(piece, ChatResult):
             _answered(piece, items, blocks)
         else:
             blocks.append(piece)
@@ -333,7 +333,7 @@ def _call(call_id: str, name: str, given: Raw, items: list[Item], blocks: list[B
     items.append(ToolCall(own, call_id or own, name, given, response_id=uuid))
 
 
-def _answered(result: Result, items: list[Item], blocks: list[Block]) -> None:
+def _answered(result: ChatResult, items: list[Item], blocks: list[Block]) -> None:
     """Give a call of the same response its result, which the provider made; one of no such call is said."""
     for place, item in enumerate(items):
         if isinstance(item, ToolCall) and item.call_id == result.call_id:

@@ -29,8 +29,8 @@ from msgspec import Raw
 
 from lore.formats.lines import Line
 from lore.formats.plain_chat import messages, signs
-from lore.formats.plain_chat.messages import Result
-from lore.formats.plain_chat.records import Conversation, Message, Role
+from lore.formats.plain_chat.messages import ChatResult
+from lore.formats.plain_chat.records import ChatConversation, ChatMessage, Role
 from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.formats.values import opens
 from lore.model import events as e
@@ -42,7 +42,7 @@ from lore.model.state import CHATS
 _MOST_OPEN = 512  # calls that may still get a result: of so many at a time no model made one
 
 
-class Talk(msgspec.Struct):
+class ChatTalk(msgspec.Struct):
     """What is remembered of the conversation that is read: `system` until the first other message, `open` the calls
     that have no result; `waits` says that what came last is unanswered.
     """
@@ -67,10 +67,10 @@ class ChatMemory(TranscriptMemory):
     begun: bool = False
     whole: bool = False
     messages: int = 0
-    talk: Talk = msgspec.field(default_factory=Talk)
+    talk: ChatTalk = msgspec.field(default_factory=ChatTalk)
 
 
-class _Chat(Emitting[ChatMemory]):
+class _ChatEvents(Emitting[ChatMemory]):
     """Messages to events."""
 
     memory = ChatMemory
@@ -98,11 +98,11 @@ class _Chat(Emitting[ChatMemory]):
         else:
             self._conversation(whole, whole.listed)
 
-    def _conversation(self, whole: Conversation, listed: list[Raw]) -> None:
+    def _conversation(self, whole: ChatConversation, listed: list[Raw]) -> None:
         """Take a conversation that is whole: a message that is none is kept as it is, and hides no other."""
         memory, line = self._memory, self._line
         number = memory.talk.number + (memory.whole or memory.begun)
-        memory.talk = Talk(number, e.MAIN if number == 1 else f"{CHATS}{number}")
+        memory.talk = ChatTalk(number, e.MAIN if number == 1 else f"{CHATS}{number}")
         memory.whole = True
         self._describe(whole)
         for raw in listed:
@@ -114,7 +114,7 @@ class _Chat(Emitting[ChatMemory]):
         self._line = line
         self._close()
 
-    def _describe(self, whole: Conversation) -> None:
+    def _describe(self, whole: ChatConversation) -> None:
         """Take what a conversation says of itself."""
         talk = self._memory.talk
         talk.system = [] if whole.system is NULL else messages.texts_of(whole.system)
@@ -128,7 +128,7 @@ class _Chat(Emitting[ChatMemory]):
         if talk.waits:
             self._begin_turn(None, None)
 
-    def _message(self, message: Message, kind: Role, data: bytes | Raw) -> None:
+    def _message(self, message: ChatMessage, kind: Role, data: bytes | Raw) -> None:
         memory = self._memory
         talk, stamp = memory.talk, messages.time_of(message)
         at, talk.stamp = (None if stamp == talk.stamp else stamp), stamp
@@ -177,7 +177,7 @@ class _Chat(Emitting[ChatMemory]):
         self._start_turn(talk.chain, talk.turns, model or talk.model, at)
         talk.turns.asked_at, talk.waits = None, False
 
-    def _answer(self, message: Message, uuid: str, at: str | None, *, calls: bool) -> None:
+    def _answer(self, message: ChatMessage, uuid: str, at: str | None, *, calls: bool) -> None:
         talk = self._memory.talk
         items = messages.spoken(message, uuid, calls=calls)
         self._begin_turn(message.answered_by, at)
@@ -188,14 +188,14 @@ class _Chat(Emitting[ChatMemory]):
         del talk.open[:-_MOST_OPEN]
         self._emit(e.TurnCompleted(turn=talk.turns.turn, at=at, usage=message.bill, chain=talk.chain))
 
-    def _told(self, message: Message, uuid: str, at: str | None, source: str) -> None:
+    def _told(self, message: ChatMessage, uuid: str, at: str | None, source: str) -> None:
         """Take a message that the model did not make: results first, then what is said beside them."""
         blocks: list[Block] = []
-        results: list[Result] = []
+        results: list[ChatResult] = []
         for piece in messages.pieces_of(message.body):
             if isinstance(piece, messages.Called):
                 raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of what is read
-            if isinstance(piece, Result):
+            if isinstance(piece, ChatResult):
                 results.append(piece)
             else:
                 blocks.append(piece)
@@ -204,17 +204,17 @@ class _Chat(Emitting[ChatMemory]):
         if blocks:
             self._append(UserMessage(uuid, blocks=tuple(blocks), source=source), self._memory.talk.chain, at)
 
-    def _results(self, message: Message, uuid: str, at: str | None) -> None:
+    def _results(self, message: ChatMessage, uuid: str, at: str | None) -> None:
         """Take a message that holds what came of a call, or of several."""
         parts = messages.pieces_of(message.body) if opens(message.body) == "[" else []
-        several = [piece for piece in parts if isinstance(piece, Result)]
+        several = [piece for piece in parts if isinstance(piece, ChatResult)]
         name = message.tool_name or message.name or ""
         status = "failed" if message.status == "error" else "completed"
-        alone = Result(message.tool_call_id or "", name, messages.output_of(message.body), status)
+        alone = ChatResult(message.tool_call_id or "", name, messages.output_of(message.body), status)
         for number, result in enumerate(several or [alone]):
             self._result(result, f"{uuid}:{number}" if number else uuid, at)
 
-    def _result(self, result: Result, uuid: str, at: str | None) -> None:
+    def _result(self, result: ChatResult, uuid: str, at: str | None) -> None:
         talk = self._memory.talk
         found = _awaiting(talk.open, result)
         if found is None:
@@ -229,7 +229,7 @@ class _Chat(Emitting[ChatMemory]):
         self._emit(patch)
 
 
-class Chat(_Chat, TranscriptLines[ChatMemory]):
+class Chat(_ChatEvents, TranscriptLines[ChatMemory]):
     """Reader of plain chats with a message, or a conversation, a line."""
 
     name: ClassVar[str] = "chat"
@@ -243,7 +243,7 @@ class Chat(_Chat, TranscriptLines[ChatMemory]):
             self._open_chain(None)
 
 
-class ChatDocument(_Chat, TranscriptDocument[ChatMemory]):
+class ChatDocument(_ChatEvents, TranscriptDocument[ChatMemory]):
     """Reader of plain chats that are one JSON document: an array of messages or conversations, or one conversation."""
 
     name: ClassVar[str] = "chat-json"
@@ -263,7 +263,7 @@ class ChatDocument(_Chat, TranscriptDocument[ChatMemory]):
             self._open_chain(None)
 
 
-def _awaiting(calls: list[tuple[str, str]], result: Result) -> tuple[str, str] | None:
+def _awaiting(calls: list[tuple[str, str]], result: ChatResult) -> tuple[str, str] | None:
     """Return the call that a result is of: the one that it names, else the first of its name, else the first."""
     if result.call_id:
         return next((call for call in calls if call[0] == result.call_id), None)

@@ -45,28 +45,28 @@ def role_in(word: str) -> Role:
     return ROLES.get(word) or ROLES.get(word.lower(), "")
 
 
-class Function(Struct, frozen=True, gc=False):
+class ChatFunction(Struct, frozen=True, gc=False):
     """What a call names and is given: arguments as a text, or as an object."""
 
     name: str = ""
     arguments: Raw = NULL
 
 
-class Call(Struct, frozen=True, gc=False):
+class ChatCall(Struct, frozen=True, gc=False):
     """A call of OpenAI's shape, or of LangChain's (`name`, `args`)."""
 
-    function: Function | None = None
+    function: ChatFunction | None = None
     id: str | None = None
     name: str = ""
     args: Raw = NULL
 
     @property
-    def named(self) -> Function:
+    def named(self) -> ChatFunction:
         """What it names, and what that is given."""
-        return self.function or Function(self.name, self.args)
+        return self.function or ChatFunction(self.name, self.args)
 
 
-class Message(Struct, frozen=True, gc=False):
+class ChatMessage(Struct, frozen=True, gc=False):
     """A message."""
 
     role: str = ""
@@ -75,10 +75,10 @@ class Message(Struct, frozen=True, gc=False):
     content: Raw = NULL
     value: Raw = NULL
     name: str | None = None
-    tool_calls: list[Call] | None = None
+    tool_calls: list[ChatCall] | None = None
     tool_call_id: str | None = None
     tool_name: str | None = None
-    function_call: Function | None = None
+    function_call: ChatFunction | None = None
     refusal: Raw = NULL
     reasoning: Raw = NULL
     reasoning_content: Raw = NULL
@@ -123,7 +123,7 @@ class Message(Struct, frozen=True, gc=False):
         return text_in(beside.get("model_name", beside.get("model", b""))) or None
 
 
-class Conversation(Message, frozen=True, gc=False):
+class ChatConversation(ChatMessage, frozen=True, gc=False):
     """A message, or an object that lists some: with what holds for all of them."""
 
     messages: list[Raw] | None = None
