@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from helpers.strategies.compacting import Compacted
 from lore.compaction.base import Cut
-from lore.compaction.cuts import cut, kept, opening, pruned
+from lore.compaction.policy import cut, kept, opening, pruned
 
 
 def names(entries):

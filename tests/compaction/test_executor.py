@@ -6,14 +6,13 @@ import pytest
 
 from compaction.remembering import ANN, memory
 from helpers.storing import opened
-from lore.compaction.activity import tokens_of
+from lore.compaction.activity import Tracker, tokens_of
 from lore.compaction.base import SummaryAnswer, SummaryError, Window
 from lore.compaction.executor import Dependencies, judged, prepare, scale_of
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.buckets import read
-from lore.compaction.memory.conversation import to_learn
+from lore.compaction.memory.extraction import to_learn
 from lore.compaction.settings import Compaction
-from lore.compaction.tracker import Tracker
 from lore.model.events import MAIN
 from model.making import ANSWER, Fold, append, event, said, started, user
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from helpers.strategies.recorded import entries_of
 from helpers.strategies.talks import call, divider, said, talk, user
 from lore.compaction.base import SummaryRequest
-from lore.compaction.extractive import Extractive
-from lore.compaction.summary_facts import file_mentions, found_in, said_by_user
+from lore.compaction.extractive import Extractive, file_mentions, found_in, said_by_user
 
 
 def summary(*entries, **more):

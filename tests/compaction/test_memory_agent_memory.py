@@ -9,9 +9,8 @@ from helpers.storing import opened
 from lore.compaction.base import SummaryError
 from lore.compaction.locks import trylock
 from lore.compaction.memory.agent_memory import BUSY, QUIET, ConsolidationResult, is_idle, remembering_of
-from lore.compaction.memory.buckets import audit_log, change, read
+from lore.compaction.memory.buckets import GENERAL, Remembered, audit_log, change, read
 from lore.compaction.memory.identities import bucket
-from lore.compaction.memory.records import GENERAL, Remembered
 from lore.compaction.settings import MemorySettings
 from lore.store.base import StoreError
 from model.making import started

@@ -9,9 +9,8 @@ import pytest
 from compaction.remembering import Model, entries
 from lore.compaction.base import SummaryAnswer, SummaryError, UnusableError
 from lore.compaction.extractive import Extractive
-from lore.compaction.memory.conversation import transcript_of
-from lore.compaction.memory.extraction import LIMITS, asking, extract
-from lore.compaction.memory.records import Structure
+from lore.compaction.memory.buckets import Structure
+from lore.compaction.memory.extraction import LIMITS, asking, extract, transcript_of
 from lore.compaction.transcripts import instructions, transcript
 
 KNOWN = Structure(facts=("old",))

@@ -13,6 +13,11 @@ from helpers.storing import URLS, embedded, opened
 from lore.compaction.memory.buckets import (
     FEW,
     AuditRecord,
+    Extracted,
+    Forgotten,
+    Known,
+    Remembered,
+    Topic,
     audit_log,
     change,
     last_failure,
@@ -22,7 +27,6 @@ from lore.compaction.memory.buckets import (
     wipe,
 )
 from lore.compaction.memory.identities import anchor_of, bucket
-from lore.compaction.memory.records import Extracted, Forgotten, Known, Remembered, Topic
 from lore.model.events import SessionStarted, encode
 from lore.store.base import SessionDelta, StoreError
 from lore.store.deltas import save_delta

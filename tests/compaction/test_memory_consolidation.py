@@ -6,8 +6,8 @@ import pytest
 
 from compaction.remembering import AT, Model, topics
 from lore.compaction.base import SummaryError
-from lore.compaction.memory.consolidation import CONTENT, MOST, MOST_KEPT, consolidate, snake
-from lore.compaction.memory.records import GENERAL, Known, Remembered, Topic, has_expired
+from lore.compaction.memory.agent_memory import CONTENT, MOST, MOST_KEPT, consolidate, snake
+from lore.compaction.memory.buckets import GENERAL, Known, Remembered, Topic, has_expired
 
 
 def known(*names, texts=(("facts", "one"), ("facts", "two"), ("tasks", "three")), **fields):

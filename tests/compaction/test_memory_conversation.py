@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lore.compaction.memory.conversation import mark_of, to_learn
-from lore.compaction.tracker import Silence
+from lore.compaction.activity import Silence
+from lore.compaction.memory.extraction import mark_of, to_learn
 from lore.session import event
 from model.making import Fold, append, call, said, started, user
 

@@ -6,10 +6,9 @@ import pytest
 
 from compaction.remembering import SAID, entries
 from lore.compaction.memory import extraction
-from lore.compaction.memory.conversation import MOST as LONGEST
-from lore.compaction.memory.conversation import transcript_of
-from lore.compaction.memory.extraction import MOST, noticed
-from lore.compaction.memory.records import SECTIONS, Structure
+from lore.compaction.memory.buckets import SECTIONS, Structure
+from lore.compaction.memory.extraction import MOST, noticed, transcript_of
+from lore.compaction.memory.extraction import MOST_SAID as LONGEST
 from lore.model.inserts import normalised
 from model.making import call, user
 

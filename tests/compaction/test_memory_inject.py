@@ -7,8 +7,7 @@ import msgspec
 from compaction.remembering import AT, SAID, entries, memory
 from helpers.storing import opened
 from lore.compaction.memory.agent_memory import topics_events
-from lore.compaction.memory.buckets import wipe
-from lore.compaction.memory.records import Topic
+from lore.compaction.memory.buckets import Topic, wipe
 from lore.session import Session, event
 from model.making import append, said, user
 

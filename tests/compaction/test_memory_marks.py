@@ -16,10 +16,9 @@ from compaction.remembering import ANN, AT, SAID, Model, entries, memory
 from helpers.storing import opened
 from lore.compaction.base import SummaryError
 from lore.compaction.memory.agent_memory import LEARNT, LEFT, UNSPOKEN
-from lore.compaction.memory.buckets import FEW, change, read, wipe
-from lore.compaction.memory.conversation import BACK, DIGITS, behind, mark_of
+from lore.compaction.memory.buckets import FEW, MOST_MARKS, Horizon, Learnt, Remembered, change, read, wipe
+from lore.compaction.memory.extraction import BACK, DIGITS, behind, mark_of
 from lore.compaction.memory.identities import bucket
-from lore.compaction.memory.records import MOST_MARKS, Horizon, Learnt, Remembered
 from lore.session import event
 from lore.store.session import StoredSession
 from model.making import Fold, append, call, said, started, user

@@ -6,7 +6,7 @@ import pytest
 
 from helpers.strategies.compacting import Compacted
 from lore.compaction.activity import messages, tokens_of
-from lore.compaction.cuts import RESULT_KEPT, pruned, shortened, stages
+from lore.compaction.policy import RESULT_KEPT, pruned, shortened, stages
 
 
 def call(output):

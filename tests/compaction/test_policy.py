@@ -7,11 +7,11 @@ from msgspec import structs
 
 from helpers.strategies.compacting import Compacted
 from lore import event
+from lore.compaction.activity import Tracked, Tracker
 from lore.compaction.base import Cut, Window
 from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC, BEFORE_TURN, due, window
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.tracker import Tracked, Tracker
 
 SOURCE = ContextSource("mail", ("mail",))
 DAY = 86_400

@@ -6,7 +6,7 @@ import pytest
 
 from helpers.strategies.compacting import Compacted
 from lore import event
-from lore.compaction.tracker import Tracker
+from lore.compaction.activity import Tracker
 
 T0 = "2026-03-01T10:00:00Z"
 AT = {T0: 1772359200.0, "2026-03-01T10:05:00Z": 1772359500.0, "2026-03-01T12:00:00Z": 1772366400.0}

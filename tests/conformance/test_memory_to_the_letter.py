@@ -19,18 +19,16 @@ from cli.compacting import compact, dry, talk
 from cli.running import lore, process, put
 from compaction.remembering import ANN, AT, SAID, Model, entries, memory, topics
 from helpers.waiting import Script
-from lore.compaction.activity import tokens_of
+from lore.compaction.activity import Tracker, tokens_of
 from lore.compaction.base import SourceText, SummaryAnswer, SummaryError
 from lore.compaction.executor import Dependencies, execute, judged
 from lore.compaction.hooks import Continuous
 from lore.compaction.memory.agent_memory import remembering_of
-from lore.compaction.memory.buckets import audit_log, read
+from lore.compaction.memory.buckets import GENERAL, audit_log, read
 from lore.compaction.memory.identities import SHARED, Bucket, bucket
-from lore.compaction.memory.records import GENERAL
 from lore.compaction.memory.views import audited, everything, wiped
 from lore.compaction.settings import Compaction, ContextSource, MemorySettings
 from lore.compaction.store_watch import Hands, Watch
-from lore.compaction.tracker import Tracker
 from lore.compaction.transcripts import instructions
 from lore.compaction.untrusted import context_refresh
 from lore.model.events import MAIN, CompactApplied, Knowledge, SessionStarted, ToolResultCleared

@@ -10,13 +10,11 @@ import pytest
 
 from helpers.strategies.compacting import Compacted
 from lore import event
-from lore.compaction.activity import has_real_activity, messages, needs_extraction, tokens_of, tool_calls
+from lore.compaction.activity import Tracker, has_real_activity, messages, needs_extraction, tokens_of, tool_calls
 from lore.compaction.base import Cut, Firing, Window
-from lore.compaction.cuts import cut, kept, pruned, stages
 from lore.compaction.executor import compacted
-from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, due, needs_continuous
+from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, cut, due, kept, needs_continuous, pruned, stages
 from lore.compaction.settings import Compaction, ContextSource, Sessions
-from lore.compaction.tracker import Tracker
 from lore.model.items import ToolCall, UserMessage
 
 NOON = 1772366400.0  # 2026-03-01T12:00:00Z

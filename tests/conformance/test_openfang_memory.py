@@ -10,9 +10,8 @@ import pytest
 from compaction.remembering import ANN, AT, SAID, Model, contents, entries, memory, topics
 from helpers.storing import opened
 from lore.compaction.base import SummaryAnswer, SummaryError
-from lore.compaction.memory.buckets import audit_log, last_failure, read, wipe
+from lore.compaction.memory.buckets import GENERAL, KINDS, audit_log, last_failure, read, wipe
 from lore.compaction.memory.identities import DEFAULT_USER, Bucket, bucket, refusal
-from lore.compaction.memory.records import GENERAL, KINDS
 from lore.compaction.memory.views import audited
 from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError

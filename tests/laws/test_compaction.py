@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 
 from helpers.strategies.compacting import OUTSIDE, Compacted, plots
 from helpers.strategies.sessions import scripts, setups
-from lore.compaction.activity import TimelineSizes, is_message, tokens_of
-from lore.compaction.cuts import cut, kept, opening, pruned, stages
+from lore.compaction.activity import TimelineSizes, Tracker, is_message, tokens_of
 from lore.compaction.executor import compacted
-from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, TRIGGERS, due
+from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, TRIGGERS, cut, due, kept, opening, pruned, stages
 from lore.compaction.settings import Compaction
-from lore.compaction.tracker import Tracker
 from lore.model import events as e
 from lore.model.items import CompactDivider, ToolCall
 from lore.model.state import settled

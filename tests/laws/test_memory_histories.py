@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from compaction.remembering import AT, Model, contents, entries, memory, topics
 from helpers.storing import opened
-from lore.compaction.memory.buckets import audit_log, read, wipe
+from lore.compaction.memory.buckets import KINDS, SECTIONS, Structure, audit_log, id_of, read, wipe
 from lore.compaction.memory.identities import bucket
-from lore.compaction.memory.records import KINDS, SECTIONS, Structure, id_of
 from lore.compaction.memory.views import deleted
 
 WHOSE = (("ann", "main"), ("ann", "helper"), ("../ann", "main"))

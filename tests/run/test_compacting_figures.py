@@ -11,8 +11,7 @@ from msgspec import structs
 from lore.compaction.base import SourceText
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.trial import verdict
-from lore.compaction.trial_accounts import PromptChange, rebilled
-from lore.compaction.trial_plan import most_context
+from lore.compaction.trial_plan import PromptChange, most_context, rebilled
 from lore.compaction.untrusted import context_refresh
 from lore.model.events import Billed
 from lore.recording.opening import Options

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 
 from compaction.remembering import ANN, AT, SAID, contents, entries, memory
-from lore.compaction.memory.buckets import change, read, wipe
-from lore.compaction.memory.records import Forgotten, Remembered
+from lore.compaction.memory.buckets import Forgotten, Remembered, change, read, wipe
 from lore.store.registry import open_store
 
 

@@ -53,7 +53,7 @@ class Shortened(NamedTuple):
 class Firing(NamedTuple):
     """A trigger that is due, and the cut that it makes. `window` where outside context is asked for.
 
-    The rest is of an overflow (`cuts.stages`; its `cut` is at 0 where no message goes): the `marker` that stands in for
+    The rest is of an overflow (`policy.stages`; its `cut` is at 0 where no message goes): the `marker` stands in for
     a summary that could not be had, the results that are `shortened`, whether it is too `full` to wait for a summary
     (more than 90 % were used) and even then (`final`), and the estimate of the prompt afterwards, in `tokens`.
     """

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from msgspec import Raw, structs
 
 from lore.cache.bills import total, unbelievable
-from lore.compaction.activity import Entries, in_tokens, messages, overhead, tokens_of
+from lore.compaction.activity import Entries, Tracker, in_tokens, messages, overhead, tokens_of
 from lore.compaction.base import (
     Cut,
     Done,
@@ -32,12 +32,10 @@ from lore.compaction.base import (
     Window,
 )  # fmt: skip
 from lore.compaction.costs import BillScale, Cache, PromptSizes, cheapest
-from lore.compaction.cuts import kept, latest, next_stage, opening, pruned, summary_room, with_results
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import summarized
-from lore.compaction.policy import due
+from lore.compaction.policy import due, kept, latest, next_stage, opening, pruned, summary_room, with_results
 from lore.compaction.settings import Compaction
-from lore.compaction.tracker import Tracker
 from lore.compaction.untrusted import context_refresh
 from lore.model.canonical import encode, text_of
 from lore.model.events import (

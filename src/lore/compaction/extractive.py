@@ -2,20 +2,26 @@
 
 It repeats and never judges; what does not fit is counted; the summary that is replaced is carried on, one of its own
 line by line, another summariser's as a shortened text. Each section has its share of the room, so it never grows.
+
+What entries say (`found_in`: requests, decisions, commits, files, what is open) is found by rule. Nothing is tuned to
+one agent: paths are looked for under the names that agents' tools use (Claude Code, Codex, Gemini CLI, opencode, pi,
+Copilot, OpenHands), in patches and in simple shell commands; what is not surely a path is left out. Sentences are
+recognised in English.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
+from lore.compaction.activity import is_injected, is_message
 from lore.compaction.base import BYTES_PER_TOKEN, SummaryAnswer, SummaryRequest
-from lore.compaction.summary_facts import ASKED, FAILED, INTERRUPTED, RUNNING, TO_DO, SummaryFacts, Talk, found_in
-from lore.compaction.transcripts import clipped
+from lore.compaction.transcripts import clipped, is_tick, result_of, words
 from lore.compaction.untrusted import cut_bytes, harmless, one_line
-from lore.model.canonical import text_of
-from lore.model.items import CompactDivider, is_absent
+from lore.model.canonical import decode, text_of
+from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage, is_absent
+from lore.model.state import Entry
 
 _HEAD = "Of {} messages that left the context (the session's log keeps them), put together by rule, without a model:"
 _OWN = re.compile(r"\AOf ([0-9]{1,9}) messages that left the context ")
@@ -204,3 +210,333 @@ def _cut(line: str, most: int) -> str:
     if len(line.encode()) <= most:
         return line
     return cut_bytes(line, most - 3).rstrip() + "…" if most >= 48 else ""
+
+
+FAILED, RUNNING, TO_DO = "failed, and not tried again: ", "still running: ", "to do"  # how what is open begins
+ASKED, INTERRUPTED = "asked last, no answer yet: ", "the user interrupted the assistant"
+MOST_LINES = 200  # lines of one kind that are kept: more never fit a summary
+_DONE = frozenset(["completed", "complete", "done", "cancelled", "canceled", "deleted", "skipped"])
+_ASKS = ("?", "？", "؟")
+_DECIDED = re.compile(
+    r"\b(?:decided|decision|we(?:'ll| will| should) (?:go with|use|keep)|going with|go with|chose|opted|settled on"
+    r"|agreed|root cause|the (?:problem|issue|bug|reason) (?:is|was))\b",
+    re.IGNORECASE,
+)
+_SIGNS = ("deci", "go with", "going with", "we'll", "we will", "we should", "chose", "opted", "settled on", "agreed",
+          "root cause", "problem", "issue", "bug", "reason")  # fmt: skip
+_SHORTEST = 24  # characters of a sentence that says something by itself
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
+_WRAPPER = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)+)>")
+_CLOSING = re.compile(r"</([a-z]+(?:[-_][a-z]+)+)>\s*\Z")
+_INTERRUPTED = "[Request interrupted"
+_COMMIT = re.compile(r"\bgit\b[^\n]{0,80}?\bcommit\b")
+_MESSAGE = re.compile(
+    r"""(?:\s-[a-z]*m|--message)[\s=]*(?:"\$\(cat <<-?\s*\\?['"]?\w+['"]?\n([^\n]+)|"([^"\n]+)|'([^'\n]+))"""
+)
+
+
+class Talk(NamedTuple):
+    """An exchange: what the user said, and what the assistant said last."""
+
+    user: str
+    assistant: str = ""
+
+
+class SummaryFacts(NamedTuple):
+    """What was found, oldest first; `changed` and `read` count by path, in the order of the last touch.
+
+    `opening` is the exchange that goes on, as far as the entries have it; `tried` are the calls that were made, as they
+    stand in a line of `open`; `listed`: a list of things to do was written.
+    """
+
+    messages: int
+    talks: tuple[Talk, ...]
+    opening: Talk | None
+    decisions: tuple[str, ...]
+    commits: tuple[str, ...]
+    changed: dict[str, int]
+    read: dict[str, int]
+    open: tuple[str, ...]
+    tried: frozenset[str]
+    listed: bool
+
+
+def found_in(entries: Iterable[Entry], goes_on: int | None = None) -> SummaryFacts:
+    """Gather what a summary says; at `goes_on` begins an exchange whose end is not there. Costs O(their bytes)."""
+    return _Gathered(entries, goes_on).found()
+
+
+class _Gathered:
+    def __init__(self, entries: Iterable[Entry], goes_on: int | None) -> None:
+        self._messages = 0
+        self._talks: list[Talk] = []
+        self._ended: int | None = None
+        self._decisions: dict[str, None] = {}
+        self._commits: dict[str, None] = {}
+        self._changed: dict[str, int] = {}
+        self._read: dict[str, int] = {}
+        self._failed: dict[tuple[str, str], str] = {}
+        self._running: dict[str, str] = {}
+        self._tried: set[str] = set()
+        self._todos: list[str] | None = None
+        self._question = ""
+        self._interrupted = False
+        for place, entry in enumerate(entries):
+            if place == goes_on:  # what it says is no part of the exchange before, though no words begin it
+                self._ended = len(self._talks)
+            item = entry.item
+            self._messages += is_message(item)
+            if isinstance(item, UserMessage):
+                self._user(item)
+            elif isinstance(item, AssistantMessage):
+                self._assistant(words(item))
+            elif isinstance(item, ToolCall):
+                self._call(item)
+
+    def found(self) -> SummaryFacts:
+        """Return what was gathered."""
+        whole = self._talks[: self._ended]
+        opening = self._talks[len(whole) :]
+        begun = (
+            Talk("\n".join(filter(None, [talk.user for talk in opening])), opening[-1].assistant) if opening else None
+        )
+        decisions, commits = tuple(self._decisions)[-MOST_LINES:], tuple(self._commits)[-MOST_LINES:]
+        return SummaryFacts(
+            self._messages, tuple(whole), begun, decisions, commits, self._changed, self._read, tuple(self._open()),
+            frozenset(self._tried), self._todos is not None,
+        )  # fmt: skip
+
+    def _open(self) -> Iterator[str]:
+        yield from (self._todos or [])[:MOST_LINES]
+        failed = list(self._failed.items())[-8:]
+        yield from (f"{FAILED}{name} {what}: {why}" for (name, what), why in failed)
+        yield from (f"{RUNNING}{call}" for call in self._running.values())
+        if self._interrupted:
+            yield INTERRUPTED
+        if self._question:
+            yield f"{ASKED}{self._question}"
+
+    def _user(self, item: UserMessage) -> None:
+        text = "" if is_injected(item) or is_tick(item) else said_by_user(words(item))
+        if text.startswith(_INTERRUPTED):
+            self._interrupted = True
+        elif text:
+            if self._question and len(text) <= 300:
+                self._decide(f"{self._question} → {text}")
+            self._question, self._interrupted = "", False
+            self._talks.append(Talk(text))
+
+    def _assistant(self, text: str) -> None:
+        if not text.strip():
+            return
+        if len(self._talks) == (self._ended or 0):
+            self._talks.append(Talk(""))
+        self._talks[-1] = self._talks[-1]._replace(assistant=text)
+        self._question = _question(text)
+        for sentence in _decided(text):
+            self._decide(sentence)
+
+    def _decide(self, text: str) -> None:
+        self._decisions[one_line(text, 400)] = None
+
+    def _call(self, call: ToolCall) -> None:
+        try:
+            given = decode(bytes(call.input))
+        except (ValueError, RecursionError):
+            given = None
+        table = cast("dict[str, Any]", given) if isinstance(given, dict) else {"input": given}
+        mentions = file_mentions(call.name, table)
+        key = (one_line(call.name, 60), mentions.about)
+        self._running.pop(call.call_id, None)
+        self._failed.pop(key, None)
+        self._tried.add(" ".join(key))
+        if call.status == "running":
+            self._running[call.call_id] = " ".join(key)
+        elif call.status == "failed":
+            if not mentions.looks:  # what looks and finds nothing leaves nothing undone
+                self._failed[key] = one_line(result_of(call), 160)
+        else:
+            for into, paths in ((self._changed, mentions.changed), (self._read, mentions.read)):
+                for path in paths:
+                    into[path] = into.pop(path, 0) + 1
+            todos = _todos(table)
+            self._todos = self._todos if todos is None else todos
+            if isinstance(table.get("questions"), list):
+                self._decide(result_of(call))
+            for value in table.values():
+                if isinstance(value, str) and "commit" in value and _COMMIT.search(value):
+                    for message in _MESSAGE.finditer(value):
+                        self._commits[one_line(message[message.lastindex or 0])] = None
+
+
+def said_by_user(text: str) -> str:
+    """Return a person's words without what a harness wrapped around them; of a wrapped command name and arguments."""
+    begin, end = 0, len(text)
+    command: dict[str, str] = {}
+    while found := _WRAPPER.match(text, begin, end):
+        close = text.find(f"</{found[1]}>", found.end(), end)
+        if close < 0:
+            break
+        if found[1] in ("command-name", "command-args"):
+            command[found[1]] = text[found.end() : close].strip()
+        begin = close + len(found[1]) + 3
+    while found := _CLOSING.search(text[max(begin, end - 200) : end]):
+        start = text.rfind(f"<{found[1]}>", begin, end)
+        if start < 0:
+            break
+        end = start
+    request = text[begin:end].strip()
+    return request or " ".join(command.get(name, "") for name in ("command-name", "command-args")).strip()
+
+
+def _question(text: str) -> str:
+    """Return the question that a message ends with."""
+    line = text.rstrip().rpartition("\n")[2].strip(" *_`)")
+    if not line.endswith(_ASKS):
+        return ""
+    parts = re.split(r"(?<=[.!?？])\s+", line[-400:])
+    return one_line(parts[-1], 200)
+
+
+def _decided(text: str) -> Iterator[str]:
+    """Yield the first two sentences that say what was decided or found."""
+    lowered = text.lower()
+    if not any(sign in lowered for sign in _SIGNS):  # the pattern takes ten times as long
+        return
+    end = 0
+    for _ in range(2):
+        found = _DECIDED.search(text, end)
+        if found is None:
+            return
+        before = [
+            sentence_end.end()
+            for sentence_end in _SENTENCE_END.finditer(text, max(end, found.start() - 300), found.start())
+        ]
+        stop = _SENTENCE_END.search(text, found.end(), found.end() + 300)
+        begin = before[-1] if before else max(end, found.start() - 300)
+        end = stop.end() if stop else min(len(text), found.end() + 300)
+        sentence = text[begin:end].strip(" \n-*#>")
+        if len(sentence) >= _SHORTEST:
+            yield sentence
+
+
+def _todos(table: dict[str, Any]) -> list[str] | None:
+    """Return what a list of things to do leaves open; None where a call has no such list."""
+    for name in ("todos", "plan", "todo_list", "tasks"):
+        items = table.get(name)
+        if isinstance(items, list) and all(isinstance(item, dict) for item in cast("list[object]", items)):
+            return [text for item in cast("list[dict[str, Any]]", items) if (text := _todo(item))]
+    return None
+
+
+def _todo(item: dict[str, Any]) -> str:
+    status = item.get("status")
+    if isinstance(status, str) and status.lower() in _DONE:
+        return ""
+    named = (item.get(name) for name in ("content", "step", "title", "text", "description", "subject"))
+    text = next((value for value in named if isinstance(value, str) and value.strip()), "")
+    begun = " (begun)" if status in ("in_progress", "active") else ""
+    return f"{TO_DO}{begun}: {one_line(text)}" if text else ""
+
+
+_PATHS = ("file_path", "filePath", "path", "file", "filename", "notebook_path", "absolute_path", "target_file")
+_COMMANDS = ("command", "cmd", "script")
+_SAYS = ("old_string", "new_string", "old_str", "new_str", "file_text", "content", "patch", "edits", "new_source")
+_CHANGES = re.compile(r"write|edit|create|patch|replace|update|insert|delete|remove|rename|move|save", re.IGNORECASE)
+_SEARCHES = re.compile(r"grep|glob|search|find|list|\bls\b|tree|screenshot|navigate", re.IGNORECASE)
+_READS = re.compile(r"read|view|open|cat|show|get|load", re.IGNORECASE)
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: ([^\n]{1,400})$", re.MULTILINE)
+_HEREDOC = re.compile(r"<<-?\s*\\?['\"]?(\w{1,40})['\"]?")
+_PATH = re.compile(r"(?=[^\s]*[A-Za-z])[\w./~+@:\\-]{1,300}")
+_SEPARATORS = re.compile(r"&&|\|\||[;|\n]")
+_INTO = re.compile(r"(?<![0-9&])>{1,2}\s*([^\s;&|<>]{1,300})")
+_VERBS: dict[str, bool] = {
+    **dict.fromkeys(("cat", "head", "tail", "less", "more", "nl", "bat"), False),
+    **dict.fromkeys(("rm", "mv", "cp", "touch", "tee"), True),
+}
+_LOOKS = re.compile(r"(?:ls|find|grep|rg|which|test|cat|head|tail|diff|git (?:grep|diff|show|log|status))\b")
+_MOST_COMMAND = 4_000  # characters of a command that are looked at
+_PIECES = 40
+
+
+class FileMentions(NamedTuple):
+    """What a call is about in a few words, and the files that it reads and changes. `looks`: it only looks."""
+
+    about: str
+    read: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    looks: bool = False
+
+
+def file_mentions(name: str, given: Mapping[str, Any]) -> FileMentions:
+    """Return what a call touches."""
+    lists = [cast("list[Any]", value) if isinstance(value, list) else [value] for value in given.values()]
+    patches = [text for texts in lists for text in texts if isinstance(text, str) and "*** " in text]
+    patched = tuple([one_line(found, 300) for text in patches for found in _PATCHED.findall(text)])
+    if patched:
+        return FileMentions(", ".join(patched[:3]), changed=patched)
+    command = _command(given)
+    path = next((given[key] for key in _PATHS if isinstance(given.get(key), str)), "")
+    if path:
+        return _by_path(name, given, path)
+    if command:
+        read, changed = _by_command(command)
+        # Known again by its first three words, without a change of folder before them.
+        pieces = [piece.strip() for piece in _SEPARATORS.split(command, _PIECES) if piece.strip()]
+        chosen = next((piece for piece in pieces if not piece.startswith(("cd ", "export ", "#"))), command)
+        head = one_line(" ".join(chosen.split()[:3]), 80)
+        return FileMentions(head, read, changed, bool(_LOOKS.match(head)))
+    first = next((value for value in given.values() if isinstance(value, str) and value), "")
+    return FileMentions(one_line(first, 60), looks=bool(_SEARCHES.search(name)))
+
+
+def _by_path(name: str, given: Mapping[str, Any], path: str) -> FileMentions:
+    shown = one_line(path, 300)
+    verb = given.get("command")
+    what = f"{name} {verb}" if isinstance(verb, str) and len(verb) < 40 else name
+    if _SEARCHES.search(name):
+        pattern = given.get("pattern") or given.get("query") or ""
+        about = f"{pattern} in {shown}" if isinstance(pattern, str) and pattern else shown
+        return FileMentions(one_line(about, 120), looks=True)
+    if verb != "view" and (_CHANGES.search(what) or any(key in given for key in _SAYS)):
+        return FileMentions(shown, changed=(shown,))
+    reads = bool(_READS.search(what))
+    return FileMentions(shown, read=(shown,) if reads else (), looks=reads)
+
+
+def _command(given: Mapping[str, Any]) -> str:
+    for key in _COMMANDS:
+        value = given.get(key)
+        if isinstance(value, str):
+            return value[:_MOST_COMMAND]
+        if isinstance(value, list):
+            words = [word for word in cast("list[object]", value) if isinstance(word, str)]
+            return (words[-1] if words[1:2] in (["-lc"], ["-c"]) else " ".join(words))[:_MOST_COMMAND]
+    return ""
+
+
+def _by_command(command: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files that a simple shell command reads and changes; a here-document's text is not a command."""
+    first = _HEREDOC.search(command)
+    if first is not None:
+        line_end = command.find("\n", first.end())
+        command = command if line_end < 0 else command[:line_end]
+    read: dict[str, None] = {}
+    changed: dict[str, None] = {}
+    for piece in _SEPARATORS.split(command, _PIECES)[:_PIECES]:
+        verb, *rest = [word.strip("'\"") for word in _INTO.sub(" ", piece).split()] or [""]
+        changes = _VERBS.get(verb, False)
+        if verb == "sed":
+            changes = any(word.startswith("-i") for word in rest)
+            rest = rest[-1:] if len(rest) > 1 else []
+        if verb == "sed" or verb in _VERBS:
+            (changed if changes else read).update(dict.fromkeys(_paths_in(rest)))
+        changed.update(dict.fromkeys(_paths_in([found.strip("'\"") for found in _INTO.findall(piece)])))
+    return tuple(read), tuple(changed)
+
+
+def _paths_in(words: list[str]) -> Iterator[str]:
+    for word in words:
+        is_path = _PATH.fullmatch(word) and not word.startswith(("-", "/dev/", "http:", "https:"))
+        if is_path and ("." in word.strip("./") or "/" in word.strip("/")):
+            yield word

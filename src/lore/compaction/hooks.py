@@ -32,16 +32,16 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
+from lore.compaction.activity import UNTIMED, Tracker
 from lore.compaction.base import Done, Firing, SummaryError, Trigger
 from lore.compaction.commands import is_nested
 from lore.compaction.costs import Cache
 from lore.compaction.executor import Dependencies, Prepared, finish, judged, prepare, timestamp, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.agent_memory import AgentMemory, is_idle
-from lore.compaction.memory.conversation import Mark, is_enough, mark_of
+from lore.compaction.memory.extraction import Mark, is_enough, mark_of
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction, Sessions
-from lore.compaction.tracker import UNTIMED, Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN
 from lore.model.state import Chain, settled

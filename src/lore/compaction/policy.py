@@ -1,23 +1,55 @@
-"""Decide whether a session is compacted now: pure, each trigger a function of its own, `due` asks them in order.
+"""Decide whether a session is compacted now, and where it is cut: pure; `due` asks a function for each trigger in turn.
 
 - Cadence and gap are for sessions in which a person speaks; an overflow is judged in others too, or an agent that runs
   by itself would stop.
 - Cadence fires between exchanges, never in the middle of a tool loop, and once for each exchange that ends.
 - The first message ever is no gap: there is nothing to compact.
 - The window of outside context is fixed here, before compaction begins. Overflows ask for none: they make room.
+
+What stays are the last messages; one response stays together, its text and its parallel calls; a call that is still
+running is held with its response; what no model has answered yet stays. A cut that takes no message away is none.
+
+An overflow (`stages`): above 70 % of the window, but not above 90 %, the last 10 messages stay, if that brings it to 70
+%; else the last 4, if that brings it to 90 %; else results of more than 2,000 characters are cut to 1,920 as well; else
+it is final. Limits and texts: openfang's overflow recovery. Unlike there, what is at most 90 % full is never final.
+What would free less than 5 % waits until 90 % are full: where the head alone is long, each turn would drop a message,
+and the cache with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
-from lore.compaction.activity import Entries, calls_tools, has_real_activity, messages
-from lore.compaction.base import Cut, Firing, Trigger, Window
-from lore.compaction.cuts import cut, stages
+from msgspec import Raw
+from msgspec.structs import replace
+
+from lore.compaction.activity import (
+    Entries,
+    Tracked,
+    bytes_of,
+    calls_tools,
+    has_real_activity,
+    in_tokens,
+    is_message,
+    messages,
+    tokens_of,
+)
+from lore.compaction.base import BYTES_PER_TOKEN, Cut, Firing, Shortened, Trigger, Window
 from lore.compaction.settings import Compaction
-from lore.compaction.tracker import Tracked
-from lore.model.items import AssistantMessage, ToolCall
+from lore.model.canonical import encode, text_of
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    CompactDivider,
+    TextBlock,
+    ToolCall,
+    UserMessage,
+    blocks_of,
+    is_absent,
+)
+from lore.model.state import Entry
 from lore.prompt.layout import is_real
 
 AUTOMATIC: tuple[Trigger, ...] = ("overflow", "gap", "cadence")
@@ -57,7 +89,7 @@ def due(
 
 
 def overflow(inputs: PolicyInput) -> Firing | None:
-    """Compact where the window fills: `cuts.stages`. Where no summary can be had only if room has to be made."""
+    """Compact where the window fills: `stages`. Where no summary can be had only if room has to be made."""
     settings = inputs.settings
     plan = stages(
         inputs.entries, settings.window, overhead=inputs.overhead, tokens=inputs.tokens, reserve=settings.summary_tokens
@@ -149,3 +181,183 @@ def _in_loop(entries: Entries) -> bool:
         if is_real(item):
             return False
     return False
+
+
+def cut(entries: Entries, keep_recent: int) -> Cut | None:
+    """Return the cut that keeps at least the last messages; None where it would take none away. Costs O(entries)."""
+    left, place = keep_recent, len(entries)
+    while left > 0 and place > 0:
+        place -= 1
+        left -= is_message(entries[place].item)
+    place = min(place, _unanswered(entries))
+    while 0 < place < len(entries) and entries[place].group == entries[place - 1].group:
+        place -= 1  # a response stays together
+    running = {
+        entry.group
+        for entry in islice(entries, place)
+        if isinstance(entry.item, ToolCall) and entry.item.status == "running"
+    }
+    held = tuple([at for at in range(place) if entries[at].group in running]) if running else ()
+    made = Cut(place, held, _exchange(entries, place))
+    return made if any(is_message(entry.item) for entry in pruned(entries, made)) else None
+
+
+def pruned(entries: Entries, made: Cut) -> tuple[Entry, ...]:
+    """Return the entries that go, oldest first."""
+    held = set(made.held)
+    return tuple([entry for at, entry in enumerate(islice(entries, made.place)) if at not in held])
+
+
+def kept(entries: Entries, made: Cut) -> tuple[Entry, ...]:
+    """Return the entries that stay, in their order."""
+    return (*[entries[place] for place in made.held], *[entries[at] for at in range(made.place, len(entries))])
+
+
+def opening(entries: Entries, made: Cut) -> tuple[Entry, ...]:
+    """Return those of the entries that go which begin the exchange whose end stays."""
+    if made.exchange is None:
+        return ()
+    held = set(made.held)
+    return tuple([entries[at] for at in range(made.exchange, made.place) if at not in held])
+
+
+def _unanswered(entries: Entries) -> int:
+    """Return where what no model has answered begins: what was said last, or the results of the last response."""
+    place = len(entries)
+    for at in range(len(entries) - 1, -1, -1):
+        item = entries[at].item
+        if isinstance(item, AssistantMessage | ToolCall):
+            return at if place == len(entries) and calls_tools(entries, at) else place
+        if isinstance(item, UserMessage):
+            place = at
+    return place
+
+
+def _exchange(entries: Entries, place: int) -> int | None:
+    """Return where the exchange (or the rest of it) begins that a place falls into; None where it falls between two."""
+    if place == len(entries) or is_real(entries[place].item):
+        return None
+    for at in range(place - 1, -1, -1):
+        if is_real(entries[at].item):
+            return at
+        if isinstance(entries[at].item, CompactDivider):
+            return at + 1
+    return None
+
+
+CALM, FULL, LEAST = 70, 90, 5  # percent of the window
+FIRST, SECOND = 10, 4  # messages that stay
+RESULT_LIMIT, RESULT_KEPT = 2_000, 1_920  # characters
+
+MARKER = (
+    "[System: {} earlier messages were removed due to context overflow. The conversation continues from here. "
+    "Use /compact for smarter summarization.]"
+)
+TRUNCATED = "[OVERFLOW RECOVERY: truncated from {} to {} chars]"
+
+
+def stages(
+    entries: Entries, window: int, *, overhead: int = 0, tokens: int | None = None, reserve: int = 0
+) -> Firing | None:
+    """Return what an overflow does; None below 70 %, and where it is calm enough and nothing can go.
+
+    `tokens` estimates the entries where that is known, `overhead` what stands before them; `reserve` is kept free
+    for a summary that is longer than the marker, as far as it may be (`summary_room`). A `window` of 0 is unknown: it
+    never overflows.
+    """
+    before = overhead + (tokens_of(entries) if tokens is None else tokens)
+    if _share(before, window) <= CALM:
+        return None
+    if _share(before, window) <= FULL:
+        first = _drop(entries, FIRST, overhead, reserve)
+        if first is not None and _share(first.tokens, window) <= CALM:
+            return first if _share(before - first.tokens, window) >= LEAST else None
+    second = _drop(entries, SECOND, overhead, reserve) or Firing("overflow", Cut(0), tokens=before)
+    second = second._replace(full=_share(before, window) > FULL)
+    if _share(second.tokens, window) <= FULL:
+        gains = second.full or _share(before - second.tokens, window) >= LEAST
+        return second if second.cut.place and gains else None
+    stay = kept(entries, second.cut)
+    cuts = [Shortened(name, text) for name, call in latest(stay).items() if (text := shortened(call)) is not None]
+    reserve = summary_room(pruned(entries, second.cut), reserve)
+    after = overhead + _with_summary(with_results(stay, cuts), second.marker, reserve)
+    return second._replace(shortened=tuple(cuts), tokens=after, final=_share(after, window) > FULL)
+
+
+def next_stage(entries: Entries, firing: Firing) -> Firing | None:
+    """Return what an overflow does whose cut would not make the prompt shorter: the last 4 messages stay, else long
+    results alone are cut; None where nothing is left to do, and for other triggers, which have one stage.
+    """
+    if firing.trigger != "overflow" or not firing.cut.place:
+        return None
+    second = _drop(entries, SECOND, 0, 0)
+    if second is not None and second.cut.place > firing.cut.place:
+        return firing._replace(cut=second.cut, marker=second.marker if firing.marker else "")
+    cuts = [Shortened(name, text) for name, call in latest(entries).items() if (text := shortened(call)) is not None]
+    return firing._replace(cut=Cut(0), marker="", shortened=tuple(cuts)) if cuts else None
+
+
+def _share(tokens: int, window: int) -> float:
+    return 100 * tokens / window if window > 0 else 0
+
+
+def summary_room(gone: Sequence[Entry], most: int) -> int:
+    """Return how many tokens a summary of these entries may have: at most nine tenths of theirs, so that one which
+    keeps to that makes the prompt shorter.
+    """
+    return min(most, sum(map(bytes_of, gone)) // BYTES_PER_TOKEN * 9 // 10)
+
+
+def _drop(entries: Entries, keep: int, overhead: int, reserve: int) -> Firing | None:
+    made = cut(entries, keep)
+    if made is None:
+        return None
+    gone = pruned(entries, made)
+    marker = MARKER.format(sum(is_message(entry.item) for entry in gone))
+    after = overhead + _with_summary(kept(entries, made), marker, summary_room(gone, reserve))
+    return Firing("overflow", made, marker=marker, tokens=after)
+
+
+def _with_summary(entries: Entries, marker: str, reserve: int) -> int:
+    size = sum(map(bytes_of, entries))
+    return max(in_tokens(size + len(marker)), in_tokens(size) + reserve)
+
+
+def latest(entries: Entries) -> dict[str, ToolCall]:
+    """Return the most recent call of each id."""
+    return {entry.item.call_id: entry.item for entry in entries if isinstance(entry.item, ToolCall)}
+
+
+def with_results(entries: Entries, cuts: Iterable[Shortened]) -> list[Entry]:
+    """Return entries as they are once these results are cut."""
+    calls, made = latest(entries), list(entries)
+    texts = {calls[name].uuid: text for name, text in cuts if name in calls}
+    for at, entry in enumerate(entries):
+        text = texts.get(entry.item.uuid)
+        if text is not None and isinstance(entry.item, ToolCall):
+            result = Raw(encode(text))
+            error = NULL if is_absent(entry.item.error) else result
+            made[at] = replace(entry, item=replace(entry.item, output=result, error=error))
+    return made
+
+
+def shortened(call: ToolCall) -> str | None:
+    """Return a call's result as it is cut; None where it is short, still to come, or more than text."""
+    text = None if call.status == "running" else _text(call)
+    if text is None or len(text) <= RESULT_LIMIT:
+        return None
+    return text[:RESULT_KEPT] + "\n" + TRUNCATED.format(len(text), RESULT_KEPT)
+
+
+def _text(call: ToolCall) -> str | None:
+    raw = bytes(call.output if is_absent(call.error) else call.error)
+    if raw[:1] == b'"':
+        return text_of(raw)
+    if raw[:1] != b"[":
+        return None
+    try:
+        blocks = blocks_of(raw)
+    except (ValueError, RecursionError):
+        return None
+    texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, TextBlock)]
+    return "\n".join(texts) if len(texts) == len(blocks) else None

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
+from lore.compaction.activity import UNTIMED, Tracker
 from lore.compaction.base import Firing, SourceText, SummaryAnswer, SummaryRequest, Window
 from lore.compaction.costs import cache_of
 from lore.compaction.executor import Dependencies, execute, judged, timestamp, waits
@@ -30,7 +31,6 @@ from lore.compaction.memory.identities import is_reserved
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC
 from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.compaction.summarizers import dependencies_of, summarizer_of
-from lore.compaction.tracker import UNTIMED, Tracker
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, DividerPlace, settled

@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from lore.cache.rules import Rules
+from lore.compaction.activity import UNTIMED, Tracked
 from lore.compaction.costs import Moment
-from lore.compaction.cuts import CALM
-from lore.compaction.policy import AFTER_TURN
+from lore.compaction.policy import AFTER_TURN, CALM
 from lore.compaction.settings import Compaction
-from lore.compaction.tracker import UNTIMED, Tracked
-from lore.compaction.trial_accounts import Accounts
-from lore.compaction.trial_plan import Plan, most_context
+from lore.compaction.trial_plan import Accounts, Plan, most_context
 from lore.formats.base import Read
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted

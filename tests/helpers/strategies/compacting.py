@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from helpers.strategies.sessions import Agent, scripts
+from lore.compaction.activity import Tracked
 from lore.compaction.executor import compacted
 from lore.compaction.policy import due
 from lore.compaction.settings import Compaction
-from lore.compaction.tracker import Tracked
 from lore.model import events as e
 from lore.model.state import settled
 

@@ -12,10 +12,21 @@ from msgspec.structs import replace
 from lore.compaction.commands import NESTED, is_nested
 from lore.compaction.memory.agent_memory import LEARNT, WINDOW, AgentMemory
 from lore.compaction.memory.buckets import (
+    KINDS,
+    SECTIONS,
+    STATED,
     AuditRecord,
+    Extracted,
+    Forgotten,
+    Known,
+    Record,
+    Remembered,
+    Superseded,
     Wiped,
     audit_log,
     change,
+    has_expired,
+    id_of,
     last_failure,
     note_audit,
     owners,
@@ -33,19 +44,6 @@ from lore.compaction.memory.identities import (
     is_reserved,
     refusal,
     written_by,
-)
-from lore.compaction.memory.records import (
-    KINDS,
-    SECTIONS,
-    STATED,
-    Extracted,
-    Forgotten,
-    Known,
-    Record,
-    Remembered,
-    Superseded,
-    has_expired,
-    id_of,
 )
 from lore.compaction.memory.statements import conflicts_in
 from lore.compaction.settings import Compaction, MemorySettings

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.cache.rules import Rules
+from lore.compaction.activity import UNTIMED, Tracker
 from lore.compaction.base import Done, Trigger
 from lore.compaction.costs import cache_of, fired_of
 from lore.compaction.executor import execute, judged, scale_of, timestamp, waits
@@ -25,7 +26,6 @@ from lore.compaction.memory.extraction import asking
 from lore.compaction.settings import TRIED, WINDOWS, Compaction, MemorySettings
 from lore.compaction.store_watch import Hands, IdleSettings, Watch
 from lore.compaction.summarizers import dependencies_of, refuse_nested, summarizer_of
-from lore.compaction.tracker import UNTIMED, Tracker
 from lore.compaction.trial import UNCONFIGURED, Trial, ended_first
 from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
