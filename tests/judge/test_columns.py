@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lore.judge.base import finding
+from lore.judge.pair import BilledColumn, BytesColumn
 from lore.judge.pairs import Pairs
-from lore.judge.witnesses import BilledColumn, BytesColumn
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import Disputed, ProviderSaid, RuledOut
 from lore.model.place import Place

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.judge.comparison import RATIOS, compared_shares, measure, share_of
-from lore.judge.spending import Sums
+from lore.judge.spending import RATIOS, Sums, compared_shares, measure, share_of
 
 BY_NAME = {ratio.name: ratio for ratio in RATIOS}
 EMPTY = Sums().result("")

@@ -10,10 +10,9 @@ import pytest
 from formats.claude import answered, asked, counts, joined, text
 from lore.errors import LoreError
 from lore.formats.claude.answers import FORMAT, answers
-from lore.judge.going_on import gone_on
-from lore.judge.running import RunningSums
+from lore.judge.ledger import RunningSums
 from lore.model.place import Place
-from lore.model.running import Running
+from lore.model.running import Running, gone_on
 from lore.recording.opening import Options
 from lore.run.checking.verdicts import verdicts
 from lore.run.dated import PACKAGED

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from lore.cache.bills import prompt_tokens
-from lore.judge.losses import is_remark, lost_tokens
+from lore.judge.pair import is_remark, lost_tokens
 from lore.judge.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, shortfall
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import Paused, ProviderSaid, ReadFell, RuledOut, WithinBlock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from lore.judge.losses import lost_tokens
+from lore.judge.pair import lost_tokens
 from lore.judge.pairs import Pairs
 from lore.judge.rewrites import evidence_of, replaced_tail
 from lore.model.events import Billed

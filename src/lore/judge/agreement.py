@@ -1,4 +1,4 @@
-"""What simulated turns come to, and how far predictions agree with bills.
+"""What simulated turns come to, how far predictions agree with bills, and why turns have no price.
 
 In: turns in order, and one row a transition (two turns of a chain that were both billed). Out: the figures of
 `lore simulate`. Rules: a copy of a turn (a fork repeats its responses) counts once; predictions are compared beside
@@ -17,7 +17,10 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
+from lore.cache.billing import unknown_factors
 from lore.cache.bills import DROP
+from lore.cache.prices import Price
+from lore.cache.rules import Rules, billed_by, is_transcript
 from lore.judge.base import CURRENCY, exact, summed
 from lore.model.codes import Problem
 from lore.model.results import BilledResult
@@ -31,6 +34,7 @@ from lore.model.results.simulate import (
     SimulatedTotals,
     SimulatedTurn,
 )
+from lore.model.turn import Turn
 
 SHARE = 0.02
 
@@ -252,3 +256,45 @@ def _agreed(found: Agreement) -> AgreementResult:
         false_drops=found.false_drops, brier_score=_rounded(found.brier), base_brier_score=_rounded(found.base_brier),
         prompts=found.prompts, prompts_within_2_percent=found.prompts_within,
     )  # fmt: skip
+
+
+# why turns have no price
+
+_SHOWN = 5  # names of one kind
+
+
+class Unpriced:
+    """Gather what is missing of turns that have no price."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._models: set[str] = set()
+        self._factors: set[str] = set()
+        self._tools: set[str] = set()
+
+    def take(self, turn: Turn, price: Price | None, model: str | None) -> None:
+        """Take a turn; `model` is the one that is asked for in the place of its own."""
+        usage = turn.usage
+        if price is not None:
+            if usage is not None and usage.server_tools:
+                self._tools |= {name for name, _ in usage.server_tools} - dict(price.tools).keys()
+            return
+        asked, where = None if is_transcript(turn) else turn.prompt.params, billed_by(turn)
+        factors = unknown_factors(self._rules, where, model or turn.model, turn.at, usage, asked)
+        self._factors |= set(factors)
+        if not factors:
+            name = turn.model or "turns that name no model"
+            self._models.add(f"{name} at {where.platform}" if where.platform else name)
+
+    def notes(self) -> Iterator[str]:
+        """Say what is missing, and how to give it."""
+        found = (
+            ("no price is known for {0}", "", self._models),
+            ("no price is known at {0}: what it multiplies prices by is unknown ({1})", "multiple_", self._factors),
+            ("no price is known for the provider's tools {0} ({1})", "price_", self._tools),
+        )
+        for text, prefix, names in found:
+            if names:
+                shown = sorted(names)[:_SHOWN]
+                rows = ", ".join(prefix + name for name in shown)
+                yield text.format(", ".join(shown), rows) + ": a file of --rules-file can give one"

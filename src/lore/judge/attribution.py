@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, TOLERANCE_TOKENS, gap, lookback, met_read, prompt_tokens
 from lore.judge.rewrites import sealed
-from lore.judge.routing import rerouted, routed
 from lore.judge.signs import (
     BY_COUNT,
     COUNTED,
@@ -41,6 +40,8 @@ from lore.judge.witnesses import (
     older_entry,
     parallel,
     perhaps_expired,
+    rerouted,
+    routed,
     verdict_evidence,
 )
 from lore.model.cause import Cause

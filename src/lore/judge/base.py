@@ -26,7 +26,7 @@ from lore.cache.bills import DROP, ONE_HOUR, cached, prompt_tokens
 from lore.cache.levels import Predicted
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Rules, billed_by, is_transcript
-from lore.judge.losses import BY_BILL, Pair, is_remark, lost_tokens
+from lore.judge.pair import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.canonical import decode
 from lore.model.cause import Cause
 from lore.model.codes import CODES, DONE, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of

@@ -18,7 +18,7 @@ from lore.cache.base import Prediction
 from lore.cache.bills import BILLS_WRITES, bills_writes, cached, prompt_tokens
 from lore.judge.attribution import fits
 from lore.judge.base import Verdict
-from lore.judge.losses import Pair, is_remark, lost_tokens
+from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.model.cause import Cause, Strength
 from lore.model.codes import UNEXPLAINED, CauseKind, Code
 from lore.model.events import Billed, Counts

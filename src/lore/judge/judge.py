@@ -27,8 +27,7 @@ from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Rules, cache_of, is_transcript, minimum_tokens, served_by
 from lore.judge.base import TURN_RULES, TurnRule, Verdict, paid_again, price_of
 from lore.judge.laws import Laws, UnderMinimum
-from lore.judge.losses import Pair, is_remark
-from lore.judge.nothing_read import above_minimum
+from lore.judge.pair import Pair, is_remark
 from lore.judge.pairs import Extension, Look, Pairs, unknown
 from lore.judge.reads import Beside, Reads, ReadShort, Unread
 from lore.judge.request_laws import MOST, ROOM
@@ -36,7 +35,7 @@ from lore.judge.witnesses import started_in_parallel
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import Billed
-from lore.model.evidence import ColdCompaction, TailReplaced
+from lore.model.evidence import ColdCompaction, NothingRead, TailReplaced
 from lore.model.place import Place
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
@@ -153,7 +152,7 @@ class Judge:
         if verdict.pair is not None:
             pair = cacheable(verdict.pair, self._dated)
             if met_read(turn.usage) == 0 and is_transcript(turn):
-                pair = above_minimum(pair, minimum_tokens(self._dated(), pair.left))
+                pair = _above_minimum(pair, minimum_tokens(self._dated(), pair.left))
             verdict = verdict._replace(pair=pair)
         verdict = self._priced(verdict)
         if turn.basis is None:  # what is rebuilt from a log is not what was sent
@@ -222,6 +221,18 @@ def _too_short(cause: Cause) -> Cause:
     if is_remark(cause) or cause.kind == "expected":
         return cause
     return replace(cause, qualifiers=(*cause.qualifiers, "under-minimum"))
+
+
+HIGHEST_MINIMUM = 6144  # tokens: of some models on Vertex; no provider documents a higher one (2026-10)
+
+
+def _above_minimum(pair: Pair, minimum: int | None) -> Pair:
+    """Return a pair without the cause that nothing was read where so short a prompt may not be cached at all."""
+    if prompt_tokens(pair.left.usage) >= (HIGHEST_MINIMUM if minimum is None else minimum):
+        return pair
+    left = [number for number, cause in enumerate(pair.causes) if not isinstance(cause.evidence, NothingRead)]
+    return replace(pair, causes=tuple([pair.causes[number] for number in left]),
+                   lost=tuple([pair.lost[number] for number in left]))  # fmt: skip
 
 
 def _by_levels(foreseen: Predicted, turn: Turn) -> bool:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from lore.cache.rules import Rules
 from lore.judge.base import finding
-from lore.judge.losses import Pair
+from lore.judge.pair import Pair
 from lore.judge.request_laws import LARGE, below_minimum, missing_breakpoints, request_laws, volatile_head
 from lore.model.canonical import printable, text_of
 from lore.model.codes import CauseKind, Code

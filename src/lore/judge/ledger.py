@@ -1,21 +1,36 @@
-"""Rows of a ledger: a verdict, its price, to numbers and names.
+"""Verdicts in numbers: rows of a ledger, how reliably a provider reads, what a session that runs came to.
 
-In: the verdicts of one recording in order, the dated rules. Out: a row each (`lore.model.ledger`). Rules: a bill is
-split into parts that add up to it; what was paid again is the difference between what was paid and the price of
-reading, for tokens of the leading cause, whatever its kind; a bill without a known price has no parts at all.
+In: the verdicts of one recording in order, the dated rules. Out: a row each (`lore.model.ledger`); counts of pure
+appends; what all rows come to (`lore.model.running`). Rules: a bill is split into parts that add up to it; what was
+paid again is the difference between what was paid and the price of reading, for tokens of the leading cause, whatever
+its kind; a bill without a known price has no parts at all.
+
+An append is a turn of which only the provider can have moved the prefix: nothing that the client does, no pause longer
+than the cache lives, no compaction, and nothing that a provider leaves out of a prompt by rule; it was read where the
+bill reads all that stood there but 2 % and one block. Of a session that runs, size, read and time are of the main
+chain, of the last one where there is no main one; the words of the last break are left to whoever reports them.
 Cost O(1) a turn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
+from typing import NamedTuple
 
-from lore.cache.bills import position, self_contradiction, total, within_bill
+from msgspec.structs import replace
+
+from lore.cache.bills import DROP, block_tokens, met_read, position, self_contradiction, total, within_bill
+from lore.cache.forecast import Situation
+from lore.cache.lifetimes import UNKNOWN, Lifetime, lifetime_after
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Rules
 from lore.judge.base import Verdict, exact, lasting_path, paid_again, price_of
-from lore.judge.reliability import append_read
-from lore.model.codes import Code
+from lore.judge.pair import is_remark
+from lore.judge.spending import CauseSums, Request, Sums
+from lore.model.codes import UNEXPLAINED, Code, Reader
+from lore.model.events import MAIN
 from lore.model.evidence import (
     Evidence,
     ModelChanged,
@@ -25,6 +40,10 @@ from lore.model.evidence import (
 )
 from lore.model.ledger import LedgerRow, Loss, Spent
 from lore.model.results import BilledResult
+from lore.model.results.overview import SpendingCause
+from lore.model.results.simulate import ReliabilityResult
+from lore.model.running import LastBreak, Running
+from lore.model.turn import Turn
 
 NAMES = 3  # of what a cause names
 
@@ -111,3 +130,150 @@ def named_by(evidence: Evidence) -> tuple[str, ...]:
     field: str | None = getattr(evidence, "field", None)
     path = lasting_path(getattr(evidence, "path", None))
     return tuple(name for name in (field or path,) if name)
+
+
+# how reliably a provider reads what stood in its cache: is it the client, or the provider?
+
+SHARE = 0.02
+# What a provider or its cache does by itself, though the prompt goes on.
+_OWN = {*UNEXPLAINED, Code.READ_SHORT_OF_PREDICTION, Code.OLDER_ENTRY_SERVED, Code.IDLE_WITHIN_LIFETIME,
+        Code.ERROR_BETWEEN}  # fmt: skip
+
+
+class _Tally(NamedTuple):
+    appends: int = 0
+    read: int = 0
+
+
+class Reliability:
+    """Counts of appends, and of those that were read."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[tuple[str, str], _Tally] = {}
+
+    def take(self, verdict: Verdict, stood: int | None) -> None:
+        """Count a turn where it is a pure append to what `stood` in the cache, in tokens; None: not known."""
+        was_read = append_read(verdict, stood)
+        if was_read is None:
+            return
+        for key in _keys(verdict.turn):
+            before = self._tallies.get(key, _Tally())
+            self._tallies[key] = _Tally(before.appends + 1, before.read + was_read)
+
+    def results(self) -> list[ReliabilityResult]:
+        """Return a row a key, the whole first, then each dimension: hours in their order, the most frequent first."""
+        order = {by: number for number, by in enumerate(("all", "model", "hour", "gateway", "key"))}
+        rows = sorted(
+            self._tallies.items(),
+            key=lambda row: (order[row[0][0]], row[0][0] != "hour" and -row[1].appends, row[0][1]),
+        )
+        return [
+            ReliabilityResult(by=by, name=name, appends=found.appends, read=found.read,
+                              share=round(found.read / found.appends, 4))
+            for (by, name), found in rows
+        ]  # fmt: skip
+
+
+def append_read(verdict: Verdict, stood: int | None) -> bool | None:
+    """Tell whether a pure append read what `stood` in the cache, in tokens; None where it is none or no bill says."""
+    read = met_read(verdict.turn.usage)
+    if not stood or read is None or not is_append(verdict):
+        return None
+    return read >= stood * (1 - SHARE) - block_tokens(verdict.turn)
+
+
+def is_append(verdict: Verdict) -> bool:
+    """Tell whether only the provider can have moved the prefix of a turn."""
+    if not verdict.compared and verdict.pair is None:
+        return False
+    if any(cause.code not in _OWN and (not is_remark(cause) or cause.code == Code.TAIL_REPLACED)
+           for cause in verdict.causes):  # fmt: skip
+        return False
+    seen = None if verdict.foreseen is None else verdict.foreseen.situation
+    return seen is None or _goes_on(seen)
+
+
+def _goes_on(seen: Situation) -> bool:
+    """Tell whether a transcript goes on: the same model and history, in time, and nothing left out by rule."""
+    if seen.same < seen.size or seen.moved_head or seen.other_model or seen.changes:
+        return False
+    if seen.pause is not None and seen.lifetime is not None and seen.pause > seen.lifetime:
+        return False
+    stood = seen.stood or 0
+    return not any(sign.sign == "reasoning" and (sign.left or 0) < stood - DROP for sign in seen.seen)
+
+
+def _keys(turn: Turn) -> Iterator[tuple[str, str]]:
+    yield "all", ""
+    yield "model", turn.answering_model or "unknown"
+    if turn.at is not None:
+        try:
+            yield "hour", f"{datetime.fromtimestamp(turn.at, UTC):%H}:00"
+        except (ValueError, OverflowError, OSError):  # a clock that no calendar holds
+            yield "hour", "unknown"
+    host = turn.call.endpoint.partition("/")[0]
+    if host:
+        yield "gateway", host
+    if turn.call.account:
+        yield "key", turn.call.account
+
+
+# what a session that runs came to
+
+Worded = Callable[[SpendingCause], SpendingCause]
+
+
+class RunningSums:
+    """Sums of a session that grows; `worded` gives a cause its words."""
+
+    def __init__(self, rules: Callable[[], Rules], worded: Worded) -> None:
+        self._rules, self._worded = rules, worded
+        self._rows: LedgerRows | None = None
+        self._sums = Sums()
+        self._lifetimes: dict[str, Lifetime] = {}
+        self._last: Verdict | None = None
+        self.breaks: dict[int, LastBreak] = {}  # by the number of the request in the log
+
+    def take(self, verdict: Verdict, reader: Reader) -> LedgerRow:
+        """Take the next verdict; return its row."""
+        self._rows = self._rows or LedgerRows(self._rules())
+        row, turn = self._rows.row(verdict), verdict.turn
+        request = Request(row, "", "", "", subagent=turn.chain != MAIN, at=row.at)
+        self._sums.add(request)
+        if row.loss is not None:
+            self.breaks[self._sums.requests - 1] = self._break_of(request, reader)
+        before = self._lifetimes.get(turn.chain, UNKNOWN)
+        self._lifetimes[turn.chain] = lifetime_after(turn, before, self._rules)
+        if turn.chain == MAIN or self._last is None or self._last.turn.chain != MAIN:
+            self._last = verdict
+        return row
+
+    def _break_of(self, request: Request, reader: Reader) -> LastBreak:
+        causes = CauseSums()
+        causes.add(request)
+        loss, row = request.row.loss, request.row
+        assert loss is not None
+        cause = self._worded(causes.results(reader, unsure=loss.kind == "unattributable")[0])
+        plain = self._worded(replace(cause, names=[], lifetime=None))
+        return LastBreak(cause.code, cause.kind, row.number, row.at, cause.tokens, cause.dollars, cause.says,
+                         plain.says, cause.fix)  # fmt: skip
+
+    def result(self, format: str, session: str) -> Running:
+        """Return what it came to."""
+        sums = self._sums.result("")
+        running = Running(
+            format, session, requests=sums.requests, breaks=sums.breaks, paid_again_tokens=sums.paid_again_tokens,
+            paid_again_dollars=sums.paid_again, unexplained_tokens=sums.unexplained_tokens,
+            last_break=next(reversed(self.breaks.values()), None),
+        )  # fmt: skip
+        if self._last is None:
+            return running
+        turn, lives = self._last.turn, self._lifetimes[self._last.turn.chain]
+        met = None if turn.usage is None else turn.usage.met
+        return running._replace(
+            model=turn.answering_model, turn=turn.number, response=turn.response_id or "",
+            used_at=turn.at if turn.answered_at is None else turn.answered_at,
+            prompt_tokens=None if met is None else total(met),
+            read_tokens=None if met is None else met.read_tokens,
+            stood=None if met is None else position(met), lifetime=lives.seconds, billed=lives.billed,
+        )  # fmt: skip

@@ -32,11 +32,10 @@ from lore.cache.bills import (
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
 from lore.judge.attribution import attribute, disputed, limited, too_far
-from lore.judge.losses import BY_BILL, Pair, is_remark
-from lore.judge.nothing_read import cause_of, of_one_cache, reads_nothing
+from lore.judge.pair import BY_BILL, Pair, Sizes, columns, dispute, is_remark
 from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail
-from lore.judge.routing import rerouted, routed
-from lore.judge.witnesses import PairContext, Sizes, by_shape, columns, dispute, expired, other_api, parallel
+from lore.judge.unexplained import cause_of, of_one_cache, reads_nothing
+from lore.judge.witnesses import ESTIMATED, PairContext, by_shape, expired, other_api, parallel, rerouted, routed
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import PromptHashes
@@ -49,7 +48,6 @@ from lore.prefix.overlap import Measure, Overlap, PairSums, overlap, size
 
 MODELS = 8  # of a chain, whose last turns are remembered
 _REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
-_ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
 
 Look: TypeAlias = Callable[[], "Situation | None"]  # what levels knew before the bill: asked where the bill fell
 
@@ -339,7 +337,7 @@ class Pairs:
                         strength="strong",
                     ),
                 )
-            elif context.fell <= evidence.tokens * _ESTIMATED + block_tokens(left):
+            elif context.fell <= evidence.tokens * ESTIMATED + block_tokens(left):
                 why = ()
         return (*why, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
 

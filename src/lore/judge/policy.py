@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.judge.base import RULES, finding, findings_of
-from lore.judge.losses import Pair, is_remark, lost_tokens
+from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code
 from lore.model.evidence import OverBudget, TailReplaced
 from lore.model.place import Place

@@ -35,7 +35,7 @@ from lore.cache.levels import Predicted
 from lore.cache.predictor import Predictor
 from lore.cache.rules import Rules
 from lore.judge.base import finding
-from lore.judge.losses import Pair, is_remark
+from lore.judge.pair import Pair, is_remark
 from lore.judge.unexplained import same_parameters
 from lore.judge.witnesses import since
 from lore.model.codes import UNEXPLAINED, Code

@@ -4,6 +4,12 @@ In: a pair for which no cause was found. Out: LORE301, or LORE130 for a cache wi
 though nothing changed: requests reach other machines. Rules: each reason has its figure, or is said not to be recorded;
 a prompt built from a transcript has no breakpoints, parameters or endpoint to rule out; a verdict of the provider that
 names no change of the client's is quoted.
+
+A turn of a log may also read nothing as the one before did, so that the bill did not fall. What any turn read of the
+same history may be read again: that much was lost; where nothing of it was ever read, nobody knows what was kept, and
+no tokens are said to be lost; a pause longer than the cache is known to live explains it; a prompt shorter than what
+the model caches is no miss, nor is one of which that is not known and which is shorter than the highest minimum that
+any provider documents.
 """
 
 from __future__ import annotations
@@ -11,10 +17,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lore.cache.bills import DROP, FIVE_MINUTES, POSITIONS, SOON, cached, gap, met_read, prompt_tokens, total
+from lore.cache.bills import (
+    DROP,
+    FIVE_MINUTES,
+    POSITIONS,
+    SOON,
+    bills_writes,
+    cached,
+    gap,
+    met_read,
+    prompt_tokens,
+    total,
+)
 from lore.cache.forecast import Situation
 from lore.judge.signs import SHRANK, dropped_reasoning
-from lore.judge.witnesses import CLIENTS, PairContext, lives_of, since, started_in_parallel, verdict_evidence
+from lore.judge.witnesses import (
+    CLIENTS,
+    PairContext,
+    expired,
+    lives_of,
+    parallel,
+    since,
+    started_in_parallel,
+    verdict_evidence,
+)
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.evidence import NothingRead, ReadFell, RuledOut
@@ -175,3 +201,29 @@ def _edits(turn: Turn) -> str:
 
 _EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
 _LOOKED_AT = 4096
+
+
+# turns that read nothing, as the one before: the bill did not fall, and the cache was missed again
+
+
+def reads_nothing(left: Turn, right: Turn) -> bool:
+    """Tell whether a bill reads nothing of a log that goes on, and the bill before it read nothing to speak of."""
+    if right.basis is None or met_read(right.usage) != 0 or right.changes:
+        return False
+    there = cached(left.usage)
+    if there is None or there > DROP or not prompt_tokens(left.usage) or bills_writes(left) or bills_writes(right):
+        return False
+    return of_one_cache(left, right) and right.extends(left)
+
+
+def of_one_cache(left: Turn, right: Turn) -> bool:
+    """Tell whether two turns of a log were asked of one model, and the same provider answered."""
+    return (left.model, left.call.answered_by) == (right.model, right.call.answered_by)
+
+
+def cause_of(context: PairContext) -> Cause | None:
+    """Return why a turn read nothing; None where its cache may have breakpoints, or its history is another."""
+    seen = context.situation
+    if seen is None or not seen.implicit or seen.same < seen.size or seen.moved_head or seen.other_model:
+        return None
+    return expired(context) or parallel(context) or unexplained(context)

@@ -1,21 +1,23 @@
-"""What each witness says of a pair: its bytes, its shape, the clock, the bill, the provider's verdict.
+"""What the shape of two requests, the clock and who was asked say of a pair.
 
-In: two successive requests of a chain, what they share, their bills. Out: an expected cause, which comes before any
-other, or None; three columns, for bytes, bill and verdict, and how they contradict one another. Rules: the recording
-says it (times, bills, the shape of the messages), never a guess; what would explain a break alone is looked for only
-where there is one; each witness speaks for itself; where they contradict, that is said and never smoothed over. What is
-normal is no contradiction: a verdict `unavailable` is often no miss at all; a transcript lacks tools and system
-prompt, so a verdict about them is the only witness. A read beyond what the bytes share was warmed by another request,
-or the provider does not mind the change: which one, the recording cannot tell.
+In: two successive requests of a chain, what they share, their bills. Out: a cause, or None. Rules: the recording says
+it (times, bills, the shape of the messages), never a guess; what would explain a break alone is looked for only where
+there is one. Each provider, deployment and key has a cache of its own. A router says who answered (OpenRouter's
+`provider`, LiteLLM's deployment), or ids tell: answers stand between the two that this recording never received, and
+their calls' ids begin as another provider's do than those of the last answer that it received; what older ones in the
+history say is told by nobody any more. Answers that were not received and look like all others are weak evidence: the
+recording may be cut.
 
 Sources: measured over billed recordings (an entry just written is not yet readable within about 3 seconds: the
-breakpoint before it is read instead; verdicts by type; 509 of 715 sessions start warm); the providers' documentation
+breakpoint before it is read instead; verdicts by type; 509 of 715 sessions start warm; calls of `tooluse_` between
+calls of `toolu_`: what they added was written to the cache of another cloud); the providers' and routers' documentation
 (an entry can be read once the response that writes it has begun).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from lore.cache.bills import (
@@ -32,29 +34,38 @@ from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
 from lore.judge.rewrites import rewritten, sealed
 from lore.model.cause import Cause
-from lore.model.codes import UNEXPLAINED, Code
+from lore.model.codes import Code
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import (
     ChainRestarted,
     ColdCompaction,
-    Disputed,
     ModelChanged,
     OlderEntry,
     ParallelStart,
     Paused,
     ProviderSaid,
     Rerouted,
+    RoutedElsewhere,
 )
-from lore.model.turn import Turn
-from lore.prefix.causes import limit_of
-from lore.prefix.overlap import Overlap, place_of, size
+from lore.model.providers import named_provider, place_in, provider_by_id
+from lore.model.turn import Call, Segment, Turn
+from lore.prefix.likeness import is_models
+from lore.prefix.overlap import Overlap, size
 from lore.prefix.purpose import compacts
 
 # Anthropic's verdicts on a miss, and the section that each is about.
 SECTIONS = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
 CLIENTS = SECTIONS | {"model_changed": "model"}  # those that say that the client changed something
 REASONS = frozenset((*CLIENTS, "previous_message_not_found", "unavailable"))
-_CLEARLY = 1.25  # an estimate of tokens from bytes is rarely off by more
+ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
+
+
+def verdict_evidence(verdict: Verdict | None) -> ProviderSaid | None:
+    """Return the provider's verdict as evidence; a reason that lore does not know is content."""
+    if verdict is None:
+        return None
+    known = verdict.reason if verdict.reason in REASONS else ""
+    return ProviderSaid(known, "" if known else verdict.reason, verdict.missed_tokens)
 
 
 class PairContext(NamedTuple):
@@ -133,7 +144,7 @@ def _reads_little(context: PairContext, usage: Billed, read: int) -> bool:
     head = sum(map(size, left.prompt.head))
     shared = sum(map(size, left.prompt.head[: context.found.common]))
     tokens = prompt_tokens(left.usage) / max(1, head + sum(map(size, left.prompt.messages)))
-    return read <= shared * tokens * _CLEARLY + TOLERANCE_TOKENS
+    return read <= shared * tokens * ESTIMATED + TOLERANCE_TOKENS
 
 
 def _part(turn: Turn, section: str) -> list[bytes]:
@@ -219,140 +230,85 @@ def since(left: Turn, right: Turn) -> float | None:
     return None if begun is None or right.at is None else right.at - begun
 
 
-class BytesColumn(NamedTuple):
-    """Whether the prompt goes on, and where the two part: `behind` all breakpoints or not; None is not measured."""
-
-    goes_on: bool
-    shared: int | None = None
-    total: int | None = None
-    path: str = ""
-    behind: bool = False
+# which cache was asked
 
 
-class BilledColumn(NamedTuple):
-    """Tokens read of those that were cached, and by how many the bill fell; None is not known."""
-
-    read: int | None
-    cached: int | None
-    fell: int | None
+_ID = re.compile(rb'"(?:id|call_id|toolUseId)"\s*:\s*"([a-z]{1,12}(?:_|-tool-)(?:bdrk_|vrtx_)?)')
+_ENDS = 512  # bytes at either end of a block in which its id stands
+_CALLS = (b"tool_use", b"tool_call", b"toolUse", b"function")
 
 
-class Columns(NamedTuple):
-    """What each witness says. `agree` is None where bytes speak alone; `dispute` says how they contradict."""
-
-    bytes: BytesColumn
-    billed: BilledColumn
-    verdict: ProviderSaid | None
-    agree: bool | None
-    dispute: Disputed | None = None
-
-
-class Sizes(NamedTuple):
-    """Bytes of the left, of the left up to where it wants to be cached, and of what both share."""
-
-    left: int
-    wanted: int
-    shared: int
-    per_token: float
-
-
-def columns(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes | None) -> Columns:
-    """Put a pair into its three columns; `sizes` is None where its bytes were not measured."""
-    disagreement = next((cause.evidence for cause in causes if cause.code == Code.VERDICT_DISAGREES), None)
-    dispute = disagreement if isinstance(disagreement, Disputed) else _unexplained(context, causes)
-    alone = context.right.verdict is None and (context.fell is None or not context.billed)
-    agree = None if alone else dispute is None
-    return Columns(_bytes(context, sizes), _billed(context), verdict_evidence(context.right.verdict), agree, dispute)
-
-
-def verdict_evidence(verdict: Verdict | None) -> ProviderSaid | None:
-    """Return the provider's verdict as evidence; a reason that lore does not know is content."""
-    if verdict is None:
+def rerouted(context: PairContext) -> Cause | None:
+    """Tell whether a request went to another host or account than the one before."""
+    before, after = context.left.call, context.right.call
+    hosts = [call.endpoint.partition("/")[0] for call in (before, after)]
+    other_key = bool(before.account and after.account and before.account != after.account)
+    if all(hosts) and hosts[0] != hosts[1]:
+        found = Rerouted(host_before=hosts[0], host_after=hosts[1], account=other_key)
+    elif before.endpoint and after.endpoint and place_in(before.endpoint) != place_in(after.endpoint):
+        found = Rerouted(endpoint_before=before.endpoint, endpoint_after=after.endpoint, account=other_key)
+    elif other_key:
+        found = Rerouted(account=True)
+    else:
         return None
-    known = verdict.reason if verdict.reason in REASONS else ""
-    return ProviderSaid(known, "" if known else verdict.reason, verdict.missed_tokens)
+    return Cause(Code.ENDPOINT_CHANGED, "outside", found, strength="strong")
 
 
-def _unexplained(context: PairContext, causes: tuple[Cause, ...]) -> Disputed | None:
-    """Return that bytes and bill contradict where nothing that was recorded explains it."""
-    if not any(cause.code in UNEXPLAINED for cause in causes):
+def routed(context: PairContext) -> Cause | None:
+    """Tell whether another provider, or another deployment, stands behind the router."""
+    before, after = context.left.call, context.right.call
+    found = None
+    if before.answered_by and after.answered_by and _who(before) != _who(after):
+        found = RoutedElsewhere(before.answered_by, after.answered_by)
+    elif before.deployment and after.deployment and before.deployment != after.deployment:
+        found = RoutedElsewhere(deployment_before=before.deployment, deployment_after=after.deployment)
+    if found is not None:
+        return Cause(Code.ROUTED_ELSEWHERE, "outside", found, strength="strong")
+    if context.right.basis is not None or not context.found.covered or not context.billed:
         return None
-    return Disputed("unexplained", tokens=context.fell)
+    return _between(context)
 
 
-def _bytes(context: PairContext, sizes: Sizes | None) -> BytesColumn:
-    left, right, found = context.left, context.right, context.found
-    if sizes is None:
-        return BytesColumn(goes_on=True)
-    if found.covered:
-        return BytesColumn(goes_on=True, shared=sizes.left, total=sizes.left)
-    where = place_of(left.prompt, right.prompt, found.common)
-    behind = found.common >= limit_of(left.prompt)
-    return BytesColumn(False, sizes.shared, sizes.left, "" if where is None else where.path, behind)  # noqa: FBT003
+def _who(call: Call) -> str:
+    return named_provider(call.answered_by) or call.answered_by
 
 
-def _billed(context: PairContext) -> BilledColumn:
-    read, there = met_read(context.right.usage), cached(context.left.usage)
-    if read is None or not context.billed or there is None or context.fell is None:
-        return BilledColumn(read, None, None)
-    return BilledColumn(read, there, context.fell)
+def _between(context: PairContext) -> Cause | None:
+    """Return what the answers between two requests show, but for the first, which the left one received.
 
-
-def dispute(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes, *, broken: bool) -> Disputed | None:
-    """Return how bytes, bill and verdict contradict one another; None where they do not.
-
-    `broken` says that a cause was found, in the bytes or in the bill.
+    Where the request goes on from an earlier one than its chain's last, others of the recording received them.
     """
-    if not context.billed or context.right.is_rebuilt or context.right.fidelity == "rendered":
-        return None
-    if any(cause.code in _OTHER for cause in causes):  # one witness speaks of another request, or of nothing
-        return None
-    bytes_part = broken and not context.found.covered
-    return (_against_bill(context, sizes) if bytes_part else None) or _against_verdict(context, bytes_part=bytes_part)
-
-
-_OTHER = frozenset(
-    (
-        Code.MODEL_CHANGED,
-        Code.CACHE_EXPIRED,
-        Code.PARALLEL_START,
-        Code.ENDPOINT_CHANGED,
-        Code.ROUTED_ELSEWHERE,
-        Code.CONTINUATION,
-        Code.CHAIN_RESTARTED,
-    )
-)
-
-
-def _against_bill(context: PairContext, sizes: Sizes) -> Disputed | None:
-    """Compare what the bytes share with what was read, in tokens by the bill's own measure."""
-    read, there = met_read(context.right.usage), cached(context.left.usage)
-    if context.fell != 0 or not read or not there:
-        return None
-    if context.found.common >= limit_of(context.left.prompt) or there < TOLERANCE_TOKENS:
-        return None
-    held = sizes.shared / sizes.per_token
-    if read <= held * _CLEARLY + TOLERANCE_TOKENS:
-        return None
-    return Disputed("bill-reads-more", tokens=round(held), read_tokens=read)
-
-
-def _against_verdict(context: PairContext, *, bytes_part: bool) -> Disputed | None:
-    verdict, found = context.right.verdict, context.found
-    if verdict is None:
-        return None
     left, right = context.left.prompt, context.right.prompt
-    missed = verdict.missed_tokens or 0
-    if verdict.reason == "model_changed" and left.model == right.model:
-        return Disputed("same-model", verdict.reason, model=right.model)
-    section = SECTIONS.get(verdict.reason)
-    if section is None:
+    answers = [] if context.used is not None else list(_answers(right.messages.since(len(left.messages))))
+    if len(answers) < 2:
         return None
-    if not bytes_part:
-        return Disputed("no-change-in-bytes", verdict.reason)
-    if context.fell == 0 and missed > TOLERANCE_TOKENS and cached(context.left.usage):
-        return Disputed("nothing-missed", verdict.reason, tokens=missed)
-    where = place_of(left, right, found.common)
-    if where is not None and where.section != section and found.common < limit_of(left):
-        return Disputed("other-section", verdict.reason, section=where.section, path=where.path)
-    return None
+    own = next((ids for ids in (answers[0], *reversed(list(_answers(left.messages)))) if ids), list[str]())
+    between = {begin for ids in answers[1:] for begin in ids}
+    foreign = bool(_providers(own) and _providers(between) - _providers(own))
+    evidence = RoutedElsewhere(unreceived=len(answers) - 1, ids=tuple(sorted({*own, *between})) if foreign else ())
+    if foreign:
+        return Cause(Code.ROUTED_ELSEWHERE, "outside", evidence, strength="strong")
+    return Cause(Code.ROUTED_ELSEWHERE, "outside", evidence, override="unattributable", strength="weak")
+
+
+def _providers(begins: Iterable[str]) -> set[str]:
+    return {provider for provider in map(provider_by_id, begins) if provider}
+
+
+def _answers(segments: Iterable[Segment]) -> Iterator[list[str]]:
+    """Yield for each of the model's answers what the ids of its calls begin with."""
+    ids: list[str] | None = None
+    for segment in segments:
+        if segment.kind == "envelope":
+            if not is_models(segment):
+                if ids is not None:
+                    yield ids
+                ids = None
+                continue
+            ids = [] if ids is None else ids
+        if ids is not None and any(sign in segment.data for sign in _CALLS):
+            data = segment.data
+            ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
+            ids += [begin.decode() for begin in dict.fromkeys(_ID.findall(ends))]
+    if ids is not None:
+        yield ids

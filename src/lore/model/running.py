@@ -7,6 +7,7 @@ epoch; unknown is None, never 0.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 
@@ -77,3 +78,23 @@ class Answer(NamedTuple):
     read_tokens: int
     write_tokens: int
     lifetime: float | None
+
+
+def gone_on(running: Running, answers: Iterable[Answer]) -> Running | None:
+    """Return a session with answers that lost nothing, O(answers); None where only judging the log tells.
+
+    A turn of one model lost nothing where its bill reads all that the last one left: the judge's own rule, against
+    which `tests/judge/test_going_on.py` holds this at each turn of recordings.
+    """
+    for answer in answers:
+        if answer.response == running.response:  # more lines of the answer that was known
+            continue
+        if answer.model != running.model or not running.stood or answer.read_tokens < running.stood:
+            return None
+        running = running._replace(
+            turn=running.turn + 1, requests=running.requests + 1, used_at=answer.at, response=answer.response,
+            prompt_tokens=answer.uncached_tokens + answer.read_tokens + answer.write_tokens,
+            read_tokens=answer.read_tokens, stood=answer.read_tokens + answer.write_tokens,
+            lifetime=answer.lifetime or running.lifetime, billed=running.billed or answer.lifetime is not None,
+        )  # fmt: skip
+    return running

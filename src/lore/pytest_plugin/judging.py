@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 from lore.errors import LoreError
 from lore.judge.base import RULES, Verdict, findings_of
-from lore.judge.losses import Pair
+from lore.judge.pair import Pair
 from lore.model.codes import CODES
 from lore.model.place import Place
 from lore.model.results import Diff, DivergenceResult, Finding, Side

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lore.judge.base import findings_of
-from lore.judge.losses import Pair
+from lore.judge.pair import Pair
 from lore.model.codes import Problem
 from lore.model.place import Place
 from lore.model.results import (

@@ -21,7 +21,7 @@ from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
 from lore.judge.base import Verdict
 from lore.judge.ledger import LedgerRows
-from lore.judge.losses import Pair
+from lore.judge.pair import Pair
 from lore.judge.spending import CauseSums, Request, Sums
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import MAIN

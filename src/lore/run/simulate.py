@@ -32,13 +32,12 @@ from lore.cache.rules import Rules, cache_of, is_transcript, served_by
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
 from lore.judge import savings
-from lore.judge.agreement import Row, SimulatedSums
+from lore.judge.agreement import Row, SimulatedSums, Unpriced
 from lore.judge.base import CURRENCY, Verdict, findings_of, paid_again, price_of
 from lore.judge.counterfactual import played
+from lore.judge.ledger import Reliability
 from lore.judge.measured import LogMeasures
-from lore.judge.reliability import Reliability
 from lore.judge.savings import NotedSaving, Paid, Run, turns_of
-from lore.judge.unpriced import Unpriced
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Billed, Counts, OddBill
 from lore.model.place import Place

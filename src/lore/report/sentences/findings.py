@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from lore.judge.witnesses import BilledColumn, BytesColumn, Columns
+from lore.judge.pair import BilledColumn, BytesColumn, Columns
 from lore.model import evidence as e
 from lore.model.cause import mapped
 from lore.model.codes import Code

@@ -20,8 +20,7 @@ from lore.formats.registry import READERS
 from lore.judge.base import Verdict
 from lore.judge.judge import Judge
 from lore.judge.policy import Budgets, Policy, Ruling
-from lore.judge.totals import FileResult, FileTotals
-from lore.judge.unseen import unseen_tokens
+from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.codes import Code, Problem, Reader
 from lore.model.place import Place
 from lore.model.results import Finding, Unseen

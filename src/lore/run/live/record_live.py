@@ -16,7 +16,7 @@ from typing import NamedTuple
 from lore.errors import LoreError
 from lore.formats.captures.lore_capture import NAME
 from lore.judge.base import Verdict, findings_of
-from lore.judge.running import RunningSums
+from lore.judge.ledger import RunningSums
 from lore.model.ledger import LedgerRow
 from lore.model.place import Place
 from lore.model.running import LastBreak

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from lore.errors import LoreError
 from lore.formats.claude.answers import FORMAT
-from lore.judge.running import RunningSums
+from lore.judge.ledger import RunningSums
 from lore.model.jsonslice import is_json
 from lore.model.ledger import LedgerRow
 from lore.model.place import Place

@@ -3,7 +3,7 @@
 In: a log's path, a folder. Out: what the session came to (`lore.model.running`), and whether that is all that there is.
 Rules: the file holds numbers and names alone, private, under a checksum of the log's path; it goes on only where the
 log's first KiB and the last 4 KiB before the place that was read are what they were, and what was added plainly goes on
-(`judge/going_on.py`); else the log has to be judged (`running.py`), which another process does. What cannot be read
+(`model/running.py`); else the log has to be judged (`running.py`), which another process does. What cannot be read
 or written is as if it were not there. Standard library alone. Cost: a look at the log, 5 KiB of it, what was added.
 """
 
@@ -19,8 +19,7 @@ from zlib import crc32
 
 from lore import __version__
 from lore.formats.claude.answers import FORMAT, answers
-from lore.judge.going_on import gone_on
-from lore.model.running import LastBreak, Running
+from lore.model.running import LastBreak, Running, gone_on
 
 HEAD, TAIL = 1024, 4096  # bytes that are compared
 MOST = 4 * 1024 * 1024  # bytes added since the last answer: with more, the log is judged anew

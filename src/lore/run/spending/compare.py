@@ -17,8 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.errors import LoreError, did_you_mean
-from lore.judge.comparison import RATIOS, compared_shares, measure, share_of
-from lore.judge.spending import CauseSums, Copies, Request, Sums
+from lore.judge.spending import RATIOS, CauseSums, Copies, Request, Sums, compared_shares, measure, share_of
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, Spending, SpendingCause
 from lore.recording import filesystem
 from lore.recording.agents import Agent, Surroundings, agent_named
