@@ -22,7 +22,7 @@ _VARIES: dict[e.VaryingKind, str] = {
     "temporary-path": "a temporary path", "process-id": "the id of a process", "token-count": "a count of tokens",
     "repository": "the state of a repository",
 }  # fmt: skip
-_SETTINGS: dict[e.Setting, str] = {
+_SETTINGS: dict[e.RequestSetting, str] = {
     "key-too-long": "prompt_cache_key has {value} characters; {limit} are the most",
     "retention-shorter": "prompt_cache_retention asks for {value}: minutes, where this model keeps 24 hours by default",
     "retention-replaced": "prompt_cache_retention ({value}) says nothing to a model with cache breakpoints",
