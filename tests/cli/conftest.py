@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from lore.recording import remote
-from lore.recording.agents import AGENTS
+from lore.recording.agents.logs import AGENTS
 from lore.store import objects_client
 
 
@@ -38,7 +38,7 @@ def bucket(objects, monkeypatch):
     """A service, named by the environment; requests that fail are sent again at once."""
     backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
     retries = {"max_retries": 2, "retry_timeout": timedelta(seconds=20), "backoff": backoff}
-    monkeypatch.setattr("lore.recording.remote_objects.RETRIES", retries)
+    monkeypatch.setattr("lore.recording.remote.objects.RETRIES", retries)
     monkeypatch.setattr(objects_client, "RETRIES", retries)
     monkeypatch.setattr(remote, "PAUSE", 0.001)
     monkeypatch.setenv("AWS_ENDPOINT_URL", objects.endpoint)

@@ -10,7 +10,7 @@ from cli.running import lore, put
 from formats import cline, codex, copilot, gemini, kimi, kimi_session, opencode, opencode_typed, openhands, pi, qwen
 from formats.claude import answered, asked, counts, text
 from formats.test_mini_swe_agent import RUN
-from lore.recording import agents
+from lore.recording.agents import logs as agents
 from model.making import dumps
 from recording.test_opencode_store import written
 

@@ -11,7 +11,7 @@ from cli.running import lore, put, session
 from formats.claude import answered, asked, text
 from formats.codex import Rollout
 from lore.errors import LoreError
-from lore.recording.agents import Surroundings, project_name
+from lore.recording.agents.logs import Surroundings, project_name
 from lore.recording.recent import since, whereabouts
 
 NOW = 1_800_000_000.0

@@ -19,8 +19,9 @@ from cli.storing import answered
 from conftest import ROOT
 from lore.errors import LoreError
 from lore.judge.policy import Budgets
-from lore.recording import filesystem, inputs, remote, remote_tree
+from lore.recording import filesystem, inputs, remote
 from lore.recording.opening import Options
+from lore.recording.remote import tree as remote_tree
 from lore.run.checking.check import check
 from lore.store import objects_client
 from lore.store.registry import address_of, is_store
@@ -360,7 +361,7 @@ def test_no_error_of_a_service_holds_a_credential(monkeypatch, name, value):
 def test_without_that_client_such_a_name_is_said(bucket, monkeypatch):
     for name in HOSTILE[:1]:
         bucket.keep(f"b/{name}", session())
-    monkeypatch.setattr("lore.recording.remote_objects.find_spec", lambda name: name == "obstore" or None)
+    monkeypatch.setattr("lore.recording.remote.objects.find_spec", lambda name: name == "obstore" or None)
     ran = lore("check", "s3://b/p/")
     assert ran.code == 2
     assert "lore-cache[remote]" in ran.err
@@ -368,7 +369,7 @@ def test_without_that_client_such_a_name_is_said(bucket, monkeypatch):
 
 
 def test_what_is_missing_is_named(bucket, monkeypatch):
-    monkeypatch.setattr("lore.recording.remote_objects.find_spec", lambda name: None)
+    monkeypatch.setattr("lore.recording.remote.objects.find_spec", lambda name: None)
     for scheme, package in {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}.items():
         ran = lore("fold", f"{scheme}://b/p.jsonl")
         assert ran.code == 2

@@ -12,7 +12,8 @@ import pytest
 from formats.opencode import Export, plain
 from lore.errors import LoreError
 from lore.judge.policy import Budgets
-from lore.recording import corpus, databases, opencode_store, recent
+from lore.recording import corpus, recent
+from lore.recording.agents import databases, opencode_store
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check

@@ -12,7 +12,8 @@ from random import Random
 import pytest
 
 from cli.running import lore, put, session
-from lore.recording import corpus, filesystem, remote, remote_web
+from lore.recording import corpus, filesystem, remote
+from lore.recording.remote import web as remote_web
 from lore.store import registry
 
 pytest.importorskip("httpx")

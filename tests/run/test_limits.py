@@ -28,7 +28,7 @@ CAPS = {limit.name: limit for limit in limits.listed().limits}
 def modules():
     """Yield each module of the package: its name below `lore`, its tree."""
     for path in sorted(SOURCE.rglob("*.py")):
-        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
         yield name, ast.parse(path.read_text("utf-8"))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from formats.claude import answered, asked, counts, joined, text
-from lore.recording.agents import Surroundings
+from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
 from lore.run.dated import PACKAGED
 from lore.run.live import status_file as files

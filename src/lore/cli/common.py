@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lore.model.codes import Reader
     from lore.model.results import Result
     from lore.prompt.base import Policy, Rules
-    from lore.recording.agents import Surroundings
+    from lore.recording.agents.logs import Surroundings
     from lore.recording.base import Problems, Template
     from lore.recording.overrides import Completion
     from lore.run.dated import Dated
@@ -299,7 +299,7 @@ def cores() -> int:
 
 def surroundings() -> Surroundings:
     """Return where lore runs."""
-    from lore.recording.agents import Surroundings
+    from lore.recording.agents.logs import Surroundings
 
     home = os.path.expanduser("~")
     return Surroundings(os.environ, "" if home == "~" else home, sys.platform, os.getcwd())

@@ -84,7 +84,7 @@ def run(
         return 0
     from lore.errors import LoreError, did_you_mean
     from lore.recording import recent
-    from lore.recording.agents import agent_named
+    from lore.recording.agents.logs import agent_named
     from lore.recording.opening import Options
     from lore.report.redacted.results import redacted_overview
     from lore.run.spending.ledgers import Ledgers, folder_of

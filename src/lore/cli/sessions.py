@@ -54,7 +54,7 @@ def run(
     """
     from lore.cli.common import cores
     from lore.recording import recent
-    from lore.recording.agents import agent_named
+    from lore.recording.agents.logs import agent_named
     from lore.recording.opening import Options
     from lore.run.spending.ledgers import Ledgers, folder_of
     from lore.run.spending.sessions import MOST_BYTES, SessionsRequest, sessions

@@ -5,7 +5,8 @@ person named the file. Rules: content decides before the name; a database is kno
 its beginning), JSON by its members. What a request body could be as well is asked here first: a thread with `messages`
 is none.
 
-Sources: the agents' own code and public readers of their files, 2026-11; where each keeps them: `recording/agents.py`.
+Sources: the agents' own code and public readers of their files, 2026-11; where each keeps them:
+`recording/agents/logs.py`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ from lore.model.canonical import text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
 from lore.model.vector import common_prefix
-from lore.recording import filesystem, packed, session_folders, zstd
+from lore.recording import filesystem, packed, zstd
+from lore.recording.agents import session_folders
 from lore.store.registry import address_of, exists, has_options, is_store, log_of, shown
 
 PIECE = 1024 * 1024
@@ -84,7 +85,7 @@ def is_in_database(path: str) -> bool:
     """Tell whether a name is that of a session in an agent's database (`DATABASE#SESSION`)."""
     if "#" not in path or filesystem.is_remote(path) or os.path.lexists(path) or is_stored(path):
         return False
-    from lore.recording import opencode_store  # noqa: PLC0415 - few inputs stand in a database
+    from lore.recording.agents import opencode_store  # noqa: PLC0415 - few inputs stand in a database
 
     return opencode_store.session_in(path) is not None
 
@@ -93,7 +94,7 @@ def is_database(path: str) -> bool:
     """Tell whether a name is that of an SQLite database, or of a session in one."""
     if path == STDIN or filesystem.is_remote(path) or is_stored(path) or is_store(path):
         return False
-    from lore.recording import opencode_store  # noqa: PLC0415 - few inputs stand in a database
+    from lore.recording.agents import opencode_store  # noqa: PLC0415 - few inputs stand in a database
 
     return opencode_store.is_sqlite(path) or is_in_database(path)
 
@@ -110,7 +111,7 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
         yield from _remote_pieces(path)
         return
     if "#" in path and not os.path.lexists(path):
-        from lore.recording import opencode_store  # noqa: PLC0415 - few inputs stand in a database
+        from lore.recording.agents import opencode_store  # noqa: PLC0415 - few inputs stand in a database
 
         if (named := opencode_store.session_in(path)) is not None:
             yield from opencode_store.database_stream(*named)
@@ -280,7 +281,7 @@ def _source(path: str) -> Iterator[bytes]:
         yield from packed.folder_stream(path, names)
         return
     if path.endswith(".json") and _lies_in_storage(path):
-        from lore.recording import opencode_store  # noqa: PLC0415 - few files lie so
+        from lore.recording.agents import opencode_store  # noqa: PLC0415 - few files lie so
 
         if opencode_store.is_session_file(path):
             yield from opencode_store.storage_stream(path)
@@ -301,7 +302,7 @@ def _source(path: str) -> Iterator[bytes]:
         message = f"{show(path)} is a database of sessions, which cannot be read remotely"
         raise LoreError(message, hint="copy it here, with what lies beside it (-wal), and name the copy")
     if first.startswith(SQLITE) and path != STDIN and not filesystem.is_remote(path) and not is_stream(path):
-        from lore.recording import opencode_store  # noqa: PLC0415 - few inputs are databases
+        from lore.recording.agents import opencode_store  # noqa: PLC0415 - few inputs are databases
 
         if sessions := opencode_store.sessions_of(path):
             source.close()
@@ -310,7 +311,7 @@ def _source(path: str) -> Iterator[bytes]:
     if not first.startswith(packed.ARCHIVE):
         session = session_in(first) if path.endswith(_JSON_LINES) else None
         if session is not None:
-            from lore.recording.copilot_store import usage_line  # noqa: PLC0415 - few logs need a database
+            from lore.recording.agents.copilot_store import usage_line  # noqa: PLC0415 - few logs need a database
 
             yield from usage_line(path, session)
         yield first
@@ -335,7 +336,7 @@ def stands_alone(path: str) -> bool:
         return True
     if not os.path.isfile(path):
         return False
-    from lore.recording.copilot_store import database_of  # noqa: PLC0415 - few runs ask
+    from lore.recording.agents.copilot_store import database_of  # noqa: PLC0415 - few runs ask
 
     return not os.path.exists(path + "-wal") and not (path.endswith(_JSON_LINES) and database_of(path))
 
@@ -374,7 +375,7 @@ def companions(path: str) -> list[str]:
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
     if path != STDIN and (ending == ".json" or "#" in name):
-        from lore.recording import opencode_family  # noqa: PLC0415 - few inputs are OpenCode's
+        from lore.recording.agents import opencode_family  # noqa: PLC0415 - few inputs are OpenCode's
 
         return opencode_family.subagents_of(path)
     if ending != ".jsonl" or is_companion(name) or not filesystem.is_file(path):

@@ -101,9 +101,9 @@ def opened(path: str) -> BinaryIO:
     """Open a file to be read, anywhere in it; raises OSError."""
     if not is_remote(path):
         return open(path, "rb")
-    from lore.recording import remote_file  # noqa: PLC0415 - as above
+    from lore.recording import remote  # noqa: PLC0415 - as above
 
-    return remote_file.opened(path)
+    return remote.opened(path)
 
 
 def names(folder: str) -> list[str]:

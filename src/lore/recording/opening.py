@@ -110,7 +110,7 @@ def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
     what, hint = looks_like(head)
     shown = f": it is {what}" if what else ""
     if head.startswith(SQLITE) and path != corpus.STDIN and not corpus.is_stream(path):
-        from lore.recording import opencode_store  # noqa: PLC0415 - few inputs are databases
+        from lore.recording.agents import opencode_store  # noqa: PLC0415 - few inputs are databases
 
         fault = opencode_store.fault_of(path)
         shown += f"; {fault}" if fault else ""

@@ -40,7 +40,8 @@ from lore.formats.lines import LONGEST
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, table
 from lore.model.turn import seconds_in
-from lore.recording import filesystem, session_folders
+from lore.recording import filesystem
+from lore.recording.agents import session_folders
 
 ARCHIVE = b"PK\x03\x04"
 PIECE = 1024 * 1024

@@ -1,7 +1,7 @@
 """Which recordings: where agents keep their logs, how new they are, the newest session.
 
 In: the surroundings, the clock. Out: paths. Rules: the logs that agents keep of the current folder come first, then all
-that they keep (`agents.py`), else the current folder. Times are those when files were last written;
+that they keep (`agents/logs.py`), else the current folder. Times are those when files were last written;
 the time zone of a date without one is this machine's.
 """
 
@@ -16,8 +16,9 @@ from typing import NamedTuple
 from lore.errors import LoreError
 from lore.formats.foreign import GENERIC
 from lore.formats.registry import ENGINE_LOGS
-from lore.recording import corpus, filesystem, session_folders
-from lore.recording.agents import LogPlace, Surroundings, existing, files_of, places
+from lore.recording import corpus, filesystem
+from lore.recording.agents import session_folders
+from lore.recording.agents.logs import LogPlace, Surroundings, existing, files_of, places
 from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options, kind_of
@@ -146,7 +147,7 @@ def session_of(path: str) -> str | None:
     One that lies beside it is looked into, for the session that it names.
     """
     if path.endswith(".json") or corpus.is_in_database(path):
-        from lore.recording import opencode_family  # noqa: PLC0415 - few logs are OpenCode's
+        from lore.recording.agents import opencode_family  # noqa: PLC0415 - few logs are OpenCode's
 
         return opencode_family.session_over(path)
     below = re.fullmatch(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", path, re.DOTALL)

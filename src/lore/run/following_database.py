@@ -20,7 +20,8 @@ from lore.errors import LoreError
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.results.store import Followed, InjectedResult, TurnResult
-from lore.recording import corpus, databases
+from lore.recording import corpus
+from lore.recording.agents import databases
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.opening import Options
 from lore.recording.tailing import Say, Wait, every

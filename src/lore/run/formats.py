@@ -5,7 +5,7 @@ from __future__ import annotations
 from lore.formats.catalogue import formats
 from lore.formats.foreign import kinds
 from lore.model.results.found import FormatResult, FormatsResult, UnreadFormat
-from lore.recording.agents import AGENTS
+from lore.recording.agents.logs import AGENTS
 from lore.recording.base import load_plugins
 
 

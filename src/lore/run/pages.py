@@ -32,10 +32,10 @@ from lore.model.state import UTILITY
 from lore.model.turn import Turn
 from lore.prefix.overlap import excerpt, place_of
 from lore.recording import corpus
+from lore.recording.agents.projects import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom
 from lore.recording.inputs import Input
 from lore.recording.opening import Options
-from lore.recording.projects import project_of
 from lore.recording.recent import session_of
 from lore.report.redacted.findings import (
     REDACTED,

@@ -45,10 +45,10 @@ from lore.model.results import BilledResult, CauseResult, Finding, Interrupted, 
 from lore.model.results.simulate import CostResult, OutcomeResult, PredictedResult, Saving, Simulated, SimulatedTurn
 from lore.model.turn import Turn
 from lore.recording import corpus
+from lore.recording.agents.projects import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError
 from lore.recording.inputs import Input, ahead, inputs
 from lore.recording.opening import Options
-from lore.recording.projects import project_of
 from lore.recording.recent import nothing, nothing_new
 from lore.report.redacted.findings import redacted_finding
 from lore.report.sentences.findings import cause_result, nearly_random, not_in_logs, worded

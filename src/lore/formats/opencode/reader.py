@@ -1,7 +1,7 @@
 """Sessions of OpenCode and Kilo CLI: what `opencode export` writes, and what their database and storage folder hold.
 
 In: one document, `{info, messages: [{info, parts[]}]}`, of version 2 `{info, messages: [{id, type, …}]}`;
-`recording/opencode_store.py` writes the others so. Out: events.
+`recording/agents/opencode_store.py` writes the others so. Out: events.
 A step of an assistant's message is one request (today each message has one step); a message without a step that counts
 nothing is none. Counts leave out what was cached. Tools run inside their message: a result is known when it ends.
 

@@ -23,7 +23,7 @@ from lore.model.ledger import LedgerRow
 from lore.model.place import Place
 from lore.model.running import LastBreak, Running
 from lore.recording import corpus, recent
-from lore.recording.agents import Surroundings
+from lore.recording.agents.logs import Surroundings
 from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.opening import Options
 from lore.recording.tailing import check_followable

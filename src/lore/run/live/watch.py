@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from lore.errors import LoreError
 from lore.recording import corpus
-from lore.recording.agents import Surroundings
+from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
 from lore.run.dated import Dated
 from lore.run.live.running import RunningLog, judge_running, newest_session

@@ -28,12 +28,12 @@ from lore.prompt.dialects.messages import Body
 from lore.prompt.sending import SENDABLE, Sending, SentBody, sent_body
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording
-from lore.recording.captured import digest_of
 from lore.recording.converting import converted
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of, written_out
 from lore.recording.requests import RequestRecording
-from lore.recording.varying_system import Moved, VaryingSystem
+from lore.run.replaying.captured import digest_of
+from lore.run.replaying.varying_system import Moved, VaryingSystem
 
 RECORDED, LORE = "recorded", "lore"
 NAMED = 10  # turns of a reason

@@ -35,11 +35,11 @@ from lore.model.results.simulate import Simulated, SimulatedTurn
 from lore.prompt.sending import Sending
 from lore.recording import corpus
 from lore.recording.base import Problems
-from lore.recording.captured import Captured, CaptureFile, capture_file, digest_of, line_of, salt_in, taken
 from lore.recording.opening import Options
 from lore.report.replayed import notes_of
 from lore.report.sentences.findings import not_in_logs
 from lore.run.dated import PACKAGED, Dated
+from lore.run.replaying.captured import Captured, CaptureFile, capture_file, digest_of, line_of, salt_in, taken
 from lore.run.replaying.plan import Layout, Looked, Plan, Planned
 from lore.run.replaying.server import Probed, RefusedError, Server
 from lore.run.simulate import SimulateRequest, Simulation, simulate

@@ -20,7 +20,7 @@ from lore.errors import LoreError, did_you_mean
 from lore.judge.spending import RATIOS, CauseSums, Copies, Request, Sums, compared_shares, measure, share_of
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, Spending, SpendingCause
 from lore.recording import filesystem
-from lore.recording.agents import Agent, Surroundings, agent_named
+from lore.recording.agents.logs import Agent, Surroundings, agent_named
 from lore.recording.inputs import is_pattern
 from lore.recording.recent import since
 from lore.report.sentences.spending import cause_in_words

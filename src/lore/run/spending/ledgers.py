@@ -28,12 +28,13 @@ from lore.files import make_folder, replaced
 from lore.model.ledger import Ledger, LedgerRow
 from lore.model.place import Place
 from lore.model.results import Unseen
-from lore.recording import copilot_store, corpus, filesystem
-from lore.recording.agents import Surroundings
+from lore.recording import corpus, filesystem
+from lore.recording.agents import copilot_store
+from lore.recording.agents.logs import Surroundings
+from lore.recording.agents.projects import project_beside, project_in
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, ahead, fetched_ahead
 from lore.recording.opening import Options, silent
-from lore.recording.projects import project_beside, project_in
 from lore.recording.recent import written
 from lore.run.dated import PACKAGED, Dated
 

@@ -22,7 +22,7 @@ from lore.model.results.found import UnreadLogs
 from lore.model.results.overview import GroupBy, Overview, Spending, SpendingCause, SpendingSession
 from lore.model.state import UTILITY
 from lore.recording import corpus
-from lore.recording.agents import AGENTS, Agent, Surroundings
+from lore.recording.agents.logs import AGENTS, Agent, Surroundings
 from lore.recording.inputs import Input, inputs
 from lore.recording.recent import session_of, written
 from lore.report.commands import in_shell

@@ -23,7 +23,7 @@ from lore.judge.base import WORSE, summed
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions, UnreadLogs
 from lore.recording import corpus
-from lore.recording.agents import Agent, LogPlace, Surroundings, existing, files_of, places
+from lore.recording.agents.logs import Agent, LogPlace, Surroundings, existing, files_of, places
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, inputs, without_taken_over
 from lore.recording.recent import LOGS_LOOKED_AT, session_of, written

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from lore.formats.copilot.usage import MOST_ROWS, StoredRow, line_of
-from lore.recording import databases
+from lore.recording.agents import databases
 
 _NAME = "session-store.db"
 _TABLE = "assistant_usage_events"

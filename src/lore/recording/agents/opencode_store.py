@@ -31,7 +31,8 @@ from lore.errors import LoreError
 from lore.formats.foreign import SQLITE
 from lore.formats.opencode.records import OpenCodeSession
 from lore.formats.values import LATEST_MS
-from lore.recording import corpus, databases
+from lore.recording import corpus
+from lore.recording.agents import databases
 
 _TABLES = {"session": frozenset(("id",)), "message": frozenset(("id", "session_id", "data")),
            "part": frozenset(("id", "message_id", "data"))}  # fmt: skip

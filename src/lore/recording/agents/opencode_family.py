@@ -20,7 +20,7 @@ from lore.formats.lines import array_at
 from lore.formats.opencode.reader import OpenCode
 from lore.formats.opencode.records import OpenCodeSession
 from lore.model.events import SessionStarted
-from lore.recording import opencode_store
+from lore.recording.agents import opencode_store
 
 _EXPORT = 256 * 1024  # bytes in which an export's messages should begin, as where it is recognised
 _SESSION = msgspec.json.Decoder(OpenCodeSession)

@@ -9,11 +9,12 @@ environment's, found by the clients themselves; a name that holds a password is 
 ends in `/` is a folder, and any other one where no object has it and objects lie below it; `.` begins hidden names, as
 in a folder of this machine.
 
-Who speaks to which service: `remote_objects` (buckets), `remote_web` (web servers). Threads: any function from any.
+Who speaks to which service: `objects` (buckets), `web` (web servers). Threads: any function from any.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import posixpath
 import time
@@ -29,7 +30,7 @@ from lore.recording.filesystem import is_remote
 from lore.store.registry import shown
 
 if TYPE_CHECKING:
-    from lore.recording.remote_tree import Tree
+    from lore.recording.remote.tree import Tree
 
 PIECE = 256 * 1024
 SMALL = 1024 * 1024  # bytes of an object that is fetched ahead
@@ -154,10 +155,10 @@ def source_of(place: Place) -> Source:
 @lru_cache(maxsize=64)
 def _source(scheme: str, root: str, _process: int, _settings: frozenset[tuple[str, str]]) -> Source:
     if scheme in _WEB:
-        from lore.recording.remote_web import Web  # noqa: PLC0415 - its client is imported when it is needed
+        from lore.recording.remote.web import Web  # noqa: PLC0415 - its client is imported when it is needed
 
         return Web()
-    from lore.recording.remote_objects import bucket  # noqa: PLC0415 - as above
+    from lore.recording.remote.objects import bucket  # noqa: PLC0415 - as above
 
     return bucket(scheme, root)
 
@@ -251,6 +252,56 @@ def again(call: Callable[[], T]) -> T:
         except BrokenError as error:
             time.sleep(min(PAUSE * 2**tries if error.pause is None else error.pause, LONGEST_PAUSE))
     return call()
+
+
+class RemoteFile(io.RawIOBase):
+    """An object as a file: what follows is one request as long as it is read on, and a new one behind a seek."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._at, self._rest = path, 0, b""
+        self._pieces: Generator[bytes] | None = None
+        self._about = status(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        size = self._about.size or 0
+        target = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: size}[whence])
+        if target != self._at:
+            self._end()
+            self._at = target
+        return target
+
+    def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - any buffer
+        if not self._rest:
+            if self._about.size is not None and self._at >= self._about.size:
+                return 0
+            if self._pieces is None:
+                self._pieces = stream(self._path, self._at, self._about.tag)
+            self._rest = next(self._pieces, b"")
+        taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(taken)] = taken
+        self._at += len(taken)
+        return len(taken)
+
+    def _end(self) -> None:
+        self._rest = b""
+        if self._pieces is not None:
+            self._pieces.close()
+            self._pieces = None
+
+    def close(self) -> None:
+        self._end()
+        super().close()
+
+
+def opened(path: str) -> io.BufferedReader:
+    """Open an object to be read anywhere in it. Costs a request, and one for each place that is read from."""
+    return io.BufferedReader(RemoteFile(path), PIECE)
 
 
 # small objects ahead
@@ -379,7 +430,7 @@ def listing(folder: str) -> Generator[Tree]:
 
     Costs a request for each thousand objects; they are kept in a temporary database, not in memory. Raises RemoteError.
     """
-    from lore.recording.remote_tree import Tree  # noqa: PLC0415 - it needs a database
+    from lore.recording.remote.tree import Tree  # noqa: PLC0415 - it needs a database
 
     place = place_of(folder)
     prefix = place.key if not place.key or place.key.endswith("/") else place.key + "/"

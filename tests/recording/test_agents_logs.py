@@ -6,7 +6,7 @@ import pytest
 
 from lore.errors import LoreError
 from lore.formats.registry import READERS
-from lore.recording.agents import AGENTS, Surroundings, agent_named, existing, files_of, places, project_name
+from lore.recording.agents.logs import AGENTS, Surroundings, agent_named, existing, files_of, places, project_name
 
 LINUX = Surroundings({}, "/home/me", "linux", "/work/app")
 MAC = Surroundings({}, "/Users/me", "darwin", "/work/app")
