@@ -60,6 +60,23 @@ def test_a_credential_that_is_spelled_by_escapes_is_masked(sample):
     assert mask(spelled.replace("\\", "\\\\")) != spelled.replace("\\", "\\\\")  # escaped twice
 
 
+def test_escapes_that_stand_far_apart_are_undone_around_each():
+    spelled = SECRETS["github"].replace("_", "\\u005f")
+    text = f"{spelled} {'word ' * 20_000} {spelled} \\/ {'word ' * 20_000} {spelled}"
+    hidden = mask(text)
+    assert len(hidden) == len(text)
+    assert SECRETS["github"][-6:] not in hidden
+    assert hidden.count("word") == 40_000
+
+
+@pytest.mark.parametrize("more", range(8))
+def test_the_end_of_a_word_far_before_an_escape_is_no_beginning(more):
+    """What is undone around an escape begins somewhere, in the middle of a word, too."""
+    word = "desk-0a1b2c3d4e5f6071829304a5b6c7d8"
+    text = "- " * 10_000 + word + " " * (masking._AROUND - len(word) + more) + "\\u0041 <\\/p>"
+    assert mask(text) == text
+
+
 @pytest.mark.parametrize("before", ["", "x", "xy"])
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 def test_a_credential_in_base64_is_masked(sample, before):
@@ -190,15 +207,15 @@ class _Counting:
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
 
-    def match(self, text: str, at: int) -> Any:
-        found = self._wrapped.match(text, at)
+    def match(self, text: str, at: int, *end: int) -> Any:
+        found = self._wrapped.match(text, at, *end)
         _Counting.gone += 1 if found is None else found.end() - at
         return found
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_a_text_is_not_looked_through_again_at_each_sign(text, monkeypatch):
-    """Work is what the patterns went through: a run that was tried is not tried again from its middle."""
+@pytest.fixture
+def work(monkeypatch):
+    """How many characters the patterns of kinds and names go through, from here on."""
     counting = [(sign, behind, _Counting(shape)) for sign, behind, shape in (masking._PEM, *masking._SHAPES)]
     named = [(sign, [(_Counting(behind), looks) for behind, looks in rows]) for sign, rows in masking._NAMED]
     monkeypatch.setattr(masking, "_PEM", counting[0])
@@ -206,8 +223,27 @@ def test_a_text_is_not_looked_through_again_at_each_sign(text, monkeypatch):
     monkeypatch.setattr(masking, "_NAMED", named)
     monkeypatch.setattr(masking, "_BODIES", {name: _Counting(body) for name, body in masking._BODIES.items()})
     _Counting.gone = 0
+    return _Counting
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_text_is_not_looked_through_again_at_each_sign(text, work):
+    """Work is what the patterns went through: a run that was tried is not tried again from its middle."""
     assert len(mask(text)) == len(text)
-    assert _Counting.gone <= 5 * len(text)
+    assert work.gone <= 5 * len(text)
+
+
+def test_in_ordinary_text_hardly_a_pattern_is_tried(work):
+    """Each of a hundred kinds was looked for in the whole text, and where it stood inside of words, too."""
+    text = json.dumps(
+        {
+            "path": "/home/ann/src/patterns/tests/test_task-risk_SKIP.py",
+            "digest": "0a1b2c3d" * 8,
+            "said": "Do it so. " * 9,
+        }
+    )
+    assert mask(text * 500) == text * 500
+    assert work.gone <= len(text * 500) // 20
 
 
 @pytest.mark.parametrize("colour", ["\x1b[31m", "\x1b[m", "\x1b[1;32m", "\x1b"])

@@ -5,7 +5,8 @@ stay, so that a person can tell which it was; inside JSON text no escape is ever
 spelled by escapes (`\\u0041`, `\\/`) or in base64 is masked as well. The whole text is masked, then cut: half a
 credential has no form that is known. What is looked for: `credentials.py`.
 
-Cost: O(text). A sign of a kind is looked for in the whole text first, and its pattern tried only where the sign stands.
+Cost: O(text). A sign of a kind is looked for in the whole text first, and its pattern tried only where the sign stands;
+how kinds begin is looked for at once, where words begin. Text without any costs a few passes that are C.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from binascii import a2b_base64
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from typing import AnyStr
 
 from lore.model.credentials import ALPHABETS, KINDS, NAMED, SHAPES
@@ -28,16 +32,31 @@ _BEGIN = pattern(  # a word's begin, also behind an escape and behind a terminal
     r"|(?<=\[m)|(?<=\[[0-9]m)|(?<=[0-9;][0-9]m)"
 )
 _BODIES = {name: pattern(text, re.ASCII) for name, text in ALPHABETS.items()}
-_BEGINNINGS = [(beginning, kind) for kind in KINDS for beginning in kind.beginnings]
+_BEGINNINGS = {beginning: kind for kind in KINDS for beginning in kind.beginnings}
 _PEM, *_SHAPES = [(sign, behind, pattern(text, re.ASCII)) for sign, behind, text in SHAPES]  # the first has spaces
+_SHORT = {sign: shape for sign, behind, shape in _SHAPES if sign[0].isalnum() and not behind}  # begin words, too
+_FAMILIES = {  # by what others begin with
+    first: [other for other in (*_BEGINNINGS, *_SHORT) if other.startswith(first)] for first in (*_BEGINNINGS, *_SHORT)
+}
+_TRIED = 100  # characters of a shape that are looked at before the whole text is looked through
+_ESCAPED = (  # of an escape or a colour, what stands between its sign and a word
+    r"(?:(?<=\\)(?:[nrtbf]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})|(?<=%)[0-9A-Fa-f]{2}|(?<=[\[;])[0-9]{0,3}m)"
+)
 _NAMED = [
     (sign.encode(), [(pattern(text, re.ASCII | re.IGNORECASE), looks) for text, looks in rows])
     for sign, rows in NAMED.items()
 ]
-_ESCAPE = pattern(r"(?<!\\)\\++(?:u00([2-7][0-9A-Fa-f])|/)")
+_ESCAPE = pattern(r"\\(?<!\\\\)\\*+(?:u00([2-7][0-9A-Fa-f])|/)")  # begins with a literal, which is quick to find
+_AROUND = (
+    8_192  # characters before and behind an escape in which what it is part of is looked for: a key's block has less
+)
 _TOKEN = bytes(98 if code < 128 and (chr(code).isalnum() or chr(code) in "+/-_.~=:") else 32 for code in range(256))
 _RUN = b"b" * 15  # characters of a token, the least that holds a credential of a known kind
-_BASE64 = pattern(r"[A-Za-z0-9+/_-]{24,}")
+_LEAST_BASE64 = 24  # characters
+_BASE64 = pattern(rf"[A-Za-z0-9+/_-]{{{_LEAST_BASE64},}}")
+_ASCII = pattern(  # base64 of bytes below 128, which leaves half of the alphabet to three of four characters
+    rb".{0,3}?(?:[A-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){5}"
+)
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _MEASURED = 256  # characters of a value that are looked at to say whether it is random
 _ENTROPY = 3.0  # bits a character: words have fewer, as has what is made up of a few characters
@@ -50,16 +69,16 @@ _NO_WORD = pattern(r"[0-9]|[A-Za-z]{16}")
 _COOKIE = pattern(r"=[^;\s]{8}")
 
 Span = tuple[int, int]
+_Rows = list[tuple[re.Pattern[str], str]]
 
 
 def mask(text: str) -> str:
     """Replace what looks like a credential by stars, but for its first four characters."""
     if len(text) < 8:
         return text
-    spans = list(_spans(text))
+    spans = _spans(text)
     if "\\u00" in text or "\\/" in text:
-        plain, place = _unescaped(text)
-        spans += [(place(start), place(end)) for start, end in _spans(plain)]
+        spans += _spelled(text)
     return _starred(text, spans) if spans else text
 
 
@@ -75,30 +94,38 @@ def _starred(text: str, spans: list[Span]) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def _spans(text: str, *, decode: bool = True) -> Iterator[Span]:
-    """Yield where credentials stand, in any order; they may overlap."""
+def _spans(text: str, *, decode: bool = True) -> list[Span]:
+    """Return where credentials stand, in any order; they may overlap."""
     raw = text.encode("latin-1", "replace")  # a byte a character
-    yield from _named(text, raw.lower())
-    yield from _matches(text, *_PEM)
-    if runs := list(_runs(raw)):
-        yield from _kinds(text, "\n".join([text[start:end] for start, end in runs]))
+    low = raw.lower()
+    spans = [span for sign, rows in _NAMED if sign in low for span in _named(text, low, sign, rows)]
+    if _PEM[0] in text:
+        spans += _matches(text, *_PEM)
+    shape = raw.translate(_TOKEN)
+    if _RUN in shape:
+        runs = list(_runs(shape))
+        spans += _kinds(text, "\n" + "\n".join([text[max(0, start - 1) : end] for start, end in runs]))
         if decode:
-            yield from _encoded(text, raw, runs)
+            spans += _encoded(text, raw, runs)
+    return spans
 
 
-def _runs(raw: bytes) -> Iterator[Span]:
+def _runs(shape: bytes) -> Iterator[Span]:
     """Yield where characters of tokens go on for long enough: in most text, a tenth of it."""
-    shape = raw.translate(_TOKEN) + b" "
     end = 0
     while (start := shape.find(_RUN, end)) >= 0:
         end = shape.find(b" ", start)
+        if end < 0:
+            end = len(shape)
         yield start, end
 
 
 def _kinds(text: str, runs: str) -> Iterator[Span]:
-    for beginning, kind in _BEGINNINGS:
-        done = 0
-        for at in _places(text, beginning) if beginning in runs else ():
+    """Yield what is known by its form; `runs` are the text's, each with the character before it."""
+    begun = _begun(runs)
+    for beginning in begun & _BEGINNINGS.keys():
+        kind, done = _BEGINNINGS[beginning], 0
+        for at in _places(text, beginning):
             if at >= done and _begins(text, at):
                 found = _BODIES[kind.alphabet].match(text, at + len(beginning))
                 assert found is not None  # it may be empty
@@ -106,8 +133,38 @@ def _kinds(text: str, runs: str) -> Iterator[Span]:
                 if done - found.start() >= kind.least and (not kind.digit or _NO_WORD.search(found[0])):
                     yield at, done
     for sign, behind, shape in _SHAPES:
-        if sign in runs:
+        if sign in begun or (sign not in _SHORT and sign in runs):
             yield from _matches(text, sign, behind, shape)
+
+
+def _begun(runs: str) -> set[str]:
+    """Return how words begin that have as much behind it as the kind asks for, as far as that is cheap to tell."""
+    begun: set[str] = set()
+    for word in _words().finditer(runs):
+        for beginning in _FAMILIES[word[1]]:
+            at = word.start(1)
+            if beginning not in begun and runs.startswith(beginning, at) and _follows(runs, at, beginning):
+                begun.add(beginning)
+    return begun
+
+
+def _follows(runs: str, at: int, beginning: str) -> bool:
+    kind = _BEGINNINGS.get(beginning)
+    if kind is None:
+        return _SHORT[beginning].match(runs, at, at + _TRIED) is not None
+    least = at + len(beginning) + kind.least
+    body = _BODIES[kind.alphabet].match(runs, at + len(beginning), least)
+    return body is not None and body.end() == least
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    """Return what finds how kinds begin where words do; grouped by first characters, which are looked at first."""
+    heads = (
+        f"{head}(?:{'|'.join(re.escape(beginning[1:]) for beginning in some)})"
+        for head, some in groupby(sorted(_FAMILIES), itemgetter(0))
+    )
+    return re.compile(f"[^A-Za-z0-9]{_ESCAPED}?(?=({'|'.join(heads)}))")
 
 
 def _matches(text: str, sign: str, behind: int, shape: re.Pattern[str]) -> Iterator[Span]:
@@ -131,17 +188,15 @@ def _begins(text: str, at: int) -> bool:
     return not text[at].isalnum() or _BEGIN.match(text, at) is not None
 
 
-def _named(text: str, low: bytes) -> Iterator[Span]:
-    for sign, rows in _NAMED:
-        if sign in low:
-            for behind_name, looks in rows:
-                done = 0
-                for at in _places(low, sign):
-                    found = behind_name.match(text, at) if at >= done else None
-                    if found is not None:
-                        done = found.end()
-                        if not looks or _LOOKS[looks](found["value"]):
-                            yield found.span("value")
+def _named(text: str, low: bytes, sign: bytes, rows: _Rows) -> Iterator[Span]:
+    done = [0] * len(rows)
+    for at in _places(low, sign):
+        for row, (behind_name, looks) in enumerate(rows):
+            found = behind_name.match(text, at) if at >= done[row] else None
+            if found is not None:
+                done[row] = found.end()
+                if not looks or _LOOKS[looks](found["value"]):
+                    yield found.span("value")
 
 
 def _random(value: str) -> bool:
@@ -167,8 +222,9 @@ _LOOKS: dict[str, Callable[[str], bool]] = {
 
 def _encoded(text: str, raw: bytes, runs: list[Span]) -> Iterator[Span]:
     """Yield the characters of base64 whose text is a credential; up to three characters before it may be none of it."""
-    for at, end in (found.span() for run in runs for found in _BASE64.finditer(text, *run)):
-        for begin in range(at, at + 4):
+    long = (run for run in runs if run[1] - run[0] >= _LEAST_BASE64)
+    for at, end in (found.span() for run in long for found in _BASE64.finditer(text, *run)):
+        for begin in range(at, at + 4) if _ASCII.match(raw, at, end) is not None else ():
             if _decoded(raw[begin : begin + 20]).isascii():
                 for start, stop in _spans(_decoded(raw[begin:end]).decode("latin-1"), decode=False):
                     yield begin + start * 4 // 3, min(end, begin - (-stop * 4 // 3))
@@ -180,11 +236,23 @@ def _decoded(base64: bytes) -> bytes:
     return a2b_base64(whole + b"=" * (-len(whole) % 4))
 
 
-def _unescaped(text: str) -> tuple[str, Callable[[int], int]]:
-    """Return a text with its escapes of visible characters undone, and where a place in it was."""
-    pieces: list[str] = []
-    ours, theirs = [0], [0]  # where an escape ended in what is returned, and in the text
+def _spelled(text: str) -> Iterator[Span]:
+    """Yield where credentials stand that escapes are part of, or of the names before them."""
+    near = list[re.Match[str]]()
     for found in _ESCAPE.finditer(text):
+        if near and found.start() - near[-1].end() > 2 * _AROUND:
+            yield from _unescaped(text, near)
+            near = []
+        near.append(found)
+    yield from _unescaped(text, near) if near else ()
+
+
+def _unescaped(text: str, escapes: list[re.Match[str]]) -> Iterator[Span]:
+    """Yield where credentials stand around escapes of visible characters, once these are undone."""
+    begin, end = max(0, escapes[0].start() - _AROUND), escapes[-1].end() + _AROUND
+    pieces: list[str] = []
+    ours, theirs = [0], [begin]  # where an escape ended in what is looked through, and in the text
+    for found in escapes:
         pieces += (text[theirs[-1] : found.start()], chr(int(found[1] or "2f", 16)))
         ours.append(ours[-1] + found.start() - theirs[-1] + 1)
         theirs.append(found.end())
@@ -193,4 +261,6 @@ def _unescaped(text: str) -> tuple[str, Callable[[int], int]]:
         near = bisect_right(ours, at) - 1
         return theirs[near] + at - ours[near]
 
-    return "".join([*pieces, text[theirs[-1] :]]), place
+    for start, stop in _spans("".join([*pieces, text[theirs[-1] : end]])):
+        if begin == 0 or start >= _AROUND // 2:  # else it may be the end of a longer word
+            yield place(start), place(stop)
