@@ -26,13 +26,13 @@ from lore.compaction.hooks import Continuous
 from lore.compaction.memory.agent_memory import remembering_of
 from lore.compaction.memory.buckets import GENERAL, audit_log, read
 from lore.compaction.memory.identities import SHARED, Bucket, bucket
-from lore.compaction.memory.views import audited, everything, wiped
 from lore.compaction.settings import Compaction, ContextSource, MemorySettings
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.transcripts import instructions
 from lore.compaction.untrusted import context_refresh
 from lore.model.events import MAIN, CompactApplied, Knowledge, SessionStarted, ToolResultCleared
 from lore.run.rules import packaged
+from lore.run.stored.memory import audited, everything, wiped
 from lore.session import event
 from lore.store.session import StoredSession
 from lore.store.sqlite import Memory

@@ -12,9 +12,9 @@ from helpers.storing import opened
 from lore.compaction.base import SummaryAnswer, SummaryError
 from lore.compaction.memory.buckets import GENERAL, KINDS, audit_log, last_failure, read, wipe
 from lore.compaction.memory.identities import DEFAULT_USER, Bucket, bucket, refusal
-from lore.compaction.memory.views import audited
 from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
+from lore.run.stored.memory import audited
 from model.making import dumps, header, user
 
 

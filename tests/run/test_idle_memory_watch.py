@@ -9,12 +9,12 @@ from helpers.waiting import Script
 from lore.compaction.locks import trylock
 from lore.compaction.memory.buckets import audit_log, read
 from lore.compaction.memory.identities import bucket
-from lore.compaction.memory.views import wiped
 from lore.compaction.settings import Compaction, MemorySettings, Sessions
 from lore.compaction.store_watch import Hands, IdleSettings, Watch
 from lore.errors import LoreError
 from lore.run.rules import packaged
 from lore.run.stored.compaction import watch
+from lore.run.stored.memory import wiped
 from lore.session import event
 from lore.store.session import StoredSession
 from model.making import ANSWER, said, user

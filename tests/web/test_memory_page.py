@@ -27,11 +27,11 @@ pytest.importorskip("httpx2")
 
 from starlette.testclient import TestClient
 
-from lore.compaction.memory import views
 from lore.errors import LoreError
 from lore.report.html.memory import LONGEST, MOST, policy
 from lore.run import loopback
 from lore.run.loopback import LONGEST_FORM, application, listening, site_of
+from lore.run.stored import memory
 from lore.run.stored.memory_page import MemoryPage, getting, posting
 from lore.store.registry import open_there
 
@@ -105,7 +105,7 @@ def page(desk, remembered):
 
 def known(user="ann"):
     with closing(open_there("sqlite:s.db")) as memories:
-        shown = views.everything(memories, user, None, now="2026-01-01T00:00:00Z")
+        shown = memory.everything(memories, user, None, now="2026-01-01T00:00:00Z")
     return [text.text for agent in shown.agents for text in agent.texts]
 
 
@@ -173,7 +173,7 @@ def test_an_empty_store_says_what_to_do(desk):
 
 def with_texts(monkeypatch, *texts):
     """Have these remembered in place of what is."""
-    everything = views.everything
+    everything = memory.everything
 
     def changed(*args, **named):
         shown = everything(*args, **named)
@@ -181,7 +181,7 @@ def with_texts(monkeypatch, *texts):
         made = [replace(agent.texts[0], id=f"facts.{number}", text=text) for number, text in enumerate(texts)]
         return replace(shown, agents=[replace(agent, texts=made)])
 
-    monkeypatch.setattr(views, "everything", changed)
+    monkeypatch.setattr(memory, "everything", changed)
 
 
 def test_long_texts_and_many_are_cut_and_say_so(page, monkeypatch):
@@ -441,7 +441,7 @@ def test_what_nobody_foresaw_quotes_nothing(page, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError(KEY)
 
-    monkeypatch.setattr(views, "users", broken)
+    monkeypatch.setattr(memory, "users", broken)
     page.client = TestClient(page.client.app, base_url=ORIGIN, raise_server_exceptions=False)
     answer = page.get()
     assert (answer.status_code, answer.text) == (500, "a bug in lore: RuntimeError\n")

@@ -15,7 +15,7 @@ from lore.compaction.activity import UNTIMED, Tracked
 from lore.compaction.costs import Moment
 from lore.compaction.policy import AFTER_TURN, CALM
 from lore.compaction.settings import Compaction
-from lore.compaction.trial_plan import Accounts, Plan, most_context
+from lore.compaction.trial_plan import Accounts, TrialPlan, most_context
 from lore.formats.base import Read
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
@@ -68,7 +68,7 @@ class Trial:
     def __init__(self, recorded: Callable[[], Session], settings: Compaction, rules: Rules) -> None:
         moments: tuple[Moment, ...] = ("now", "later") if settings.when == "cheapest" else ("now",)
         self._recorded, self._settings = recorded, settings
-        self._plans = [Plan(recorded(), settings, rules, moment) for moment in moments]
+        self._plans = [TrialPlan(recorded(), settings, rules, moment) for moment in moments]
         self._accounts = Accounts(rules, self._plans, settings)
         self._main: str | None = None
         self._is_finished = self._waits_for_time = False
@@ -191,7 +191,7 @@ def _verdict(totals: CompactedTotals) -> str:
     return f"No: {times} would have come too late to save anything{besides}."
 
 
-def notes(totals: CompactedTotals, settings: Compaction, plan: Plan, seen: Tracked, plans: int) -> Iterator[str]:
+def notes(totals: CompactedTotals, settings: Compaction, plan: TrialPlan, seen: Tracked, plans: int) -> Iterator[str]:
     """Yield what has to be known to read the figures; where nothing fired, how far each trigger that is on was."""
     near: list[str] = []
     if settings.continuous_interval:

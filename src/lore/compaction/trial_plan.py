@@ -44,18 +44,7 @@ from lore.compaction.settings import Compaction
 from lore.compaction.untrusted import context_refresh
 from lore.fold.step import Folding
 from lore.model.canonical import encode
-from lore.model.events import (
-    Append,
-    Billed,
-    CompactApplied,
-    Event,
-    PatchText,
-    PatchToolCall,
-    Remove,
-    ToolResultCleared,
-    TurnStarted,
-)
-from lore.model.items import ToolCall
+from lore.model.events import Append, Billed, CompactApplied, Event, TurnStarted
 from lore.model.results import BilledResult
 from lore.model.results.simulate import CompactedSide, CompactedTotals, Figures, Fired
 from lore.model.state import Chain, Entry, Session, settled
@@ -75,22 +64,21 @@ class Counterfactual:
         self._folding = Folding(empty)
         self._sizes = TimelineSizes()
         self._gone: set[str] = set()
-        self._calls: set[str] = set()
         self.tracker = Tracker()
         self.added = self._context = 0
         self.new = 0
         self.rewritten = False
 
     def take(self, event: Event) -> None:
-        """Apply an event of the recording, as far as it speaks of what is still there."""
+        """Apply an event of the recording. What it says of items that are gone here changes nothing."""
         self.tracker.feed(event)
-        if self._gone:
-            left = self._left(event)
-            if left is None:
-                return
-            event = left
         if isinstance(event, CompactApplied):
             self.added = self._context = 0
+            if self._gone:  # of what is kept nothing may be left, and then it keeps nothing
+                stay = tuple([uuid for uuid in event.preserved_uuids or () if uuid not in self._gone])
+                event = replace(event, preserved_uuids=stay)
+        elif isinstance(event, Append):
+            self._gone.discard(event.item.uuid)
         self._folding.apply(event)
 
     def chain(self, name: str) -> Chain:
@@ -109,7 +97,6 @@ class Counterfactual:
     def compact(self, events: Iterable[Event], gone: Collection[Entry], *, summary: int, context: int) -> None:
         """Apply a compaction of the policy, which takes these entries away and puts so many tokens in."""
         self._gone.update(entry.item.uuid for entry in gone)
-        self._calls.update(entry.item.call_id for entry in gone if isinstance(entry.item, ToolCall))
         for event in events:
             self.tracker.feed(event)
             self._folding.apply(event)
@@ -122,30 +109,6 @@ class Counterfactual:
     def sent(self) -> None:
         """Take that a request has gone out."""
         self.rewritten, self.new = False, 0
-
-    def _left(self, event: Event) -> Event | None:
-        """Return what an event says of items that are still there; None where that is nothing."""
-        match event:
-            case PatchText():
-                return None if event.uuid in self._gone else event
-            case PatchToolCall():
-                return None if event.call_id in self._calls else event
-            case ToolResultCleared():
-                ids = tuple([call_id for call_id in event.call_ids if call_id not in self._calls])
-                return replace(event, call_ids=ids) if ids else None
-            case Remove():
-                uuids = tuple([uuid for uuid in event.uuids if uuid not in self._gone])
-                return replace(event, uuids=uuids) if uuids else None
-            case CompactApplied():
-                kept = tuple([uuid for uuid in event.preserved_uuids or () if uuid not in self._gone])
-                return replace(event, preserved_uuids=kept)
-            case Append():
-                self._gone.discard(event.item.uuid)
-                if isinstance(event.item, ToolCall):
-                    self._calls.discard(event.item.call_id)
-                return event
-            case _:
-                return event
 
 
 EXTRACTIVE = Extractive()
@@ -203,7 +166,7 @@ class TrialFiring:
         return structs.replace(self.fired, cost=cost)
 
 
-class Plan:
+class TrialPlan:
     """A counterfactual session with a policy. `pause` is the longest that ended when somebody spoke, in seconds;
     `refused` counts firings that prune nothing, since the prompt would not have become shorter.
     """
@@ -211,7 +174,7 @@ class Plan:
     def __init__(self, empty: Session, settings: Compaction, rules: Rules, moment: Moment) -> None:
         self.session = Counterfactual(empty)
         self.moment = moment
-        self.ledger = Ledger()
+        self.ledger = TrialLedger()
         self.firings: list[TrialFiring] = []
         self.overfull = self.refused = 0
         self.pause: float | None = None
@@ -280,7 +243,7 @@ class Plan:
 _COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
-class Ledger:
+class TrialLedger:
     """Sums over turns: prompts in tokens, bills, money by kind of price. What is unknown of a turn is left out."""
 
     def __init__(self) -> None:
@@ -380,7 +343,7 @@ class _PlanAtTurn(NamedTuple):
     new: int
 
 
-class _Open(NamedTuple):
+class _OpenRequest(NamedTuple):
     """A request that has gone out; `model` is whom it asked: another one may be chosen before it is billed."""
 
     number: int
@@ -395,10 +358,10 @@ class _Open(NamedTuple):
 class Accounts:
     """The sums of one recording's main chain, and of each plan."""
 
-    def __init__(self, rules: Rules, plans: list[Plan], settings: Compaction) -> None:
+    def __init__(self, rules: Rules, plans: list[TrialPlan], settings: Compaction) -> None:
         self._prices, self._plans, self._settings = Prices(rules), plans, settings
-        self._recorded, self._sizes = Ledger(), TimelineSizes()
-        self._open: _Open | None = None
+        self._recorded, self._sizes = TrialLedger(), TimelineSizes()
+        self._open: _OpenRequest | None = None
         self._cache, self._scale = Cache(None), BillScale()
         self._previous: int | None = None  # tokens of the previous prompt
         self._last: float | None = None
@@ -425,7 +388,7 @@ class Accounts:
             seen.append(_PlanAtTurn(session.tokens(event.chain), session.added, session.rewritten, session.new))
             session.sent()
         tokens = self._sizes.tokens_of(chain.entries)
-        self._open = _Open(event.turn, at, chain.model, tokens, pause, tuple(seen), chain.params)
+        self._open = _OpenRequest(event.turn, at, chain.model, tokens, pause, tuple(seen), chain.params)
         self._turn = event.turn
         self.answered(at)
 
@@ -452,7 +415,7 @@ class Accounts:
         self._grown += max(0, whole - (self._previous or whole))
         self._previous = whole
 
-    def _add(self, opened: _Open, whole: int, bill: Billed | None, model: str | None) -> None:
+    def _add(self, opened: _OpenRequest, whole: int, bill: Billed | None, model: str | None) -> None:
         self._cache = self._prices.cache(model, opened.at, whole, bill=bill, params=opened.params)
         price, cost = self._cache.price, _cost(bill, self._cache.price)
         self._overfull += self._is_overfull(whole)
@@ -476,13 +439,13 @@ class Accounts:
     def _is_overfull(self, tokens: int) -> bool:
         return self._settings.window > 0 and 100 * tokens > FULL * self._settings.window
 
-    def cheapest(self) -> Plan:
+    def cheapest(self) -> TrialPlan:
         """Return the plan that costs least, with its summaries; the first where any cost is not known."""
         costs = [known_sum(plan.ledger.cost, _summaries(plan)) for plan in self._plans]
         known = [cost for cost in costs if cost is not None]
         return self._plans[costs.index(min(known))] if len(known) == len(costs) else self._plans[0]
 
-    def totals(self, plan: Plan, compactions: int) -> CompactedTotals:
+    def totals(self, plan: TrialPlan, compactions: int) -> CompactedTotals:
         """Return the sums, recorded and under a plan; `compactions` are those of the recording."""
         before, after, summaries = self._recorded.cost, plan.ledger.cost, _summaries(plan)
         saved = None if before is None or after is None else before - after
@@ -497,7 +460,7 @@ class Accounts:
         )  # fmt: skip
 
 
-def _summaries(plan: Plan) -> Decimal | None:
+def _summaries(plan: TrialPlan) -> Decimal | None:
     return known_sum(*[firing.summary for firing in plan.firings])
 
 

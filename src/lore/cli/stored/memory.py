@@ -50,11 +50,11 @@ def _note(text: str) -> None:
 @quiet_pipe
 def users(store: Url, as_json: AsJson = False, color: Colour = None) -> int:
     """List the users of whom something is remembered."""
-    from lore.compaction.memory import views
     from lore.report.remembered import write_users
+    from lore.run.stored import memory
 
     with opened(store) as memories:
-        answer(views.users(memories), write_users, as_json=as_json, color=color)
+        answer(memory.users(memories), write_users, as_json=as_json, color=color)
     return 0
 
 
@@ -67,12 +67,12 @@ def list_(
 
     With the topics, and the last time that something could not be remembered.
     """
-    from lore.compaction.memory import views
     from lore.report.remembered import write_list
+    from lore.run.stored import memory
     from lore.store.sync import now
 
     with opened(store) as memories:
-        found = views.listed(views.everything(memories, user, agent, now=now(), tell=_note))
+        found = memory.listed(memory.everything(memories, user, agent, now=now(), tell=_note))
     answer(found, write_list, as_json=as_json, color=color)
     return 0
 
@@ -84,13 +84,13 @@ def show(
     color: Colour = None,
 ) -> int:  # fmt: skip
     """Show what is remembered, word for word."""
-    from lore.compaction.memory import views
     from lore.report.remembered import write_shown
+    from lore.run.stored import memory
     from lore.store.sync import now
 
     with opened(store) as memories:
-        found = views.everything(memories, user, agent, now=now(), tell=_note)
-    answer(views.named(found, names) if names else found, write_shown, as_json=as_json, color=color)
+        found = memory.everything(memories, user, agent, now=now(), tell=_note)
+    answer(memory.named(found, names) if names else found, write_shown, as_json=as_json, color=color)
     return 0
 
 
@@ -106,8 +106,8 @@ def delete(
     A topic that was dreamt from a text holds it until it is deleted, or dreamt anew: it is named. The sessions stay:
     `lore memory extract --again` may learn it again.
     """
-    from lore.compaction.memory.views import deleted
     from lore.report.remembered import write_deleted
+    from lore.run.stored.memory import deleted
     from lore.store.sync import now
 
     with opened(store) as memories:
@@ -131,9 +131,9 @@ def wipe(
     on with it; those in which nobody speaks any more it leaves alone. The audit log stays, too: of what was remembered
     it holds the names of topics that dreams dropped, nothing else.
     """
-    from lore.compaction.memory.views import wiped, wiping
     from lore.errors import LoreError
     from lore.report.remembered import wipe_question, write_wiped
+    from lore.run.stored.memory import wiped, wiping
     from lore.store.sync import now
 
     if not yes and not can_ask():
@@ -159,11 +159,11 @@ def export(store: Url, user: User = None, agent: Agent = None, output: Output = 
     """
     import msgspec
 
-    from lore.compaction.memory import views
+    from lore.run.stored import memory
     from lore.store.sync import now
 
     with opened(store) as memories:
-        found = views.everything(memories, user, agent, now=now(), tell=_note)
+        found = memory.everything(memories, user, agent, now=now(), tell=_note)
     with destination(output, force=force, inputs=(store.partition(":")[2],)) as file:
         file.write(msgspec.json.encode(found) + b"\n")
     return 0
@@ -178,11 +178,11 @@ def audit(
 
     With the session that it came from, and whether that was deleted since.
     """
-    from lore.compaction.memory import views
     from lore.report.remembered import write_audit
+    from lore.run.stored import memory
 
     with opened(store) as memories:
-        answer(views.audited(memories, user, agent), write_audit, as_json=as_json, color=color)
+        answer(memory.audited(memories, user, agent), write_audit, as_json=as_json, color=color)
     return 0
 
 
@@ -200,8 +200,8 @@ def extract(
     Only for an agent that is opted in: [memory] system = "structured". Exit 3 where the summariser's answer could not
     be used; what was known then stays.
     """
-    from lore.compaction.memory.views import extracted
     from lore.report.remembered import write_extracted
+    from lore.run.stored.memory import extracted
 
     loaded = settings(config)
     with opened(store) as memories:
@@ -221,8 +221,8 @@ def dream(
     Skipped where nothing is new, or another pass is at it. Only for an agent that is opted in, as `extract`.
     Exit 3 where the summariser's answer could not be used, and one topic was made of all.
     """
-    from lore.compaction.memory.views import consolidated
     from lore.report.remembered import write_dreamt
+    from lore.run.stored.memory import consolidated
 
     loaded = settings(config)
     with opened(store) as memories:

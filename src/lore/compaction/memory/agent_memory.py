@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, cast
 from msgspec.structs import replace
 
 from lore.compaction.activity import Entries
+from lore.compaction.base import UnusableError
 from lore.compaction.locks import trylock
 from lore.compaction.memory.buckets import (
     GENERAL,
@@ -62,7 +63,7 @@ from lore.compaction.memory.extraction import (
     transcript_of,
 )
 from lore.compaction.memory.identities import SHARED, Bucket, bucket, is_reserved, refusal, written_by
-from lore.compaction.memory.statements import Statement, conflicts_in, is_same, relation, statement_of
+from lore.compaction.memory.statements import conflicts_in, replaces, statement_of
 from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from lore.model.canonical import encode, printable
@@ -126,11 +127,11 @@ def consolidate(known: Known, ask: Ask | None, *, at: str) -> Consolidation:
 
 
 def _by_rule(structure: Structure, at: str) -> Consolidation:
-    found = {name: (title, structure.of(section)) for name, (section, title) in _PLAIN.items()}
     conflicts = conflicts_in(structure.stated())
     topics = {
-        name: _topic(name, title, _listed(texts, conflicts), at) for name, (title, texts) in found.items() if texts
-    }
+        name: Topic(topic=name, summary=title, content=_listed(structure.of(section), conflicts), at=at)
+        for name, (section, title) in _PLAIN.items() if structure.of(section)
+    }  # fmt: skip
     return Consolidation(topics, (*(name for name in _PLAIN if name not in topics), GENERAL))
 
 
@@ -148,10 +149,6 @@ def _listed(texts: Iterable[str], conflicts: Mapping[str, Sequence[str]]) -> str
     return "\n".join(lines)
 
 
-def _topic(name: str, summary: str, content: str, at: str, expires_at: str | None = None) -> Topic:
-    return Topic(topic=name, summary=summary, content=content, expires_at=expires_at, at=at)
-
-
 def _by_model(known: Known, ask: Ask, at: str) -> Consolidation:
     structure = known.structure
     data = _DATA.format(
@@ -161,17 +158,13 @@ def _by_model(known: Known, ask: Ask, at: str) -> Consolidation:
             for topic in known.visible(at)
         ]).decode(),
     )  # fmt: skip
-    found = ask_for_object(
-        ask, _PROMPT.format(now=at), data, lambda value: "" if _read(value, at) else "the answer has no topics"
-    )
-    if found.failure:
-        return _fallback(structure, found.failure, at)._replace(unusable=found.unusable)
-    topics = _read(found.value, at)
-    named = found.value.get("supersedes")
-    listed = cast("list[object]", named) if isinstance(named, list) else []
-    gone = [GENERAL, *(snake(name) for name in listed if isinstance(name, str))]  # `general` stood in for topics
-    gone = tuple(name for name in dict.fromkeys(gone) if name not in topics)
-    return Consolidation(topics, gone, unusable=found.unusable)
+    found = ask_for_object(ask, _PROMPT.format(now=at), data, lambda value: _topics_in(value, at))
+    if found.value is not None:
+        return found.value._replace(unusable=found.unusable)
+    texts = [text for section in SECTIONS for text in structure.of(section)]
+    listed = _listed(texts, conflicts_in(structure.stated()))
+    topics = {GENERAL: Topic(topic=GENERAL, summary="What is known", content=listed, at=at)} if texts else {}
+    return Consolidation(topics, (), found.failure, found.unusable)
 
 
 def told_together(shared: Iterable[Topic], own: Iterable[Topic]) -> tuple[Topic, ...]:
@@ -188,42 +181,42 @@ def told_together(shared: Iterable[Topic], own: Iterable[Topic]) -> tuple[Topic,
         later = [statement_of(line.removeprefix("- ")) for line in lines]
         kept = [
             line for line in topic.content.split("\n")
-            if line not in lines and not _is_replaced(statement_of(line.removeprefix("- ")), later)
+            if line not in lines and not any(replaces(statement_of(line.removeprefix("- ")), new) for new in later)
         ]  # fmt: skip
         topics[topic.topic] = replace(common, content="\n".join((*lines, *kept)))
     return tuple(topic for _, topic in sorted(topics.items()))
 
 
-def _is_replaced(earlier: Statement | None, later: Iterable[Statement | None]) -> bool:
-    return any(relation(earlier, statement) == "replaces" or is_same(earlier, statement) for statement in later)
+def _topics_in(answer: dict[str, Any], at: str) -> Consolidation:
+    """Read the topics of an answer, the first 7; of two with one name the later holds. Malformed ones are left out.
 
-
-def _fallback(structure: Structure, failure: str, at: str) -> Consolidation:
-    texts = [text for section in SECTIONS for text in structure.of(section)]
-    listed = _listed(texts, conflicts_in(structure.stated()))
-    topics = {GENERAL: _topic(GENERAL, "What is known", listed, at)} if texts else {}
-    return Consolidation(topics, (), failure)
-
-
-def _read(answer: dict[str, Any], at: str) -> dict[str, Topic]:
-    """Read the topics of an answer, the first 7; of two with one name the later holds. Malformed ones are left out."""
+    Raises UnusableError where none is left.
+    """
     topics: dict[str, Topic] = {}
-    listed = answer.get("topics")
-    for value in cast("list[object]", listed) if isinstance(listed, list) else ():
-        topic = _topic_of(cast("dict[str, Any]", value), at) if isinstance(value, dict) else None
-        if topic is not None and (topic.topic in topics or len(topics) < MOST):
-            topics[topic.topic] = topic
-    return topics
+    for value in _list_in(answer, "topics"):
+        table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        name, content, summary = (_text_in(table, key) for key in ("topic", "content", "summary"))
+        name, ends = snake(name), _text_in(table, "expires_at")
+        if name and content.strip() and (name in topics or len(topics) < MOST):
+            topics[name] = Topic(
+                topic=name, summary=clipped(summary, SUMMARY), content=mask(printable(content)).strip()[:CONTENT],
+                expires_at=None if seconds_in(encode(ends)) is None else ends, at=at,
+            )  # fmt: skip
+    if not topics:
+        raise UnusableError("the answer has no topics")
+    listed = [snake(name) for name in _list_in(answer, "supersedes") if isinstance(name, str)]
+    gone = dict.fromkeys([GENERAL, *listed])  # `general` stood in for topics
+    return Consolidation(topics, tuple(name for name in gone if name not in topics))
 
 
-def _topic_of(value: dict[str, Any], at: str) -> Topic | None:
-    name, content = value.get("topic"), value.get("content")
-    if not isinstance(name, str) or not isinstance(content, str) or not snake(name) or not content.strip():
-        return None
-    summary, ends = value.get("summary"), value.get("expires_at")
-    until = ends if isinstance(ends, str) and seconds_in(encode(ends)) is not None else None
-    clean = clipped(summary, SUMMARY) if isinstance(summary, str) else ""
-    return _topic(snake(name), clean, mask(printable(content)).strip()[:CONTENT], at, until)
+def _list_in(table: dict[str, Any], key: str) -> list[object]:
+    value = table.get(key)
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _text_in(table: dict[str, Any], key: str) -> str:
+    value = table.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def snake(name: str) -> str:

@@ -22,15 +22,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
+import msgspec
 from msgspec import Raw
 
 from lore.compaction.activity import Entries, has_real_activity, is_injected, needs_extraction
 from lore.compaction.base import BYTES_PER_TOKEN, Summarizer, SummaryAnswer, SummaryError, SummaryRequest, UnusableError
 from lore.compaction.memory.buckets import SECTIONS, STATED, Structure
-from lore.compaction.memory.statements import is_same, listed, relation, statement_of
+from lore.compaction.memory.statements import listed, replaces, statement_of
 from lore.compaction.transcripts import again
 from lore.compaction.untrusted import one_line
 from lore.model.canonical import decode, encode, printable, text_of
@@ -40,12 +42,13 @@ from lore.model.mask import mask
 from lore.model.state import Entry
 from lore.prompt.layout import TICKS, is_real
 
+T = TypeVar("T")
 Role = Literal["user", "assistant"]
 _TAG = re.compile(r"<([a-z]+(?:-[a-z]+)+)(?: [^<>]*)?>")
 MOST_SAID = 20_000  # characters of one message: a pasted file is no memory
 
 
-class Message(NamedTuple):
+class Utterance(NamedTuple):
     """One message's words, credentials masked. What is not new only says what the rest answers."""
 
     role: Role
@@ -53,7 +56,7 @@ class Message(NamedTuple):
     is_new: bool = True
 
 
-def transcript_of(entries: Iterable[Entry], old: int = 0) -> Iterator[Message]:
+def transcript_of(entries: Iterable[Entry], old: int = 0) -> Iterator[Utterance]:
     """Yield what was said, oldest first; the first `old` entries are not new. Costs O(the text)."""
     is_real = False  # whether the exchange was begun by a person; before the first message nobody is known
     for place, entry in enumerate(entries):
@@ -65,7 +68,7 @@ def transcript_of(entries: Iterable[Entry], old: int = 0) -> Iterator[Message]:
             text = _words(item)
         if is_real and text.strip():
             role: Role = "user" if isinstance(item, UserMessage) else "assistant"
-            yield Message(role, mask(printable(text))[:MOST_SAID], place >= old)
+            yield Utterance(role, mask(printable(text))[:MOST_SAID], place >= old)
 
 
 def _words(item: UserMessage | AssistantMessage) -> str:
@@ -210,7 +213,7 @@ _SMALL = frozenset(
 )  # fmt: skip
 
 
-def noticed(messages: Iterable[Message], known: Structure) -> Structure:
+def noticed(messages: Iterable[Utterance], known: Structure) -> Structure:
     """Return what is known after these messages. Costs O(their text)."""
     kept = {section: dict.fromkeys(known.of(section)) for section in SECTIONS}
     for message in messages:
@@ -241,8 +244,7 @@ def _put(kept: dict[str, dict[str, None]], section: str, sentence: str) -> None:
     statement = statement_of(sentence) if section in STATED else None
     for name in STATED if statement is not None else ():
         for text in [text for text in kept[name] if (name, text) != (section, sentence)]:
-            earlier = statement_of(text)
-            if relation(earlier, statement) == "replaces" or is_same(earlier, statement):
+            if replaces(statement_of(text), statement):
                 del kept[name][text]
     texts[sentence] = None
     while len(texts) > MOST:  # at once: each new one is compared with all
@@ -334,38 +336,29 @@ class Extraction(NamedTuple):
     unusable: int = 0
 
 
-class JsonObject(NamedTuple):
-    """A JSON object that was asked for, or why there is none; `unusable` counts answers that could not be used."""
+class ModelAnswer(NamedTuple, Generic[T]):
+    """What was read of a model's answer, or why there is none; `unusable` counts answers that could not be used."""
 
-    value: dict[str, Any]
+    value: T | None
     failure: str = ""
     unusable: int = 0
 
 
-def extract(ask: Ask, messages: Iterable[Message], known: Structure, *, window: int) -> Extraction:
+def extract(ask: Ask, messages: Iterable[Utterance], known: Structure, *, window: int) -> Extraction:
     """Return what a model says is known after these messages; where a piece fails, what was known before them all."""
     before, unusable = known, 0
     for piece in _pieces(messages, window):
         data = _DATA.format(known=encode({section: known.of(section) for section in SECTIONS}).decode(), messages=piece)
-
-        def fault(value: dict[str, Any], known: Structure = known) -> str:
-            structure = _structure(value)
-            if structure is None:
-                return "the answer has other keys, or other values than texts"
-            is_lost = structure.is_empty and not known.is_empty
-            return "the answer is empty, and something was known" if is_lost else ""
-
-        found = ask_for_object(ask, _EXTRACT.format(most=MOST), data, fault)
+        found = ask_for_object(ask, _EXTRACT.format(most=MOST), data, partial(_structure, known))
         unusable += found.unusable
-        structure = _structure(found.value)
-        if found.failure or structure is None:
+        if found.value is None:
             return Extraction(before, found.failure, unusable)
-        known = structure
+        known = found.value
     return Extraction(known, unusable=unusable)
 
 
-def ask_for_object(ask: Ask, prompt: str, data: str, fault: Callable[[dict[str, Any]], str]) -> JsonObject:
-    """Ask for a JSON object; `fault` says what is wrong with one, empty for nothing.
+def ask_for_object(ask: Ask, prompt: str, data: str, read: Callable[[dict[str, Any]], T]) -> ModelAnswer[T]:
+    """Ask for a JSON object; `read` makes of it what is wanted, or raises UnusableError.
 
     An answer that cannot be used is asked for once more, with what is wrong with it in the prompt; where there is none,
     or it is cut off in the end, nothing is asked again.
@@ -373,15 +366,12 @@ def ask_for_object(ask: Ask, prompt: str, data: str, fault: Callable[[dict[str, 
     reason = ""
     for unusable in (0, 1):
         try:
-            value = _object(ask, prompt + again(reason), data)
-            reason = fault(value)
+            return ModelAnswer(read(_object(ask, prompt + again(reason), data)), unusable=unusable)
         except UnusableError as error:
-            value, reason = {}, error.message
+            reason = error.message
         except SummaryError as error:
-            return JsonObject({}, error.message, unusable)
-        if not reason:
-            return JsonObject(value, unusable=unusable)
-    return JsonObject({}, f"{reason}, also when asked again", 2)
+            return ModelAnswer(None, error.message, unusable)
+    return ModelAnswer(None, f"{reason}, also when asked again", 2)
 
 
 def _object(ask: Ask, prompt: str, data: str) -> dict[str, Any]:
@@ -404,16 +394,19 @@ def _object(ask: Ask, prompt: str, data: str) -> dict[str, Any]:
     raise SummaryError(f"the answer was cut off at {LIMITS[-1]:,} tokens")
 
 
-def _structure(value: dict[str, Any]) -> Structure | None:
-    """Read a structure; None where it is none. What a key is left out for is nothing known."""
-    found: dict[str, tuple[str, ...]] = {}
-    for section in SECTIONS:
-        texts = value.get(section) or ()
-        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in cast("list[Any]", texts)):
-            return None
-        clean = map(clipped, cast("list[str]", texts))
-        found[section] = tuple(dict.fromkeys(text for text in clean if text))[:MOST]
-    return Structure(**found) if set(SECTIONS) & set(value) else None
+def _structure(known: Structure, value: dict[str, Any]) -> Structure:
+    """Read what is known after an answer. What a key is left out for is nothing known. Raises UnusableError."""
+    try:
+        said = msgspec.convert({section: value.get(section) or () for section in SECTIONS}, Structure)
+    except msgspec.ValidationError:
+        said = None
+    if said is None or not set(SECTIONS) & set(value):
+        raise UnusableError("the answer has other keys, or other values than texts")
+    clean = {section: dict.fromkeys(map(clipped, said.of(section))) for section in SECTIONS}
+    structure = Structure(**{section: tuple(filter(None, texts))[:MOST] for section, texts in clean.items()})
+    if structure.is_empty and not known.is_empty:
+        raise UnusableError("the answer is empty, and something was known")
+    return structure
 
 
 def clipped(text: str, most: int = LONGEST_ANSWER) -> str:
@@ -421,7 +414,7 @@ def clipped(text: str, most: int = LONGEST_ANSWER) -> str:
     return mask(" ".join(printable(text).split()))[:most]
 
 
-def _pieces(messages: Iterable[Message], window: int) -> Iterator[str]:
+def _pieces(messages: Iterable[Utterance], window: int) -> Iterator[str]:
     """Join messages, as many as a window of tokens takes beside the question and its answer; some of them are new."""
     room = max(1_000, window - LIMITS[0]) * BYTES_PER_TOKEN
     lines, held, is_new = list[str](), 0, False

@@ -394,6 +394,11 @@ def conflicts_in(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {text: tuple(others) for text, others in found.items()}
 
 
+def replaces(earlier: Statement | None, later: Statement | None) -> bool:
+    """Tell whether a later statement takes the place of an earlier one: it denies it, or says it in other words."""
+    return relation(earlier, later) == "replaces" or is_same(earlier, later)
+
+
 def is_same(earlier: Statement | None, later: Statement | None) -> bool:
     """Tell whether two statements say the same in other words."""
     return earlier is not None and later is not None and _content(earlier) == _content(later)

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore.compaction.memory import views
 from lore.compaction.memory.identities import good_user
 from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.results.store import MemoryShown, StoreShown
 from lore.report.html import memory as page
 from lore.report.html.memory import About, Narrowed
+from lore.run.stored import memory
 from lore.run.stored.sessions import shown as stored_session
 from lore.store.base import Store, UnknownSessionError
 from lore.store.sync import Clock
@@ -77,15 +77,15 @@ class MemoryPage:
     def users(self, _: Fields) -> Answer:
         """Show the users."""
         with self._opened() as store:
-            return Answer(page.users_page(views.users(store)).encode())
+            return Answer(page.users_page(memory.users(store)).encode())
 
     def user(self, query: Fields) -> Answer:
         """Show what is remembered of a user, all of it or what is wanted."""
         whose, notes = _whose(query), list[str]()
         narrowed = Narrowed(_single(query, "q") or "", _single(query, "session"))
         with self._opened() as store:
-            found = views.everything(store, whose.user, whose.agent, now=self._clock(), tell=notes.append)
-            log = views.audited(store, whose.user, whose.agent).entries if narrowed.session is not None else []
+            found = memory.everything(store, whose.user, whose.agent, now=self._clock(), tell=notes.append)
+            log = memory.audited(store, whose.user, whose.agent).entries if narrowed.session is not None else []
             entries = [entry for entry in log if entry.session_id == narrowed.session]
             texts = (text for agent in found.agents for text in agent.texts)
             known = entries or any(text.session_id == narrowed.session for text in texts)
@@ -97,21 +97,21 @@ class MemoryPage:
         """Show who changed what is remembered of a user."""
         whose = _whose(query)
         with self._opened() as store:
-            found = views.audited(store, whose.user, whose.agent)
+            found = memory.audited(store, whose.user, whose.agent)
         return Answer(page.audit_page(found, About(self._store, whose.user, whose.agent)).encode())
 
     def export(self, query: Fields) -> Answer:
         """Give all that is remembered of a user as JSON, to be saved: what `lore memory export` writes."""
         whose = _whose(query)
         with self._opened() as store:
-            found = views.everything(store, whose.user, whose.agent, now=self._clock())
+            found = memory.everything(store, whose.user, whose.agent, now=self._clock())
         return Answer(msgspec.json.encode(found) + b"\n", kind="application/json", file="memory.json")
 
     def ask_wipe(self, query: Fields, *, stale: str = "") -> Answer:
         """Ask whether to wipe."""
         whose = _whose(query)
         with self._opened() as store:
-            found = views.wiping(store, whose.user, whose.agent)
+            found = memory.wiping(store, whose.user, whose.agent)
             proof = self._proof("wipe", whose, self._all(store, whose)) if found.entries else ""
         about = About(self._store, whose.user, whose.agent)
         return Answer(page.wipe_page(found, about, proof, stale=stale).encode(), 409 if stale else 200)
@@ -122,7 +122,7 @@ class MemoryPage:
         with self._opened() as store:
             stale = self._stale("wipe", form, whose, self._all(store, whose))
             if not stale:
-                found = views.wiped(store, whose.user, whose.agent, now=self._clock(), tell=notes.append)
+                found = memory.wiped(store, whose.user, whose.agent, now=self._clock(), tell=notes.append)
                 return Answer(page.wiped_page(found, About(self._store, whose.user, whose.agent, notes)).encode())
         return self.ask_wipe(form, stale=stale)
 
@@ -132,7 +132,7 @@ class MemoryPage:
         if not whose.names:
             raise LoreError("nothing is chosen", hint="tick what is to be deleted")
         with self._opened() as store:
-            found = views.named(self._all(store, whose), whose.names)
+            found = memory.named(self._all(store, whose), whose.names)
         about = About(self._store, whose.user, whose.agent)
         asked = page.delete_page(found, about, whose.names, self._proof("delete", whose, found), stale=stale)
         return Answer(asked.encode(), 409 if stale else 200)
@@ -141,14 +141,16 @@ class MemoryPage:
         """Delete what was asked about."""
         whose, notes = _whose(form), list[str]()
         with self._opened() as store:
-            stale = self._stale("delete", form, whose, views.named(self._all(store, whose), whose.names))
+            stale = self._stale("delete", form, whose, memory.named(self._all(store, whose), whose.names))
             if not stale:
-                found = views.deleted(store, whose.names, whose.user, whose.agent, now=self._clock(), tell=notes.append)
+                found = memory.deleted(
+                    store, whose.names, whose.user, whose.agent, now=self._clock(), tell=notes.append
+                )
                 return Answer(page.deleted_page(found, About(self._store, whose.user, whose.agent, notes)).encode())
         return self.ask_delete(form, stale=stale)
 
     def _all(self, store: Store, whose: Whose) -> MemoryShown:
-        return views.everything(store, whose.user, whose.agent, now=self._clock())
+        return memory.everything(store, whose.user, whose.agent, now=self._clock())
 
     def _stale(self, action: str, form: Fields, whose: Whose, found: MemoryShown) -> str:
         """Say why a form does nothing; empty where it is that of a page that asked about just this."""

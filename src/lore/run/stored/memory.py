@@ -1,13 +1,12 @@
-"""What `lore memory` shows and does: of whom something is remembered, by which agents, who changed it; deleting it,
-and extracting and consolidating by hand.
-"""
+"""`lore memory`: of whom something is remembered, by which agents, who changed it; deleting it, extracting by hand."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
 
-from msgspec.structs import replace
+from msgspec import convert
+from msgspec.structs import asdict, replace
 
 from lore.compaction.commands import NESTED, is_nested
 from lore.compaction.memory.agent_memory import LEARNT, WINDOW, AgentMemory
@@ -20,7 +19,6 @@ from lore.compaction.memory.buckets import (
     Forgotten,
     Known,
     Record,
-    Remembered,
     Superseded,
     Wiped,
     audit_log,
@@ -141,21 +139,18 @@ def check(names: Iterable[str], known: Iterable[str]) -> None:
 
 def _agent(agent: str, known: Known, failure: AuditRecord | None, there: set[str], now: str) -> RememberedAgent:
     topics = [
-        RememberedTopic(topic=topic.topic, summary=topic.summary, content=topic.content, at=topic.at,
-                        expires_at=topic.expires_at, expired=has_expired(topic, now))
+        convert({**asdict(topic), "expired": has_expired(topic, now)}, RememberedTopic)
         for _, topic in sorted(known.topics.items())
-    ]  # fmt: skip
+    ]
     entries = sorted(known.entries.values(), key=lambda entry: KINDS.index(entry.section))
     names = {entry.text: id_of(entry.section, entry.text) for entry in entries if entry.section in STATED}
     conflicts = conflicts_in(known.structure.stated())
-
-    def conflicting(entry: Remembered) -> list[str]:
-        others = conflicts.get(entry.text, ()) if entry.section in STATED else ()
-        return [names[text] for text in others]
-
     texts = [
-        RememberedText(id=id_of(entry.section, entry.text), kind=entry.section, text=entry.text, at=entry.at,
-                       session_id=entry.session_id, conflicts_with=conflicting(entry))
+        RememberedText(
+            id=id_of(entry.section, entry.text), kind=entry.section, text=entry.text, at=entry.at,
+            session_id=entry.session_id,
+            conflicts_with=[names[other] for other in conflicts.get(entry.text, ()) if entry.section in STATED],
+        )
         for entry in entries
     ]  # fmt: skip
     return RememberedAgent(
@@ -175,12 +170,8 @@ def audited(store: Store, user: str | None, agent: str | None = None) -> MemoryA
 
 
 def _entry(entry: AuditRecord, there: set[str]) -> AuditEntry:
-    return AuditEntry(
-        at=entry.at, op=entry.op, agent=entry.agent, session_id=entry.session_id,
-        session_deleted=None if entry.session_id is None else entry.session_id not in there,
-        removed=dict(entry.removed), added=dict(entry.added), failure=entry.failure, unusable=entry.unusable,
-        dropped=list(entry.dropped), by=entry.by,
-    )  # fmt: skip
+    deleted = None if entry.session_id is None else entry.session_id not in there
+    return convert({**asdict(entry), "session_deleted": deleted}, AuditEntry)
 
 
 def deleted(
