@@ -12,7 +12,7 @@ from lore.model.vector import common_prefix
 from lore.recording.corpus import common_of
 from lore.store.base import StoreError, UnknownSessionError
 from lore.store.registry import (
-    Address,
+    SessionAddress,
     address_of,
     is_store,
     log_of,
@@ -45,13 +45,13 @@ pytestmark = pytest.mark.usefixtures("desk")
     ],
 )
 def test_a_name_is_cut_at_the_first_number_sign(name, expected):
-    assert address_of(name) == (expected and Address(*expected))
+    assert address_of(name) == (expected and SessionAddress(*expected))
 
 
 def test_a_place_that_is_there_ends_the_url():
     Path("a#b").mkdir()
-    assert address_of("jsonl:a#b#s") == Address("jsonl:a#b", "s")
-    assert address_of("jsonl:a#c#s") == Address("jsonl:a", "c#s")
+    assert address_of("jsonl:a#b#s") == SessionAddress("jsonl:a#b", "s")
+    assert address_of("jsonl:a#c#s") == SessionAddress("jsonl:a", "c#s")
 
 
 def test_a_file_of_the_whole_name_is_that_file():
@@ -67,16 +67,16 @@ def test_a_store_that_is_not_there_is_not_made_by_looking(url):
     with pytest.raises(StoreError, match="there is no store"):
         open_there(url)
     with pytest.raises(StoreError, match="there is no store"):
-        list(log_of(Address(url, "s"), 10))
+        list(log_of(SessionAddress(url, "s"), 10))
     assert not list(Path().iterdir())
 
 
 def test_a_log_comes_in_pieces_that_end_with_a_line():
     store = open_store("jsonl:s")
     store.create(HEADER % b"s")
-    assert list(log_of(Address("jsonl:s", "s"), 10)) == [HEADER % b"s" + b"\n"]
+    assert list(log_of(SessionAddress("jsonl:s", "s"), 10)) == [HEADER % b"s" + b"\n"]
     with pytest.raises(UnknownSessionError, match="jsonl:s has no session 't'"):
-        list(log_of(Address("jsonl:s", "t"), 10))
+        list(log_of(SessionAddress("jsonl:s", "t"), 10))
 
 
 def test_what_is_noted_of_a_session_comes_without_its_events():

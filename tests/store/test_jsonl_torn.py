@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from msgspec.structs import replace
 
 from lore.store.base import Head, SessionDelta, StoreError
 from store.logs import Logs, begun, header, said
@@ -114,7 +115,7 @@ def test_what_the_disk_refuses_is_not_saved_and_the_log_is_as_it_was(tmp_path, m
     delta = SessionDelta(base=data.head, new_events=(said("b"),))
     for act in (
         lambda: store.save_delta("s", delta),
-        lambda: store.save(data),
+        lambda: store.save(replace(data, events=(*data.events, said("b")))),
         lambda: store.create(header("t")),
         lambda: store.move("s", "p"),
     ):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.store.objects import Objects
-from lore.store.objects_client import Client
+from lore.store.objects_client import ObjectClient
 from lore.store.registry import silent
 from lore.testing import StoreContract
 from store.harness import HarnessScenarios
@@ -39,4 +39,4 @@ class TestObjectsOfAnotherService(StoreContract, HarnessScenarios):
 
     def make(self, place):
         store = self.places.setdefault(place, obstore.store.MemoryStore())
-        return Objects(Client(store, f"s3://memory/{place.name}"), silent)
+        return Objects(ObjectClient(store, f"s3://memory/{place.name}"), silent)

@@ -15,7 +15,7 @@ from lore.store import objects_client
 from lore.store.base import ConflictError, SessionDelta, StoreError, UnknownSessionError
 from lore.store.deltas import save_delta
 from lore.store.objects import Objects
-from lore.store.objects_client import UnansweredError, parsed
+from lore.store.objects_client import UnansweredWriteError, parsed
 from lore.store.registry import open_store, silent
 from lore.testing.stores.deltas import at_once
 from lore.testing.stores.scenarios import add, begun, events, header, ids, line, message
@@ -86,7 +86,7 @@ def held(store):
 def test_a_service_that_answers_nothing_leaves_it_unknown_and_the_same_call_is_no_second_one(objects, store):
     head = begun(store)
     objects.fail = lambda request: "lost" if request.method == "PUT" else "refused"
-    with pytest.raises(UnansweredError) as failed:
+    with pytest.raises(UnansweredWriteError) as failed:
         store.save_delta("s", SessionDelta(base=head, new_events=(message("u1"),)))
     assert "do the same again" in failed.value.hint
     objects.fail = lambda _: None
@@ -310,7 +310,7 @@ def test_a_forked_process_is_told_to_open_it_again_and_does_not_hang(store):
 def test_a_writer_that_needed_an_hour_gives_up_before_its_parts_may_be_vacuumed(store, monkeypatch):
     head = begun(store)
     clock = SimpleNamespace(time=iter((0.0, 4000.0)).__next__)
-    monkeypatch.setattr("lore.store.objects_sessions.time", clock)
+    monkeypatch.setattr("lore.store.objects_log.time", clock)
     with pytest.raises(StoreError, match="more than an hour"):
         store.save_delta("s", SessionDelta(base=head, new_events=(message("u1", "x" * 300_000),)))
     monkeypatch.undo()

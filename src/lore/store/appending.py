@@ -22,7 +22,7 @@ from lore.model.jsonslice import spans, without_member
 from lore.model.results.store import StoreAppended
 from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store
 from lore.store.deltas import is_same, save_delta
-from lore.store.lines import Header, leaf_of, read_header
+from lore.store.lines import SessionHeader, leaf_of, read_header
 from lore.store.registry import noted
 from lore.store.sync import Clock
 
@@ -46,7 +46,7 @@ class SessionAppender:
     _store: Store
     _session_id: str
     _clock: Clock
-    _refuse: Callable[[Header], None]
+    _refuse: Callable[[SessionHeader], None]
     _head: Head | None = None
     _dated: bool = False  # the session has a time of its creation
     _led: bool = False  # and a last item

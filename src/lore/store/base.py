@@ -25,8 +25,8 @@ the store needs that. None knows an event loop: `asyncio.to_thread` calls one fr
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
@@ -171,6 +171,16 @@ class Verified(Struct, frozen=True):
     events: int
     damage: tuple[Damage, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, sessions: Iterable[Verified | None], damage: Iterable[Damage] = (), notes: Iterable[str] = ()) -> Self:
+        """Put together what was found of each session (None: it was deleted meanwhile), and what of the store."""
+        found = [each for each in sessions if each is not None]
+        return cls(
+            sum(each.sessions for each in found), sum(each.events for each in found),
+            (*(damaged for each in found for damaged in each.damage), *damage),
+            (*(noted for each in found for noted in each.notes), *notes),
+        )  # fmt: skip
 
 
 class Salvaged(Struct, frozen=True):

@@ -34,7 +34,7 @@ from lore.store.base import (
     Store,
     StoreError,
 )
-from lore.store.lines import SEED, Header, follow, good_id, good_line, good_notes, note, read_header
+from lore.store.lines import SEED, SessionHeader, follow, good_id, good_line, good_notes, note, read_header
 
 HINT_AGAIN = "load the session again, and save what is new on top of it"
 
@@ -152,7 +152,7 @@ def merged(before: bytes, more: bytes) -> bytes:
 # a whole session
 
 
-def checked(data: SessionData, stored: Head | None, digests: Sequence[bytes]) -> Header:
+def checked(data: SessionData, stored: Head | None, digests: Sequence[bytes]) -> SessionHeader:
     """Check a session that is to be written in full, whose events have these digests; raises StoreError.
 
     Refused with ConflictError where the store holds an event that `data` does not.
@@ -184,7 +184,7 @@ def digests_of(events: Iterable[bytes]) -> list[bytes]:
     return follow(SEED, events)
 
 
-def same_header(stored: bytes, header: Header, head: Head) -> Head:
+def same_header(stored: bytes, header: SessionHeader, head: Head) -> Head:
     """Return the stored head where a session is created again with the same header; raises ConflictError."""
     if is_same(stored, header.line):
         return head
@@ -192,6 +192,11 @@ def same_header(stored: bytes, header: Header, head: Head) -> Head:
         f"session {header.session_id!r} exists with another header",
         hint="append to it, or choose another id", stored=head,
     )  # fmt: skip
+
+
+def bound_to(session_id: str | None) -> ConflictError:
+    """Return the error for a client that means another session."""
+    return ConflictError(f"the client is bound to session {session_id!r}", hint="replace it if that is meant")
 
 
 def save_delta(store: Store, session_id: str, delta: SessionDelta) -> Head:

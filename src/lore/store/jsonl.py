@@ -2,9 +2,12 @@
 
 A log holds the session's lines to the byte as they were given, and before each delta a line of the store's own, a
 `saved` record (`jsonl_records`). A delta is one write and one fsync behind what is there, so it costs what is new; it
-is stored whole or not at all, since a record whose events are not all there is torn, and left out. `create` and a
-`save` in full write a new file and give it the name when it is whole.
+is stored whole or not at all, since a record whose events are not all there is torn, and left out. A new session is
+written as a file of another name, and gets its own when it is whole.
 
+- How far a session is stored and what is noted of it is read from its log's last record. Beside the logs lie
+  `NAME.checkpoint`, which may be lost at any time, and `bindings.jsonl`: which session a client means cannot be told
+  from logs, since one binding ends another's.
 - Writers of one session wait for each other, in all processes (`jsonl_folder` says how, and where that does not hold);
   the file is read again under the lock when somebody else wrote, so what is refused is refused for what is stored.
 - Whole lines that other programs appended are events of the session, without a digest until the next delta.
@@ -20,38 +23,40 @@ compared with the file each time.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
-from msgspec.structs import replace
+import msgspec
 
+from lore.errors import Where
 from lore.formats.lines import fault
+from lore.model.canonical import encode
 from lore.store.base import (
     Checkpoint,
-    ConflictError,
+    Damage,
     DamagedError,
-    DeltaRow,
-    Head,
     Salvaged,
-    SessionData,
-    SessionDelta,
     StoreError,
     Summary,
     Tell,
     UnknownSessionError,
     Verified,
-)  # fmt: skip
-from lore.store.deltas import checked, digests_of, same_header, settle, with_forks
-from lore.store.jsonl_clients import Clients
+)
+from lore.store.deltas import bound_to, digests_of, with_forks
+from lore.store.jsonl_file import LogFile, unread, verify_log
 from lore.store.jsonl_folder import (
+    BINDINGS,
     CHECKPOINT,
+    LOG,
     PATIENCE,
     TORN,
     Folder,
     append,
     failed,
     put_aside,
+    read_range,
     read_small,
     reading,
     remove_left,
@@ -60,16 +65,16 @@ from lore.store.jsonl_folder import (
     synchronise_folder,
     write_whole,
     writing,
-)  # fmt: skip
-from lore.store.jsonl_log import MOST, Log, LogState, extended, verify_log, whole_bytes
-from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, on_one_line, read_checkpoint
-from lore.store.lines import NOTHING, good_id, note, put_together, read_header, rows_of
+)
+from lore.store.jsonl_log import MOST, Addition, Decide, LogState, LogStore, LogView, begun
+from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, is_sealed, read_checkpoint, sealed
+from lore.store.lines import good_id
 
 _REMEMBERED = 1000  # logs whose state is kept
 _T = TypeVar("_T")
 
 
-class Jsonl:
+class Jsonl(LogStore):
     """A store of logs in a folder."""
 
     def __init__(self, folder: str, url: str, tell: Tell, *, patience: float = PATIENCE) -> None:
@@ -78,7 +83,7 @@ class Jsonl:
         self._folder = Folder(folder)
         self._tell = tell
         self._patience = patience
-        self._clients = Clients(self._folder, patience, tell)
+        self._bindings = _Bindings(self._folder, patience, tell)
         self._states: dict[str, tuple[tuple[int, ...], LogState]] = {}
         self._is_closed = False
 
@@ -94,94 +99,65 @@ class Jsonl:
 
     # sessions
 
-    def create(self, header: bytes) -> Head:
-        found = read_header(header)
-        self._ready()
-        self._folder.prepare()
-        data = SessionData(session_id=found.session_id, head=NOTHING, events=(found.line,), project_id=found.project_id,
-                           created_at=found.at)  # fmt: skip
-        while True:
-            try:
-                with self._opened(found.session_id) as log:
-                    head = same_header(log.header().line, found, log.head)
-                    synchronise(log.descriptor, log.path)
-                    synchronise_folder(self._folder.path)  # who created it may have died before the name was durable
-                    return head
-            except UnknownSessionError:
-                with suppress(FileExistsError):  # else it was created meanwhile
-                    return self._save(data, None)
-
-    def load(self, session_id: str, *, after: int = 0) -> SessionData:
-        after = max(0, after)
+    def _read(self, session_id: str, ask: Callable[[LogView], _T]) -> _T:
         with self._opened(session_id) as log:
-            part = log.part(after)
-            state = self._known(log)
+            result, state = ask(log), self._known(log)
         if state.torn:
             self._tell(
-                f"{log.path}: the last {state.torn:,} bytes are a delta that was never acknowledged; they "
+                f"{log.place}: the last {state.torn:,} bytes are a delta that was never acknowledged; they "
                 "are left out, and put aside when the session is saved next"
             )
-        events = tuple(part.lines[max(0, after + 1 - part.first) :])
-        return state.data(events, after + 1, state.metadata)
+        return result
 
-    def save(self, data: SessionData) -> Head:
-        self._ready()
-        self._folder.prepare()
+    def _write(self, session_id: str, decide: Decide[_T]) -> _T:
         while True:
             try:
-                with self._opened(data.session_id, write=True) as log:
-                    return self._save(data, log)
+                with self._opened(session_id, write=True) as log:
+                    self._known(log)
+                    result, addition = decide(log)
+                    if addition is not None:
+                        self._add(log, addition)
+                    else:  # who wrote it may have died before it, or its name, was durable
+                        synchronise(log.descriptor, log.place)
+                        synchronise_folder(self._folder.path)
+                    return result
             except UnknownSessionError:
-                with suppress(FileExistsError):  # else it was created meanwhile
-                    return self._save(data, None)
+                result, addition = decide(None)
+            assert addition is not None
+            self._folder.prepare()
+            with suppress(FileExistsError):  # else it was created meanwhile
+                self._write_whole(self._folder.log(session_id), addition, replace=False)
+                return result
 
-    def _save(self, data: SessionData, log: Log | None) -> Head:
-        stored = None if log is None else self._known(log)
-        digests = digests_of(data.events)
-        header = checked(data, None if stored is None else stored.head, digests)
-        notes = replace(data, metadata=on_one_line(data.metadata))
-        name = os.path.basename(self._folder.log(header.session_id))
-        if log is not None:
-            self._mend(log)
-        write_whole(self._folder.path, name, whole_bytes(data.events, digests, notes), replace=log is not None)
-        return Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
-
-    def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
-        """Add a delta; one of more than 50,000 events is written with all of the session, as by `save`."""
-        with self._opened(session_id, write=True) as log:
-            state = self._known(log)
-            settled = settle(delta, log)
-            if settled.is_empty:  # who wrote it may have died before it was durable
-                synchronise(log.descriptor, log.path)
-                return settled.head
-            notes = replace(
-                state, leaf_id=settled.leaf_id, metadata=on_one_line(settled.metadata),
-                created_at=delta.created_at or state.created_at, updated_at=delta.updated_at or state.updated_at,
-            )  # fmt: skip
-            self._mend(log)
-            if len(settled.lines) > MOST:
-                events = (*log.part(0).lines, *settled.lines)
-                whole = whole_bytes(events, digests_of(events), notes)
-                write_whole(self._folder.path, os.path.basename(log.path), whole, replace=True)
-            else:
-                self._append(log, state, settled.lines, settled.digests, notes)
-            return settled.head
-
-    def _append(
-        self, log: Log, state: LogState, lines: Sequence[bytes], digests: Sequence[bytes], notes: LogState
-    ) -> None:
-        data, now = extended(state, notes, lines, digests)
-        append(log.descriptor, data, state.end, log.path)
+    def _add(self, log: LogFile, addition: Addition) -> None:
+        """Write behind a log; what is too much for one record, with all of the session."""
+        state = log.state
+        if state.torn:
+            aside = self._folder.beside(log.place, TORN)
+            self._tell(put_aside(log.descriptor, state.end, state.end + state.torn, log.place, aside, self._patience))
+        if len(addition.lines) > MOST:
+            header, events = log.header(), (*log.part(0).lines, *addition.lines)
+            digests = digests_of(events)
+            before = begun(header, digests[0])
+            whole = Addition(before, addition.notes, events[1:], digests[1:], header.line)
+            self._write_whole(log.place, whole, replace=True)
+            return
+        data, now = addition.record()
+        append(log.descriptor, data, state.end, log.place)
         stamp = stamp_of(os.fstat(log.descriptor))
         if stamp[0] == now.end:
-            self._remember(log.path, stamp, now)
+            self._remember(log.place, stamp, now)
+
+    def _write_whole(self, path: str, addition: Addition, *, replace: bool) -> None:
+        pieces = chain((addition.header or b"", b"\n"), (data for data, _ in addition.pieces()))
+        write_whole(self._folder.path, os.path.basename(path), pieces, replace=replace)
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         with self._opened(session_id):
             pass
         headers = self._each(lambda log: log.header())
         gone = with_forks(session_id, {header.session_id: header.parent_session_id for header in headers})
-        self._clients.forget(gone)
+        self._bindings.forget(gone)
         for name in gone:
             if name == session_id:
                 synchronise_folder(self._folder.path)  # a fork never outlives it, whatever happens
@@ -199,25 +175,9 @@ class Jsonl:
                 except OSError as error:
                     raise failed(error, "remove", name) from None
 
-    def list(self, project_id: str | None = None) -> Sequence[Summary]:
-        """List the sessions; one that is damaged is told, and left out.
-
-        Costs a header and a last delta each; of a log that an older lore wrote last, once all of it.
-        """
-        found = [state.summary for state in self._each(self._known)]
-        found.sort(key=lambda summary: summary.session_id)
-        return [summary for summary in found if project_id is None or summary.project_id == project_id]
-
-    def move(self, session_id: str, project_id: str) -> None:
-        good_id(project_id, "project id")
-        with self._opened(session_id, write=True) as log:
-            state = self._known(log)
-            self._mend(log)
-            self._append(log, state, (), (), replace(state, project_id=project_id))
-
-    def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
-        data = self.load(session_id)
-        return put_together(session_id, data.project_id, rows_of(data.events))
+    def _summaries(self) -> Iterable[Summary]:
+        """Costs a header and a last delta each; of a log that an older lore wrote last, once all of it."""
+        return (state.summary for state in self._each(self._known))
 
     # clients, checkpoints
 
@@ -226,21 +186,21 @@ class Jsonl:
         with self._opened(session_id):
             pass
         self._folder.prepare()
-        other = self._clients.change({client_key: session_id}, unless_other=not replace)
+        other = self._bindings.change({client_key: session_id}, unless_other=not replace)
         if other is not None:
-            raise ConflictError(f"the client is bound to session {other!r}", hint="replace it if that is meant")
+            raise bound_to(other)
 
     def resolve(self, client_key: str) -> str | None:
         self._ready()
-        return self._clients.session(client_key)
+        return self._bindings.session(client_key)
 
     def checkpoint(self, session_id: str) -> Checkpoint | None:
         with self._opened(session_id) as log:
-            return read_checkpoint(read_small(self._folder.beside(log.path, CHECKPOINT), LONGEST_CHECKPOINT))
+            return read_checkpoint(read_small(self._folder.beside(log.place, CHECKPOINT), LONGEST_CHECKPOINT))
 
     def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
         with self._opened(session_id, write=True) as log:
-            name = os.path.basename(self._folder.beside(log.path, CHECKPOINT))
+            name = os.path.basename(self._folder.beside(log.place, CHECKPOINT))
             write_whole(self._folder.path, name, (checkpoint_bytes(checkpoint),), replace=True)
 
     # the store
@@ -250,19 +210,14 @@ class Jsonl:
         paths = self._folder.logs() if session_id is None else [self._folder.log(session_id)]
         if session_id is not None and not os.path.lexists(paths[0]):
             raise self._unknown(session_id)
-        found = (verify_log(path, self._folder.beside(path, TORN), self._patience) for path in paths)
-        logs = list(filter(None, found))
-        damage = [each for log in logs for each in log.damage]
-        notes = [each for log in logs for each in log.notes]
+        logs = (verify_log(path, self._folder.beside(path, TORN), self._patience) for path in paths)
+        damage, notes = list[Damage](), list[str]()
         if session_id is None:
-            more, remarks = self._clients.verify()
-            damage += more
-            notes += remarks
+            damage, notes = self._bindings.verify()
             if left := len(self._folder.leftovers()):
                 notes.append(f"{left:,} files are being written, or were left by writers that died: `lore store "
                              "vacuum` removes these")  # fmt: skip
-        notes += self._folder.readers()
-        return Verified(len(logs), sum(log.events for log in logs), tuple(damage), tuple(notes))
+        return Verified.of(logs, damage, (*notes, *self._folder.readers()))
 
     def salvage(self, session_id: str) -> Salvaged:
         """Return the events that no damage was found in; behind a damaged record, those that are whole JSON."""
@@ -294,7 +249,7 @@ class Jsonl:
         return error
 
     @contextmanager
-    def _opened(self, session_id: str, *, write: bool = False) -> Generator[Log]:
+    def _opened(self, session_id: str, *, write: bool = False) -> Generator[LogFile]:
         """Open a session's log, and lock it; raises UnknownSessionError, StoreError."""
         self._ready()
         if write and self._folder.is_there:
@@ -302,14 +257,14 @@ class Jsonl:
         path = self._folder.log(session_id)
         try:
             with (writing if write else reading)(path, self._patience) as descriptor:
-                yield Log(descriptor, path, self._states.get(path))
+                yield LogFile(descriptor, path, self._states.get(path))
         except FileNotFoundError:
             raise self._unknown(session_id) from None
 
-    def _known(self, log: Log) -> LogState:
+    def _known(self, log: LogFile) -> LogState:
         """Return the state of a log, and remember it."""
         state = log.state
-        self._remember(log.path, log.stamp, state)
+        self._remember(log.place, log.stamp, state)
         return state
 
     def _remember(self, path: str, stamp: tuple[int, ...], state: LogState) -> None:
@@ -317,21 +272,14 @@ class Jsonl:
             self._states.clear()
         self._states[path] = stamp, state
 
-    def _mend(self, log: Log) -> None:
-        """Put a torn tail aside before something is written."""
-        state = log.state
-        if state.torn:
-            aside = self._folder.beside(log.path, TORN)
-            self._tell(put_aside(log.descriptor, state.end, state.end + state.torn, log.path, aside, self._patience))
-
-    def _each(self, ask: Callable[[Log], _T]) -> Sequence[_T]:
+    def _each(self, ask: Callable[[LogFile], _T]) -> Sequence[_T]:
         """Apply a function to each log; damaged ones are told and left out. Raises StoreError without a folder."""
         self._ready()
         answers: list[_T] = []
         for path in self._folder.logs():
             try:
                 with reading(path, self._patience) as descriptor:
-                    answers.append(ask(Log(descriptor, path, self._states.get(path))))
+                    answers.append(ask(LogFile(descriptor, path, self._states.get(path))))
             except FileNotFoundError:  # deleted meanwhile
                 continue
             except DamagedError as error:
@@ -339,3 +287,116 @@ class Jsonl:
             except StoreError as error:
                 self._tell(error.message)
         return answers
+
+
+# which session a client means
+
+
+class _Binding(msgspec.Struct):
+    client_key: str
+    session_id: str | None
+    check: str
+
+
+_BINDING = msgspec.json.Decoder(_Binding)
+
+
+class _Bound(NamedTuple):
+    """What the bindings' file says: the clients that are surely bound, damaged lines, where it ends, its size."""
+
+    sessions: Mapping[str, str | None]
+    damaged: tuple[int, ...]
+    end: int
+    size: int
+
+
+class _Bindings:
+    """The bindings of a folder: a line each, of which a client's last holds, and one without a session ends it.
+
+    Each has a check. Any client may be named in a damaged line, so that only what later lines say is sure.
+    """
+
+    def __init__(self, folder: Folder, patience: float, tell: Tell) -> None:
+        self.path = folder.file(BINDINGS + LOG)
+        self._folder = folder
+        self._patience = patience
+        self._tell = tell
+
+    def session(self, client_key: str) -> str | None:
+        """Return a client's session; raises DamagedError where a damaged line may have said another."""
+        return self._sure(self._known(), client_key)
+
+    def _sure(self, known: _Bound, client_key: str) -> str | None:
+        if known.damaged and client_key not in known.sessions:
+            raise DamagedError(
+                "a damaged line may say which session the client means",
+                hint="bind the client anew, with replace", where=Where(self.path, None, known.damaged[-1]),
+            )  # fmt: skip
+        return known.sessions.get(client_key)
+
+    def _known(self) -> _Bound:
+        try:
+            with reading(self.path, self._patience) as descriptor:
+                return _read_bindings(descriptor)
+        except FileNotFoundError:
+            return _Bound({}, (), 0, 0)
+
+    def change(self, wanted: Mapping[str, str | None], *, unless_other: bool = False) -> str | None:
+        """Bind clients; with `unless_other` nothing is done where one has another session, which is returned."""
+        is_new = not os.path.lexists(self.path)
+        with writing(self.path, self._patience, create=True) as descriptor:
+            known, lines = _read_bindings(descriptor), list[bytes]()
+            for key, session_id in wanted.items():
+                other = self._sure(known, key) if unless_other else None
+                if other not in (None, session_id):
+                    return other
+                if known.sessions.get(key, "") != session_id:
+                    text = b'{"client_key":%b,"session_id":%b' % (encode(key), encode(session_id))
+                    lines.append(sealed(text) + b"\n")
+            if known.end < known.size:
+                aside = self._folder.file(BINDINGS + TORN)
+                self._tell(put_aside(descriptor, known.end, known.size, self.path, aside, self._patience))
+            append(descriptor, b"".join(lines), known.end, self.path)
+        if is_new:
+            synchronise_folder(self._folder.path)
+        return None
+
+    def forget(self, sessions: Iterable[str]) -> None:
+        """End the bindings to sessions that are deleted."""
+        gone = set(sessions)
+        if keys := [key for key, session_id in self._known().sessions.items() if session_id in gone]:
+            self.change(dict.fromkeys(keys))
+
+    def verify(self) -> tuple[list[Damage], list[str]]:
+        """Say what is damaged, and which bindings lead nowhere."""
+        try:
+            known = self._known()
+        except StoreError as error:
+            return [unread(self.path, error)], []
+        damage = [
+            Damage(None, None, f"{self.path}, byte {at}", "a binding is damaged", "the bindings behind it")
+            for at in known.damaged
+        ]
+        notes: list[str] = []
+        if known.end < known.size:
+            notes.append(f"{self.path}: the last {known.size - known.end:,} bytes are no whole binding")
+        for key, session_id in sorted(known.sessions.items()):
+            if session_id is not None and not os.path.lexists(self._folder.log(session_id)):
+                notes.append(f"client {key!r} is bound to session {session_id!r}, which is not there")
+        return damage, notes
+
+
+def _read_bindings(descriptor: int) -> _Bound:
+    data = read_range(descriptor, 0, os.fstat(descriptor).st_size)
+    end = data.rfind(b"\n") + 1
+    sessions, damaged, at = dict[str, str | None](), list[int](), 0
+    for line in data[:end].split(b"\n")[:-1]:
+        try:
+            found = _BINDING.decode(line if is_sealed(line) else b"")
+        except ValueError:
+            sessions.clear()
+            damaged.append(at)
+        else:
+            sessions[found.client_key] = found.session_id
+        at += len(line) + 1
+    return _Bound(sessions, tuple(damaged), end, len(data))

@@ -28,7 +28,7 @@ from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.events import Saved
 from lore.model.items import is_absent
-from lore.store.base import EMPTY, Checkpoint, StoreError
+from lore.store.base import Checkpoint, StoreError
 from lore.store.lines import SEED, follow
 
 BEGIN = b'{"kind":"saved",'
@@ -102,11 +102,6 @@ def with_lines(record: Saved, lines: Sequence[bytes]) -> bytes:
         line = sealed(line[:-_CHECK] + b" ")
 
 
-def metadata_of(record: Saved) -> bytes:
-    """Return the metadata that stands in a record itself."""
-    return EMPTY if is_absent(record.metadata) else bytes(record.metadata)
-
-
 _OPENING = b"lore-checkpoint-1\n"
 LONGEST_CHECKPOINT = 1 << 40  # bytes of a checkpoint: more was not written by lore
 
@@ -142,7 +137,7 @@ class Fault(NamedTuple):
     recoverable: str
 
 
-class Part:
+class LogPart:
     """What was read of a log; `lines` and `digests` are those of the events numbered from `first` on."""
 
     def __init__(self, start: Saved | None) -> None:
@@ -172,9 +167,9 @@ class Part:
             self.digest = digests[-1]
 
 
-def read(data: bytes, start: Saved | None = None) -> Part:
+def read(data: bytes, start: Saved | None = None) -> LogPart:
     """Read the bytes of a log, from a record of it on where one is given. Costs O(bytes)."""
-    part = Part(start)
+    part = LogPart(start)
     data = data.rstrip(b"\0") if data.endswith(b"\0") else data
     at = 0
     while at < len(data):
@@ -197,7 +192,7 @@ def read(data: bytes, start: Saved | None = None) -> Part:
     return part
 
 
-def _plain(line: bytes, byte: int, part: Part) -> None:
+def _plain(line: bytes, byte: int, part: LogPart) -> None:
     """Read a line that stands by itself."""
     reason = fault(line)
     if reason:
@@ -208,7 +203,7 @@ def _plain(line: bytes, byte: int, part: Part) -> None:
     part.add((line,), follow(part.digest, (line,)))
 
 
-def _record(data: bytes, at: int, stop: int, part: Part) -> int:
+def _record(data: bytes, at: int, stop: int, part: LogPart) -> int:
     """Read a record and the events behind it; returns where they end, or -1 where they are torn."""
     byte = part.offset + at
     record = read_record(data[at:stop], byte)
@@ -249,7 +244,7 @@ def _is_followed(record: Saved, data: bytes) -> bool:
     return False
 
 
-def _join(record: Saved, byte: int, part: Part) -> None:
+def _join(record: Saved, byte: int, part: LogPart) -> None:
     """Compare what came before a record with what the record says of it; go on from what it says."""
     base = _digest(record.base)
     if record.after == part.number and base == part.digest:
@@ -266,7 +261,7 @@ def _join(record: Saved, byte: int, part: Part) -> None:
     part.number, part.digest, part.log = record.after, base, record.log
 
 
-def _damaged(record: Saved, lines: Sequence[bytes], byte: int, part: Part) -> None:
+def _damaged(record: Saved, lines: Sequence[bytes], byte: int, part: LogPart) -> None:
     """Name the events behind a record that are not what was stored, and take the others.
 
     A digest holds all before it, and that of the event before is stored: so each line is judged by itself. Where a

@@ -104,7 +104,7 @@ def note(leaf_id: str | None, metadata: bytes) -> str:
 NOTHING = Head(0, SEED.hex(), note(None, EMPTY))
 
 
-class Header(NamedTuple):
+class SessionHeader(NamedTuple):
     """A header's line, and what it says of the session; a time that not every store can keep is in the line alone."""
 
     line: bytes
@@ -116,7 +116,7 @@ class Header(NamedTuple):
     agent_id: str | None
 
 
-def read_header(line: bytes) -> Header:
+def read_header(line: bytes) -> SessionHeader:
     """Read a header; raises StoreError where the line is none, or names no session."""
     line = good_line(line)
     found = next((read.value for read in LoreLog().feed(line + b"\n")), None)
@@ -128,7 +128,7 @@ def read_header(line: bytes) -> Header:
             good_id(name, what)
     session_id = good_id(found.session_id)
     at = found.at if found.at is not None and is_id(found.at) else None
-    return Header(line, session_id, found.project_id, found.parent_session_id, at, found.user_id, found.agent_id)
+    return SessionHeader(line, session_id, found.project_id, found.parent_session_id, at, found.user_id, found.agent_id)
 
 
 class Activity(NamedTuple):

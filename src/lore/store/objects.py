@@ -31,54 +31,30 @@ Threads: any method from any of them; no call waits for another. Fork: open a st
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from secrets import token_hex
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
-from lore.store.base import (
-    Checkpoint,
-    ConflictError,
-    Damage,
-    DamagedError,
-    DeltaRow,
-    Head,
-    Salvaged,
-    SessionData,
-    SessionDelta,
-    Summary,
-    Tell,
-    UnknownSessionError,
-    Verified,
-)  # fmt: skip
-from lore.store.deltas import checked, digests_of, same_header, settle, with_forks
+from lore.store.base import Checkpoint, Damage, DamagedError, Salvaged, Summary, Tell, UnknownSessionError, Verified
+from lore.store.deltas import bound_to, with_forks
 from lore.store.jsonl_folder import name_of
-from lore.store.jsonl_log import LogState
-from lore.store.jsonl_records import checkpoint_bytes, is_sealed, on_one_line, read_checkpoint, sealed
-from lore.store.lines import (
-    NOTHING,
-    activity,
-    good_id,
-    is_id,
-    note,
-    put_together,
-    read_header,
-    rows_of,
-)  # fmt: skip
+from lore.store.jsonl_log import Decide, LogStore, LogView
+from lore.store.jsonl_records import checkpoint_bytes, is_sealed, read_checkpoint, sealed
+from lore.store.lines import good_id, is_id
 from lore.store.objects_client import (
-    Client,
     Object,
+    ObjectClient,
     TakenError,
-    UnansweredError,
+    UnansweredWriteError,
     connected,
     is_plain,
     is_stamped,
     parsed,
 )
-from lore.store.objects_log import FRONT, ObjectLog, Stored, front_of, packed, stored_of
-from lore.store.objects_sessions import Change, SessionObjects, Tries, folder_of, key_of
+from lore.store.objects_log import FRONT, ObjectLog, SessionObjects, Tries, folder_of, front_of, key_of, stored_of
 
+_T = TypeVar("_T")
 GRACE = 24 * 3600.0  # seconds after which a part that no session names was left by a writer that died
 
 
@@ -89,10 +65,10 @@ class _Bound(msgspec.Struct):
     check: str = ""
 
 
-class Objects:
+class Objects(LogStore):
     """A store of objects below a prefix."""
 
-    def __init__(self, client: Client, tell: Tell) -> None:
+    def __init__(self, client: ObjectClient, tell: Tell) -> None:
         """Look at the store's stamp; raises FormatError where it is a newer lore's, StoreError."""
         self.url = client.url
         self._client = client
@@ -109,87 +85,11 @@ class Objects:
 
     # sessions
 
-    def create(self, header: bytes) -> Head:
-        found = read_header(header)
-        data = SessionData(session_id=found.session_id, head=NOTHING, events=(found.line,), project_id=found.project_id,
-                           created_at=found.at)  # fmt: skip
-
-        def begin(stored: Stored | None) -> tuple[Head, Change | None]:
-            if stored is not None and stored.state is not None:
-                log = self._sessions.log(stored, stored.state)
-                return same_header(log.header(), found, log.head), None
-            return self._saved(data, stored)
-
-        return self._sessions.write(found.session_id, begin)
-
-    def load(self, session_id: str, *, after: int = 0) -> SessionData:
-        after = max(0, after)
-
-        def ask(log: ObjectLog) -> SessionData:
-            part = log.part(after) if after < log.head.number else None
-            events = () if part is None else tuple(part.lines[max(0, after + 1 - part.first) :])
-            return log.state.data(events, after + 1, log.metadata)
-
+    def _read(self, session_id: str, ask: Callable[[LogView], _T]) -> _T:
         return self._sessions.read(session_id, ask)
 
-    def save(self, data: SessionData) -> Head:
-        return self._sessions.write(data.session_id, lambda stored: self._saved(data, stored))
-
-    def _saved(self, data: SessionData, stored: Stored | None) -> tuple[Head, Change | None]:
-        """Decide what a session that is saved in full adds to what is stored."""
-        state = None if stored is None else stored.state
-        digests = digests_of(data.events)
-        header = checked(data, None if state is None else state.head, digests)
-        number = 0 if state is None else state.head.number
-        head = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
-        fresh = LogState(
-            session_id=header.session_id, head=NOTHING, size=0, end=0, torn=0, is_ended=True, metadata=b"{}",
-            metadata_at=None, parent_session_id=header.parent_session_id, user_id=header.user_id,
-            agent_id=header.agent_id,
-        )  # fmt: skip
-        notes = replace(
-            state or fresh, project_id=data.project_id, leaf_id=data.leaf_id, metadata=on_one_line(data.metadata),
-            created_at=data.created_at, updated_at=data.updated_at,
-        )  # fmt: skip
-        if notes == state and number == head.number:
-            return head, None
-        if stored is None or state is None:  # the header stands before every record
-            first, used = header.line + b"\n", activity((header.line,))
-            begun = replace(
-                fresh, head=Head(1, digests[0].hex(), NOTHING.note), size=len(first), end=len(first), **used._asdict()
-            )
-            before = Stored("", token_hex(8), begun, (), first)
-            number = 1
-        else:
-            before = stored
-        return head, self._changed(before, notes, data.events[number:], digests[number:])
-
-    def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
-        def add(stored: Stored | None) -> tuple[Head, Change | None]:
-            if stored is None or stored.state is None:
-                raise UnknownSessionError(session_id, self.url)
-            settled = settle(delta, self._sessions.log(stored, stored.state))
-            if settled.is_empty:
-                return settled.head, None
-            notes = replace(
-                stored.state, leaf_id=settled.leaf_id, metadata=on_one_line(settled.metadata),
-                created_at=delta.created_at or stored.state.created_at,
-                updated_at=delta.updated_at or stored.state.updated_at,
-            )  # fmt: skip
-            return settled.head, self._changed(stored, notes, settled.lines, settled.digests)
-
-        return self._sessions.write(session_id, add)
-
-    def _changed(
-        self, stored: Stored, notes: LogState, lines: Sequence[bytes], digests: Sequence[bytes]
-    ) -> Change:  # fmt: skip
-        """Put events and notes behind what is stored."""
-        state, pieces = stored.extended(notes, lines, digests)
-        then, parts = packed(stored, pieces, lambda: token_hex(16))
-        folder = folder_of("parts", state.session_id, stored.born)
-        return Change(
-            then._replace(state=state, write=token_hex(8)), {f"{folder}/{name}": data for name, data in parts.items()}
-        )
+    def _write(self, session_id: str, decide: Decide[_T]) -> _T:
+        return self._sessions.write(session_id, decide)
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         if not self._exists(session_id):
@@ -207,54 +107,33 @@ class Objects:
             return True
         return found is not None and found.stored.state is not None
 
-    def list(self, project_id: str | None = None) -> Sequence[Summary]:
-        """List the sessions; one that is damaged is told, and left out. See above for what it costs."""
+    def _summaries(self) -> Iterator[Summary]:
+        """See above for what it costs."""
         self._sessions.ready()
         if not self._sessions.is_stamped and not is_stamped(self._client):
             self._tell(f"{self.url} holds no store yet")
-        found = [summary for summary in self._summaries() if summary is not None]
-        found.sort(key=lambda summary: summary.session_id)
-        return [summary for summary in found if project_id is None or summary.project_id == project_id]
-
-    def _summaries(self) -> Iterator[Summary | None]:
-        """Yield what each session's object says; None where it was deleted. Damaged ones are told and left out."""
         listed = list(self._client.listed("heads/"))
         new = [each.key for each in listed if self._fronts.get(each.key, ("", None))[0] != (each.e_tag or "-")]
         fetched = dict(zip(new, self._client.get_each(new, most=FRONT), strict=True))
         for each in listed:
-            if each.key not in fetched:
-                yield self._fronts[each.key][1]
-            elif (found := fetched[each.key]) is not None:
+            if (found := fetched.get(each.key)) is not None:
                 try:
-                    summary = self._summary(each.key, found)
+                    self._fronts[each.key] = found.e_tag, self._summary(each.key, found)
                 except DamagedError as error:
                     self._tell(f"{error.where}: {error.message}; it is not listed")
                     continue
-                self._fronts[each.key] = found.e_tag, summary
+            elif each.key in fetched:  # it was deleted meanwhile
+                continue
+            if (summary := self._fronts[each.key][1]) is not None:
                 yield summary
 
     def _summary(self, key: str, found: Object) -> Summary | None:
+        """Return what an object says, whose first bytes were read; None where the session was deleted."""
         front = front_of(found.data, f"{self.url} {key}")
         if front is None and (whole := self._client.get(key)) is not None:
             state = stored_of(whole.data, f"{self.url} {key}").state
             return None if state is None else state.summary
         return None if front is None else front.summary
-
-    def move(self, session_id: str, project_id: str) -> None:
-        good_id(project_id, "project id")
-
-        def change(stored: Stored | None) -> tuple[None, Change | None]:
-            if stored is None or stored.state is None:
-                raise UnknownSessionError(session_id, self.url)
-            if stored.state.project_id == project_id:
-                return None, None
-            return None, self._changed(stored, replace(stored.state, project_id=project_id), (), ())
-
-        self._sessions.write(session_id, change)
-
-    def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
-        data = self.load(session_id)
-        return put_together(session_id, data.project_id, rows_of(data.events))
 
     # clients, checkpoints
 
@@ -270,13 +149,13 @@ class Objects:
             if other == session_id or (found is not None and found.data == data):
                 return
             if other is not None:
-                raise ConflictError(f"the client is bound to session {other!r}", hint="replace it if that is meant")
+                raise bound_to(other)
             try:
                 if found is None:
                     self._client.create(key, data)
                 else:
                     self._client.replace(key, data, found.e_tag)
-            except (TakenError, UnansweredError) as error:
+            except (TakenError, UnansweredWriteError) as error:
                 tries.again(error)
             else:
                 return
@@ -319,10 +198,7 @@ class Objects:
             keys = [key_of(session_id)]
         else:
             keys = [each.key for each in self._client.listed("heads/")]
-        results = [found for key in keys if (found := self._verified(key)) is not None]
-        return Verified(
-            len(results), sum(found.events for found in results), tuple(each for one in results for each in one.damage)
-        )
+        return Verified.of(map(self._verified, keys))
 
     def _verified(self, key: str) -> Verified | None:
         """Recompute every digest of a session; None where it was deleted."""
@@ -335,7 +211,7 @@ class Objects:
             if key_of(stored.state.session_id) != key:
                 message = f"the object says it is session {stored.state.session_id!r}"
                 return Verified(1, 0, (Damage(None, None, place, message, "all events"),))
-            events, damage = self._sessions.log(stored, stored.state).damage()
+            events, damage = self._sessions.log(stored).damage()
         except DamagedError as error:
             return Verified(1, 0, (Damage(None, None, place, error.message, "the events in its parts"),))
         return Verified(1, events, tuple(damage))

@@ -2,7 +2,7 @@
 
 In: keys below the store's prefix. Out: bytes with the ETag that they had. Rules:
 - a write on a condition (`create`: nothing is there; `replace`: what was read is there still) either happens, raises
-  TakenError, or raises UnansweredError: then it happened or did not, and only a look says which;
+  TakenError, or raises UnansweredWriteError: then it happened or did not, and only a look says which;
 - the client asks again by itself where a server answers 5xx or closes the connection, some seconds long; a write that
   it sent twice may be answered by its own first copy, so that TakenError, too, says nothing without a look;
 - credentials are the environment's (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, a web identity,
@@ -78,7 +78,7 @@ class _MissingError(Exception):
     """There is nothing."""
 
 
-class UnansweredError(StoreError):
+class UnansweredWriteError(StoreError):
     """A write was not answered: it is stored whole or not at all, not known which."""
 
 
@@ -89,7 +89,7 @@ class Object(NamedTuple):
     e_tag: str
 
 
-class Listed(NamedTuple):
+class ListedObject(NamedTuple):
     """An object of a list."""
 
     key: str
@@ -98,7 +98,7 @@ class Listed(NamedTuple):
     modified: datetime
 
 
-class Address(NamedTuple):
+class BucketAddress(NamedTuple):
     """Where a store is; `url` names the same place as it may be shown."""
 
     bucket: str
@@ -108,7 +108,7 @@ class Address(NamedTuple):
     url: str
 
 
-def parsed(url: str) -> Address:
+def parsed(url: str) -> BucketAddress:
     """Read `s3://BUCKET/PREFIX?…`; raises StoreError, which quotes nothing of a URL that may hold a credential."""
     try:
         parts = urlsplit(url)
@@ -137,7 +137,7 @@ def parsed(url: str) -> Address:
         raise StoreError("the region of a store of objects is a name", hint=SHAPE)
     query = urlencode({name: options[name] for name in _OPTIONS if options.get(name)}, safe=":/")
     name = f"s3://{parts.netloc}/{prefix}".rstrip("/") + (f"?{query}" if query else "")
-    return Address(parts.netloc, prefix, endpoint or None, options.get("region") or None, printable(name))
+    return BucketAddress(parts.netloc, prefix, endpoint or None, options.get("region") or None, printable(name))
 
 
 def is_plain(url: str) -> bool:
@@ -146,7 +146,7 @@ def is_plain(url: str) -> bool:
     return place.scheme == "http" and place.hostname not in ("localhost", "127.0.0.1", "::1")
 
 
-def connected(url: str) -> Client:
+def connected(url: str) -> ObjectClient:
     """Return the client of the store that a URL names; sends nothing. Raises StoreError."""
     place = parsed(url)
     try:
@@ -170,7 +170,7 @@ def connected(url: str) -> Client:
         )  # fmt: skip
     except (BaseError, ValueError) as error:
         raise StoreError(f"{place.url}: {plain(error)}", hint=SHAPE) from None
-    return Client(store, place.url)
+    return ObjectClient(store, place.url)
 
 
 def client_options(endpoint: str | None = None) -> ClientConfig:
@@ -182,7 +182,7 @@ def client_options(endpoint: str | None = None) -> ClientConfig:
     return options
 
 
-class Client:
+class ObjectClient:
     """The objects below one prefix; `url` is how the place may be shown."""
 
     def __init__(self, store: ObjectStore, url: str) -> None:
@@ -220,15 +220,15 @@ class Client:
             return list(pool.map(partial(self.get, most=most), keys))
 
     def create(self, key: str, data: bytes) -> str:
-        """Write an object where there is none and return its ETag; raises TakenError, UnansweredError."""
+        """Write an object where there is none and return its ETag; raises TakenError, UnansweredWriteError."""
         return self._put(key, data, "create")
 
     def replace(self, key: str, data: bytes, e_tag: str) -> str:
-        """Write an object over that with an ETag, return its own; raises TakenError, UnansweredError."""
+        """Write an object over that with an ETag, return its own; raises TakenError, UnansweredWriteError."""
         return self._put(key, data, {"e_tag": e_tag})
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an object whatever is there; raises UnansweredError."""
+        """Write an object whatever is there; raises UnansweredWriteError."""
         self._put(key, data, "overwrite")
 
     def _put(self, key: str, data: bytes, mode: PutMode) -> str:
@@ -240,13 +240,13 @@ class Client:
                 raise StoreError(f"{self.url}: there is no such bucket", hint=SHAPE) from None
             raise TakenError(key) from None  # S3's answer to If-Match for an object that is gone
 
-    def listed(self, prefix: str) -> list[Listed]:
+    def listed(self, prefix: str) -> list[ListedObject]:
         """Return the objects below a prefix, by key. Costs a request for each thousand."""
 
-        def listed() -> list[Listed]:
+        def listed() -> list[ListedObject]:
             pages = self._store.list(prefix=prefix)  # pyright: ignore[reportUnknownMemberType] - its Arrow
             return [
-                Listed(found["path"], found["e_tag"], found["size"], found["last_modified"])
+                ListedObject(found["path"], found["e_tag"], found["size"], found["last_modified"])
                 for page in pages for found in page
             ]  # fmt: skip
 
@@ -307,7 +307,9 @@ class Client:
             return StoreError(f"{self.url}: no credentials were found: {text}", hint=hint)
         if writes:
             hint = "do the same again: what is stored already is not stored twice"
-            return UnansweredError(f"{self.url}: a write was not answered, and may be stored or not: {text}", hint=hint)
+            return UnansweredWriteError(
+                f"{self.url}: a write was not answered, and may be stored or not: {text}", hint=hint
+            )
         return _BrokenError(f"{self.url}: {text}", hint="see that the endpoint can be reached, and try again")
 
 
@@ -316,7 +318,7 @@ class _Stamp(msgspec.Struct):
     version: int
 
 
-def is_stamped(client: Client) -> bool:
+def is_stamped(client: ObjectClient) -> bool:
     """Tell whether there is a store; raises FormatError where it is another's, or a newer lore's. Costs a request."""
     found = client.get(STAMP)
     if found is None:
@@ -337,7 +339,7 @@ def is_stamped(client: Client) -> bool:
     return True
 
 
-def make_stamp(client: Client) -> None:
+def make_stamp(client: ObjectClient) -> None:
     """Make a store, where the service honours conditions; raises StoreError where it does not. Costs five requests."""
     if is_stamped(client):
         return

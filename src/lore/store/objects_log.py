@@ -12,21 +12,47 @@ them, are a log that every reader of lore's logs takes.
 
 `write` names the write that made this object, `born` the session since it was created: one that is deleted and created
 again is another. What is deleted leaves its two lines, `deleted` being true, without what it was.
+
+A change is decided on what was seen last, which costs no request, and written on the condition that this is there
+still; where it is not, or nobody answered, what is there is looked at, and the change decided anew: what was stored by
+a write whose answer was lost is then known, and not stored twice.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from secrets import token_hex
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.errors import Where
 from lore.formats.lines import fault
-from lore.store.base import Damage, DamagedError, FormatError, Salvaged, Summary
-from lore.store.jsonl_log import HINT, LogState, LogView, extended, groups
-from lore.store.jsonl_records import Fault, Part, is_sealed, on_one_line, read, read_record, sealed
+from lore.store.base import (
+    ConflictError,
+    Damage,
+    DamagedError,
+    FormatError,
+    Salvaged,
+    StoreError,
+    Summary,
+    Tell,
+    UnknownSessionError,
+)
+from lore.store.jsonl_folder import name_of
+from lore.store.jsonl_log import HINT, Addition, Decide, LogState, LogView
+from lore.store.jsonl_records import Fault, LogPart, is_sealed, on_one_line, read, read_record, sealed
+from lore.store.lines import SessionHeader, is_id, read_header
+from lore.store.objects_client import (
+    ObjectClient,
+    TakenError,
+    UnansweredWriteError,
+    UnchangedError,
+    is_stamped,
+    make_stamp,
+)
 
 VERSION = 1
 TAIL = 128 * 1024  # bytes of a log that its first object holds at most: each save sends them again
@@ -68,7 +94,7 @@ class Back(Struct, frozen=True, kw_only=True):
 _FRONT, _BACK = msgspec.json.Decoder(Front), msgspec.json.Decoder(Back)
 
 
-class Stored(NamedTuple):
+class StoredObject(NamedTuple):
     """What a session's first object says; `state` is None where it was deleted. `tail` are the log's latest bytes."""
 
     write: str
@@ -91,29 +117,21 @@ class Stored(NamedTuple):
         lines = (sealed(msgspec.json.encode(line).removesuffix(b',"check":""}')) for line in (front, back))
         return b"\n".join((*lines, self.tail))
 
-    def extended(self, notes: LogState, lines: Sequence[bytes], digests: Sequence[bytes]) -> tuple[LogState, Pieces]:
-        """Return the state behind a delta, whose notes `notes` has, and the pieces that it adds to the log."""
-        state, pieces = self.state or notes, Pieces()
-        for start, end in groups((b"", *lines)):
-            before = state.head.number
-            data, state = extended(state, notes, lines[start - 1 : end - 1], digests[start - 1 : end - 1])
-            pieces.append((data, before))
-        return state, pieces
 
+def packed(stored: StoredObject | None, addition: Addition) -> tuple[StoredObject, dict[str, bytes]]:
+    """Put events and notes behind what is stored, in parts where they are too long for the first object.
 
-class Pieces(list[tuple[bytes, int]]):
-    """What a log grows by: bytes that begin with a record, and how many events came before each."""
-
-
-def packed(stored: Stored, pieces: Pieces, name: Callable[[], str]) -> tuple[Stored, dict[str, bytes]]:
-    """Put pieces behind what is stored, in parts where they are too long for the first object.
-
-    Returns what is then stored, its state apart, and the parts to be written before it, by their names.
+    Returns what is then stored, and the parts to be written before it, by their names.
     """
-    whole = [(stored.tail, stored.tail_after)] * bool(stored.tail) + pieces
+    if stored is None or stored.state is None:  # the header stands before every record
+        stored = StoredObject("", token_hex(8), tail=(addition.header or b"") + b"\n")
+    whole, state = [(stored.tail, stored.tail_after)] if stored.tail else [], addition.state
+    for data, then in addition.pieces():
+        whole.append((data, state.head.number))
+        state = then
+    stored = stored._replace(state=state, write=token_hex(8))
     if sum(len(data) for data, _ in whole) <= TAIL:
-        tail = b"".join(data for data, _ in whole)
-        return stored._replace(tail=tail, tail_after=whole[0][1] if whole else stored.tail_after), {}
+        return stored._replace(tail=b"".join(data for data, _ in whole), tail_after=whole[0][1]), {}
     parts, written = list(stored.parts), dict[str, bytes]()
     byte = parts[-1].byte + parts[-1].size if parts else 0
     waiting, after = bytearray(), whole[0][1]
@@ -121,7 +139,7 @@ def packed(stored: Stored, pieces: Pieces, name: Callable[[], str]) -> tuple[Sto
         after = after if waiting else before
         waiting += data
         if len(waiting) >= PART or number == len(whole) - 1:
-            parts.append(PartRef(name(), byte, len(waiting), after))
+            parts.append(PartRef(token_hex(16), byte, len(waiting), after))
             written[parts[-1].name] = bytes(waiting)
             byte += len(waiting)
             waiting.clear()
@@ -150,7 +168,7 @@ def front_of(data: bytes, place: str) -> Front | None:
     return front
 
 
-def stored_of(data: bytes, place: str) -> Stored:
+def stored_of(data: bytes, place: str) -> StoredObject:
     """Read a session's first object; raises DamagedError, FormatError."""
     front = front_of(data, place)
     _, _, rest = data.partition(b"\n")
@@ -161,12 +179,12 @@ def stored_of(data: bytes, place: str) -> Stored:
         raise DamagedError("what says where the session's log is is damaged", hint=HINT, where=Where(place)) from None
     assert front is not None
     if front.summary is None:
-        return Stored(front.write, front.born)
+        return StoredObject(front.write, front.born)
     fields = {name: getattr(front.summary, name) for name in Summary.__struct_fields__}
     state = LogState(
         **fields, end=back.end, torn=0, is_ended=True, metadata=bytes(back.metadata), metadata_at=back.metadata_at
     )
-    return Stored(front.write, front.born, state, back.parts, tail, back.tail_after)
+    return StoredObject(front.write, front.born, state, back.parts, tail, back.tail_after)
 
 
 Fetch = Callable[[Sequence[PartRef]], Sequence[bytes | None]]
@@ -175,15 +193,15 @@ Fetch = Callable[[Sequence[PartRef]], Sequence[bytes | None]]
 class ObjectLog(LogView):
     """A session's log among objects; `fetch` gets parts, None for one that is not there, `place` names it."""
 
-    def __init__(self, stored: Stored, state: LogState, fetch: Fetch, place: str) -> None:
+    def __init__(self, stored: StoredObject, state: LogState, fetch: Fetch, place: str) -> None:
         self._stored, self._state, self._fetch, self.place = stored, state, fetch, place
-        self._part: Part | None = None
+        self._part: LogPart | None = None
 
     @property
     def state(self) -> LogState:
         return self._state
 
-    def part(self, after: int) -> Part:
+    def part(self, after: int) -> LogPart:
         """Return the events that came after a number, perhaps with some before; raises DamagedError.
 
         What is stored behind the last of them is compared with the head. Costs the parts that hold them.
@@ -199,18 +217,12 @@ class ObjectLog(LogView):
             self._part = part
         return self._part
 
-    def header(self) -> bytes:
-        """Return the header's line; costs the first part."""
-        refs = self._refs()[:1]
-        part, missing = self._read(refs)
+    def header(self) -> SessionHeader:
+        """Return the session's header; costs the first part."""
+        part, missing = self._read(self._refs()[:1])
         if missing or not part.lines:
             raise self.damaged(self._fault(part, missing))
-        return part.lines[0]
-
-    def damaged(self, found: Fault) -> DamagedError:
-        """Return the error for a place that is damaged."""
-        which = "" if found.number is None else f"event {found.number}: "
-        return DamagedError(f"{which}{found.message}", hint=HINT, where=Where(self.place, None, found.byte))
+        return read_header(part.lines[0])
 
     def damage(self) -> tuple[int, list[Damage]]:
         """Read all of the log; return how many events are there, and what is damaged."""
@@ -244,7 +256,7 @@ class ObjectLog(LogView):
         tail = PartRef("", self._state.end - len(stored.tail), len(stored.tail), stored.tail_after)
         return [*stored.parts, tail] if stored.tail else [*stored.parts]
 
-    def _read(self, refs: Sequence[PartRef]) -> tuple[Part, PartRef | None]:
+    def _read(self, refs: Sequence[PartRef]) -> tuple[LogPart, PartRef | None]:
         """Read parts that follow one another, up to one that is not there, which is returned beside."""
         named = [ref for ref in refs if ref.name]
         found = dict(zip([ref.name for ref in named], self._fetch(named), strict=True)) | {"": self._stored.tail}
@@ -258,23 +270,230 @@ class ObjectLog(LogView):
         whole = bytes(data)
         start = read_record(whole.partition(b"\n")[0], refs[0].byte) if refs and refs[0].after else None
         if refs and refs[0].after and start is None and whole:
-            part, missing = Part(None), refs[0]
+            part, missing = LogPart(None), refs[0]
             part.end = part.offset = refs[0].byte
             return part, missing
         return read(whole, start), missing
 
-    def _runs(self) -> list[tuple[Part, PartRef | None]]:
+    def _runs(self) -> list[tuple[LogPart, PartRef | None]]:
         """Read all parts, and go on behind each one that is missing."""
-        refs, runs, at = self._refs(), list[tuple[Part, PartRef | None]](), 0
+        refs, runs, at = self._refs(), list[tuple[LogPart, PartRef | None]](), 0
         while at < len(refs):
             part, missing = self._read(refs[at:])
             runs.append((part, missing))
             at = len(refs) if missing is None else refs.index(missing) + 1
         return runs
 
-    def _fault(self, part: Part, missing: PartRef | None) -> Fault:
+    def _fault(self, part: LogPart, missing: PartRef | None) -> Fault:
         """Return what is damaged first."""
         if part.faults or missing is None:
             return part.faults[0] if part.faults else Fault(1, 0, "the header is missing", "nothing")
         named = f"part {missing.name} of the log" if missing.name else "the end of the log"
         return Fault(missing.after + 1, missing.byte, f"{named} is missing or not whole", "the events of other parts")
+
+
+# sessions by their ids
+
+ATTEMPTS = 100  # of one write, each of which another writer, or the same one, was faster than
+UNANSWERED = 3  # times that a write is sent again which was not answered, beside those of the client
+SLOWEST = 3600.0  # seconds that a writer has from its first part to the session's object: far less than GRACE
+_REMEMBERED = 64  # sessions whose object is kept: it may be asked for again, or built on
+_T = TypeVar("_T")
+
+
+class Seen(NamedTuple):
+    """A session's object as it was read."""
+
+    e_tag: str
+    stored: StoredObject
+
+
+class SessionObjects:
+    """The sessions of a store, each by its id."""
+
+    def __init__(self, client: ObjectClient, tell: Tell) -> None:
+        """Look at the store's stamp; raises FormatError where it is a newer lore's, StoreError."""
+        self.client = client
+        self.is_closed = False
+        self._tell = tell
+        self._seen: dict[str, Seen] = {}
+        self.is_stamped = is_stamped(client)
+
+    def read(self, session_id: str, ask: Callable[[ObjectLog], _T]) -> _T:
+        """Ask a session's log; where it was deleted while its parts were read, what is there by then."""
+        found = self.named(session_id)
+        while True:
+            try:
+                return ask(self.log(found.stored))
+            except DamagedError:
+                now = self.named(session_id)
+                if now.stored.born == found.stored.born:
+                    raise
+                found = now
+
+    def write(self, session_id: str, decide: Decide[_T]) -> _T:
+        """Store what `decide` adds to a session's log, and return its answer; see `LogStore`.
+
+        It is first asked about what was seen last; nothing is refused, and nothing taken as done, but for what is
+        stored now. Raises what it raises, ConflictError after too many other writers, UnansweredWriteError.
+        """
+        self.ready()
+        found = self._seen.get(name_of(session_id)) if is_id(session_id) else None
+        is_fresh, tries = False, Tries()
+        while True:
+            if found is None and not is_fresh:
+                found, is_fresh = self.look(session_id), True
+            stored = None if found is None else found.stored
+            try:
+                result, addition = decide(None if stored is None or stored.state is None else self.log(stored))
+            except StoreError:
+                if is_fresh:
+                    raise
+                found = None
+                continue
+            if addition is None:
+                if is_fresh:
+                    return result
+                found = None
+                continue
+            then, parts = packed(stored, addition)
+            try:
+                self._put(session_id, found, then, parts)
+                return result
+            except (TakenError, UnansweredWriteError) as error:
+                tries.again(error)
+                found, is_fresh = self._look_behind(session_id, error), True
+            if found is not None and found.stored.write == then.write:
+                return result
+
+    def _look_behind(self, session_id: str, failure: TakenError | UnansweredWriteError) -> Seen | None:
+        """Look what is stored behind a write that was not done, as far as is known."""
+        try:
+            return self.look(session_id)
+        except StoreError:
+            if isinstance(failure, UnansweredWriteError):
+                raise failure from None
+            raise
+
+    def _put(self, session_id: str, found: Seen | None, stored: StoredObject, parts: dict[str, bytes]) -> None:
+        """Write a session's object, and its new parts before it."""
+        if not self.is_stamped:
+            make_stamp(self.client)
+            self.is_stamped = True
+        begun = time.time()
+        folder = folder_of("parts", session_id, stored.born)
+        for name, data in parts.items():
+            self.client.put(f"{folder}/{name}", data)
+        if abs(time.time() - begun) > SLOWEST:
+            raise StoreError(
+                f"{self.client.url}: writing took more than an hour", hint="nothing is stored: do it again"
+            )
+        key, data = key_of(session_id), stored.encoded()
+        e_tag = self.client.create(key, data) if found is None else self.client.replace(key, data, found.e_tag)
+        if e_tag:  # else it is looked at before it is built on
+            self._remember(session_id, Seen(e_tag, stored))
+
+    def ready(self) -> None:
+        """Raise StoreError where the store was closed."""
+        if self.is_closed:
+            raise StoreError(f"the store {self.client.url} is closed", hint="open it again")
+
+    def look(self, session_id: str) -> Seen | None:
+        """Return a session's object as it is now; None where there was never one. Costs a request."""
+        self.ready()
+        if not is_id(session_id):
+            return None
+        name, place = name_of(session_id), self.place_of(session_id)
+        known = self._seen.get(name)
+        try:
+            found = self.client.get(key_of(session_id), unless=None if known is None else known.e_tag)
+        except UnchangedError:
+            return known
+        if found is None:
+            self._seen.pop(name, None)
+            return None
+        stored = stored_of(found.data, place)
+        if stored.state is not None and stored.state.session_id != session_id:
+            raise DamagedError(f"{place} says it is session {stored.state.session_id!r}", hint="restore a backup")
+        return self._remember(session_id, Seen(found.e_tag, stored))
+
+    def named(self, session_id: str) -> Seen:
+        """Return a session's object; raises UnknownSessionError."""
+        found = self.look(session_id)
+        if found is None or found.stored.state is None:
+            raise UnknownSessionError(session_id, self.client.url)
+        return found
+
+    def _remember(self, session_id: str, found: Seen) -> Seen:
+        if len(self._seen) >= _REMEMBERED:
+            self._seen.clear()
+        self._seen[name_of(session_id)] = found
+        return found
+
+    def log(self, stored: StoredObject) -> ObjectLog:
+        """Return the log of a session that is there, whose parts are fetched when they are asked for."""
+        assert stored.state is not None
+        session_id = stored.state.session_id
+        folder = folder_of("parts", session_id, stored.born)
+
+        def fetch(parts: Sequence[PartRef]) -> list[bytes | None]:
+            found = self.client.get_each([f"{folder}/{part.name}" for part in parts])
+            return [None if each is None else each.data for each in found]
+
+        return ObjectLog(stored, stored.state, fetch, self.place_of(session_id))
+
+    def place_of(self, session_id: str) -> str:
+        """Return how a session's object is named to a person."""
+        return f"{self.client.url} {key_of(session_id)}"
+
+    def bury(self, session_id: str) -> None:
+        """Leave a mark in the place of a session, and take its parts away; one that was made anew meanwhile stays."""
+        key, place, mark = key_of(session_id), self.place_of(session_id), StoredObject(token_hex(8), token_hex(8))
+        tries, first = Tries(), None
+        while (found := self.client.get(key)) is not None:
+            try:
+                stored = stored_of(found.data, place)
+            except DamagedError:
+                stored = None
+            if stored is not None and (stored.state is None or stored.born != (first or stored.born)):
+                return
+            first = None if stored is None else stored.born
+            left = [each.key for kind in ("parts", "checkpoints")
+                    for each in self.client.listed(f"{kind}/{name_of(session_id)}/")]  # fmt: skip
+            try:
+                self.client.replace(key, mark.encoded(), found.e_tag)
+            except (TakenError, UnansweredWriteError) as error:
+                tries.again(error)
+                continue  # what is there now says whether it was this one's own
+            try:
+                self.client.delete(left)
+            except StoreError as error:
+                self._tell(f"session {session_id} is deleted; `lore store vacuum` takes its parts: {error.message}")
+            return
+
+
+class Tries:
+    """How often a write is done again."""
+
+    def __init__(self) -> None:
+        self._writes, self._unanswered = ATTEMPTS, UNANSWERED
+
+    def again(self, error: TakenError | UnansweredWriteError) -> None:
+        """Count a write that did not happen, as far as is known; raises where it is not to be tried again."""
+        self._writes -= 1
+        if isinstance(error, UnansweredWriteError):
+            self._unanswered -= 1
+            if self._unanswered < 0:
+                raise error
+        if self._writes <= 0:
+            raise ConflictError("gave up after repeated write conflicts", hint="do it again")
+
+
+def key_of(session_id: str) -> str:
+    """Return the key of a session's object."""
+    return f"heads/{name_of(session_id)}"
+
+
+def folder_of(kind: str, session_id: str, born: str) -> str:
+    """Return where a session keeps its parts, or the key of its checkpoint; another one after it was deleted."""
+    return f"{kind}/{name_of(session_id)}/{born}"

@@ -121,14 +121,14 @@ def say_once(text: str) -> None:
         sys.stderr.write(f"note: {safe}\n")
 
 
-class Address(NamedTuple):
+class SessionAddress(NamedTuple):
     """A session in a store."""
 
     url: str
     session_id: str
 
 
-def address_of(name: str) -> Address | None:
+def address_of(name: str) -> SessionAddress | None:
     """Return what a name says of a stored session; None where it is any other name."""
     if "#" not in name or scheme_of(name) is None or os.path.lexists(name):
         return None
@@ -136,7 +136,7 @@ def address_of(name: str) -> Address | None:
     cut = next((at for at in cuts if os.path.lexists(name[:at].partition(":")[2])), cuts[0])
     if not _is_kept_there(name[:cut]):
         return None
-    return Address(name[:cut], name[cut + 1 :])
+    return SessionAddress(name[:cut], name[cut + 1 :])
 
 
 def is_store(name: str) -> bool:
@@ -210,7 +210,7 @@ def noted(store: Store, session_id: str) -> SessionData | None:
         return None
 
 
-def exists(address: Address) -> bool:
+def exists(address: SessionAddress) -> bool:
     """Tell whether a session is stored; one in a store that cannot be read is not: reading it says why."""
     try:
         with closing(open_there(address.url)) as store:
@@ -219,7 +219,7 @@ def exists(address: Address) -> bool:
         return False
 
 
-def log_of(address: Address, size: int, tell: Tell = say_once) -> Iterator[bytes]:
+def log_of(address: SessionAddress, size: int, tell: Tell = say_once) -> Iterator[bytes]:
     """Yield the log of a stored session, in pieces of about `size` bytes that end with a line.
 
     Raises StoreError. The events are held until they were handed on.

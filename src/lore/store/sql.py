@@ -34,8 +34,19 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )  # fmt: skip
-from lore.store.deltas import Settled, checked, digests_of, same_header, settle, with_forks
-from lore.store.lines import NOTHING, Activity, Header, activity, follow, good_id, is_id, note, read_header, rows_of
+from lore.store.deltas import Settled, bound_to, checked, digests_of, same_header, settle, with_forks
+from lore.store.lines import (
+    NOTHING,
+    Activity,
+    SessionHeader,
+    activity,
+    follow,
+    good_id,
+    is_id,
+    note,
+    read_header,
+    rows_of,
+)
 from lore.store.sql_tables import (
     COLUMNS,
     HINT,
@@ -194,7 +205,7 @@ class SqlStore(ABC):
             )
             known = _bound(tx, client_key)
             if known != session_id:
-                raise ConflictError(f"the client is bound to session {known!r}", hint="replace it if that is meant")
+                raise bound_to(known)
 
     def resolve(self, client_key: str) -> str | None:
         if not is_id(client_key):
@@ -291,7 +302,7 @@ def _bound(tx: Transaction, client_key: str) -> str | None:
     return typed(rows, str)[0][0] if rows else None
 
 
-def _insert(tx: Transaction, header: Header, head: Head, size: int, used: Activity) -> int | None:
+def _insert(tx: Transaction, header: SessionHeader, head: Head, size: int, used: Activity) -> int | None:
     """Insert the row of a session; None where there is one."""
     rows = tx.execute(
         "INSERT INTO sessions (session_id, project_id, parent_session_id, created_at, metadata, head_number, "

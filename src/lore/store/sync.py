@@ -20,7 +20,7 @@ import msgspec
 from lore.model.events import MAIN, Remove, encode
 from lore.store.base import EMPTY, ConflictError, Head, SessionData, SessionDelta, Store
 from lore.store.deltas import is_same, save_delta
-from lore.store.lines import NOTHING, Header, follow, leaf_of
+from lore.store.lines import NOTHING, SessionHeader, follow, leaf_of
 from lore.store.registry import noted
 
 Clock: TypeAlias = Callable[[], str]
@@ -48,7 +48,7 @@ class SyncSource(NamedTuple):
     beside its events.
     """
 
-    header: Header
+    header: SessionHeader
     lines: Iterator[bytes]
     again: Callable[[], Iterator[bytes]] | None
     chained: bool = False

@@ -21,7 +21,7 @@ from lore.errors import LoreError
 from lore.model.canonical import printable
 from lore.model.events import MAIN
 from lore.store.base import Summary
-from lore.store.lines import Header
+from lore.store.lines import SessionHeader
 
 DEFAULT_USER = "default"
 """The user of sessions that name none."""
@@ -144,7 +144,7 @@ def refuse_reserved(session_id: str) -> None:
         raise LoreError(f"{session_id!r} is an id under which lore keeps memory", hint=HINT_RESERVED)
 
 
-def refuse_header(header: Header) -> None:
+def refuse_header(header: SessionHeader) -> None:
     """Raise LoreError for a session that is lore's own, or is to be forked from one."""
     refuse_reserved(header.session_id)
     if header.parent_session_id is not None and is_reserved(header.parent_session_id):
