@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.model.turn import Segment
-from lore.prefix.overlap import Measure, divergence, excerpt, overlap, size
+from lore.prefix.overlap import ChainSums, divergence, excerpt, overlap, size
 from model.making import assistant, body, dumps, parsed
 
 TOOL = {"name": "ls", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}}
@@ -16,7 +16,7 @@ TOOL = {"name": "ls", "input_schema": {"type": "object", "properties": {"path": 
 def where(left, right, dialect="anthropic"):
     mine, theirs = parsed(left, dialect), parsed(right, dialect)
     found = overlap(mine, theirs)
-    measure = Measure(size)
+    measure = ChainSums(size)
     measure.advance(mine, 0)
     return divergence(mine, theirs, found, measure.upto(found.common))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
-from lore.prefix.overlap import Measure, PairSums, overlap, size
+from lore.prefix.overlap import ChainSums, PairSums, overlap, size
 from model.making import assistant, body, parsed
 
 BODIES = [
@@ -21,7 +21,7 @@ def total(prompt, count=None):
 
 
 def test_sums_equal_those_of_whole_prompts():
-    measure, before = Measure(size), None
+    measure, before = ChainSums(size), None
     for prompt in map(parsed, BODIES):
         common = overlap(before, prompt).common if before is not None else 0
         made = measure.advance(prompt, common)
@@ -32,7 +32,7 @@ def test_sums_equal_those_of_whole_prompts():
 
 def test_a_segment_is_weighed_once_while_it_stays_in_the_prefix():
     weighed = []
-    measure = Measure(lambda segment: weighed.append(segment) or 1)
+    measure = ChainSums(lambda segment: weighed.append(segment) or 1)
     first, second = parsed(BODIES[0]), parsed(BODIES[1])
     measure.advance(first, 0)
     measure.advance(second, overlap(first, second).common)
@@ -44,7 +44,7 @@ def test_tails_count_in_the_whole_and_not_in_the_sums():
         tails = tuple(Segment("messages", "t", one) for one in tail)
         return Prompt("d", "wire", messages=Vector([Segment("messages", "m", b"mm")]), tail=tails)
 
-    measure = Measure(size)
+    measure = ChainSums(size)
     measure.advance(prompt(b"ttt"), 0)
     assert (measure.tail, measure.upto(1), measure.upto(9)) == (3, 2, 2)
     assert measure.advance(prompt(b"uuuu"), 1) == PairSums(5, 6, 2)
@@ -54,7 +54,7 @@ def test_tails_count_in_the_whole_and_not_in_the_sums():
 def test_a_head_that_changes_every_turn_does_not_make_the_history_new():
     """A clock in the system prompt: the whole history was weighed again at each turn."""
     weighed = []
-    measure = Measure(lambda segment: weighed.append(segment) or len(segment.data))
+    measure = ChainSums(lambda segment: weighed.append(segment) or len(segment.data))
     history = [Segment("messages", f"messages[{n}]", b"word" * n) for n in range(50)]
     messages, before = Vector(), None
     for turn in range(50):

@@ -34,18 +34,18 @@ MOST_LAYERS = 1_000  # layers: each is looked at in every turn in which one of t
 _replace = msgspec.structs.replace
 
 
-class Step(NamedTuple):
+class FoldStep(NamedTuple):
     """The state after an event, and what was wrong with the event."""
 
     state: Session
     problems: Problems = ()
 
 
-def step(state: Session, event: e.Event) -> Step:
+def step(state: Session, event: e.Event) -> FoldStep:
     """Apply one event. Costs O(1), compaction and removal O(items that they move), knowledge O(entries)."""
     folding = Folding(state)
     problems = folding.apply(event)
-    return Step(folding.state(), problems)
+    return FoldStep(folding.state(), problems)
 
 
 class Folding:
@@ -277,9 +277,9 @@ def _add(totals: Totals, usage: e.Billed | None, sign: int = 1) -> Totals:
     return Totals(totals.turns, uncached, read, write, output, clients)
 
 
-def _session_started(state: Session, event: e.SessionStarted) -> Step:
+def _session_started(state: Session, event: e.SessionStarted) -> FoldStep:
     if state.started:
-        return Step(state, problem(Code.BAD_HEADER, "a second session_started; the first holds"))
+        return FoldStep(state, problem(Code.BAD_HEADER, "a second session_started; the first holds"))
     opened = _replace(
         state, id=event.session_id, at=event.at, format=event.origin or state.format, model=event.model,
         dialect=event.dialect, provider=event.provider, system=event.system, tools=event.tools, params=event.params,
@@ -295,8 +295,8 @@ def _session_started(state: Session, event: e.SessionStarted) -> Step:
     )
     state = _replace(opened, chains={**opened.chains, chain.id: chain})
     if event.v == 1:
-        return Step(state)
-    return Step(state, problem(Code.BAD_HEADER, f"log version {event.v} is not 1; read as version 1"))
+        return FoldStep(state)
+    return FoldStep(state, problem(Code.BAD_HEADER, f"log version {event.v} is not 1; read as version 1"))
 
 
 def _session_changed(chain: Chain, event: e.SessionChanged) -> Problems:
@@ -333,22 +333,24 @@ def tool_name(tool: Raw) -> str:
     return text_of(inner.get("name", bytes(tool)))
 
 
-def _layer(state: Session, event: e.Layer) -> Step:
+def _layer(state: Session, event: e.Layer) -> FoldStep:
     if event.when not in ("once_at_start", "every_turn"):
-        return Step(state, problem(Code.MALFORMED_RECORD, f"layer {event.name!r} has unknown `when` {event.when!r}"))
+        return FoldStep(
+            state, problem(Code.MALFORMED_RECORD, f"layer {event.name!r} has unknown `when` {event.when!r}")
+        )
     late = any(chain.turns for chain in state.chains.values())
     field = "turn_layers" if event.when == "every_turn" else "late_layers" if late else "start_layers"
     layers: tuple[e.Layer, ...] = getattr(state, field)
     names = [layer.name for layer in layers]
     if len(names) >= MOST_LAYERS and event.name not in names:
         message = f"layer {event.name!r}: more than {MOST_LAYERS} layers, skipped"
-        return Step(state, problem(Code.MALFORMED_RECORD, message))
+        return FoldStep(state, problem(Code.MALFORMED_RECORD, message))
     if event.name in names:
         place = names.index(event.name)
         layers = (*layers[:place], event, *layers[place + 1 :])
     else:
         layers = (*layers, event)
-    return Step(_replace(state, **{field: layers}))
+    return FoldStep(_replace(state, **{field: layers}))
 
 
 def _observed(chain: Chain, event: e.Observed) -> Problems:
@@ -370,8 +372,8 @@ def _unchanged(_: Chain, __: e.CompactStarted | e.Saved) -> Problems:
     return ()
 
 
-def _opaque(state: Session, _: e.OpaqueEvent) -> Step:
-    return Step(_replace(state, opaque=state.opaque + 1))
+def _opaque(state: Session, _: e.OpaqueEvent) -> FoldStep:
+    return FoldStep(_replace(state, opaque=state.opaque + 1))
 
 
 _ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
@@ -393,7 +395,7 @@ _ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
     e.Saved: _unchanged,
 }
 
-_ON_SESSION: dict[type, Callable[[Session, Any], Step]] = {
+_ON_SESSION: dict[type, Callable[[Session, Any], FoldStep]] = {
     e.SessionStarted: _session_started,
     e.Layer: _layer,
     e.OpaqueEvent: _opaque,

@@ -44,7 +44,7 @@ from lore.model.turn import Turn
 from lore.prefix.causes import causes, limit_of, recorded
 from lore.prefix.ends import End
 from lore.prefix.hashes import hash_causes
-from lore.prefix.overlap import Measure, Overlap, PairSums, overlap, size
+from lore.prefix.overlap import ChainSums, Overlap, PairSums, overlap, size
 
 MODELS = 8  # of a chain, whose last turns are remembered
 _REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
@@ -80,7 +80,7 @@ class Pairs:
         self._shown: dict[str, Tally] = {}
         self._last: Turn | None = None
         self._of_models: dict[tuple[str | None, str], Turn] = {}  # the last billed turn of each cache of a transcript
-        self._sizes = Measure(size)
+        self._sizes = ChainSums(size)
         self._measured: Turn | None = None
         self._lives: float | None = None
         self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one

@@ -23,7 +23,7 @@ from lore.model.turn import NO_RESULT, Segment
 from lore.model.vector import common_prefix
 from lore.prefix.align import Mismatch, near
 from lore.prefix.blocks import (
-    Block,
+    BlockParts,
     block_of,
     by_model,
     images_in,
@@ -75,8 +75,8 @@ class BlockPair(NamedTuple):
 
     left: Segment
     right: Segment
-    before: Block
-    after: Block
+    before: BlockParts
+    after: BlockParts
 
     @property
     def changed(self) -> set[str]:
@@ -322,7 +322,7 @@ class BlockChanges:
         return self._cause(mismatch, Code.PREFIX_MOVED, d.BlockChanged(path, *pair.parting()), differs=True)
 
 
-def _around_text(block: Block) -> tuple[bytes, ...] | None:
+def _around_text(block: BlockParts) -> tuple[bytes, ...] | None:
     """Return what a result is apart from its content, where that is one text, plain or in a block; None elsewhere."""
     content = block.own.get("content") or block.own.get("output") or b""
     if content[:1] == b"[":
@@ -334,7 +334,7 @@ def _around_text(block: Block) -> tuple[bytes, ...] | None:
     return tuple(sorted(key.encode() + canonical(raw) for key, raw in block.own.items() if raw is not content))
 
 
-def _gave_way(left: Block, right: Block) -> bool:
+def _gave_way(left: BlockParts, right: BlockParts) -> bool:
     """Tell whether a text stands in a result where an image stood, and all other texts are the same."""
     if len(images_in(right)) >= len(images_in(left)):
         return False
@@ -360,7 +360,7 @@ def _runs(found: Sequence[Mismatch]) -> list[list[Mismatch]]:
     return runs
 
 
-def _arguments(left: Block, right: Block) -> tuple[str, str] | None:
+def _arguments(left: BlockParts, right: BlockParts) -> tuple[str, str] | None:
     """Return the arguments of two calls that are written as text, where nothing else differs."""
     both = [table(block.own.get("function", b"")) or {} for block in (left, right)]
     raw = [function.pop("arguments", b"") for function in both]

@@ -38,7 +38,7 @@ _KIND = re.compile(
 _ID = re.compile(rb'"(?:tool_use_id|tool_call_id|call_id|toolUseId|id)"\s*:\s*"([^"\\]{1,256})"')
 
 
-class Block(NamedTuple):
+class BlockParts(NamedTuple):
     """A segment's kind, its members (none where it is a text), and its text where it has one."""
 
     kind: BlockKind
@@ -46,19 +46,19 @@ class Block(NamedTuple):
     text: str | None
 
 
-def block_of(segment: Segment, envelope: bytes = b"") -> Block:
+def block_of(segment: Segment, envelope: bytes = b"") -> BlockParts:
     """Look at a segment that stands in a message with this envelope."""
     data = segment.data
     if segment.kind == "envelope":
-        return Block("envelope", table(segment.json) or {}, None)
+        return BlockParts("envelope", table(segment.json) or {}, None)
     around = envelope[:4096]
     if data[:1] == b'"':
-        return Block(_around(around) or "text", {}, text_of(data))
+        return BlockParts(_around(around) or "text", {}, text_of(data))
     own = table(data) or {}
     kind = _own_kind(own)
     if kind in ("text", "other") and (outer := _around(around)) is not None:
         kind = outer
-    return Block(kind, own, text_in(own))
+    return BlockParts(kind, own, text_in(own))
 
 
 def kind_of(segment: Segment, envelope: bytes) -> str:
@@ -119,7 +119,7 @@ def parts(raw: bytes) -> list[dict[str, bytes]]:
     return [table(block) or {} for block in array(raw)]
 
 
-def images_in(block: Block) -> list[bytes]:
+def images_in(block: BlockParts) -> list[bytes]:
     """Return the images that a result holds, as they stand."""
     inner = next((table(block.own[key]) or {} for key in _RESULTS if key in block.own), block.own)
     content = inner.get("content") or inner.get("output") or b""

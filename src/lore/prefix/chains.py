@@ -83,7 +83,7 @@ class _Request(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Chain:
+class _KnownChain:
     """The latest request of a chain, what it costs, and by what else it is found: first messages, response, answer."""
 
     name: str
@@ -125,10 +125,10 @@ class Chains:
     """
 
     def __init__(self, remembered: int = REMEMBERED, *, joined: Callable[[Streamed], bytes] = _unread) -> None:
-        self._chains: dict[str, _Chain] = {}  # the latest touched last
-        self._alike: dict[int, dict[str, _Chain]] = {}  # by a hash of the first message; the latest last
-        self._responses: dict[str, _Chain] = {}  # by a chain's latest response
-        self._answers: dict[int, _Chain] = {}  # by a hash of the latest answer that a chain's latest request holds
+        self._chains: dict[str, _KnownChain] = {}  # the latest touched last
+        self._alike: dict[int, dict[str, _KnownChain]] = {}  # by a hash of the first message; the latest last
+        self._responses: dict[str, _KnownChain] = {}  # by a chain's latest response
+        self._answers: dict[int, _KnownChain] = {}  # by a hash of the latest answer that a chain's latest request holds
         self._room = remembered
         self._replies = Replies(joined)
         self._gone: list[str] = []
@@ -150,7 +150,7 @@ class Chains:
         known = chain is not None
         if chain is None:
             self.given_up = self._restarted(request)
-            chain = _Chain(self._new(request), request)
+            chain = _KnownChain(self._new(request), request)
         if not known or (call.status or 0) < FAILED:  # what failed wrote nothing that the next one could go on from
             self._remember(chain, request, exchange)
         chain.turns += 1
@@ -158,7 +158,7 @@ class Chains:
             self._forget(next(iter(self._chains.values())))
         return ChainTurn(chain.name, chain.turns)
 
-    def _remember(self, chain: _Chain, request: _Request, exchange: Exchange | None) -> None:
+    def _remember(self, chain: _KnownChain, request: _Request, exchange: Exchange | None) -> None:
         """Keep a chain's latest request, and what answered it."""
         name, chain.latest = chain.name, request
         alike = self._alike.setdefault(request.first, {})
@@ -183,7 +183,7 @@ class Chains:
             chain.response = exchange.response_id
         self._replies.note(name, b"" if exchange is None else exchange.output)
 
-    def _forget(self, chain: _Chain) -> None:
+    def _forget(self, chain: _KnownChain) -> None:
         """Forget a chain, where there is no room for all."""
         self._room += chain.size
         for first in list(chain.firsts):
@@ -194,13 +194,13 @@ class Chains:
         del self._chains[chain.name]
         self._gone.append(chain.name)
 
-    def _unanswer(self, chain: _Chain) -> None:
+    def _unanswer(self, chain: _KnownChain) -> None:
         """Forget a chain's latest answer, where no other chain ends with the same."""
         answer, chain.answer = chain.answer, None
         if answer is not None and self._answers.get(answer) is chain:
             del self._answers[answer]
 
-    def _unlist(self, chain: _Chain, first: int) -> None:
+    def _unlist(self, chain: _KnownChain, first: int) -> None:
         del chain.firsts[first], self._alike[first][chain.name]
         if not self._alike[first]:
             del self._alike[first]
@@ -224,7 +224,7 @@ class Chains:
             return MAIN
         return f"{'agent' if other else 'chain'}-{next(self._numbers)}"
 
-    def _continued(self, request: _Request) -> _Chain | None:
+    def _continued(self, request: _Request) -> _KnownChain | None:
         alike = [chain for chain in self._begin_alike(request) if chain.may_continue(request)]
         near = [chain for chain in alike if chain.is_near(request)]
         return (
@@ -238,14 +238,14 @@ class Chains:
             or self._unwrapped(request)
         )
 
-    def _begin_alike(self, request: _Request) -> Iterator[_Chain]:
+    def _begin_alike(self, request: _Request) -> Iterator[_KnownChain]:
         return islice(reversed(self._alike.get(request.first, {}).values()), LOOK_BACK)
 
-    def _recent(self, request: _Request) -> Iterator[_Chain]:
+    def _recent(self, request: _Request) -> Iterator[_KnownChain]:
         chains = islice(reversed(self._chains.values()), LOOK_BACK)
         return (chain for chain in chains if chain.may_continue(request) and chain.is_near(request))
 
-    def _named(self, request: _Request, near: list[_Chain]) -> _Chain | None:
+    def _named(self, request: _Request, near: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain of the response that a request says it continues, where its messages agree."""
         chain = self._responses.get(request.who.previous)
         if chain is None or not chain.may_continue(request) or not chain.latest.who.may_be(request.who):
@@ -253,8 +253,8 @@ class Chains:
         fits = request.prompt.partial or chain in near or begins_with_summary(request.prompt)
         return chain if fits or not len(chain.prompt.messages) else None
 
-    def _by_messages(self, prompt: Prompt, near: list[_Chain]) -> _Chain | None:
-        latest: _Chain | None = None
+    def _by_messages(self, prompt: Prompt, near: list[_KnownChain]) -> _KnownChain | None:
+        latest: _KnownChain | None = None
         longest, best = (-1, False), None
         for chain in near:
             before = chain.prompt
@@ -274,7 +274,7 @@ class Chains:
         summed = near_by or any(is_summary(block) for block in before_answer(prompt.messages.since(shared)))
         return summed or not is_another_run(before, prompt, shared)
 
-    def _elsewhere(self, request: _Request, alike: list[_Chain]) -> _Chain | None:
+    def _elsewhere(self, request: _Request, alike: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain that is continued in another session (it was resumed) or at another endpoint.
 
         In another session a first message alone is none: many begin alike.
@@ -289,7 +289,7 @@ class Chains:
                 return chain
         return None
 
-    def _summarised(self, request: _Request) -> _Chain | None:
+    def _summarised(self, request: _Request) -> _KnownChain | None:
         """Return the conversation whose summary a request begins with."""
         if request.beside:
             return None
@@ -298,7 +298,7 @@ class Chains:
         headed = None if sure else next((segment for segment in opening(prompt) if is_headed(segment)), None)
         if not sure and headed is None:
             return None
-        found: list[_Chain] = []
+        found: list[_KnownChain] = []
         for chain in self._recent(request):
             before = chain.prompt
             grew = len(before.messages) < len(prompt.messages)
@@ -312,7 +312,7 @@ class Chains:
             found, key=lambda chain: len(kept & {segment.data for segment in chain.prompt.messages}), default=None
         )
 
-    def _shortened(self, request: _Request) -> _Chain | None:
+    def _shortened(self, request: _Request) -> _KnownChain | None:
         """Return the conversation whose latest answer stands in a request that lacks something before it."""
         if request.beside:
             return None
@@ -325,7 +325,7 @@ class Chains:
                 return chain
         return None
 
-    def _replied(self, request: _Request) -> _Chain | None:
+    def _replied(self, request: _Request) -> _KnownChain | None:
         """Return the conversation whose latest reply is the latest answer that a request holds.
 
         So a request is known whose first message lost the documents that it brought when it was asked.
@@ -336,7 +336,7 @@ class Chains:
         alike = (chain for chain in self._recent(request) if same_system(chain.prompt, request.prompt))
         return next((chain for chain in alike if keys & self._replies.of(chain.name)), None)
 
-    def _unwrapped(self, request: _Request) -> _Chain | None:
+    def _unwrapped(self, request: _Request) -> _KnownChain | None:
         """Return the conversation whose first message lost what a program had put around it, if its reply is unknown.
 
         A reply that is known and stands not in the request shows another conversation.

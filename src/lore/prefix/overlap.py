@@ -213,7 +213,7 @@ class PairSums(NamedTuple):
     common: int
 
 
-class Measure:
+class ChainSums:
     """Follow the sum of one figure (bytes, tokens) through the prompts of a chain.
 
     A segment is weighed when it is new, never again while it stays in the prefix; each step costs O(segments that are

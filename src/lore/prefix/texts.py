@@ -208,7 +208,7 @@ def reasons(left: str, right: str, room: Room) -> list[Reason]:
     return list({(reason.code, reason.what): reason for reason in reversed(found)}.values())[::-1]
 
 
-class _Lines(NamedTuple):
+class _LinePair(NamedTuple):
     """The lines of both texts around where they differ; `more` says that they go on differing behind."""
 
     left: list[str]
@@ -216,7 +216,7 @@ class _Lines(NamedTuple):
     more: bool
 
 
-def _cut(left: str, right: str) -> _Lines:
+def _cut(left: str, right: str) -> _LinePair:
     """Cut both texts into lines, from some before the first difference to some behind the last, or to enough."""
     front = common_prefix(left, right)
     back = common_suffix(left, right, min(len(left), len(right)) - front)
@@ -225,7 +225,7 @@ def _cut(left: str, right: str) -> _Lines:
     cut = [min(end, _line_end(text, front + WINDOW)) for text, end in zip((left, right), ends, strict=True)]
     if all(end <= front + 2 * WINDOW for end in ends):
         cut = ends
-    return _Lines(left[begin : cut[0]].split("\n"), right[begin : cut[1]].split("\n"), cut != ends)
+    return _LinePair(left[begin : cut[0]].split("\n"), right[begin : cut[1]].split("\n"), cut != ends)
 
 
 def _line_end(text: str, at: int) -> int:
@@ -233,7 +233,7 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _of_lines(lines: _Lines, gap: DifferingRanges, room: Room) -> list[Reason]:
+def _of_lines(lines: _LinePair, gap: DifferingRanges, room: Room) -> list[Reason]:
     left, right = ("\n".join(lines.left[gap.left.start : gap.left.stop]),
                    "\n".join(lines.right[gap.right.start : gap.right.stop]))  # fmt: skip
     whole = _known(left, right, room)

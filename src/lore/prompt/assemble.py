@@ -29,7 +29,18 @@ from lore.model.state import Chain, Entry, Session
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt import layout
-from lore.prompt.base import IN_LOOPS, Dialect, Finishing, Place, Recorded, Rendered, Rules, Unit, Verbatim, expresses
+from lore.prompt.base import (
+    IN_LOOPS,
+    Dialect,
+    Finishing,
+    RecordedForms,
+    Rendered,
+    RenderPlace,
+    Rules,
+    Unit,
+    Verbatim,
+    expresses,
+)
 from lore.prompt.inserts import Inserts
 from lore.prompt.layout import is_from_user, is_real, tail_of
 from lore.prompt.system_messages import placement, takes_one_system_message
@@ -60,7 +71,7 @@ class _End(Struct, frozen=True, gc=False):
     told: int = 0
     segments: int = 0
     omitted: int = 0
-    place: Place = Place()
+    place: RenderPlace = RenderPlace()
     results: bool = False
     model: bool = False
     breakpoint_at: int = -1
@@ -73,7 +84,7 @@ class Assembler:
         self.dialect = dialect
         self._finishing = dialect if isinstance(dialect, Finishing) else None
         self._verbatim = dialect if isinstance(dialect, Verbatim) else None
-        self._as_recorded = dialect if isinstance(dialect, Recorded) else None
+        self._as_recorded = dialect if isinstance(dialect, RecordedForms) else None
         self.rules = rules or Rules()
         self._entries: Vector[Entry] = Vector()
         self._in_loops = expresses(dialect, IN_LOOPS)
@@ -246,7 +257,7 @@ class Assembler:
         later = [unit for insert in behind for unit in layout.inserted(insert, behind=True)]
         return _Due(due, told, (*said, *units, *later))
 
-    def _rendered(self, unit: Unit, place: Place) -> Rendered:
+    def _rendered(self, unit: Unit, place: RenderPlace) -> Rendered:
         own = self._verbatim.verbatim(unit.message, place) if unit.message and self._verbatim is not None else None
         if self._as_recorded is not None and self._is_recorded:
             own = self._as_recorded.recorded(unit, place)

@@ -54,7 +54,7 @@ class Unit(Struct, frozen=True, gc=False):
         yield from self.blocks[at:]
 
 
-class Place(Struct, frozen=True, gc=False):
+class RenderPlace(Struct, frozen=True, gc=False):
     """Where the next unit goes: messages so far, the last one's role and number of blocks.
 
     The role is the dialect's own word for it, empty where there is no message.
@@ -69,7 +69,7 @@ class Rendered(Struct, frozen=True, gc=False):
     """A unit as segments, the place behind them, and what the dialect cannot express."""
 
     segments: tuple[Segment, ...]
-    after: Place
+    after: RenderPlace
     omitted: tuple[str, ...] = ()
 
 
@@ -124,7 +124,7 @@ def expresses(dialect: Dialect, feature: str) -> bool:
     return feature in dialect.capabilities and dialect.capabilities[feature].expressed
 
 
-class Breakpoint(NamedTuple):
+class CacheMark(NamedTuple):
     """A cache breakpoint as a dialect writes it; `on_head` says whether tools and system may carry one."""
 
     value: bytes
@@ -149,15 +149,15 @@ class Dialect(Protocol):
         """Render tools (as given) and the system prompt (JSON strings)."""
         ...
 
-    def first(self, head: tuple[Segment, ...]) -> Place:
+    def first(self, head: tuple[Segment, ...]) -> RenderPlace:
         """Return the place behind the head."""
         ...
 
-    def render(self, unit: Unit, place: Place) -> Rendered:
+    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
         """Render a unit at a place. A unit that nothing can be said of renders as nothing."""
         ...
 
-    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
+    def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
         """Return how a breakpoint is written for this model; None where it has none."""
         ...
 
@@ -174,16 +174,16 @@ class Dialect(Protocol):
 class Verbatim(Protocol):
     """A dialect that takes messages of its own API as they were recorded."""
 
-    def verbatim(self, message: bytes, place: Place) -> Rendered | None:
+    def verbatim(self, message: bytes, place: RenderPlace) -> Rendered | None:
         """Render a message at a place, to the byte; None where it is not this API's."""
         ...
 
 
 @runtime_checkable
-class Recorded(Protocol):
+class RecordedForms(Protocol):
     """A dialect that writes messages of recorded requests as these had them."""
 
-    def recorded(self, unit: Unit, place: Place) -> Rendered | None:
+    def recorded(self, unit: Unit, place: RenderPlace) -> Rendered | None:
         """Render a unit as its request had it, to the byte; None where it does not hold all of that."""
         ...
 

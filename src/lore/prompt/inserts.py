@@ -19,7 +19,7 @@ _ORDER = attrgetter("order")
 BEHIND_ALL = 2**62  # a place that no entry of a timeline has
 
 
-class Kept(NamedTuple):
+class UnchangedInserts(NamedTuple):
     """How many inserts of a list stay as they were, and the place of the first one behind them (else the largest)."""
 
     size: int
@@ -32,7 +32,7 @@ class Ordered:
     def __init__(self) -> None:
         self._inserts: list[Insert] = []
 
-    def change(self, gone: Iterable[Insert], new: Iterable[Insert]) -> Kept:
+    def change(self, gone: Iterable[Insert], new: Iterable[Insert]) -> UnchangedInserts:
         """Let some go and others come."""
         left, come = {insert.key: insert for insert in gone}, list(new)
         same = len(self._inserts)
@@ -40,18 +40,18 @@ class Ordered:
             same = bisect_left(self._inserts, min(map(_ORDER, (*left.values(), *come))), key=_ORDER)
             behind = [insert for insert in self._inserts[same:] if insert.key not in left]
             self._inserts[same:] = sorted((*behind, *come), key=_ORDER)
-        return Kept(same, self._inserts[same].place if same < len(self._inserts) else BEHIND_ALL)
+        return UnchangedInserts(same, self._inserts[same].place if same < len(self._inserts) else BEHIND_ALL)
 
     def since(self, count: int) -> list[Insert]:
         """Return the inserts behind the first `count`."""
         return self._inserts[count:]
 
 
-class Followed(NamedTuple):
+class InsertChanges(NamedTuple):
     """What stays of both lists."""
 
-    inserts: Kept
-    behind: Kept
+    inserts: UnchangedInserts
+    behind: UnchangedInserts
 
 
 class Inserts:
@@ -63,7 +63,7 @@ class Inserts:
         self._deltas: dict[int, Insert] = {}
         self._contexts: tuple[Vector[Insert], ...] = (Vector(), Vector())
 
-    def follow(self, chain: Chain) -> Followed | None:
+    def follow(self, chain: Chain) -> InsertChanges | None:
         """Take a chain's inserts; None where nothing changed. Costs O(deltas + what differs)."""
         contexts = (chain.persisted, chain.outside)
         had, has = self._deltas, chain.deltas
@@ -84,4 +84,4 @@ class Inserts:
             ([insert for insert in gone if insert.behind is so], [insert for insert in new if insert.behind is so])
             for so in (False, True)
         )
-        return Followed(self.all.change(*front), self.behind.change(*behind))
+        return InsertChanges(self.all.change(*front), self.behind.change(*behind))

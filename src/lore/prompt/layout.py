@@ -230,7 +230,7 @@ def begins_as_tick(text: Raw) -> bool:
     return start in (b"", b"[", b"\\") and text_of(bytes(text)).lstrip().startswith(TICKS)
 
 
-class Tail(NamedTuple):
+class TailText(NamedTuple):
     """The text (empty where there is nothing to say) and the problems of the context."""
 
     text: str
@@ -241,7 +241,7 @@ class _WrongTypeError(Exception):
     pass
 
 
-def tail_of(session: Session, context: Raw, *, authority: bool) -> Tail:
+def tail_of(session: Session, context: Raw, *, authority: bool) -> TailText:
     """Render a turn's context; `authority` wraps quoted text as data."""
     parts: list[str] = []
     problems: list[Problem] = []
@@ -263,7 +263,7 @@ def tail_of(session: Session, context: Raw, *, authority: bool) -> Tail:
     if unknown:
         names = printable(", ".join(sorted(unknown))[:80])
         problems.append(Problem(Code.UNKNOWN_RECORD, f"context has unknown parts: {names}"))
-    return Tail("\n\n".join(parts), tuple(problems))
+    return TailText("\n\n".join(parts), tuple(problems))
 
 
 def wrap(session_id: str, name: str, text: str) -> str:

@@ -29,7 +29,7 @@ MAX_INDENT = 16  # columns of an indent of JSON: it is written before every memb
 METER = "(meter)"  # where a rendering's context holds its meter: no template can spell it
 
 
-class RefusedError(TemplateRuntimeError):
+class TemplateRefusedError(TemplateRuntimeError):
     """A template did what the sandbox does not allow."""
 
 
@@ -43,7 +43,9 @@ class Meter:
     def step(self, work: int) -> None:
         self.work -= abs(work)
         if self.work < 0:
-            raise RefusedError("it does far more work than its input can need: a loop or a recursion without end?")
+            raise TemplateRefusedError(
+                "it does far more work than its input can need: a loop or a recursion without end?"
+            )
 
     def make(self, size: int) -> None:
         self.step(1 + abs(size) // MADE)
@@ -62,7 +64,7 @@ class Meter:
             elif isinstance(value, int):
                 size = 1 + value.bit_length() // 3
                 if value.bit_length() > MAX_BITS:
-                    raise RefusedError("it computes with a number of more than a thousand digits")
+                    raise TemplateRefusedError("it computes with a number of more than a thousand digits")
             elif isinstance(value, dict | list | tuple | KeysView | ValuesView | ItemsView):
                 items = cast("list[object]", value)
                 size = 2 + 4 * len(items)
@@ -70,7 +72,7 @@ class Meter:
                 left += items
                 left += cast("dict[str, object]", value).values() if isinstance(value, dict) else ()
             elif value is not None and not isinstance(value, float | Undefined):
-                raise RefusedError(f"it uses a {type(value).__name__} as if it were data")
+                raise TemplateRefusedError(f"it uses a {type(value).__name__} as if it were data")
             self.step(2 + size // _READ)
             total += size
         return total
@@ -111,7 +113,7 @@ def _size(value: Any) -> int:
 
 def _numbers(meter: Meter, *values: Any) -> None:
     if not all(isinstance(value, int | float | Undefined) for value in values):
-        raise RefusedError("it computes with what are no numbers")
+        raise TemplateRefusedError("it computes with what are no numbers")
 
 
 def _counts(meter: Meter, value: Any, *args: Any, **kwargs: Any) -> None:
@@ -163,9 +165,9 @@ def _percent(meter: Meter, text: Any, *args: Any, **kwargs: Any) -> None:
     weight = meter.weigh(*args, *kwargs.values())
     for key, *numbers in _PERCENT.findall(text):
         if key == "(":
-            raise RefusedError("it formats by a key with brackets or % in it")
+            raise TemplateRefusedError("it formats by a key with brackets or % in it")
         if any(number == "*" or int(number or "0") > MAX_WIDTH for number in numbers):
-            raise RefusedError(f"it formats to a width of more than {MAX_WIDTH}")
+            raise TemplateRefusedError(f"it formats to a width of more than {MAX_WIDTH}")
         meter.make(weight + MAX_WIDTH if any(numbers) else weight)
     return None
 
@@ -225,9 +227,9 @@ def _encoded(
 ) -> Iterator[str]:
     """Encode as engines do for chat templates: characters as they are, spaces after commas and colons."""
     if indent is not None and not (isinstance(indent, int) and indent <= MAX_INDENT):
-        raise RefusedError(f"tojson indents by a number up to {MAX_INDENT}")
+        raise TemplateRefusedError(f"tojson indents by a number up to {MAX_INDENT}")
     if separators is not None and len("".join(separators)) > MAX_INDENT:
-        raise RefusedError("tojson's separators are too long")
+        raise TemplateRefusedError("tojson's separators are too long")
     return json.JSONEncoder(
         ensure_ascii=bool(ensure_ascii), indent=indent, separators=separators, sort_keys=bool(sort_keys)
     ).iterencode(value)
@@ -264,11 +266,11 @@ def call_method(
     environment: SandboxedEnvironment, meter: Meter, method: BuiltinMethodType, args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Any:  # fmt: skip
-    """Call a method of a value; raises RefusedError where templates have no such method."""
+    """Call a method of a value; raises TemplateRefusedError where templates have no such method."""
     owner: Any = method.__self__
     name = method.__name__
     if not isinstance(owner, _OWNERS) or name in _NO_METHODS:
-        raise RefusedError(f"it calls {type(owner).__name__}.{name}, which templates do not have here")
+        raise TemplateRefusedError(f"it calls {type(owner).__name__}.{name}, which templates do not have here")
     size = meter.weigh(*args, *kwargs.values())
     if name in ("format", "format_map"):  # each field can show every argument, at its width
         meter.make((size + MAX_WIDTH) * owner.count("{"))
@@ -290,5 +292,5 @@ class _Formatter(SandboxedFormatter):
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if any(len(number) > 9 or int(number) > MAX_WIDTH for number in re.findall(r"[0-9]+", format_spec)):
-            raise RefusedError(f"it formats to a width of more than {MAX_WIDTH}")
+            raise TemplateRefusedError(f"it formats to a width of more than {MAX_WIDTH}")
         return super().format_field(value, format_spec)

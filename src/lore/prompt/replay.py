@@ -22,7 +22,7 @@ from lore.model.inserts import insert_texts, place_in, with_place
 from lore.model.jsonslice import array, element_ranges, is_json, members, parts, table
 
 
-class DeltaRow(NamedTuple):
+class GatewayDelta(NamedTuple):
     """A row: whose it is, its number, where it stands, what it says; `rest` are all members as they were given."""
 
     session: str
@@ -36,7 +36,7 @@ class DeltaRow(NamedTuple):
         """Before which message it stands."""
         return place_in(self.selector) or 0
 
-    def moved(self, place: int) -> DeltaRow:
+    def moved(self, place: int) -> GatewayDelta:
         """Return the row at another place; what else its selector says stays."""
         return self._replace(selector=with_place(self.selector, place))
 
@@ -46,7 +46,7 @@ class DeltaRow(NamedTuple):
         return b"{" + b",".join([encode(key) + b":" + value for key, value in own.items()]) + b"}\n"
 
 
-def row_of(raw: bytes) -> DeltaRow | None:
+def row_of(raw: bytes) -> GatewayDelta | None:
     """Read a row, JSON columns as texts or as they stand; None where it is corrupt."""
     own = table(raw) or {}
     seq, session = own.get("seq", b""), own.get("session_id", b"")
@@ -58,7 +58,7 @@ def row_of(raw: bytes) -> DeltaRow | None:
         return None
     messages = array(content) if content[:1] == b"[" else [content]
     rest = {**own, "content": encode(content.decode("utf-8", "replace"))}
-    return DeltaRow(text_of(session), int(seq), Raw(selector), tuple(messages), rest)
+    return GatewayDelta(text_of(session), int(seq), Raw(selector), tuple(messages), rest)
 
 
 def _column(raw: bytes) -> bytes:
@@ -97,23 +97,23 @@ def _holds(content: bytes, kind: bytes) -> bool:
     return content[:1] == b"[" and any(parts(block).get("type") == kind for block in array(content))
 
 
-class Replayed(NamedTuple):
+class ReplayedBody(NamedTuple):
     """A body with deltas put in, and the rows as they stand from now on."""
 
     body: bytes
-    rows: tuple[DeltaRow, ...]
+    rows: tuple[GatewayDelta, ...]
 
 
-def replay(body: bytes, rows: Iterable[DeltaRow]) -> Replayed:
+def replay(body: bytes, rows: Iterable[GatewayDelta]) -> ReplayedBody:
     """Put rows into a request body; one without messages stays as it is."""
     listed = tuple(rows)
     at = next(((m.value, m.end) for m in reversed(members(body)) if m.key == "messages"), (0, 0))
     raw = body[at[0] : at[1]]
     ranges = element_ranges(raw) if raw[:1] == b"[" else []
     if not ranges or not listed:
-        return Replayed(body, listed)
+        return ReplayedBody(body, listed)
     given = [raw[begin:end] for begin, end in ranges]
-    placed: list[tuple[int, DeltaRow]] = []
+    placed: list[tuple[int, GatewayDelta]] = []
     for row in listed:
         wanted = min(row.place, len(given))
         place = safe_place(given, wanted)
@@ -123,7 +123,7 @@ def replay(body: bytes, rows: Iterable[DeltaRow]) -> Replayed:
         begin = ranges[place][0]
         pieces += [raw[end:begin], *(message + b"," for message in row.messages)]
         end = begin
-    return Replayed(b"".join([*pieces, raw[end:], body[at[1] :]]), tuple([row for _, row in placed]))
+    return ReplayedBody(b"".join([*pieces, raw[end:], body[at[1] :]]), tuple([row for _, row in placed]))
 
 
 def messages_of(body: bytes) -> list[bytes]:

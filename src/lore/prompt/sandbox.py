@@ -26,7 +26,18 @@ from jinja2.utils import Cycler, Joiner, pass_context
 from jinja2.visitor import NodeTransformer
 
 from lore.errors import LoreError, Where
-from lore.prompt.meter import FILTERS, MADE, METER, TESTS, WORK, Meter, RefusedError, call_method, meter_of, shown
+from lore.prompt.meter import (
+    FILTERS,
+    MADE,
+    METER,
+    TESTS,
+    WORK,
+    Meter,
+    TemplateRefusedError,
+    call_method,
+    meter_of,
+    shown,
+)
 
 MAX_SOURCE = 65_536  # characters of a template, three times the longest in use; compiling takes quadratic time
 MAX_DEPTH = 64  # levels of calls: macros, recursive loops, blocks
@@ -150,7 +161,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         meter.step(2 + len(args) + len(kwargs))
         meter.depth += 1
         if meter.depth > MAX_DEPTH:
-            raise RefusedError(f"its macros or loops call each other more than {MAX_DEPTH} deep")
+            raise TemplateRefusedError(f"its macros or loops call each other more than {MAX_DEPTH} deep")
         owner = getattr(obj, "__self__", None)
         if isinstance(obj, BuiltinMethodType) and owner is not None:
             given = {key: value for key, value in kwargs.items() if key not in ("_loop_vars", "_block_vars")}
@@ -161,14 +172,14 @@ class _Environment(ImmutableSandboxedEnvironment):
             ):
                 meter.weigh(*args)
             elif not isinstance(obj, Macro | LoopContext | BlockReference | Joiner | Undefined):
-                raise RefusedError(f"it calls a {type(obj).__name__}, which is nothing to call")
+                raise TemplateRefusedError(f"it calls a {type(obj).__name__}, which is nothing to call")
             result = context.call(obj, *args, **kwargs)
         meter.depth -= 1
         return meter.settled(result)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         if isinstance(argument, tuple):
-            raise RefusedError("it looks up a list of keys at once")
+            raise TemplateRefusedError("it looks up a list of keys at once")
         return super().getitem(obj, argument)
 
     def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:

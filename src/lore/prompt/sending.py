@@ -23,7 +23,7 @@ _DELIVERY = ("stream", "stream_options", "background", "n", "best_of")
 _LEAST_RESPONSES = 16  # tokens that OpenAI's own server generates at least
 
 
-class _Shape(NamedTuple):
+class _RequestShape(NamedTuple):
     """How a dialect's requests are sent.
 
     `path` takes them, `limits` are the paths of the members that bound the answer, the one that is written first;
@@ -38,15 +38,15 @@ class _Shape(NamedTuple):
     wraps: tuple[str, ...] = ()
 
 
-_SHAPES: dict[str, _Shape] = {
-    "anthropic": _Shape("/v1/messages", ("max_tokens",)),
-    "openai-chat": _Shape("/v1/chat/completions", ("max_tokens", "max_completion_tokens"), wraps=("function",)),
-    "openai-responses": _Shape("/v1/responses", ("max_output_tokens",)),
-    "gemini": _Shape(
+_SHAPES: dict[str, _RequestShape] = {
+    "anthropic": _RequestShape("/v1/messages", ("max_tokens",)),
+    "openai-chat": _RequestShape("/v1/chat/completions", ("max_tokens", "max_completion_tokens"), wraps=("function",)),
+    "openai-responses": _RequestShape("/v1/responses", ("max_output_tokens",)),
+    "gemini": _RequestShape(
         "/v1beta/models/{model}:generateContent", ("generationConfig.maxOutputTokens",), (),
         wraps=("functionDeclarations", "function_declarations"),
     ),
-    "bedrock": _Shape(
+    "bedrock": _RequestShape(
         "/model/{model}/converse", ("inferenceConfig.maxTokens",), (), tools="toolConfig.tools", wraps=("toolSpec",)
     ),
 }  # fmt: skip
@@ -98,7 +98,7 @@ def sent_body(body: bytes, sending: Sending, *, model: str | None = None) -> Sen
     return SentBody(made, path, tuple(left_out), named)
 
 
-def _limit(members: dict[str, bytes], shape: _Shape, sending: Sending) -> None:
+def _limit(members: dict[str, bytes], shape: _RequestShape, sending: Sending) -> None:
     """Bound the answer by the member that the request had, else by the one that servers know."""
     most = sending.max_tokens
     if sending.dialect == "openai-responses" and sending.cache.startswith("openai"):
@@ -140,7 +140,7 @@ def _without_thinking(members: dict[str, bytes], sending: Sending) -> list[str]:
 # salts
 
 
-def _salt(members: dict[str, bytes], shape: _Shape, sending: Sending) -> None:
+def _salt(members: dict[str, bytes], shape: _RequestShape, sending: Sending) -> None:
     if sending.cache == "vllm":
         members["cache_salt"] = encode(sending.salt)
         return

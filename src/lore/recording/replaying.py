@@ -25,7 +25,7 @@ from lore.model.codes import Code, Problem
 from lore.model.events import Billed
 from lore.model.jsonslice import array, is_json, table
 from lore.model.turn import Exchange, Turn
-from lore.prompt.replay import DeltaRow, messages_of, replay, row_of
+from lore.prompt.replay import GatewayDelta, messages_of, replay, row_of
 from lore.recording import corpus
 from lore.recording.base import Problems
 from lore.recording.converting import Conversion
@@ -39,11 +39,11 @@ _TABLE = "session_prompt_deltas"
 _HINT = "give the database of the gateway, or what `sqlite3 -json` prints of its session_prompt_deltas"
 
 
-def read_rows(name: str, problems: Problems) -> list[DeltaRow]:
+def read_rows(name: str, problems: Problems) -> list[GatewayDelta]:
     """Read the rows of a file, `FILE#SESSION` those of one session; raises LoreError where it holds none."""
     path, _, session = (name, "", "") if os.path.lexists(name) or "#" not in name else name.rpartition("#")
     shown = corpus.show(path)
-    found: list[DeltaRow] = []
+    found: list[GatewayDelta] = []
     for number, raw in enumerate(_records(path), 1):
         row = row_of(raw)
         if row is None:
@@ -103,7 +103,7 @@ def _value(value: object) -> bytes:
 class Replay:
     """The rows of sessions, and what became of them; iterate `lines` once, then `rows` and `counts` are final."""
 
-    rows: list[DeltaRow] = field(default_factory=list[DeltaRow])
+    rows: list[GatewayDelta] = field(default_factory=list[GatewayDelta])
     counts: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     _opening: dict[str, bytes] = field(default_factory=dict[str, bytes])
     _chains: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
@@ -114,7 +114,7 @@ class Replay:
             body = self._replayed(exchange, turn)
             yield _line(exchange, body).translate(None, b"\r\n") + b"\n"
 
-    def unused(self) -> list[DeltaRow]:
+    def unused(self) -> list[GatewayDelta]:
         """Return the rows that no request had a place for."""
         return [row for row in self.rows if (row.session, row.seq) not in self.counts]
 

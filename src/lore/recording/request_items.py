@@ -32,7 +32,7 @@ from lore.model.items import (
 from lore.model.jsonslice import array, is_json, table, without_member
 from lore.prompt.dialects.content import text_in
 from lore.prompt.dialects.messages import Body, strip_breakpoints
-from lore.prompt.dialects.recorded import Message, filled, taken_apart
+from lore.prompt.dialects.recorded import RecordedMessage, filled, taken_apart
 from lore.prompt.layout import INJECTED, JOINED
 
 Members = dict[str, bytes]
@@ -285,12 +285,12 @@ class ItemReader:
                 returned.append((block, result))
         return _ResultMessage(raw, returned, rest) if returned else None
 
-    def _calls_in(self, raw: bytes, parts: Message) -> list[_Called]:
+    def _calls_in(self, raw: bytes, parts: RecordedMessage) -> list[_Called]:
         blocks = [raw] if self._items else parts.blocks.get("tool_calls" if self._key == "content" else "", [])
         blocks = blocks or parts.blocks.get(self._key, [])
         return [call for block in blocks if (call := self._shape.called(table(block) or {})) is not None]
 
-    def _models(self, raw: bytes, parts: Message, response: str, *, as_calls: bool) -> Sent:
+    def _models(self, raw: bytes, parts: RecordedMessage, response: str, *, as_calls: bool) -> Sent:
         """Read a message of the model's: texts and calls in order."""
         if self._items:
             blocks, form = [raw], None

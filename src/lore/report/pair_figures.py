@@ -24,7 +24,7 @@ from lore.model.results import (
     VerdictResult,
 )
 from lore.model.turn import Turn
-from lore.prefix.overlap import CommonCanonical, Measure, PairSums, divergence, relation, shared_segments
+from lore.prefix.overlap import ChainSums, CommonCanonical, PairSums, divergence, relation, shared_segments
 from lore.report.redacted.findings import REDACTED, redacted_finding
 from lore.report.sentences.findings import cause_result, columns_result, worded
 
@@ -48,7 +48,7 @@ class PairFigures:
         self._counter = counter
         self._redact = redact
         self._canonical = CommonCanonical(first.prompt)
-        self._tokens = None if counter is None else Measure(lambda segment: counter.count(segment.data))
+        self._tokens = None if counter is None else ChainSums(lambda segment: counter.count(segment.data))
         self._latest = first
         if self._tokens is not None:
             self._tokens.advance(first.prompt, 0)

@@ -34,7 +34,7 @@ from lore.model.results import (
 )
 from lore.model.state import Session
 from lore.model.turn import Prompt, Segment, Turn
-from lore.prefix.overlap import Measure, overlap, since, size
+from lore.prefix.overlap import ChainSums, overlap, since, size
 from lore.prompt.assemble import Assembler, Unsaid, rated
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS
@@ -111,12 +111,12 @@ class Deltas:
     """
 
     def __init__(self) -> None:
-        self._chains: dict[str, tuple[Prompt, Measure]] = {}
+        self._chains: dict[str, tuple[Prompt, ChainSums]] = {}
 
     def line(self, turn: Turn) -> bytes:
         """Write the next turn of a chain."""
         prompt = turn.prompt
-        before, measure = self._chains.get(turn.chain, (None, Measure(size)))
+        before, measure = self._chains.get(turn.chain, (None, ChainSums(size)))
         kept = 0 if before is None else _kept(before, prompt)
         measured = measure.advance(prompt, kept)
         self._chains[turn.chain] = prompt, measure

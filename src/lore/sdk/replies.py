@@ -194,7 +194,7 @@ def _stop_in(dialect: str, members: dict[str, bytes]) -> str | None:
     return None
 
 
-class _Call(NamedTuple):
+class _CallMembers(NamedTuple):
     """The members of a call that lore has words for."""
 
     call_id: str
@@ -229,7 +229,7 @@ class _Reader:
             return self.raw(raw)
         return TextBlock(Raw(text), self.raw(raw) if more else None)
 
-    def call(self, call: _Call, raw: bytes | None) -> ToolCall:
+    def call(self, call: _CallMembers, raw: bytes | None) -> ToolCall:
         """Make a call; `raw` is what says more than its words do."""
         self._unnamed += not call.call_id
         call_id = call.call_id or f"{self._prefix}-{self._unnamed}"
@@ -241,7 +241,7 @@ def _more(own: dict[str, bytes], *said: str) -> bool:
     return any(key not in said and key not in _ADDED and value not in _NOTHING for key, value in own.items())
 
 
-class _Anthropic(_Reader):
+class _AnthropicReply(_Reader):
     def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
         match own.get("type"):
             case b'"text"' if "text" in own:
@@ -252,7 +252,7 @@ class _Anthropic(_Reader):
             case b'"tool_use"' if "id" in own and "name" in own:
                 more = _more(own, "type", "id", "name", "input")
                 given = own.get("input", b"{}")
-                return self.call(_Call(text_of(own["id"]), text_of(own["name"]), given), raw if more else None)
+                return self.call(_CallMembers(text_of(own["id"]), text_of(own["name"]), given), raw if more else None)
             case _:
                 return self.raw(raw)
 
@@ -266,7 +266,7 @@ def _input_of(text: bytes) -> tuple[bytes, bool]:
     return (spelled if exact else encode(decode(spelled))), exact
 
 
-class _Chat(_Reader):
+class _ChatReply(_Reader):
     _SAID = ("role", "content", "tool_calls", "refusal")
 
     def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
@@ -295,7 +295,9 @@ class _Chat(_Reader):
             raw, exact = raw.replace(own["function"], bytes(self.raw(own["function"]).json)), exact
         exact = exact and not _more(called, "name", "arguments")
         call_id = text_of(own["id"]) if own.get("id", b"")[:1] == b'"' else ""
-        return self.call(_Call(call_id, text_of(called.get("name", b'""')), given), None if exact and call_id else raw)
+        return self.call(
+            _CallMembers(call_id, text_of(called.get("name", b'""')), given), None if exact and call_id else raw
+        )
 
 
 class _Responses(_Reader):
@@ -335,10 +337,10 @@ class _Responses(_Reader):
         given, exact = (own.get("input", b'""'), False) if custom else _input_of(own.get("arguments", b'""'))
         exact = exact and not _more(own, "type", "call_id", "name", "arguments")
         name = text_of(own.get("name", b'""'))
-        return self.call(_Call(text_of(call_id), name, given), None if exact else raw)
+        return self.call(_CallMembers(text_of(call_id), name, given), None if exact else raw)
 
 
-class _Gemini(_Reader):
+class _GeminiReply(_Reader):
     def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
         for part in array(own.get("parts", b"")):
             own = {key: value for key, value in (table(part) or {}).items() if value != b"null"}
@@ -353,11 +355,11 @@ class _Gemini(_Reader):
         call = {key: value for key, value in (table(called) or {}).items() if value != b"null"}
         call_id = text_of(call["id"]) if call.get("id", b'""') != b'""' else ""
         exact = call_id and not _more(own, "functionCall", "function_call") and not _more(call, "id", "name", "args")
-        found = _Call(call_id, text_of(call.get("name", b'""')), call.get("args", b"{}"))
+        found = _CallMembers(call_id, text_of(call.get("name", b'""')), call.get("args", b"{}"))
         return self.call(found, None if exact else raw)
 
 
-class _Converse(_Reader):
+class _ConverseReply(_Reader):
     def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
         call, thought = table(own.get("toolUse", b"")), table(own.get("reasoningContent", b"")) or {}
         reasoning = table(thought.get("reasoningText", b"")) or {}
@@ -365,7 +367,7 @@ class _Converse(_Reader):
             return self.text(raw, own)
         if call is not None and "toolUseId" in call and len(own) == 1:
             more = _more(call, "toolUseId", "name", "input")
-            found = _Call(text_of(call["toolUseId"]), text_of(call.get("name", b'""')), call.get("input", b"{}"))
+            found = _CallMembers(text_of(call["toolUseId"]), text_of(call.get("name", b'""')), call.get("input", b"{}"))
             return self.call(found, raw if more else None)
         if "text" in reasoning and len(thought) == len(own) == 1 and not _more(reasoning, "text", "signature"):
             signature = reasoning.get("signature", b"null")
@@ -374,6 +376,6 @@ class _Converse(_Reader):
 
 
 _READERS: dict[str, type[_Reader]] = {
-    "anthropic": _Anthropic, "openai-chat": _Chat, "openai-responses": _Responses, "gemini": _Gemini,
-    "bedrock": _Converse,
+    "anthropic": _AnthropicReply, "openai-chat": _ChatReply, "openai-responses": _Responses, "gemini": _GeminiReply,
+    "bedrock": _ConverseReply,
 }  # fmt: skip

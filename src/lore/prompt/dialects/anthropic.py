@@ -13,8 +13,8 @@ from lore.model.canonical import encode
 from lore.model.items import ThinkingBlock, ToolCall, blocks_of
 from lore.model.jsonslice import array, table
 from lore.model.turn import Segment
-from lore.prompt.base import IN_LOOPS, Breakpoint, Place, Rendered, Unit, answers, can
-from lore.prompt.dialects.content import NO_SCHEMA, Words, arguments, described, function_of, outcome
+from lore.prompt.base import IN_LOOPS, CacheMark, Rendered, RenderPlace, Unit, answers, can
+from lore.prompt.dialects.content import NO_SCHEMA, BlockWriter, arguments, described, function_of, outcome
 from lore.prompt.dialects.messages import CACHE_CONTROL, Body, segments_of, strip_breakpoints
 
 _SIGNS = (b'"tool_use"', b'"tool_result"', b'"input_schema"', b'"thinking"')
@@ -49,7 +49,7 @@ class Anthropic(Body):
     said = frozenset((
         "text", "image", "document", "search_result", "thinking", "redacted_thinking", "tool_use", "tool_result",
     ))  # fmt: skip
-    words = Words(
+    words = BlockWriter(
         lambda text: b'{"type":"text","text":' + text + b"}", own=None, image=_image, thinking=_thinking, name=name
     )
 
@@ -76,7 +76,7 @@ class Anthropic(Body):
         breakpoint = strip_breakpoints(raw).breakpoint
         return b"{" + made + (b"" if breakpoint is None else b',"cache_control":' + breakpoint) + b"}"
 
-    def render(self, unit: Unit, place: Place) -> Rendered:
+    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
         omitted: list[str] = []
         if unit.role == "results":
             results = [self._result(call, omitted) for call in unit.calls]
@@ -91,7 +91,7 @@ class Anthropic(Body):
         segments = segments_of(parts, f"messages[{number}].content", "messages", "block", self.keys, first)
         if not joins:
             segments.insert(0, Segment("messages", f"messages[{number}]", f'"role":"{role}"'.encode(), "envelope"))
-        return Rendered(tuple(segments), Place(number + 1, role, first + len(parts)), tuple(omitted))
+        return Rendered(tuple(segments), RenderPlace(number + 1, role, first + len(parts)), tuple(omitted))
 
     def _result(self, call: ToolCall, omitted: list[str]) -> bytes:
         output, failed = outcome(call)
@@ -100,10 +100,8 @@ class Anthropic(Body):
         end = b',"is_error":true}' if failed else b"}"
         return b'{"type":"tool_result","tool_use_id":' + encode(call.call_id) + b',"content":' + output + end
 
-    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint:
-        return Breakpoint(
-            b'{"type":"ephemeral"}' if ttl == "5m" else b'{"type":"ephemeral","ttl":' + encode(ttl) + b"}"
-        )
+    def breakpoint(self, model: str | None, ttl: str) -> CacheMark:
+        return CacheMark(b'{"type":"ephemeral"}' if ttl == "5m" else b'{"type":"ephemeral","ttl":' + encode(ttl) + b"}")
 
     def takes_breakpoint(self, segment: Segment) -> bool:
         data = segment.data

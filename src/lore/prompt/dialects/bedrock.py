@@ -19,10 +19,10 @@ from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, first_element, table
 from lore.model.turn import Fidelity, Memo, Prompt, Section, Segment
-from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Breakpoint, Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, CacheMark, Rendered, RenderPlace, Unit, answers, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
-    Words,
+    BlockWriter,
     apart,
     arguments,
     described,
@@ -79,7 +79,7 @@ class Bedrock(Body):
         "cache breakpoints": can("cachePoint behind tools, system and content blocks, on models of Claude and Nova"),
     })  # fmt: skip
     own = ("modelId", "system", "messages")
-    words = Words(
+    words = BlockWriter(
         text=lambda text: b'{"text":' + text + b"}",
         own=lambda own: _is_block(own) and [*own] != [_POINT],  # a point is a breakpoint, not content
         image=_image,
@@ -114,7 +114,7 @@ class Bedrock(Body):
         texts = [text if text[:1] == b"{" else self.words.text(text) for text in system]
         return (*found, *segments_of(texts, "system", "system", "text"))
 
-    def render(self, unit: Unit, place: Place) -> Rendered:
+    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
         writing = Writing(self.root, place)
         parts = [self._result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
         breakpoints = self._say(unit.blocks if unit.role == "results" else unit.parts, parts, writing.omitted)
@@ -123,11 +123,11 @@ class Bedrock(Body):
             segment.breakpoint = breakpoint or segment.breakpoint
         return writing.done()
 
-    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
+    def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
         if not any(name in (model or "") for name in _CACHED):
             return None
         value = b'{"type":"default"}' if ttl == "5m" else b'{"type":"default","ttl":' + encode(ttl) + b"}"
-        return Breakpoint(value, on_head="claude" in (model or ""))  # Nova has no points in tools
+        return CacheMark(value, on_head="claude" in (model or ""))  # Nova has no points in tools
 
     def takes_breakpoint(self, segment: Segment) -> bool:
         if segment.kind in ("envelope", "opaque") or not segment.path.endswith("]"):

@@ -25,10 +25,10 @@ from lore.prompt.base import (
     IN_CONVERSATION,
     IN_LOOPS,
     SEVERAL_LEADING,
-    Breakpoint,
+    CacheMark,
     Capability,
-    Place,
     Rendered,
+    RenderPlace,
     Unit,
     answers,
     can,
@@ -67,7 +67,7 @@ class RenderedText:
         text = Segment("messages", "text", body, kind="opaque")
         return Prompt(dialect=self.name, fidelity="rendered", messages=Vector([text]))
 
-    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
+    def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
         return None
 
     def takes_breakpoint(self, segment: Segment) -> bool:
@@ -151,10 +151,10 @@ class ChatML(RenderedText):
             found.append(Segment("system", f"system[{number}]", _utf8(space + decoded(raw)), kind="text"))
         return tuple(found)
 
-    def first(self, head: tuple[Segment, ...]) -> Place:
-        return Place(1, "system") if head else Place()
+    def first(self, head: tuple[Segment, ...]) -> RenderPlace:
+        return RenderPlace(1, "system") if head else RenderPlace()
 
-    def render(self, unit: Unit, place: Place) -> Rendered:
+    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
         omitted = ["thinking"] * len(thoughts(unit.blocks))
         parts = texts(unit.blocks, omitted)
         if unit.role == "results":
@@ -174,7 +174,7 @@ class ChatML(RenderedText):
             end = f"{_END}\n" if number else ""
             opening = f"{end}{_START}{'user' if role == 'tool' else role}\n"
             segments.insert(0, Segment("messages", f"messages[{number}]", _utf8(opening), kind="envelope"))
-        return Rendered(tuple(segments), Place(number + 1, role, first + len(parts)), tuple(omitted))
+        return Rendered(tuple(segments), RenderPlace(number + 1, role, first + len(parts)), tuple(omitted))
 
     def finish(self, prompt: Prompt) -> Prompt:
         """Return the prompt as what it is: rendered text."""

@@ -20,7 +20,7 @@ from lore.prompt.base import Unit
 
 
 @dataclass(frozen=True)
-class Words:
+class BlockWriter:
     """How a dialect writes blocks: a text (a JSON string), an image (media type, JSON string), thinking.
 
     None: it has no words; so does an image that comes back as None. `own` tells by its members whether a provider's
@@ -82,7 +82,7 @@ _FUNCTION, _TEXT = b'"function"', b'"text"'
 NO_SCHEMA = b'{"type":"object","properties":{}}'
 
 
-class Function(NamedTuple):
+class FunctionTool(NamedTuple):
     """A tool that is a function: its name, description and schema as JSON, the latter two if it has them."""
 
     name: bytes
@@ -90,7 +90,7 @@ class Function(NamedTuple):
     schema: bytes | None
 
 
-def function_of(raw: bytes) -> Function | None:
+def function_of(raw: bytes) -> FunctionTool | None:
     """Read a tool of any provider's shape; None where it is no function but a tool of the provider's own."""
     outer = table(raw) or {}
     own = table(outer.get("function", b"null")) or table(outer.get("toolSpec", b"null")) or outer
@@ -99,7 +99,7 @@ def function_of(raw: bytes) -> Function | None:
         return None
     if schema is not None and "inputSchema" in own:
         schema = (table(schema) or {}).get("json", schema)
-    return Function(own["name"], own.get("description"), schema)
+    return FunctionTool(own["name"], own.get("description"), schema)
 
 
 _GROUPS = ("functionDeclarations", "function_declarations")
@@ -115,7 +115,7 @@ def apart(tools: tuple[Raw, ...]) -> list[bytes]:
     return found
 
 
-def described(function: Function, key: str) -> bytes:
+def described(function: FunctionTool, key: str) -> bytes:
     """Write a function's members, the schema under this key."""
     parts = [b'"name":' + function.name]
     if function.description is not None:
@@ -131,21 +131,21 @@ def arguments(call: ToolCall) -> bytes:
     return given if given[:1] == b"{" else b'{"input":' + given + b"}"
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """What came of a call: a JSON string or an array of blocks, and whether the call failed."""
 
     output: bytes
     failed: bool
 
 
-def outcome(call: ToolCall) -> Outcome:
+def outcome(call: ToolCall) -> CallOutcome:
     """Return what is sent as a call's result: its output, its error, or that there is none."""
     failed = call.status == "failed"
     if not is_absent(call.output):
-        return Outcome(bytes(call.output), failed)
+        return CallOutcome(bytes(call.output), failed)
     if not is_absent(call.error):
-        return Outcome(bytes(call.error), failed or call.status == "running")
-    return Outcome(b'""', failed=False) if call.status == "completed" else Outcome(NO_RESULT, failed=True)
+        return CallOutcome(bytes(call.error), failed or call.status == "running")
+    return CallOutcome(b'""', failed=False) if call.status == "completed" else CallOutcome(NO_RESULT, failed=True)
 
 
 def output_blocks(output: bytes) -> tuple[Block, ...]:

@@ -18,8 +18,16 @@ from lore.model.canonical import encode
 from lore.model.items import ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
-from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Place, Rendered, Unit, answers, can, cannot
-from lore.prompt.dialects.content import Words, arguments, described, function_of, outcome, output_blocks, own_bytes
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Rendered, RenderPlace, Unit, answers, can, cannot
+from lore.prompt.dialects.content import (
+    BlockWriter,
+    arguments,
+    described,
+    function_of,
+    outcome,
+    output_blocks,
+    own_bytes,
+)
 from lore.prompt.dialects.messages import Body, Lists, Writing, object_segments, write_object
 from lore.prompt.dialects.recorded import Style, body_of, taken_apart
 
@@ -32,7 +40,7 @@ _PART = frozenset((
     "code_execution_result",
 ))  # fmt: skip
 _CALLS = ("functionCall", "function_call")
-_RESULT = Words(text=lambda text: text, own=lambda _: False, unsaid="image in a tool result")
+_RESULT = BlockWriter(text=lambda text: text, own=lambda _: False, unsaid="image in a tool result")
 
 
 class Gemini(Body):
@@ -51,7 +59,7 @@ class Gemini(Body):
     own = ("model", "tools", "contents", *_SYSTEM)
     root = "contents"
     lists = {"parts": None}
-    words = Words(
+    words = BlockWriter(
         text=lambda text: b'{"text":' + text + b"}",
         own=lambda own: "type" not in own and not _PART.isdisjoint(own),
         image=lambda media, data: b'{"inlineData":{"mimeType":' + encode(media) + b',"data":' + data + b"}}",
@@ -94,7 +102,7 @@ class Gemini(Body):
     def _role(self, role: str) -> str:
         return "model" if role == "assistant" else super()._role(role)
 
-    def render(self, unit: Unit, place: Place) -> Rendered:
+    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
         writing = Writing(self.root, place)
         if unit.role == "results":
             parts = [_result(call, writing.omitted) for call in unit.calls]

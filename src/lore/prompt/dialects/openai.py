@@ -19,10 +19,21 @@ from lore.model.items import Block, RawBlock, TextBlock, ToolCall
 from lore.model.jsonslice import table
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Segment
-from lore.prompt.base import BEHIND, IN_LOOPS, SEVERAL_LEADING, Breakpoint, Place, Rendered, Unit, answers, can, cannot
+from lore.prompt.base import (
+    BEHIND,
+    IN_LOOPS,
+    SEVERAL_LEADING,
+    CacheMark,
+    Rendered,
+    RenderPlace,
+    Unit,
+    answers,
+    can,
+    cannot,
+)
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
-    Words,
+    BlockWriter,
     as_function,
     data_url,
     described,
@@ -40,9 +51,9 @@ def _part(kind: bytes, text: bytes) -> bytes:
 
 
 _text = partial(_part, b"text")
-_RESULT = Words(text=_text, own=lambda _: False, unsaid="image in a tool result")
+_RESULT = BlockWriter(text=_text, own=lambda _: False, unsaid="image in a tool result")
 _CHAT, _RESPONSES = "openai-chat", "openai-responses"
-_OUTPUT = Words(text=partial(_part, b"output_text"), own=lambda own: kind_of(own) == "refusal", name=_RESPONSES)
+_OUTPUT = BlockWriter(text=partial(_part, b"output_text"), own=lambda own: kind_of(own) == "refusal", name=_RESPONSES)
 
 
 _EACH = can("each in order; one where the model's chat template takes no more, or one_system_message names it")
@@ -57,8 +68,8 @@ class _OpenAI(Body):
     def _role(self, role: str) -> str:
         return "tool" if role == "results" else role
 
-    def breakpoint(self, model: str | None, ttl: str) -> Breakpoint | None:
-        return Breakpoint(b'{"mode":"explicit"}', on_head=False) if has_exact_breakpoints(model) else None
+    def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
+        return CacheMark(b'{"mode":"explicit"}', on_head=False) if has_exact_breakpoints(model) else None
 
 
 class OpenAIChat(_OpenAI):
@@ -76,7 +87,7 @@ class OpenAIChat(_OpenAI):
     lists = {"content": b"null", "tool_calls": b""}
     said = frozenset(("text", "image_url", "input_audio", "file", "refusal"))
     system_envelope = b'"role":"system"'
-    words = Words(
+    words = BlockWriter(
         text=_text,
         own=lambda own: kind_of(own) in ("image_url", "input_audio", "file", "refusal"),
         image=lambda media, data: b'{"type":"image_url","image_url":{"url":' + data_url(media, data) + b"}}",
@@ -93,7 +104,7 @@ class OpenAIChat(_OpenAI):
     def system(self, members: dict[str, bytes]) -> list[Segment]:
         return []
 
-    def render(self, unit: Unit, place: Place) -> Rendered:
+    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
         writing = Writing(self.root, place)
         results = unit.role == "results"
         for call in unit.calls if results else ():
@@ -161,7 +172,7 @@ class OpenAIResponses(_OpenAI):
     lists = {"content": None, "output": None, "arguments": None, "input": None}
     said = frozenset(("input_text", "output_text", "input_image", "input_file", "refusal"))
     system_envelope = b'"type":"message","role":"system"'
-    words = Words(
+    words = BlockWriter(
         text=partial(_part, b"input_text"),
         own=lambda own: kind_of(own).startswith("input_"),
         image=lambda media, data: b'{"type":"input_image","image_url":' + data_url(media, data) + b"}",
@@ -185,7 +196,7 @@ class OpenAIResponses(_OpenAI):
     def is_message(self, raw: bytes) -> bool:
         return True
 
-    def recorded(self, unit: Unit, place: Place) -> Rendered | None:
+    def recorded(self, unit: Unit, place: RenderPlace) -> Rendered | None:
         if unit.role == "results" or unit.form is not None:
             return super().recorded(unit, place)
         items = [
@@ -196,9 +207,9 @@ class OpenAIResponses(_OpenAI):
             if item is None:
                 return None
             segments += self.as_sent(item, f"input[{number}]", "messages")
-        return Rendered(tuple(segments), Place(place.messages + len(items), "assistant"))
+        return Rendered(tuple(segments), RenderPlace(place.messages + len(items), "assistant"))
 
-    def render(self, unit: Unit, place: Place) -> Rendered:
+    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
         writing = Writing(self.root, place)
         if unit.role == "assistant":
             self._answer(unit, writing)
@@ -242,7 +253,7 @@ class OpenAIResponses(_OpenAI):
     def _write_item(self, raw: bytes, writing: Writing) -> None:
         count = writing.place.messages
         writing.segments += self.message(raw, f"input[{count}]", "messages")
-        writing.place = Place(count + 1, "assistant")
+        writing.place = RenderPlace(count + 1, "assistant")
 
     def takes_breakpoint(self, segment: Segment) -> bool:
         own = table(segment.data) or {} if segment.kind == "block" else {}

@@ -47,7 +47,7 @@ class Style(NamedTuple):
 TIGHT, _SPACED = Style(), Style(b", ", b": ")
 
 
-class Message(NamedTuple):
+class RecordedMessage(NamedTuple):
     """A message taken apart: its form, and what stood in its lists: a text's JSON, or blocks."""
 
     form: bytes
@@ -55,7 +55,7 @@ class Message(NamedTuple):
     blocks: dict[str, list[bytes]]
 
 
-def taken_apart(raw: bytes, lists: Iterable[str]) -> Message:
+def taken_apart(raw: bytes, lists: Iterable[str]) -> RecordedMessage:
     """Take an object apart whose members of these names are its content."""
     found = [member for member in spans(raw) if member.key in lists]
     text: bytes | None = None
@@ -70,7 +70,7 @@ def taken_apart(raw: bytes, lists: Iterable[str]) -> Message:
         else:
             continue
         form = form[: member.value] + hole + form[member.end :]
-    return Message(form, text, dict(reversed(blocks.items())))
+    return RecordedMessage(form, text, dict(reversed(blocks.items())))
 
 
 def filled(form: bytes, content: Mapping[str, bytes]) -> bytes:
