@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from cache.asking import piece, pieces
 from lore.cache.base import Piece, Request
-from lore.cache.tree import MOST, RATES, Ruler, Tree
+from lore.cache.tree import MOST, RATES, PrefixTree, Ruler
 
 
 class Laid:
     """A ruler and the tree that it measures."""
 
     def __init__(self) -> None:
-        self.tree, self.ruler = Tree(), Ruler()
+        self.tree, self.ruler = PrefixTree(), Ruler()
 
     def lay(self, text: list[Piece], chain: str = "main", model: str | None = None, same: int = 0) -> Ruler:
         path = self.tree.path(Request(chain, text, same))

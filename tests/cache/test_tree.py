@@ -10,27 +10,27 @@ from hypothesis import strategies as st
 from cache.asking import piece, pieces, request
 from cache.sessions import sequences
 from lore.cache.base import Piece, Request
-from lore.cache.tree import Tree, common_nodes, key_of
+from lore.cache.tree import PrefixTree, common_nodes, key_of
 
 
-def nodes(tree: Tree, asked: Request) -> list[int]:
+def nodes(tree: PrefixTree, asked: Request) -> list[int]:
     return list(tree.path(asked).nodes)
 
 
 def test_equal_prefixes_are_equal_nodes_in_every_chain():
-    tree = Tree()
+    tree = PrefixTree()
     one, other = nodes(tree, request("abc")), nodes(tree, request("abd", chain="other"))
     assert one[:2] == other[:2]
     assert one[2] != other[2]
 
 
 def test_spaces_never_meet():
-    tree = Tree()
+    tree = PrefixTree()
     assert not set(nodes(tree, request("ab"))) & set(nodes(tree, request("ab", space=b"x")))
 
 
 def test_a_salt_changes_its_section_and_all_behind_it():
-    tree = Tree()
+    tree = PrefixTree()
     text = [piece("t", section="tools"), piece("s", section="system"), piece("m")]
     one, other = (nodes(tree, request(text, salts=(("system", salt),))) for salt in (b"1", b"2"))
     assert one[0] == other[0]
@@ -38,14 +38,14 @@ def test_a_salt_changes_its_section_and_all_behind_it():
 
 
 def test_a_salt_that_moves_is_seen_although_the_pieces_are_the_same():
-    tree = Tree()
+    tree = PrefixTree()
     text = [piece("s", section="system"), piece("m")]
     one = nodes(tree, request(text))
     assert nodes(tree, request(text, same=2, salts=(("messages", b"x"),)))[1] != one[1]
 
 
 def test_a_path_says_where_it_is_new_and_how_far_it_begins_alike():
-    tree = Tree()
+    tree = PrefixTree()
     tree.path(request([piece("a"), Piece(b"x" * 100 + b"1", "messages")]))
     tree.path(request([piece("a"), Piece(b"x" * 60 + b"2", "messages")]))
     path = tree.path(request([piece("a"), Piece(b"x" * 80 + b"3", "messages")]))
@@ -55,7 +55,7 @@ def test_a_path_says_where_it_is_new_and_how_far_it_begins_alike():
 
 
 def test_a_path_says_what_the_chain_left():
-    tree = Tree()
+    tree = PrefixTree()
     before = nodes(tree, request("abc"))
     path = tree.path(request("abX", same=2))
     assert (path.kept, list(path.cut)) == (2, before[2:])
@@ -63,13 +63,13 @@ def test_a_path_says_what_the_chain_left():
 
 def test_a_negative_count_of_kept_pieces_keeps_none():
     """It cut the path from its end, as a slice does."""
-    tree = Tree()
+    tree = PrefixTree()
     one = nodes(tree, request("abcd"))
     assert nodes(tree, request("abcd", same=-2)) == one
 
 
 def test_what_is_said_behind_a_request_leads_to_the_nodes_of_the_next():
-    tree = Tree()
+    tree = PrefixTree()
     asked = request("ab", output=pieces("cd"))
     tree.path(asked)
     behind = tree.beyond(asked)
@@ -78,7 +78,7 @@ def test_what_is_said_behind_a_request_leads_to_the_nodes_of_the_next():
 
 def test_the_longest_common_beginning_is_found_among_any_number_of_pieces():
     """Only the latest 256 that stood in a place were compared: an older one was a beginning that nobody had seen."""
-    tree, seen = Tree(), []
+    tree, seen = PrefixTree(), []
     for number in range(700):
         data = (b"%d" % (number * 7919 % 1_009)) * 40
         path = tree.path(request([Piece(data, "messages")], chain=f"c{number}"))
@@ -93,7 +93,7 @@ def test_the_longest_common_beginning_is_found_among_any_number_of_pieces():
 
 
 def test_of_many_pieces_those_whose_bytes_are_not_kept_begin_alike_with_nothing():
-    tree = Tree(kept=400 * 100)
+    tree = PrefixTree(kept=400 * 100)
     texts = [b"%04d" % number * 25 for number in range(700)]
     for number, data in enumerate(texts):
         tree.path(request([Piece(data, "messages")], chain=f"c{number}"))
@@ -102,7 +102,7 @@ def test_of_many_pieces_those_whose_bytes_are_not_kept_begin_alike_with_nothing(
 
 
 def test_bytes_that_are_not_kept_begin_alike_with_nothing():
-    tree = Tree(kept=10)
+    tree = PrefixTree(kept=10)
     tree.path(request([Piece(b"x" * 100, "messages")]))
     tree.path(request([Piece(b"y" * 100, "messages")], chain="2"))
     assert tree.path(request([Piece(b"x" * 99, "messages")], chain="3")).alike == 0
@@ -115,7 +115,7 @@ def test_pieces_of_two_kinds_are_two_pieces():
 
 @given(sequences())
 def test_nodes_are_equal_exactly_where_all_that_leads_to_them_is(asked):
-    tree, seen = Tree(), {}
+    tree, seen = PrefixTree(), {}
     for one in asked:
         path = tree.path(one)
         for place, node in enumerate(path.nodes):
@@ -127,7 +127,7 @@ def test_nodes_are_equal_exactly_where_all_that_leads_to_them_is(asked):
 
 @given(sequences())
 def test_nodes_ascend_and_those_that_a_request_made_are_greater_than_all_before(asked):
-    tree = Tree()
+    tree = PrefixTree()
     for one in asked:
         before = tree.size
         path = tree.path(one)

@@ -9,7 +9,7 @@ counts by its bytes, and where it ends inside a block that block is not read. An
 A request whose end is known (`Request.ended`) is served until then: what it generates is computed evenly between the
 beginning of its response and its end, and with a `capacity` what it uses cannot be thrown away. Where there is no room
 for the next one, that one waits for those that end first. A request of which no end is known is served at once.
-What memory holds and throws away: `residence.py`, and with a capacity or layers of several kinds `pool.py`.
+What memory holds and throws away: `residence.py`.
 
 Sources: vLLM 0.32, v1/core (at least the last token is computed; a cache salt enters the first block, an adapter and
 images all that they touch), LMCache 0.5.6 (chunks that are not full are not saved, what was generated only with
@@ -24,9 +24,8 @@ from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Look, Prediction, Request
 from lore.cache.measured import MeasuredCache
-from lore.cache.pool import Layers, Pool
-from lore.cache.residence import Chunks, Found, Names, Residence, Served
-from lore.cache.tree import Path
+from lore.cache.residence import BlockNames, BlockPool, Chunks, HeldBlocks, LayerGroups, Residence, ServedRequest
+from lore.cache.tree import TreePath
 from lore.errors import LoreError
 from lore.model.events import Billed
 
@@ -67,16 +66,16 @@ class Blocks(MeasuredCache):
         unit = size if size is not None else int(look("block_tokens", None, None) or engine.unit)
         if unit < 1 or (capacity is not None and capacity < 0):
             raise _fault(engine, "a block holds at least 1 token, and memory at least 0 blocks")
-        self._names = Names(unit)
+        self._names = BlockNames(unit)
         layers = _layers(engine, unit, states=states, **options)
         if engine.chunks and capacity is not None:
             self._memory = Chunks(self._names, capacity)
         elif capacity is not None or layers.groups:
-            self._memory = Pool(self._names, _ENDLESS if capacity is None else capacity, layers)
+            self._memory = BlockPool(self._names, _ENDLESS if capacity is None else capacity, layers)
         else:
             self._memory = Residence(self._names)
         self._running: list[_Running] = []  # in the order in which they were asked
-        self._unserved: tuple[Request, Path] | None = None
+        self._unserved: tuple[Request, TreePath] | None = None
         self._recomputed = engine.recomputed
         self._hybrid = hybrid
         self._outputs = engine.outputs if decoded is None else decoded
@@ -114,7 +113,7 @@ class Blocks(MeasuredCache):
             (request, path), self._unserved = self._unserved, None
             self._begin(request, path, self._found(request, path)[0])
 
-    def _found(self, request: Request, path: Path) -> tuple[Found, int]:
+    def _found(self, request: Request, path: TreePath) -> tuple[HeldBlocks, int]:
         """Return what is held of a request that all layers can resume at, and the tokens of it that are read."""
         found, unit = self._memory.find(path.nodes), self._names.unit
         held = min(self._held(request, path, found), self._total(request) - self._recomputed)
@@ -125,7 +124,7 @@ class Blocks(MeasuredCache):
             read = min(read, self._held(request, path, resumed) // unit * unit)
         return resumed, read
 
-    def _name(self, request: Request, path: Path) -> None:
+    def _name(self, request: Request, path: TreePath) -> None:
         """Name the blocks of the pieces that the chain's path before did not have."""
         common = 0
         if path.new < len(request.pieces):
@@ -137,7 +136,7 @@ class Blocks(MeasuredCache):
             self._names.add(path.nodes[place], path.nodes[place - 1] if place else 0, after - before, *alike)
             before = after
 
-    def _held(self, request: Request, path: Path, found: Found) -> int:
+    def _held(self, request: Request, path: TreePath, found: HeldBlocks) -> int:
         """Return the tokens that are held of a request, as they are counted now."""
         place = found.place
         position = self._ruler.position(place - 1)
@@ -147,7 +146,7 @@ class Blocks(MeasuredCache):
         within = found.blocks * self._names.unit - self._names[path.nodes[place - 1] if place else 0].end
         return position + max(0, min(within, end - position))
 
-    def _begin(self, request: Request, path: Path, found: Found) -> None:
+    def _begin(self, request: Request, path: TreePath, found: HeldBlocks) -> None:
         """Serve a request as far as its answer."""
         prompt = self._names[path.nodes[-1]].end
         nodes, tokens = self._generated(request, path.nodes[-1]) if self._outputs else ([], 0)
@@ -200,7 +199,7 @@ class Blocks(MeasuredCache):
 def _layers(
     engine: Engine, unit: int, *, states: bool, window: int | None = None, groups: int | None = None,
     full: int | None = None, retention: int | None = None,
-) -> Layers:  # fmt: skip
+) -> LayerGroups:  # fmt: skip
     """Return the layers of a model; raises LoreError where there can be none like these."""
     if window is None and not states:
         if groups is not None or retention:
@@ -215,7 +214,7 @@ def _layers(
     whole, kept = 1 if full is None else full, retention or 0
     if whole < 0 or not whole + others or kept < 0 or kept % unit:
         raise _fault(engine, "full is at least 0 (1 without other layers), and retention a multiple of the block")
-    return Layers(whole, others, 2 if window is None else window, states, kept)
+    return LayerGroups(whole, others, 2 if window is None else window, states, kept)
 
 
 def _fault(engine: Engine, text: str) -> LoreError:
@@ -226,7 +225,7 @@ def _fault(engine: Engine, text: str) -> LoreError:
 class _Running:
     """A request that is served; `output` tokens are generated evenly from `begin` to `ended`."""
 
-    served: Served
+    served: ServedRequest
     prompt: int
     output: int
     begin: float

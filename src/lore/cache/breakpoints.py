@@ -21,7 +21,7 @@ from typing import NamedTuple
 from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Outcome, Piece, Prediction, Request
 from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, positions
 from lore.cache.habits import Fall, outcomes
-from lore.cache.tree import SLACK, Path, Ruler, Tree
+from lore.cache.tree import SLACK, PrefixTree, Ruler, TreePath
 from lore.model.events import Billed
 
 BEGINS = 1.0  # seconds after a request that its response begins at the earliest, where nothing says when it did
@@ -40,11 +40,11 @@ class CacheEntry(NamedTuple):
     lifetime: float
 
 
-class _Pending(NamedTuple):
+class _PendingBill(NamedTuple):
     """A request that waits for its bill."""
 
     request: Request
-    path: Path
+    path: TreePath
     hit: int
 
 
@@ -53,12 +53,12 @@ class Breakpoints:
 
     def __init__(self, look: Look) -> None:
         self._look = look
-        self._tree = Tree()
+        self._tree = PrefixTree()
         self._ruler = Ruler()
         self._entries: dict[int, CacheEntry] = {}
         self._latest: deque[int] = deque()  # nodes with entries, the latest last
         self._suffix: dict[str | None, int] = {}
-        self._pending: _Pending | None = None
+        self._pending: _PendingBill | None = None
         self._hours: frozenset[str | None] = frozenset()  # models whose bills have written for an hour
         self._began: float | None = None  # when the latest response did, of any chain
 
@@ -74,7 +74,7 @@ class Breakpoints:
             self._pending = None
             return UNKNOWN
         hit, reason = self._hit(request, path, breakpoints)
-        self._pending = _Pending(request, path, hit)
+        self._pending = _PendingBill(request, path, hit)
         found = self._outcomes(request, path, breakpoints, hit, reason)
         prediction = self._predicted(request, breakpoints, hit, found)
         self._keep(request, path, breakpoints, hit)
@@ -95,7 +95,7 @@ class Breakpoints:
 
     # reading
 
-    def _hit(self, request: Request, path: Path, breakpoints: Sequence[Breakpoint]) -> tuple[int, str]:
+    def _hit(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> tuple[int, str]:
         """Return the place of the piece behind which the longest readable entry stands, -1 for none, and why."""
         if not breakpoints:
             return -1, "no breakpoint behind enough tokens" if request.breakpoints else "no breakpoint"
@@ -112,7 +112,7 @@ class Breakpoints:
         stored = any(node in self._entries for node in path.nodes)
         return -1, "the entry stands further back than is looked" if stored else "nothing stored"
 
-    def _places(self, request: Request, path: Path, breakpoints: Sequence[Breakpoint]) -> Iterator[int]:
+    def _places(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> Iterator[int]:
         """Yield the places where an entry is looked for, in that order."""
         compared = self._look("compared_breakpoints", request.model, request.at)
         if compared is not None:
@@ -126,7 +126,7 @@ class Breakpoints:
     # figures
 
     def _outcomes(
-        self, request: Request, path: Path, breakpoints: Sequence[Breakpoint], hit: int, reason: str
+        self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint], hit: int, reason: str
     ) -> tuple[Outcome, ...]:
         """Return what may be read: by the clock's rules (`hit`), or otherwise as often as was counted.
 
@@ -171,7 +171,7 @@ class Breakpoints:
 
     # writing
 
-    def _keep(self, request: Request, path: Path, breakpoints: Sequence[Breakpoint], hit: int) -> None:
+    def _keep(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint], hit: int) -> None:
         """Renew what was passed, and write an entry at each breakpoint behind it."""
         for breakpoint in breakpoints:
             node = path.nodes[breakpoint.place]
@@ -248,7 +248,7 @@ class Breakpoints:
         read = usage.read_tokens or 0
         return request.model in self._hours or 0 < self._ruler.position(recorded[-1].place) <= read
 
-    def _learn_breakpoints(self, pending: _Pending, usage: Billed, read: int) -> None:
+    def _learn_breakpoints(self, pending: _PendingBill, usage: Billed, read: int) -> None:
         """Learn where the last breakpoint of an hour stands, and where the read ended; what was read is stored."""
         recorded = _recorded(pending.request)
         hours = [breakpoint.place for breakpoint in recorded if (breakpoint.lifetime or 0) >= ONE_HOUR]
@@ -268,7 +268,7 @@ class Breakpoints:
             if self._ruler.known(breakpoint.place) == read and node not in self._entries:
                 self._put(node, self._entry(pending.request, now.get(breakpoint.place, breakpoint)))
 
-    def _stored(self, pending: _Pending, billed: int) -> None:
+    def _stored(self, pending: _PendingBill, billed: int) -> None:
         """Keep an entry at the last breakpoint: the bill shows that there was enough before the one at `billed`."""
         last = pending.request.breakpoints[-1] if pending.request.breakpoints else None
         if last is not None and last.place >= billed and pending.path.nodes[last.place] not in self._entries:
@@ -286,7 +286,7 @@ class Breakpoints:
         estimate = self._ruler.position(place)
         return estimate / 2 <= tokens <= 2 * estimate + SLACK
 
-    def _learn_suffix(self, pending: _Pending, usage: Billed, last: int) -> None:
+    def _learn_suffix(self, pending: _PendingBill, usage: Billed, last: int) -> None:
         uncached, end = usage.uncached_tokens, len(pending.request.pieces) - 1
         if uncached is None:
             return

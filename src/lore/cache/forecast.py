@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 from lore.cache.base import UNKNOWN, Outcome, Prediction
 from lore.cache.bills import DROP, ONE_HOUR, POSITIONS, SOON, lookback
 from lore.cache.habits import SURE, UNSIGNED, WEIGHT, Fall, Habit, Habits, Tally, chance, outcomes
-from lore.cache.lanes import ChainLevels, Growth, Lane
+from lore.cache.lanes import ChainLevels, Growth, ModelLane
 from lore.cache.rules import normal
 from lore.model.codes import Code
 from lore.model.state import Change, Sign
@@ -30,7 +30,7 @@ AGAIN: Key = ("again", False, False)  # of falls without a sign: how many read w
 CERTAIN = ("session-changed", "compaction", "shrunk", "model")  # levels of which no habit is learned
 
 
-class Level(NamedTuple):
+class ReadLevel(NamedTuple):
     """Up to where the cache would be read, and why; `sure` is False where that is a guess. None: not known.
 
     `sign` names the habit by whose chance it is so; `otherwise` is what is read where it is not.
@@ -90,7 +90,7 @@ class Situation(NamedTuple):
     hooks: tuple[str, ...]
     seen: tuple[Seen, ...]
     output: int | None
-    level: Level
+    level: ReadLevel
     whole: int
     floor: int | None = None
     least: int | None = None
@@ -111,20 +111,20 @@ class Situation(NamedTuple):
 
 # the level: what the log says for sure
 
-_Rule: TypeAlias = Callable[[Lane, Situation], Level | None]
+_Rule: TypeAlias = Callable[[ModelLane, Situation], ReadLevel | None]
 
 
-def level_of(lane: Lane, situation: Situation) -> Level:
+def level_of(lane: ModelLane, situation: Situation) -> ReadLevel:
     """Return the level of the first rule that applies."""
     return next(level for rule in _RULES if (level := rule(lane, situation)) is not None)
 
 
-def _other_model(lane: Lane, situation: Situation) -> Level | None:
+def _other_model(lane: ModelLane, situation: Situation) -> ReadLevel | None:
     """A model that the chain has not asked yet has nothing of it."""
-    return Level(0, "model", sure=False) if situation.other_model and not lane.anchors else None
+    return ReadLevel(0, "model", sure=False) if situation.other_model and not lane.anchors else None
 
 
-def _expired(lane: Lane, situation: Situation) -> Level | None:
+def _expired(lane: ModelLane, situation: Situation) -> ReadLevel | None:
     """What is older than it lives is gone; what lives longer is read as far as is looked back, or what others keep."""
     top, pause = lane.top, situation.pause
     if top is None or pause is None or top is lane.outlive(pause):
@@ -133,20 +133,20 @@ def _expired(lane: Lane, situation: Situation) -> Level | None:
     kept = 0 if left is None or not lane.reaches(left, situation.at) else left.tokens
     tokens = max(lane.floor or 0, kept)
     if situation.same < situation.size or situation.moved_head:
-        return Level(tokens, "expiry")
+        return ReadLevel(tokens, "expiry")
     sign = "expiry-1h" if top.lifetime == ONE_HOUR else "expiry"
-    return Level(tokens, "expiry", sign=sign, otherwise=top.tokens)
+    return ReadLevel(tokens, "expiry", sign=sign, otherwise=top.tokens)
 
 
-def _head_moved(lane: Lane, situation: Situation) -> Level | None:
+def _head_moved(lane: ModelLane, situation: Situation) -> ReadLevel | None:
     """Another system prompt or other tools leave what others keep."""
     if not situation.moved_head:
         return None
     lane.anchors.clear()
-    return Level(lane.floor or 0, "session-changed")
+    return ReadLevel(lane.floor or 0, "session-changed")
 
 
-def _cut_back(lane: Lane, situation: Situation) -> Level | None:
+def _cut_back(lane: ModelLane, situation: Situation) -> ReadLevel | None:
     """Where history shrank or changed the last position before that holds, if a breakpoint looks back so far."""
     if situation.same == situation.size:
         return None
@@ -155,22 +155,22 @@ def _cut_back(lane: Lane, situation: Situation) -> Level | None:
     left = lane.left(situation.same, situation.at)
     codes = [change.cause for change in situation.changes]
     if Code.COMPACTION in codes:
-        return Level(left, "compaction")
+        return ReadLevel(left, "compaction")
     if Code.TOOL_RESULT_REWRITTEN in codes and top is not None:
-        return Level(left, "shrunk", sign="cleared", otherwise=top.tokens)
-    return Level(left, "shrunk")
+        return ReadLevel(left, "shrunk", sign="cleared", otherwise=top.tokens)
+    return ReadLevel(left, "shrunk")
 
 
-def _goes_on(lane: Lane, _: Situation) -> Level:
+def _goes_on(lane: ModelLane, _: Situation) -> ReadLevel:
     """All that stood there."""
     top = lane.top
-    return Level(None, "unknown") if top is None else Level(top.tokens, "goes-on", not lane.guessed)
+    return ReadLevel(None, "unknown") if top is None else ReadLevel(top.tokens, "goes-on", not lane.guessed)
 
 
 _RULES: tuple[_Rule, ...] = (_other_model, _expired, _head_moved, _cut_back, _goes_on)
 
 
-def whole_of(chain: ChainLevels, lane: Lane, situation: Situation) -> int:
+def whole_of(chain: ChainLevels, lane: ModelLane, situation: Situation) -> int:
     """Estimate how long a request is, by the last bill of its model and what came since."""
     grown = lane.rate.tokens(situation.grown, situation.output)
     if lane.first is None:
@@ -213,7 +213,7 @@ _NOTHING = Tally()
 _UNSIGNED = {sign: Seen(sign, first=False, version="") for sign in UNSIGNED}
 
 
-def _outcomes(odds: Odds, lane: Lane, situation: Situation) -> tuple[Outcome, ...]:
+def _outcomes(odds: Odds, lane: ModelLane, situation: Situation) -> tuple[Outcome, ...]:
     level, whole = situation.level, situation.whole
     assert level.tokens is not None, "asked of a level that is known"
     read, why = min(level.tokens, whole), level.why
@@ -229,7 +229,7 @@ def _outcomes(odds: Odds, lane: Lane, situation: Situation) -> tuple[Outcome, ..
     return _with_deeper(odds, lane, situation, outcomes(read, why, falls))
 
 
-def _with_deeper(odds: Odds, lane: Lane, situation: Situation, found: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+def _with_deeper(odds: Odds, lane: ModelLane, situation: Situation, found: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
     """Tell a fall without a sign to what was read last from one that is deeper, where a cache lets go of the head, too.
 
     The next fall is foreseen where the last read ended, or at the head; its chance is that share of falls alone, as far
@@ -252,7 +252,7 @@ def _with_deeper(odds: Odds, lane: Lane, situation: Situation, found: tuple[Outc
     return tuple(every) if below else found
 
 
-def _falls(odds: Odds, lane: Lane, situation: Situation) -> Iterator[Fall]:
+def _falls(odds: Odds, lane: ModelLane, situation: Situation) -> Iterator[Fall]:
     """Yield the ways to fall that signs and clocks show, else the base rate."""
     level, whole, alone = situation.level, situation.whole, not situation.level.sign
     for seen in situation.seen:
@@ -274,7 +274,7 @@ def _falls(odds: Odds, lane: Lane, situation: Situation) -> Iterator[Fall]:
         yield Fall(min(left, whole), odds.of("no-sign", situation), "no-sign")
 
 
-def _left(habit: Habit, seen: Seen, lane: Lane) -> int:
+def _left(habit: Habit, seen: Seen, lane: ModelLane) -> int:
     match habit.moves:
         case "head":
             return lane.floor or 0
@@ -284,7 +284,7 @@ def _left(habit: Habit, seen: Seen, lane: Lane) -> int:
             return lane.head if seen.left is None else seen.left
 
 
-def prediction_of(odds: Odds, chain: ChainLevels, lane: Lane, situation: Situation) -> Prediction:
+def prediction_of(odds: Odds, chain: ChainLevels, lane: ModelLane, situation: Situation) -> Prediction:
     """Return what is predicted: the likeliest outcome, and what is then written and left uncached.
 
     Where a cache reads whole blocks, of the beginning of the prompt, outcomes are rounded down to them.

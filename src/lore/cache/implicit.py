@@ -19,7 +19,7 @@ import msgspec
 
 from lore.cache.base import UNKNOWN, Confidence, Look, Prediction, Request
 from lore.cache.measured import MeasuredCache, Recency
-from lore.cache.tree import Path
+from lore.cache.tree import TreePath
 from lore.model.events import Billed
 
 _WITHIN = 64  # units that end within pieces of one place, the latest ones
@@ -59,7 +59,7 @@ class Prefix(MeasuredCache):
         whole = self._total(request) // block * block
         return self._predicted(request, read, self._confidence, reason, whole if whole >= least else 0)
 
-    def _found(self, request: Request, path: Path, places: int, lifetime: float | None) -> int:
+    def _found(self, request: Request, path: TreePath, places: int, lifetime: float | None) -> int:
         """Return the position up to which something that is kept begins alike."""
         found = self._ruler.position(places - 1)
         open_ = places == path.new < len(request.pieces) and path.alike > 0
@@ -106,7 +106,7 @@ class GeminiExplicit:
         return self._behind.learn(msgspec.structs.replace(usage, read_tokens=usage.read_tokens - size))
 
 
-class _Part(NamedTuple):
+class _UnitPart(NamedTuple):
     """A unit that ends within a piece: how many of its bytes, and which."""
 
     size: int
@@ -129,7 +129,7 @@ class DeepSeek(MeasuredCache):
         self._look = look
         self._interval = interval
         self._units: dict[int, float] = {}  # since when the unit that ends at a node can be read
-        self._parts: dict[int, list[_Part]] = {}  # by the node before the piece
+        self._parts: dict[int, list[_UnitPart]] = {}  # by the node before the piece
         self._recency = Recency()
 
     def predict(self, request: Request) -> Prediction:
@@ -145,7 +145,7 @@ class DeepSeek(MeasuredCache):
         self._keep(request, path)
         return self._predicted(request, min(read, self._total(request)), "rule", reason)
 
-    def _unit(self, request: Request, path: Path) -> tuple[int, str]:
+    def _unit(self, request: Request, path: TreePath) -> tuple[int, str]:
         """Return the end of the longest whole unit that the request begins with, and what it is."""
         at = math.inf if request.at is None else request.at
         for place in range(len(request.pieces) - 1, -1, -1):
@@ -158,7 +158,7 @@ class DeepSeek(MeasuredCache):
                 return self._ruler.inside(place, part, size), "a beginning that two requests had in common"
         return 0, "no whole unit"
 
-    def _part(self, request: Request, path: Path, place: int, at: float) -> int:
+    def _part(self, request: Request, path: TreePath, place: int, at: float) -> int:
         """Return the bytes of the longest unit that ends within a piece; 0: none does."""
         data = request.pieces[place].data
         parts = (
@@ -166,21 +166,21 @@ class DeepSeek(MeasuredCache):
         )
         return max((part.size for part in parts if _digest(data[: part.size]) == part.digest), default=0)
 
-    def _steps(self, request: Request, path: Path, places: int) -> int:
+    def _steps(self, request: Request, path: TreePath, places: int) -> int:
         step = self._interval or int(self._look("block_tokens", request.model, request.at) or 0)
         if step <= 0:
             return 0
         alike = places == path.new and (request.at is None or self._recency.live(path.like, request.at, None))
         return (self._begun(request, path) if alike else self._ruler.position(places - 1)) // step * step
 
-    def _keep(self, request: Request, path: Path) -> None:
+    def _keep(self, request: Request, path: TreePath) -> None:
         began = request.answered if request.answered is not None else request.at
         ready = -math.inf if began is None else began
         ends = [path.nodes[-1], *self._tree.beyond(request)[-1:]]
         if path.new < len(path.nodes):
             if self._begun(request, path) > self._ruler.position(path.new - 1):
                 parts = self._parts.setdefault(path.begins[path.new], [])
-                parts.append(_Part(path.alike, _digest(request.pieces[path.new].data[: path.alike]), ready))
+                parts.append(_UnitPart(path.alike, _digest(request.pieces[path.new].data[: path.alike]), ready))
                 del parts[:-_WITHIN]
             elif path.new:  # less than one token more than the pieces before
                 ends.append(path.nodes[path.new - 1])

@@ -190,7 +190,7 @@ class Anchor(NamedTuple):
         return self.lifetime is not None and pause > self.lifetime * GRACE
 
 
-class Lane:
+class ModelLane:
     """One model's part of a chain.
 
     `fresh`: its first turn held no answer yet, so that what it read was the head; `least` is then the least that any
@@ -305,7 +305,7 @@ class Lane:
             self.anchors.pop()
 
 
-class Waiting(NamedTuple):
+class WaitingText(NamedTuple):
     """Text that came since the last prompt of the user and may be moved at the next one, behind `size` entries.
 
     `names` are what put it in, `version` the client's.
@@ -325,7 +325,7 @@ class ChainLevels:
     """
 
     def __init__(self, *, charges: bool = False) -> None:
-        self.lanes: dict[str | None, Lane] = {}
+        self.lanes: dict[str | None, ModelLane] = {}
         self.model: str | None = None
         self.begun = False
         self.stood: int | None = None
@@ -336,4 +336,4 @@ class ChainLevels:
         self.block = 1
         self.charges = charges
         self.shown: set[str] = set()
-        self.waiting: dict[str, Waiting] = {}
+        self.waiting: dict[str, WaitingText] = {}

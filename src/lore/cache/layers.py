@@ -32,7 +32,7 @@ STRATEGIES = ("extra_buffer", "no_buffer")  # `--mamba-radix-cache-strategy`; th
 _SLIDE = 128  # tokens of decoding between two times that a window is given back
 
 
-class Running:
+class RunningRequest:
     """A request that holds memory: the first `length` tokens of `keys`, of which the tree has the first `shared`.
 
     `since` is the token from which its layers are kept for it, `gone` the one from which it has windows, `branch`
@@ -51,7 +51,7 @@ class Running:
         return max(self.prompt, self.keys.ends[-1] - 1)
 
 
-class Layers:
+class PartialLayers:
     """What both have: parts of nodes, in the order of their last use. `capacity` is tokens or states; None: no end."""
 
     places = 0  # in memory, that a request takes while it runs beside those of its tokens
@@ -110,13 +110,13 @@ class Layers:
             step.kept_locks -= 1
             self._offer(step)
 
-    def short(self, units: int, running: Iterable[Running]) -> int:
+    def short(self, units: int, running: Iterable[RunningRequest]) -> int:
         """Return how much is to be thrown away until so much is free."""
         if self._capacity is None:
             return 0
         return max(0, units + self.size + sum(self._own(each) for each in running) - self._capacity)
 
-    def make(self, units: int, running: Iterable[Running]) -> None:
+    def make(self, units: int, running: Iterable[RunningRequest]) -> None:
         """Throw away until so much is free, or nothing can go."""
         self.evict(self.short(units, running))
 
@@ -132,26 +132,26 @@ class Layers:
             else:
                 self.drop(node)
 
-    def admit(self, running: Running) -> None:
+    def admit(self, running: RunningRequest) -> None:
         """Note that a request begins to be computed."""
 
-    def prefilled(self, running: Running, since: int) -> None:
+    def prefilled(self, running: RunningRequest, since: int) -> None:
         """Note that a prompt was computed from a token on."""
 
-    def decoding(self, running: Running) -> None:
+    def decoding(self, running: RunningRequest) -> None:
         """Note that another token of a request will be computed."""
 
-    def decoded(self, running: Running) -> None:
+    def decoded(self, running: RunningRequest) -> None:
         """Note that another token of a request was computed."""
 
-    def publishes(self, running: Running, *, ended: bool) -> int:
+    def publishes(self, running: RunningRequest, *, ended: bool) -> int:
         """Return up to which token a request is published."""
         raise NotImplementedError
 
-    def published(self, running: Running, *, ended: bool) -> None:
+    def published(self, running: RunningRequest, *, ended: bool) -> None:
         """Note that it was, up to the token that it shares."""
 
-    def _own(self, running: Running) -> int:
+    def _own(self, running: RunningRequest) -> int:
         return self.places
 
     def _units(self, node: Node) -> int:
@@ -175,7 +175,7 @@ class Layers:
             heappush(self._line, (node.kept, node.end, next(self._serial), node))
 
 
-class Windows(Layers):
+class WindowLayers(PartialLayers):
     """Windows of `window` tokens, in memory for `capacity` tokens."""
 
     per_token = True
@@ -234,33 +234,33 @@ class Windows(Layers):
         head.kept, head.kept_locks = node.kept, node.kept_locks
         self._offer(head)
 
-    def decoding(self, running: Running) -> None:
+    def decoding(self, running: RunningRequest) -> None:
         """Give back what a window left, every 128 tokens, but not in the first step."""
         if running.prompt < running.length and running.length - self._window >= running.gone + _SLIDE:
             self._slide(running, running.length)
 
-    def publishes(self, running: Running, *, ended: bool) -> int:
+    def publishes(self, running: RunningRequest, *, ended: bool) -> int:
         """Return the end of what was computed, or of what was held of it where that could not be read."""
         end = running.branch if running.shared < running.branch <= running.length else running.length
         if not ended:
             self._slide(running, end - 1)
         return end
 
-    def published(self, running: Running, *, ended: bool) -> None:
+    def published(self, running: RunningRequest, *, ended: bool) -> None:
         """Go on behind what was held, if it is published by now."""
         if 0 < running.branch <= running.shared:
             running.branch = 0
             if not ended:
                 self._slide(running, running.length - 1)
 
-    def _slide(self, running: Running, end: int) -> None:
+    def _slide(self, running: RunningRequest, end: int) -> None:
         """Give back what the window before a token does not need, in whole pages."""
         page = self._tree.page
         if end - self._window > running.gone:
             before = (end - self._pages) // page * page
             running.gone = max(running.gone, running.shared, before)
 
-    def _own(self, running: Running) -> int:
+    def _own(self, running: RunningRequest) -> int:
         page = self._tree.page
         return -(-running.length // page) * page - max(running.shared, running.gone) // page * page
 
@@ -276,7 +276,7 @@ class Windows(Layers):
         return since
 
 
-class States(Layers):
+class StateLayers(PartialLayers):
     """States, in memory for `capacity` of them.
 
     `chunk` is how many tokens the model computes at once (`mamba_chunk_size`), `interval` the tokens of decoding
@@ -303,12 +303,12 @@ class States(Layers):
         self._grid = math.lcm(self._least, tree.page)
         self._interval = math.lcm(self._grid, interval)
 
-    def admit(self, running: Running) -> None:
+    def admit(self, running: RunningRequest) -> None:
         """A state is kept where a request leaves another, at a multiple of a chunk."""
         branch = running.branch // self._grid * self._grid
         running.branch = branch if branch > running.shared else 0
 
-    def prefilled(self, running: Running, since: int) -> None:
+    def prefilled(self, running: RunningRequest, since: int) -> None:
         """Keep the last state at a multiple of a chunk, or the one at which a request left another."""
         length = running.length - since
         if not self._buffered or length < self._grid:
@@ -318,12 +318,12 @@ class States(Layers):
         aligned = (running.branch - since) % self._least == 0
         running.tracked = running.branch if aligned and since < running.branch < seen else last
 
-    def decoded(self, running: Running) -> None:
+    def decoded(self, running: RunningRequest) -> None:
         """Keep a state at each multiple of the interval."""
         if self._buffered and running.length % self._interval == 0:
             running.tracked = running.length
 
-    def publishes(self, running: Running, *, ended: bool) -> int:
+    def publishes(self, running: RunningRequest, *, ended: bool) -> int:
         """Return where a request has a state, 0 where it has none."""
         if not self._buffered:
             return running.length

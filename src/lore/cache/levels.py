@@ -18,8 +18,8 @@ from lore.cache.forecast import (
     AGAIN,
     CERTAIN,
     Key,
-    Level,
     Odds,
+    ReadLevel,
     Seen,
     Situation,
     Tallies,
@@ -28,9 +28,17 @@ from lore.cache.forecast import (
     whole_of,
 )
 from lore.cache.habits import Tally
-from lore.cache.lanes import Anchor, ChainLevels, Growth, Lane, Waiting, growth
-from lore.cache.lifetimes import WITH_BREAKPOINTS, idle_lifetime
-from lore.cache.rules import ANTHROPIC, Rules, Served, cache_of, is_transcript, served_by
+from lore.cache.lanes import Anchor, ChainLevels, Growth, ModelLane, WaitingText, growth
+from lore.cache.rules import (
+    ANTHROPIC,
+    WITH_BREAKPOINTS,
+    Rules,
+    Served,
+    cache_of,
+    idle_lifetime,
+    is_transcript,
+    served_by,
+)
 from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.state import Sign
@@ -72,14 +80,14 @@ class Levels:
         self._breakpoints = breakpoints
         self._counts = tallies is None
         self.tallies: Tallies = {} if tallies is None else tallies
-        self._now: tuple[ChainLevels, Lane, Situation] | None = None
+        self._now: tuple[ChainLevels, ModelLane, Situation] | None = None
 
     def predict(self, turn: Turn) -> Prediction:
         """Say what the cache would do with a turn."""
         chain, lane, situation = self._look(turn)
         return prediction_of(Odds(self._rules().habits, self.tallies, self._where.provider), chain, lane, situation)
 
-    def _look(self, turn: Turn) -> tuple[ChainLevels, Lane, Situation]:
+    def _look(self, turn: Turn) -> tuple[ChainLevels, ModelLane, Situation]:
         chain = self._chains.get(turn.chain)
         if chain is None:
             chain = self._chains[turn.chain] = ChainLevels(charges=self._breakpoints)
@@ -167,13 +175,13 @@ class Transcripts:
 # the situation
 
 
-def _situation(chain: ChainLevels, turn: Turn, *, breakpoints: bool) -> tuple[Lane, Situation]:
+def _situation(chain: ChainLevels, turn: Turn, *, breakpoints: bool) -> tuple[ModelLane, Situation]:
     model, at, basis = turn.model, turn.at, turn.basis
     assert basis is not None, "levels are asked about transcripts"
     lane = chain.lanes.get(model)
     new = lane is None
     if lane is None:
-        lane = chain.lanes[model] = Lane(breakpoints=breakpoints)
+        lane = chain.lanes[model] = ModelLane(breakpoints=breakpoints)
     before, entries, rest = lane.entries, basis.entries, basis.rest[1:]
     size, same = len(before), len(before) if entries.begins_with(before) else before.common(entries)
     moved_head = not new and rest != lane.rest
@@ -185,7 +193,7 @@ def _situation(chain: ChainLevels, turn: Turn, *, breakpoints: bool) -> tuple[La
     lane.entries, lane.rest = entries, rest
     other_model = chain.begun and chain.model != model
     if not breakpoints and grown.thinking:
-        chain.waiting.setdefault(_REASONING, Waiting(base, (), ""))
+        chain.waiting.setdefault(_REASONING, WaitingText(base, (), ""))
     hooks = chain.waiting.get(_HOOK)
     seen = _seen(chain, lane, turn, grown)
     put_back = next((sign.left for sign in seen if sign.sign == _HOOK), None) if grown.prompted else None
@@ -198,7 +206,7 @@ def _situation(chain: ChainLevels, turn: Turn, *, breakpoints: bool) -> tuple[La
         earlier=lane.anchors[-2].tokens if len(lane.anchors) > 1 else None,
         waiting=None if hooks is None else hooks.size, put_back=put_back, hooks=() if hooks is None else hooks.names,
         seen=seen, output=chain.output if base == size and not other_model else None,
-        level=Level(None, "first"), whole=0, floor=lane.floor if lane.fresh else None, least=lane.least,
+        level=ReadLevel(None, "first"), whole=0, floor=lane.floor if lane.fresh else None, least=lane.least,
         behind=lane.behind(same), gone=lane.gone(same, pause), implicit=not breakpoints,
     )  # fmt: skip
     if grown.prompted:
@@ -211,7 +219,7 @@ def _situation(chain: ChainLevels, turn: Turn, *, breakpoints: bool) -> tuple[La
     return lane, found._replace(level=level, whole=whole_of(chain, lane, found))
 
 
-def _seen(chain: ChainLevels, lane: Lane, turn: Turn, grown: Growth) -> tuple[Seen, ...]:
+def _seen(chain: ChainLevels, lane: ModelLane, turn: Turn, grown: Growth) -> tuple[Seen, ...]:
     """Return the signs that are weighed: the turn's own, at a prompt of the user those of text that waited for it."""
     found: list[Seen] = []
     if grown.prompted:
@@ -232,7 +240,7 @@ def _note_waiting(chain: ChainLevels, signs: tuple[Sign, ...], size: int | None)
         if sign.name not in _WAITING or (before is None and size is None) or not _stands_beside_results(sign):
             continue
         names = sign.names if before is None else tuple(dict.fromkeys((*before.names, *sign.names)))
-        chain.waiting[sign.name] = Waiting(before.size if before else size or 0, names, sign.version)
+        chain.waiting[sign.name] = WaitingText(before.size if before else size or 0, names, sign.version)
 
 
 def _stands_beside_results(sign: Sign) -> bool:
@@ -240,7 +248,7 @@ def _stands_beside_results(sign: Sign) -> bool:
     return sign.name != _HOOK or not sign.names or any(name.startswith(_BESIDE_RESULTS) for name in sign.names)
 
 
-def _reach(lane: Lane, top: Anchor | None, base: int, grown: Growth, at: float | None) -> int:
+def _reach(lane: ModelLane, top: Anchor | None, base: int, grown: Growth, at: float | None) -> int:
     """Count the positions between the last known position that still holds and the end; measured once with `grown`."""
     if top is None or not lane.breakpoints:
         return 0
@@ -250,7 +258,7 @@ def _reach(lane: Lane, top: Anchor | None, base: int, grown: Growth, at: float |
 # learning
 
 
-def _go_on_blind(chain: ChainLevels, lane: Lane, situation: Situation) -> None:
+def _go_on_blind(chain: ChainLevels, lane: ModelLane, situation: Situation) -> None:
     """Go on after a bill that says nothing: where the turn ended is estimated, what the next one finds unknown."""
     level, whole = situation.level, situation.whole
     chain.stood, chain.output = None, None
@@ -263,7 +271,7 @@ def _go_on_blind(chain: ChainLevels, lane: Lane, situation: Situation) -> None:
     lane.put(Anchor(len(lane.entries), end, chain.lives))
 
 
-def _learn(chain: ChainLevels, lane: Lane, situation: Situation, usage: Billed) -> None:
+def _learn(chain: ChainLevels, lane: ModelLane, situation: Situation, usage: Billed) -> None:
     """Learn levels and rates from a bill."""
     met = usage.met
     read, whole = met.read_tokens or 0, total(met)
@@ -286,7 +294,7 @@ def _learn(chain: ChainLevels, lane: Lane, situation: Situation, usage: Billed) 
             _learn_rate(lane, situation.grown, situation.output, whole, read - situation.stood)
 
 
-def _learn_rate(lane: Lane, grown: Growth, output: int | None, whole: int | None, risen: int) -> None:
+def _learn_rate(lane: ModelLane, grown: Growth, output: int | None, whole: int | None, risen: int) -> None:
     """Learn from by how much a prompt grew; one that grew by less than the answer does not hold all of it.
 
     `risen` is what was read beyond what stood: at a new prompt of the user the answer, if a hidden request read it.
@@ -334,13 +342,13 @@ def _follow(tallies: Tallies, chain: ChainLevels, turn: Turn) -> bool:
     return True
 
 
-def _used(lane: Lane, turn: Turn) -> float | None:
+def _used(lane: ModelLane, turn: Turn) -> float | None:
     """Return when a lane was last used, now that it was by this turn."""
     at = turn.answered_at if turn.answered_at is not None else turn.at
     return lane.used if at is None else at
 
 
-def _learn_head(lane: Lane, situation: Situation, read: int) -> None:
+def _learn_head(lane: ModelLane, situation: Situation, read: int) -> None:
     """Learn what a drop fell to: what others keep from a drop whose cause is certain, the head where history changed.
 
     The head is nothing that stood behind the lane's first turn, and no less than what others keep.
@@ -394,7 +402,7 @@ def _count(tallies: Tallies, key: Key, *, fell: bool) -> None:
 _NONE = Tally()
 
 
-def _anchor(chain: ChainLevels, lane: Lane, same: int, usage: Billed) -> None:
+def _anchor(chain: ChainLevels, lane: ModelLane, same: int, usage: Billed) -> None:
     """Remember where this turn's breakpoints stand, of which the first `same` entries are unchanged."""
     read, end, size = usage.read_tokens or 0, position(usage), len(lane.entries)
     lane.at(same)

@@ -14,10 +14,10 @@ In: requests, what was billed for them. Out: predictions. Rules, in the order in
   then on, with what was generated but for its last token.
 
 With `cache_reuse` chunks of that many tokens further back in the slot are shifted to where the request has them
-(`llama_chunks.py`). As the server has it, `slots` of one's own choice do not share memory, and four do if none are
+(`llama_memory.py`). As the server has it, `slots` of one's own choice do not share memory, and four do if none are
 chosen. How many tokens fit into main memory (8 GiB) is the model's: 128 KiB a token is that of a model with 8 billion
 parameters at 16 bits. A model whose layers look back over a `window` of tokens, or that has `states`, goes on where
-its memory or a checkpoint allows it (`llama_memory.py`); of one that is only said to be `hybrid` the most is predicted.
+its memory or a checkpoint allows it; of one that is only said to be `hybrid` the most is predicted.
 Cost O((slots + copies) x log pieces), and O(bytes that differ) with `cache_reuse`.
 
 Source: llama.cpp 0c1e570 (2026-11), tools/server/server-context.cpp (`get_available_slot`, `update_slots`) and
@@ -34,10 +34,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Look, Piece, Prediction, Request
-from lore.cache.llama_chunks import Run, shifted
-from lore.cache.llama_memory import Batches, Checkpoint, Kept, Resuming
+from lore.cache.llama_memory import Batches, Kept, Resuming, SlotCheckpoint, TokenRun, shifted
 from lore.cache.measured import Laid, MeasuredCache
-from lore.cache.tree import Path, common_nodes
+from lore.cache.tree import TreePath, common_nodes
 from lore.errors import LoreError
 
 SIMILARITY = 0.1
@@ -47,13 +46,13 @@ _LOSES, _KEEPS = 0.5, 0.25  # of what a slot holds: below the one it is copied, 
 _USER = re.compile(rb'"role" ?: ?"user"|<\|im_start\|>user')
 
 
-class _Content(NamedTuple):
+class _SlotContent(NamedTuple):
     """Tokens: the nodes of their pieces, the position at which each ends, how many there are; the `copy` of a slot."""
 
     nodes: Sequence[int] = ()
     ends: Sequence[int] = ()
     size: int = 0
-    copy: tuple[Kept, tuple[Checkpoint, ...]] | None = None
+    copy: tuple[Kept, tuple[SlotCheckpoint, ...]] | None = None
 
 
 class _Slot:
@@ -61,7 +60,7 @@ class _Slot:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.content = _Content()
+        self.content = _SlotContent()
         self.used: tuple[float, int] = (-math.inf, 0)  # until when, and the number of the request
         self.until = -math.inf
 
@@ -103,7 +102,7 @@ class LlamaCpp(MeasuredCache):
                 full=swa_full and not states,
             )  # fmt: skip
         self._clock = 0
-        self._copies: list[_Content] = []  # the oldest first
+        self._copies: list[_SlotContent] = []  # the oldest first
         self._pieces: dict[int, tuple[bytes, int]] = {}  # by node: what stands there, and its tokens
         self._users: dict[str, list[int]] = {}  # of each chain, the places where a message of the user begins
         self._dropped = False  # a copy, for want of memory that was guessed
@@ -115,7 +114,7 @@ class LlamaCpp(MeasuredCache):
         if not request.pieces:
             return UNKNOWN
         laid = self._laid(request, path)
-        asked = _Content(path.nodes, laid.ends[: len(request.pieces)], laid.prompt)
+        asked = _SlotContent(path.nodes, laid.ends[: len(request.pieces)], laid.prompt)
         at = self._free(request)
         slot, reason = self._chosen(request, asked, at)
         self._copy_idle([other for other in self._slots if other is not slot and other.until <= at])
@@ -143,7 +142,7 @@ class LlamaCpp(MeasuredCache):
         number = request.slot
         return self._slots[number] if number is not None and 0 <= number < len(self._slots) else None
 
-    def _chosen(self, request: Request, asked: _Content, at: float) -> tuple[_Slot, str]:
+    def _chosen(self, request: Request, asked: _SlotContent, at: float) -> tuple[_Slot, str]:
         """Return the slot that a request goes to, with what it is to hold, and why it is that."""
         own, free = self._own(request), [slot for slot in self._slots if slot.until <= at]
         best, most, copied = own, 0.0, False
@@ -165,7 +164,7 @@ class LlamaCpp(MeasuredCache):
                 reason += ", with a copy from main memory"
         return best, reason
 
-    def _computed(self, slot: _Slot, request: Request, path: Path, laid: Laid, found: int) -> int:
+    def _computed(self, slot: _Slot, request: Request, path: TreePath, laid: Laid, found: int) -> int:
         """Return how much is read of what was found, and keep what is computed behind it."""
         if self._resuming is None:
             return found
@@ -181,7 +180,7 @@ class LlamaCpp(MeasuredCache):
 
     def _put(self, slot: _Slot, request: Request, laid: Laid, at: float) -> None:
         size = laid.ends[-1] - 1 if laid.ends[-1] > laid.prompt else laid.prompt
-        slot.content = _Content(laid.nodes, laid.ends, size)
+        slot.content = _SlotContent(laid.nodes, laid.ends, size)
         self._note(laid.made.nodes, request.output)
         ended = at if request.ended is None else max(at, request.ended)
         self._clock += 1
@@ -194,7 +193,7 @@ class LlamaCpp(MeasuredCache):
         for slot in slots if self._idle else ():
             self._copy(slot)
             if self._unified:
-                slot.content = _Content()
+                slot.content = _SlotContent()
                 if self._resuming is not None:
                     self._resuming.clear(slot.number)
 
@@ -213,7 +212,7 @@ class LlamaCpp(MeasuredCache):
         copy = None if self._resuming is None else self._resuming.save(slot.number)
         self._copies.append(content._replace(copy=copy))
 
-    def _load(self, slot: _Slot, asked: _Content) -> bool:
+    def _load(self, slot: _Slot, asked: _SlotContent) -> bool:
         """Take the copy that keeps and gives more than the slot does."""
         common = self._common(slot.content, asked)
         keeps = _single(common / slot.content.size) if slot.content.size else -1.0
@@ -233,7 +232,7 @@ class LlamaCpp(MeasuredCache):
 
     # what is alike
 
-    def _common(self, left: _Content, right: _Content) -> int:
+    def _common(self, left: _SlotContent, right: _SlotContent) -> int:
         """Return the tokens at the beginning of one content that another has there, too."""
         place = common_nodes(left.nodes, right.nodes)
         position = left.ends[place - 1] if place else 0
@@ -243,12 +242,12 @@ class LlamaCpp(MeasuredCache):
             position += min(shared, right.ends[place] - position)
         return min(position, left.size, right.size)
 
-    def _shifted(self, slot: _Slot, asked: _Content, found: int) -> int:
+    def _shifted(self, slot: _Slot, asked: _SlotContent, found: int) -> int:
         """Return the tokens of chunks behind the common beginning that are shifted, each to the next open place."""
         before = slot.content
         place = common_nodes(before.nodes, asked.nodes)
         begin = min(found, asked.ends[place - 1]) if place else 0  # the last token generated may be missing
-        held, wanted = (Run([self._pieces[node] for node in each.nodes[place:]]) for each in (before, asked))
+        held, wanted = (TokenRun([self._pieces[node] for node in each.nodes[place:]]) for each in (before, asked))
         chunks = shifted(held, wanted, found - begin, before.size - begin, self._reuse)
         if self._resuming is not None:
             self._resuming.shift(slot.number, [chunk.behind(begin) for chunk in chunks])

@@ -12,20 +12,27 @@ In: the tokens of a slot that a request has at its beginning, and how many it ha
   checkpoint is made at the beginning of a batch that is one of these, or is near the end. There are `most` at a time:
   the oldest goes, those that follow another by no more than `step` first.
 - A checkpoint, and a copy of a slot in main memory, hold the window alone.
+- Chunks of a slot are shifted to where a request has them (`--cache-reuse`): the request is gone through from its first
+  open token on; the next chunk of the slot that has at least `reuse` of the next tokens is shifted as far as both go on
+  alike, and where none has them, that is the end. Tokens are compared by the bytes of their pieces, and stand in a
+  piece evenly: exact where each token of it has as many bytes.
 
 With all tokens kept (`swa_full`) there are no checkpoints, and a copy can be gone on with where its window is whole.
-Cost O(tokens that are computed), and O(window) for a copy.
+Cost O(tokens that are computed), and O(window) for a copy; of chunks O(bytes), and as much again for each.
 
-Source: llama.cpp 0c1e570 (2026-11), tools/server/server-context.cpp (`update_slots`, `create_checkpoint`) and src/
-llama-kv-cache.cpp (`find_slot`, `apply_ubatch`, `state_write`), llama-kv-cache-iswa.cpp, llama-memory-recurrent.cpp.
+Source: llama.cpp 0c1e570 (2026-11), tools/server/server-context.cpp (`update_slots`, `create_checkpoint`,
+`n_cache_reuse`) and src/llama-kv-cache.cpp (`find_slot`, `apply_ubatch`, `state_write`), llama-kv-cache-iswa.cpp,
+llama-memory-recurrent.cpp.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from itertools import accumulate
+from typing import NamedTuple, TypeAlias
 
-from lore.cache.llama_chunks import Chunk
+from lore.model.vector import common_prefix
 
 _ROUNDED = 256  # cells
 _OFFSET = 4  # tokens before the end of a prompt
@@ -33,32 +40,8 @@ _OFFSET = 4  # tokens before the end of a prompt
 Kept: TypeAlias = Sequence[int]  # positions of a copy, in the order in which they are restored
 
 
-class Memory(Protocol):
-    """Positions that are kept of the sequences of slots."""
-
-    def span(self, slot: int) -> tuple[int, int]:
-        """Return the first and the last position that a slot has; -1 where it has none."""
-        ...
-
-    def cut(self, slot: int, start: int) -> None:
-        """Drop the positions of a slot from `start` on."""
-        ...
-
-    def shift(self, slot: int, positions: range, start: int) -> None:
-        """Move positions of a slot so that they begin at `start`, and drop what stands between."""
-        ...
-
-    def place(self, slot: int, positions: Sequence[int]) -> None:
-        """Keep positions that are computed in one step."""
-        ...
-
-    def save(self, slot: int) -> Kept:
-        """Return what a copy of a slot keeps."""
-        ...
-
-
-class States:
-    """The state behind the last token of each slot."""
+class SlotStates:
+    """The state behind the last token of each slot; what it can do is what `Cells` can."""
 
     def __init__(self) -> None:
         self._last: dict[int, int] = {}
@@ -94,13 +77,16 @@ class Cells:
         self._head = 0
 
     def span(self, slot: int) -> tuple[int, int]:
+        """Return the first and the last position that a slot has; -1 where it has none."""
         places = self._places.get(slot)
         return (next(iter(places)), next(reversed(places))) if places else (-1, -1)
 
     def cut(self, slot: int, start: int) -> None:
+        """Drop the positions of a slot from `start` on."""
         self._free(slot, [at for at in self._places.get(slot, ()) if at >= start])
 
     def shift(self, slot: int, positions: range, start: int) -> None:
+        """Move positions of a slot so that they begin at `start`, and drop what stands between."""
         by, places = positions.start - start, self._places.get(slot, {})
         self._free(slot, [at for at in places if start <= at < positions.start])
         moved = {at - by if at in positions else at: cell for at, cell in places.items()}
@@ -110,6 +96,7 @@ class Cells:
         self._head = 0
 
     def place(self, slot: int, positions: Sequence[int]) -> None:
+        """Keep positions that are computed in one step."""
         cells = self._found(len(positions))
         over: dict[int, int] = {}
         for cell in cells:
@@ -127,6 +114,7 @@ class Cells:
         self._head = cells[-1] + 1
 
     def save(self, slot: int) -> Kept:
+        """Return what a copy of a slot keeps."""
         last = self.span(slot)[1]
         within = [(cell, at) for at, cell in self._places.get(slot, {}).items() if last - at < self._window]
         return [at for _, at in sorted(within)]
@@ -156,7 +144,10 @@ class Cells:
         del self._places[held[0]][held[1]]
 
 
-class Checkpoint(NamedTuple):
+SlotMemory: TypeAlias = SlotStates | Cells
+
+
+class SlotCheckpoint(NamedTuple):
     """What was kept of the first `tokens` of a slot, by the request of a number: the span of it, and the copy."""
 
     tokens: int
@@ -185,21 +176,21 @@ class Resuming:
         self._most = 0 if full else batches.most
         size = window * (slots if unified else 1) + batches.ubatch
         cells = None if full else -(-size // _ROUNDED) * _ROUNDED
-        shared: Memory = Cells(window, cells) if window else States()
+        shared: SlotMemory = Cells(window, cells) if window else SlotStates()
         apart = window > 0 and not unified
-        self._memory: list[Memory] = [Cells(window, cells) if apart else shared for _ in range(slots)]
-        self.checkpoints: list[list[Checkpoint]] = [[] for _ in range(slots)]
+        self._memory: list[SlotMemory] = [Cells(window, cells) if apart else shared for _ in range(slots)]
+        self.checkpoints: list[list[SlotCheckpoint]] = [[] for _ in range(slots)]
 
     def clear(self, slot: int) -> None:
         """Drop what is kept of a slot."""
         self._memory[slot].cut(slot, 0)
         self.checkpoints[slot] = []
 
-    def save(self, slot: int) -> tuple[Kept, tuple[Checkpoint, ...]]:
+    def save(self, slot: int) -> tuple[Kept, tuple[SlotCheckpoint, ...]]:
         """Return a copy of a slot."""
         return self._memory[slot].save(slot), tuple(self.checkpoints[slot])
 
-    def restore(self, slot: int, copy: tuple[Kept, tuple[Checkpoint, ...]]) -> None:
+    def restore(self, slot: int, copy: tuple[Kept, tuple[SlotCheckpoint, ...]]) -> None:
         """Put a copy into a slot."""
         self._restored(slot, copy[0])
         self.checkpoints[slot] = list(copy[1])
@@ -260,7 +251,7 @@ class Resuming:
         made, (_, _, most, step) = self.checkpoints[slot], self._batches
         if first < 0 or (made and not wanted and start <= made[-1].tokens + step):
             return
-        before, left = -1, list[Checkpoint]()
+        before, left = -1, list[SlotCheckpoint]()
         for number, checkpoint in enumerate(made):
             full = len(left) + len(made) - number + 1 >= most
             if full and checkpoint.request != request and before >= 0 and checkpoint.tokens - before <= step:
@@ -268,9 +259,70 @@ class Resuming:
             before = checkpoint.tokens
             left.append(checkpoint)
         left = [checkpoint for checkpoint in left[max(0, len(left) - most + 1) :] if checkpoint.tokens != start]
-        self.checkpoints[slot] = [*left, Checkpoint(start, first, last, request, self._memory[slot].save(slot))]
+        self.checkpoints[slot] = [*left, SlotCheckpoint(start, first, last, request, self._memory[slot].save(slot))]
 
     def _restored(self, slot: int, kept: Kept) -> None:
         self._memory[slot].cut(slot, 0)
         if kept:
             self._memory[slot].place(slot, kept)
+
+
+# chunks that are shifted
+
+
+class Chunk(NamedTuple):
+    """So many tokens of a slot, from which one on, and where a request has them."""
+
+    begin: int
+    place: int
+    tokens: int
+
+    def behind(self, tokens: int) -> Chunk:
+        """Return the chunk as it stands behind so many tokens."""
+        return Chunk(self.begin + tokens, self.place + tokens, self.tokens)
+
+
+class TokenRun:
+    """Pieces, each its bytes and its tokens, one behind the other."""
+
+    def __init__(self, pieces: Sequence[tuple[bytes, int]]) -> None:
+        counted = [(data, tokens) for data, tokens in pieces if tokens and data]
+        self.data = b"".join([data for data, _ in counted])
+        self._bytes = [0, *accumulate(len(data) for data, _ in counted)]
+        self._tokens = [0, *accumulate(tokens for _, tokens in counted)]
+
+    @property
+    def tokens(self) -> int:
+        return self._tokens[-1]
+
+    def at(self, token: int) -> int:
+        """Return the byte at which a token begins."""
+        return _between(self._tokens, self._bytes, token)
+
+    def before(self, byte: int) -> int:
+        """Return how many tokens end at or before a byte."""
+        return _between(self._bytes, self._tokens, byte)
+
+
+def shifted(held: TokenRun, wanted: TokenRun, found: int, size: int, reuse: int) -> list[Chunk]:
+    """Return what is shifted, in order; the first `found` tokens of both are alike, and the slot holds `size`."""
+    data, chunks = held.data[: held.at(size)], list[Chunk]()
+    at, place = held.at(found), found
+    while place + reuse <= wanted.tokens:
+        begin = wanted.at(place)
+        at = data.find(wanted.data[begin : wanted.at(place + reuse)], at)
+        if at < 0:
+            break
+        alike = wanted.before(begin + common_prefix(data[at:], wanted.data[begin:]))
+        chunks.append(Chunk(held.before(at), place, alike - place))
+        at, place = at + wanted.at(alike) - begin, alike
+    return chunks
+
+
+def _between(ends: Sequence[int], others: Sequence[int], value: int) -> int:
+    """Return where a value of one scale stands in another, both ascending from 0; no further than the end of it."""
+    number = bisect_right(ends, value)
+    if number >= len(ends):
+        return others[-1]
+    low, begin = ends[number - 1], others[number - 1]
+    return begin + (value - low) * (others[number] - begin) // (ends[number] - low)

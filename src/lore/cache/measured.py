@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.cache.base import Confidence, Prediction, Request
-from lore.cache.tree import Path, Ruler, Tree
+from lore.cache.tree import PrefixTree, Ruler, TreePath
 from lore.model.events import Billed
 
 
@@ -30,14 +30,14 @@ class Laid(NamedTuple):
     nodes: list[int]
     ends: list[int]
     prompt: int
-    made: Path
+    made: TreePath
 
 
 class MeasuredCache:
     """The part of a cache model that knows prefixes and sizes."""
 
     def __init__(self) -> None:
-        self._tree = Tree()
+        self._tree = PrefixTree()
         self._ruler = Ruler()
         self._pending: Request | None = None  # waits for its bill
         self._loose: dict[str, int] = {}  # by chain, the first place whose tokens are not counted
@@ -45,14 +45,14 @@ class MeasuredCache:
         self._ends: dict[int, int] = {}  # the position at which a piece ended when it came first
         self._trails: dict[str, list[int]] = {}  # those of the pieces of a chain's latest request
 
-    def _lay(self, request: Request) -> Path:
+    def _lay(self, request: Request) -> TreePath:
         """Walk and measure a request; it is the one that the next bill is for."""
         path = self._tree.path(request)
         self._ruler.lay(request.chain, path, request.pieces, request.model)
         self._pending = request
         return path
 
-    def _laid(self, request: Request, path: Path) -> Laid:
+    def _laid(self, request: Request, path: TreePath) -> Laid:
         """Return a request that was walked and measured, with its output; each of its chain has to be, in order."""
         ruler, ends = self._ruler, self._trails.setdefault(request.chain, [])
         del ends[path.kept :]
@@ -74,13 +74,13 @@ class MeasuredCache:
     def _total(self, request: Request) -> int:
         return self._ruler.position(len(request.pieces) - 1)
 
-    def _begun(self, request: Request, path: Path) -> int:
+    def _begun(self, request: Request, path: TreePath) -> int:
         """Return the position up to which the first new piece begins like one that stood in its place."""
         if path.new >= len(request.pieces):
             return self._total(request)
         return self._ruler.inside(path.new, path.alike, len(request.pieces[path.new].data))
 
-    def _counted(self, request: Request, path: Path) -> bool:
+    def _counted(self, request: Request, path: TreePath) -> bool:
         """Tell whether every piece has its exact count. Cost O(pieces that the chain's path before did not have)."""
         loose = self._loose.get(request.chain)
         if loose is None or loose >= path.kept:
@@ -128,7 +128,7 @@ class Recency:
         self._made: list[int] = []  # the first node that each request made, ascending
         self._ready: list[float] = []
 
-    def use(self, request: Request, path: Path, lifetime: float | None) -> int:
+    def use(self, request: Request, path: TreePath, lifetime: float | None) -> int:
         """Return how many leading pieces can be read, those at most `lifetime` seconds old; then touch them all."""
         self._leave(request.chain, path.cut)
         since = -math.inf if lifetime is None or request.at is None else request.at - lifetime
@@ -153,7 +153,7 @@ class Recency:
             self._left[node] = max(self._left.get(node, -math.inf), used)
             self._holders[node].remove(chain)
 
-    def _young(self, chain: str, path: Path, since: float) -> int:
+    def _young(self, chain: str, path: TreePath, since: float) -> int:
         """Count the leading pieces that are young enough: what leads to a young prefix is as young."""
         low = path.kept if self._used.get(chain, -math.inf) >= since else 0
         young = bisect_left(path.nodes, 1, low, max(low, path.new), key=lambda node: not self._is_young(node, since))
@@ -171,7 +171,7 @@ class Recency:
             places = bisect_left(nodes, first, 0, places)
         return places
 
-    def _hold(self, request: Request, path: Path) -> None:
+    def _hold(self, request: Request, path: TreePath) -> None:
         now = math.inf if request.at is None else request.at
         self._used[request.chain] = max(now, self._used.get(request.chain, -math.inf)) if path.kept else now
         for node in path.nodes[path.kept :]:

@@ -18,9 +18,8 @@ from lore.cache.breakpoints import Breakpoints
 from lore.cache.forecast import Situation
 from lore.cache.habits import Tally, chance
 from lore.cache.levels import BY_LEVEL, Levels, Predicted
-from lore.cache.lifetimes import WITH_BREAKPOINTS
 from lore.cache.registry import Option, cache_named, configured, make
-from lore.cache.rules import Rules, Served, cache_of, is_transcript, normal, served_by
+from lore.cache.rules import WITH_BREAKPOINTS, Rules, Served, cache_of, is_transcript, normal, served_by
 from lore.cache.views import PLAIN, VIEWS, Count, Views, automatic
 from lore.model.events import Billed
 from lore.model.providers import ENGINES

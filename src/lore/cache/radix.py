@@ -24,7 +24,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from lore.cache.layers import PartialLayers
 
 
 class Keys(NamedTuple):
@@ -94,40 +97,12 @@ class Publication(NamedTuple):
     gone: int = 0
 
 
-class Component(Protocol):
-    """What layers that do not keep every token hold of a tree's nodes; `layers.py` has those that there are."""
-
-    def valid(self) -> Callable[[Node], bool]:
-        """Return what says of each node of a path, in order, whether a request can go on behind it."""
-        ...
-
-    def use(self, node: Node) -> None:
-        """Note that a request goes on behind a node."""
-        ...
-
-    def overlap(self, node: Node, published: Publication) -> None:
-        """Take from a request what a node that was there lacks; this may cut the node in front."""
-        ...
-
-    def commit(self, node: Node, published: Publication, *, new: bool) -> None:
-        """Take what a request has of the last node that it publishes; this may cut it in front where it is new."""
-        ...
-
-    def cut(self, head: Node, node: Node) -> None:
-        """Share what was held of a node with the one that was cut off in front."""
-        ...
-
-    def drop(self, node: Node) -> None:
-        """Forget what is held of a node."""
-        ...
-
-
 class RadixTree:
     """Nodes of pages of `page` tokens; `size` tokens in all. Without `bounded` nothing is to be thrown away."""
 
     def __init__(self, page: int, policy: str = "lru", *, bounded: bool = False, cut_is_new: bool = False) -> None:
         self.page = page
-        self.component: Component | None = None
+        self.component: PartialLayers | None = None
         self._bounded = bounded
         self.size = 0
         self.root = Node(None, Keys((), ()), 0, 0)

@@ -46,7 +46,7 @@ _SECTIONS = {"tools", "system", "messages"}
 Word = TypeVar("Word", bound=str)
 
 
-class Table(NamedTuple):
+class RuleTable(NamedTuple):
     """The rows of a file in its order, and the day on which it was checked; None: it does not say."""
 
     rows: tuple[DatedRule, ...]
@@ -54,14 +54,14 @@ class Table(NamedTuple):
     habits: tuple[Habit, ...] = ()
 
 
-def parse(text: str, where: str) -> Table:
+def parse(text: str, where: str) -> RuleTable:
     """Read a file; `where` is its name. Raises LoreError for whatever is wrong with it."""
     try:
         top = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
         why = " ".join(str(error).split())
         raise LoreError(f"{where} is no TOML: {why}", hint='texts stand in quotes: "…"', where=Where(where)) from None
-    file = _Place(where)
+    file = _RulePlace(where)
     file.only(top, ("as_of", "rules", "habits"))
     as_of = file.day(top["as_of"], "as_of") if "as_of" in top else None
     rules = [(place, _row(place, table)) for place, table in _tables(file, top, "rules", _KEYS)]
@@ -71,10 +71,10 @@ def parse(text: str, where: str) -> Table:
         if row.key in seen:
             raise place.fault(f"the same row as {seen[row.key]}", "leave one of them out, or give it another date")
         seen[row.key] = place.name
-    return Table(tuple([row for _, row in rules]), as_of, tuple([row for _, row in habits]))
+    return RuleTable(tuple([row for _, row in rules]), as_of, tuple([row for _, row in habits]))
 
 
-class _Place(NamedTuple):
+class _RulePlace(NamedTuple):
     """A row of a file, or the file: what is wrong is said of it."""
 
     file: str
@@ -110,23 +110,23 @@ class _Place(NamedTuple):
 
 
 def _tables(
-    file: _Place, top: dict[str, Any], key: str, keys: tuple[str, ...]
-) -> Iterator[tuple[_Place, dict[str, Any]]]:
+    file: _RulePlace, top: dict[str, Any], key: str, keys: tuple[str, ...]
+) -> Iterator[tuple[_RulePlace, dict[str, Any]]]:
     """Yield every row of a list of blocks with its place, what its block shares filled in."""
     for number, block in file.tables(top.get(key, []), key, f"write [[{key}]] on a line of its own, its keys below it"):
-        place = _Place(file.file, f"{key} {number}")
+        place = _RulePlace(file.file, f"{key} {number}")
         place.only(block, (*keys, "rows"))
         if "rows" not in block:
             yield place, block
             continue
         rows = block.pop("rows")
         for index, row in place.tables(rows, "rows", "write rows = [ {…}, {…} ]"):
-            below = _Place(file.file, f"{place.name}, row {index}")
+            below = _RulePlace(file.file, f"{place.name}, row {index}")
             below.only(row, keys)
             yield below, {**block, **row}
 
 
-def _row(place: _Place, table: dict[str, Any]) -> DatedRule:
+def _row(place: _RulePlace, table: dict[str, Any]) -> DatedRule:
     for key in _NEEDED:
         if key not in table:
             raise place.fault(f"{key} is missing")
@@ -162,7 +162,7 @@ _FLAGS = ("first", "derived")
 _HABIT_KEYS = (*_HABIT_TEXTS, *_COUNTS, *_FLAGS, "counted")
 
 
-def _habit(place: _Place, table: dict[str, Any]) -> Habit:
+def _habit(place: _RulePlace, table: dict[str, Any]) -> Habit:
     for key in ("sign", "moment", "moves", *_COUNTS, "counted"):
         if key not in table:
             raise place.fault(f"{key} is missing")
@@ -187,13 +187,13 @@ def _habit(place: _Place, table: dict[str, Any]) -> Habit:
     )  # fmt: skip
 
 
-def _version(place: _Place, table: dict[str, Any], key: str) -> tuple[int, ...]:
+def _version(place: _RulePlace, table: dict[str, Any], key: str) -> tuple[int, ...]:
     if key in table and not version_of(table[key]):
         raise place.fault(f"{key} {_shown(table[key])} is no version", f'write {key} = "2.1.59"')
     return version_of(table.get(key, ""))
 
 
-def _value(place: _Place, value: object, rule: str, known: RuleKind) -> Value:
+def _value(place: _RulePlace, value: object, rule: str, known: RuleKind) -> Value:
     if value == UNKNOWN:
         return None
     match known.kind:
@@ -224,7 +224,7 @@ def _is_text(rule: str, value: str) -> bool:
     return spans(value) is not None if rule == "peak_hours" else bool(value.strip())
 
 
-def _one_of(place: _Place, table: dict[str, Any], key: str, known: tuple[Word, ...]) -> Word:
+def _one_of(place: _RulePlace, table: dict[str, Any], key: str, known: tuple[Word, ...]) -> Word:
     """Return a text that is one of those known, the first where it is not given."""
     value: Word = table.get(key, known[0])
     if value not in known:
@@ -233,13 +233,13 @@ def _one_of(place: _Place, table: dict[str, Any], key: str, known: tuple[Word, .
     return value
 
 
-def _filled(place: _Place, value: str, key: str) -> str:
+def _filled(place: _RulePlace, value: str, key: str) -> str:
     if not value.strip() or not value.isprintable():
         raise place.fault(f"{key} is empty or not printable")
     return value
 
 
-def _pattern(place: _Place, value: str) -> str:
+def _pattern(place: _RulePlace, value: str) -> str:
     """Return a model pattern; a name without signs of a pattern is spelled as the tables spell it."""
     _filled(place, value, "model")
     pattern = value.lower()
@@ -262,7 +262,7 @@ def _closed(pattern: str) -> bool:
     return True
 
 
-def _above(place: _Place, value: object) -> int | None:
+def _above(place: _RulePlace, value: object) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _MOST:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
+from lore.cache.bills import lifetime
 from lore.cache.habits import Habit, Habits
 from lore.cache.prices import KINDS, TOOLS, Price, rates
 from lore.model.deferred import pattern
@@ -355,3 +356,34 @@ def normal(model: str | None) -> str:
         return _DATE.sub("", name)
     name = _DATE.sub("", _PLATFORM_VERSION.sub("", _DATE.sub("", name)))
     return _NUMBER_FIRST.sub(r"claude-\2-\1", name.replace(".", "-").removesuffix("-thinking"))
+
+
+# How long what a request left in a cache lives: a bill that names a lifetime holds; a cache of entries at breakpoints
+# keeps the one before where a bill names none; what a cache without breakpoints keeps is asked of the rules.
+
+WITH_BREAKPOINTS = frozenset(("anthropic", "bedrock"))  # entries stand at breakpoints, and writes are billed
+
+
+class Lifetime(NamedTuple):
+    """How long a cache keeps what is not used, in seconds (None: not known); `billed`: a bill says it, no rule."""
+
+    seconds: float | None = None
+    billed: bool = False
+
+
+def lifetime_after(turn: Turn, before: Lifetime, rules: Callable[[], Rules]) -> Lifetime:
+    """Return how long what stands in the cache after a turn lives; `before` is what held before it in its chain."""
+    where = served_by(turn)
+    breakpoints = cache_of(turn, where) in WITH_BREAKPOINTS
+    billed = lifetime(turn, before.seconds if breakpoints else None)
+    if billed is not None:
+        return Lifetime(billed, billed=True)
+    return Lifetime() if breakpoints else Lifetime(idle_lifetime(rules(), where, turn), billed=False)
+
+
+def idle_lifetime(rules: Rules, where: Served, turn: Turn) -> float | None:
+    """Return how long a cache without breakpoints keeps what is not used; a rule of implicit caches comes first."""
+    of_implicit = rules.find("lifetime_implicit", where.provider, turn.model, where.platform, turn.at)
+    rule = "lifetime" if of_implicit is None else "lifetime_implicit"
+    found = rules.number(rule, where.provider, turn.model, where.platform, turn.at)
+    return None if found is None else float(found)

@@ -28,10 +28,10 @@ from heapq import heappop, heappush
 from itertools import count
 
 from lore.cache.base import UNKNOWN, Look, Prediction, Request
-from lore.cache.layers import Layers, Running, States, Windows
+from lore.cache.layers import PartialLayers, RunningRequest, StateLayers, WindowLayers
 from lore.cache.measured import Laid, MeasuredCache
 from lore.cache.radix import Keys, Node, Publication, RadixTree
-from lore.cache.tree import Path
+from lore.cache.tree import TreePath
 from lore.errors import LoreError
 
 TREES = ("unified", "radix")
@@ -63,24 +63,24 @@ class SGLang(MeasuredCache):
         chunk = chunked_prefill or 0
         self._chunk = max(page, chunk // page * page) if chunk > 0 else math.inf
         of_states = (strategy, state_capacity, state_chunk, state_interval)
-        self._layers: Layers | None = None
+        self._layers: PartialLayers | None = None
         if tree == "radix" and (states or window is not None):
             raise LoreError("sglang: tree=radix keeps neither windows nor states", hint="tree=unified")
         if window is not None and states:
             raise LoreError("sglang: a model with windows and states is not modelled", hint="hybrid=true")
         if window is not None:
-            self._layers = Windows(self._held, window, None if window_capacity is None else window_capacity * page)
+            self._layers = WindowLayers(self._held, window, None if window_capacity is None else window_capacity * page)
         elif window_capacity is not None:
             raise LoreError("sglang: window_capacity is of the windows of a model", hint="window=TOKENS")
         if states:
-            self._layers = States(self._held, *of_states)
+            self._layers = StateLayers(self._held, *of_states)
         elif any(value is not None for value in of_states):
             raise LoreError("sglang: strategy and state_… are of the states of a model", hint="states=true")
         self._held.component = self._layers
         self._hybrid = hybrid
-        self._events: list[tuple[float, int, int, Running]] = []
+        self._events: list[tuple[float, int, int, RunningRequest]] = []
         self._serial = count()
-        self._running: set[Running] = set()
+        self._running: set[RunningRequest] = set()
 
     def predict(self, request: Request) -> Prediction:
         """Say what would be read, and keep the request's pages."""
@@ -93,7 +93,7 @@ class SGLang(MeasuredCache):
         keys, prompt = Keys(laid.nodes, laid.ends), laid.prompt
         if self._capacity is not None and self._pages(keys.ends[-1]) > self._capacity:
             return self._said(request, path, 0, "memory cannot hold the request")
-        running = Running(keys, prompt, self._held.match(keys, max(0, prompt - 1)), request.priority)
+        running = RunningRequest(keys, prompt, self._held.match(keys, max(0, prompt - 1)), request.priority)
         held = running.shared
         self._lock(running, running.node)
         self._running.add(running)
@@ -102,12 +102,12 @@ class SGLang(MeasuredCache):
         read = self._billed(laid, held) // self._held.page * self._held.page
         return self._said(request, path, read, "pages that are held" if read else "no page is held")
 
-    def _said(self, request: Request, path: Path, read: int, reason: str) -> Prediction:
+    def _said(self, request: Request, path: TreePath, read: int, reason: str) -> Prediction:
         counted = self._counted(request, path)
         confidence = "ceiling" if self._hybrid else "exact" if counted else "rule"
         return self._predicted(request, min(read, max(0, self._total(request) - 1)), confidence, reason)
 
-    def _share(self, request: Request, path: Path, laid: Laid) -> None:
+    def _share(self, request: Request, path: TreePath, laid: Laid) -> None:
         """Note what the first new piece of a request, and of its output, has in common with one in its place."""
         if path.new < len(request.pieces) and path.alike:
             before = laid.ends[path.new - 1] if path.new else 0
@@ -141,18 +141,18 @@ class SGLang(MeasuredCache):
         if layers is not None:
             layers.evict(short - parts + layers.size)
 
-    def _lock(self, running: Running, node: Node) -> None:
+    def _lock(self, running: RunningRequest, node: Node) -> None:
         running.node = node
         self._held.lock(node)
         if self._layers is not None:
             running.since = self._layers.lock(node)
 
-    def _unlock(self, running: Running) -> None:
+    def _unlock(self, running: RunningRequest) -> None:
         self._held.lock(running.node, -1)
         if self._layers is not None:
             self._layers.unlock(running.node, running.since)
 
-    def _prefill(self, running: Running) -> None:
+    def _prefill(self, running: RunningRequest) -> None:
         """Compute a prompt, chunk by chunk, and publish each chunk but the last."""
         if self._layers is not None:
             self._layers.admit(running)
@@ -169,7 +169,7 @@ class SGLang(MeasuredCache):
 
     # what happens
 
-    def _begin(self, request: Request, running: Running) -> None:
+    def _begin(self, request: Request, running: RunningRequest) -> None:
         """Plan what happens to a request: at once what has no time of its own."""
         at = math.inf if request.at is None else request.at
         answered = at if request.answered is None else max(at, request.answered)
@@ -202,7 +202,7 @@ class SGLang(MeasuredCache):
                     batch.append(heappop(self._events)[3])
                 self._decode(batch)
 
-    def _decode(self, batch: list[Running]) -> None:
+    def _decode(self, batch: list[RunningRequest]) -> None:
         """Give each of these requests a place for one more token."""
         layers, batch = self._layers, [running for running in batch if running.length < running.computed]
         if layers is not None:
@@ -214,7 +214,7 @@ class SGLang(MeasuredCache):
             if layers is not None:
                 layers.decoded(running)
 
-    def _answer(self, running: Running) -> None:
+    def _answer(self, running: RunningRequest) -> None:
         """Publish a prompt; one whose response is one token ends there."""
         if running not in self._running:
             return
@@ -223,7 +223,7 @@ class SGLang(MeasuredCache):
         else:
             self._publish(running)
 
-    def _end(self, running: Running) -> None:
+    def _end(self, running: RunningRequest) -> None:
         """Publish what was generated, and let go of what a request holds."""
         if running in self._running:
             while running.length < running.computed and self._counts:
@@ -233,7 +233,7 @@ class SGLang(MeasuredCache):
             self._unlock(running)
             self._running.discard(running)
 
-    def _publish(self, running: Running, *, ended: bool = False) -> None:
+    def _publish(self, running: RunningRequest, *, ended: bool = False) -> None:
         """Hold what was computed of a request, and what it goes on from."""
         page, layers, end = self._held.page, self._layers, running.length
         if layers is not None:

@@ -31,7 +31,7 @@ _SMALL = 64  # bytes of a piece that is its own digest
 _COMPARED = 256  # pieces that stood in the same place, the latest ones: of more the nearest in order is found, too
 
 
-class Path(NamedTuple):
+class TreePath(NamedTuple):
     """A request in the tree: the node behind each piece; `new` is the place of the first that was made for it.
 
     `alike` counts the bytes at the beginning of the piece at `new` that an earlier piece in its place, that of the
@@ -58,15 +58,15 @@ class _Trail(NamedTuple):
     space: bytes
 
 
-class _Step(NamedTuple):
-    """One piece of a walk: the node before it, its own; `alike` where it is the first that is new: as `Path` has it."""
+class _TreeStep(NamedTuple):
+    """One piece of a walk: the node before it, its own; `alike` as `TreePath` has it where it is the first that is new."""
 
     begin: int
     node: int
     alike: tuple[int, int] | None
 
 
-class Tree:
+class PrefixTree:
     """All prefixes of one recording, or of several."""
 
     def __init__(self, kept: int = KEPT) -> None:
@@ -78,7 +78,7 @@ class Tree:
         self._trails: dict[str, _Trail] = {}
         self.size = 0  # nodes made so far
 
-    def path(self, request: Request) -> Path:
+    def path(self, request: Request) -> TreePath:
         """Walk a request from the root, making what is missing; the list is the chain's own and changes with it."""
         trail, cut = self._kept(request)
         nodes, begins, sections = trail.nodes, trail.begins, trail.sections
@@ -91,20 +91,20 @@ class Tree:
             if step.alike is not None:
                 new, (alike, like) = place, step.alike
         sections.extend([piece.section for piece in pieces])
-        return Path(nodes, new, alike, like, kept, cut, begins)
+        return TreePath(nodes, new, alike, like, kept, cut, begins)
 
     def beyond(self, request: Request) -> list[int]:
         """Return the nodes of what is said behind the request that was walked last in its chain: its output."""
         return self.generated(request).nodes
 
-    def generated(self, request: Request) -> Path:
+    def generated(self, request: Request) -> TreePath:
         """Walk what is said behind the request that was walked last in its chain: its output, from its first piece."""
         steps = list(self._walk(request, self._trails[request.chain], request.output))
         nodes = [step.node for step in steps]
         for place, step in enumerate(steps):
             if step.alike is not None:
-                return Path(nodes, place, *step.alike)
-        return Path(nodes, len(nodes))
+                return TreePath(nodes, place, *step.alike)
+        return TreePath(nodes, len(nodes))
 
     def common(self, node: int, before: int, piece: Piece) -> int:
         """Count the leading bytes that a piece behind a node shares with that of another node in its place.
@@ -141,7 +141,7 @@ class Tree:
         trail = self._trails[request.chain] = _Trail(nodes, begins, sections, request.salts, request.space)
         return trail, cut
 
-    def _walk(self, request: Request, trail: _Trail, pieces: Sequence[Piece]) -> Iterator[_Step]:
+    def _walk(self, request: Request, trail: _Trail, pieces: Sequence[Piece]) -> Iterator[_TreeStep]:
         """Go on from the end of a trail over more pieces of its request; none may be added to it meanwhile."""
         salts = dict(request.salts)
         node = trail.nodes[-1] if trail.nodes else self._node(0, b"space " + request.space)
@@ -156,7 +156,7 @@ class Tree:
             if found is None and not alone:
                 alone, alike = True, self._alike(begin, piece)
             node = self._made(begin, key, piece.data) if found is None else found
-            yield _Step(begin, node, alike)
+            yield _TreeStep(begin, node, alike)
 
     def _node(self, before: int, key: bytes) -> int:
         found = self._nodes.get((before, key))
@@ -265,7 +265,7 @@ class Ruler:
         self._scale = _Scale()
         self._rate = list(RATES.values())
 
-    def lay(self, chain: str, path: Path, pieces: Sequence[Piece], model: str | None) -> None:
+    def lay(self, chain: str, path: TreePath, pieces: Sequence[Piece], model: str | None) -> None:
         """Measure along the chain's latest path from now on; each of its paths has to be laid, in order."""
         scale = self._scale = self._scales.setdefault(chain, _Scale())
         self._rate = self._rates.setdefault(model or "", list(RATES.values()))
@@ -278,7 +278,7 @@ class Ruler:
             if path.nodes[place] in self._known:
                 scale.known.append(place)
 
-    def _leave(self, scale: _Scale, path: Path, same: int) -> None:
+    def _leave(self, scale: _Scale, path: TreePath, same: int) -> None:
         """Keep the position at which a path parts from the one before, as that one's bill has it.
 
         The place of that bill is cut off, and rates have learned but half of it: a replaced tail moved all before it.

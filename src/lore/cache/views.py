@@ -76,7 +76,7 @@ VIEWS: dict[str, View] = {  # by cache; the others' is plain
 }  # fmt: skip
 
 
-class _Seen(NamedTuple):
+class _ChainView(NamedTuple):
     """The latest turn of a chain."""
 
     prompt: Prompt
@@ -95,7 +95,7 @@ class Views:
         self._view = view
         self._model = model
         self.count = count
-        self._chains: dict[str, _Seen] = {}
+        self._chains: dict[str, _ChainView] = {}
 
     def of(self, turn: Turn) -> Request:
         """Return a turn as a request."""
@@ -103,7 +103,7 @@ class Views:
         params, model = prompt.params, self._model or prompt.model
         head, places = self._head(prompt, seen)
         pieces, same = self._pieces(seen, head, prompt)
-        self._chains[turn.chain] = _Seen(prompt, head, pieces)
+        self._chains[turn.chain] = _ChainView(prompt, head, pieces)
         breakpoints = () if view.placement == "none" else self._breakpoints(prompt, pieces, places, len(head))
         host = turn.call.endpoint.partition("/")[0]
         behind = f"{turn.call.answered_by} {turn.call.deployment}".strip()
@@ -118,7 +118,7 @@ class Views:
             output=self._output(turn) if view.generates else (), ended=turn.ended if view.generates else None,
         )  # fmt: skip
 
-    def _head(self, prompt: Prompt, seen: _Seen | None) -> tuple[tuple[Piece, ...], list[int]]:
+    def _head(self, prompt: Prompt, seen: _ChainView | None) -> tuple[tuple[Piece, ...], list[int]]:
         """Return tools and system in render order, and where each segment of the head went."""
         rank = {section: number for number, section in enumerate(self._view.order)}
         order = sorted(range(len(prompt.head)), key=lambda at: rank[prompt.head[at].section])
@@ -134,7 +134,7 @@ class Views:
     def _counted(self, piece: Piece) -> Piece:
         return piece if self.count is None or piece.kind == "image" else piece._replace(counted=self.count(piece.data))
 
-    def _pieces(self, seen: _Seen | None, head: tuple[Piece, ...], prompt: Prompt) -> tuple[list[Piece], int]:
+    def _pieces(self, seen: _ChainView | None, head: tuple[Piece, ...], prompt: Prompt) -> tuple[list[Piece], int]:
         """Return the pieces of a prompt, and how many of them its chain sent before; what it made of them is kept."""
         pieces: list[Piece] = [] if seen is None else seen.pieces
         start = 0

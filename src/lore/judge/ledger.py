@@ -23,9 +23,8 @@ from msgspec.structs import replace
 
 from lore.cache.bills import DROP, block_tokens, met_read, position, self_contradiction, total, within_bill
 from lore.cache.forecast import Situation
-from lore.cache.lifetimes import UNKNOWN, Lifetime, lifetime_after
 from lore.cache.prices import MILLION, Price
-from lore.cache.rules import Rules
+from lore.cache.rules import Lifetime, Rules, lifetime_after
 from lore.judge.base import Verdict, exact, lasting_path, paid_again, price_of
 from lore.judge.pair import is_remark
 from lore.judge.spending import CauseSums, Request, Sums
@@ -242,7 +241,7 @@ class RunningSums:
         self._sums.add(request)
         if row.loss is not None:
             self.breaks[self._sums.requests - 1] = self._break_of(request, reader)
-        before = self._lifetimes.get(turn.chain, UNKNOWN)
+        before = self._lifetimes.get(turn.chain, Lifetime())
         self._lifetimes[turn.chain] = lifetime_after(turn, before, self._rules)
         if turn.chain == MAIN or self._last is None or self._last.turn.chain != MAIN:
             self._last = verdict

@@ -17,7 +17,7 @@ from lore.cache.predictor import Predictor
 from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
 from lore.cache.rules import Rules, Served, cache_of, seconds, served_by
-from lore.cache.tree import Ruler, Tree
+from lore.cache.tree import PrefixTree, Ruler
 from lore.cache.views import Count, View, Views, lifetime_of
 from lore.judge.base import price_of
 from lore.model.events import Billed
@@ -111,7 +111,7 @@ def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -
     name = cache or ("" if turn.prompt.fidelity == "rendered" else cache_of(turn, where))
     request = Views(_VIEW, count).of(turn)
     ruler = Ruler()
-    ruler.lay(request.chain, Tree().path(request), request.pieces, turn.model)
+    ruler.lay(request.chain, PrefixTree().path(request), request.pieces, turn.model)
     upto = [ruler.position(place) for place in range(len(request.pieces))]
     if name == "qwen-implicit" and (turn.prompt.breakpoints or turn.prompt.auto_breakpoint):
         name = "qwen"

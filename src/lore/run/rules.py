@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lore.cache.billing import recorded_output
 from lore.cache.habits import Habit, Tally, chance
-from lore.cache.rule_file import Table, parse
+from lore.cache.rule_file import RuleTable, parse
 from lore.cache.rules import FOR_READING, DatedRule, Rules, normal
 from lore.config import Loaded
 from lore.errors import LoreError, Where
@@ -85,7 +85,7 @@ def output_note(partial: Mapping[str, int], rules: Rules) -> str:
     return f"output is partial in {turns:,} turn{'' if turns == 1 else 's'}, and what it costs too low: {noted} of it"
 
 
-def _read(path: str) -> Table:
+def _read(path: str) -> RuleTable:
     shown = show(path)
     try:
         with Path(path).open("rb") as file:
