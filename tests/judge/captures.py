@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lore.judge.base import Verdict
+from lore.judge.base import TurnVerdict
 from lore.model.place import Place
 from lore.model.results import Finding
 from lore.recording.base import Problems
@@ -71,9 +71,9 @@ def put(folder: Path, *calls: dict[str, Any], name: str = "calls.jsonl") -> Path
     return path
 
 
-def judged(folder: Path, *calls: dict[str, Any]) -> tuple[list[Verdict], list[Finding]]:
+def judged(folder: Path, *calls: dict[str, Any]) -> tuple[list[TurnVerdict], list[Finding]]:
     """The verdicts on a capture, one a request, and what was found in whole chains."""
-    found: list[Verdict] = []
+    found: list[TurnVerdict] = []
     late: list[Finding] = []
     recording = Options().open(str(put(folder, *calls)), Problems())
     for verdict, ended in verdicts(recording, Dated().judge(), Place("calls.jsonl")):
@@ -83,11 +83,11 @@ def judged(folder: Path, *calls: dict[str, Any]) -> tuple[list[Verdict], list[Fi
     return found, late
 
 
-def told(verdict: Verdict) -> list[str]:
+def told(verdict: TurnVerdict) -> list[str]:
     """The codes of what broke the cache, remarks aside."""
     return [] if verdict.pair is None or not verdict.pair.is_break else [str(cause.code) for cause in verdict.causes]
 
 
-def left(verdict: Verdict) -> tuple[str, int] | None:
+def left(verdict: TurnVerdict) -> tuple[str, int] | None:
     """The turn that a verdict compares with."""
     return None if verdict.pair is None else (verdict.pair.left.chain, verdict.pair.left.number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cache.talk import BEGIN, Talk, bill
-from lore.judge.base import Verdict
+from lore.judge.base import TurnVerdict
 from lore.run.dated import Dated
 
 
@@ -13,7 +13,7 @@ class Judged(Talk):
     def __init__(self, begin: float = BEGIN) -> None:
         super().__init__(begin)
         self.judge = Dated().judge()
-        self.verdict: Verdict | None = None
+        self.verdict: TurnVerdict | None = None
 
     def turn(self, *args, **fields):
         found = super().turn(*args, **fields)

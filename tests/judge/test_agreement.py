@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lore.judge.agreement import Agreement, Row, agreement
+from lore.judge.agreement import Agreement, Transition, agreement
 
 
 def test_exact_near_and_far_are_counted_for_both_rules():
-    found = agreement([Row(100, 100, 100), Row(100, 98, 110), Row(100, 90, 100)])
+    found = agreement([Transition(100, 100, 100), Transition(100, 98, 110), Transition(100, 90, 100)])
     assert (found.turns, found.exact, found.within, found.error) == (3, 1, 2, 12)
     assert (found.naive_exact, found.naive_within, found.naive_error) == (2, 2, 10)
     assert (found.mean_error, found.naive_mean_error) == (4.0, 10 / 3)
@@ -16,31 +16,33 @@ def test_exact_near_and_far_are_counted_for_both_rules():
 
 def test_drops_are_foreseen_missed_or_false():
     rows = [
-        Row(0, 0, 5_000),
-        Row(0, 5_000, 5_000),
-        Row(5_000, 0, 5_000),
-        Row(4_000, 4_500, 5_000),
-        Row(0, 2_000, 5_000),
+        Transition(0, 0, 5_000),
+        Transition(0, 5_000, 5_000),
+        Transition(5_000, 0, 5_000),
+        Transition(4_000, 4_500, 5_000),
+        Transition(0, 2_000, 5_000),
     ]
     found = agreement(rows)
     assert (found.drops, found.foreseen, found.false_drops) == (3, 2, 1)
 
 
 def test_silence_is_compared_as_the_naive_rule():
-    assert agreement([Row(90, None, 100)]).error == 10
+    assert agreement([Transition(90, None, 100)]).error == 10
 
 
 @pytest.mark.parametrize(("likely", "score"), [(1.0, 0.5), (0.5, 0.25), (0.0, 0.5), (None, 0.0)])
 def test_chances_are_scored_by_how_far_they_are_from_what_came(likely, score):
     """Two of four fell; None: what came was said."""
     fell = (True, True, False, False)
-    rows = [Row(0 if drop else 5_000, 0, 5_000, float(drop) if likely is None else likely) for drop in fell]
+    rows = [Transition(0 if drop else 5_000, 0, 5_000, float(drop) if likely is None else likely) for drop in fell]
     found = agreement(rows)
     assert (found.brier, found.base_brier) == (score, 0.25)
 
 
 def test_prompts_are_counted_apart():
-    found = agreement([Row(100, 100, 100, prompted=True), Row(100, 50, 100, prompted=True), Row(100, 100, 100)])
+    found = agreement(
+        [Transition(100, 100, 100, prompted=True), Transition(100, 50, 100, prompted=True), Transition(100, 100, 100)]
+    )
     assert (found.prompts, found.prompts_within, found.turns) == (2, 1, 3)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from lore.errors import LoreError
 from lore.judge.base import finding
-from lore.judge.baseline import Baseline, Entry, Known, Recorder, belongs, decode, encode, stale
+from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings, belongs, decode, encode, stale
 from lore.model.evidence import Told
 from lore.model.place import Place
 from lore.report.sentences.findings import worded
@@ -20,7 +20,7 @@ def found(code="LORE101", path="a.jsonl", **fields):
 
 
 def baseline(*findings):
-    recorder = Recorder()
+    recorder = BaselineRecorder()
     for one in findings:
         recorder.add(one, one.path)
         recorder.count(one.fingerprint)
@@ -59,13 +59,13 @@ def test_a_new_finding_adds_one_block_of_lines():
 
 
 def test_what_is_known_is_used_up():
-    known = Known(decode(baseline(*SOME[:2]), "b"))
+    known = KnownFindings(decode(baseline(*SOME[:2]), "b"))
     assert [known.take(SOME[0].fingerprint) for _ in range(3)] == [True, True, False]
     assert not known.take(SOME[3].fingerprint)
 
 
 def test_what_is_left_over_is_stale():
-    known = Known(decode(baseline(*SOME), "b"))
+    known = KnownFindings(decode(baseline(*SOME), "b"))
     known.take(SOME[0].fingerprint)
     messages = [worded(one).message for one in stale(known, Place("b"), lambda one: one.path == "a.jsonl")]
     assert messages == [
@@ -75,8 +75,8 @@ def test_what_is_left_over_is_stale():
 
 
 def test_an_entry_that_a_merge_doubled_counts_once():
-    one = Entry(fingerprint="f", code="LORE101", path="a", count=2)
-    known = Known(Baseline(findings=(one, one)))
+    one = BaselineEntry(fingerprint="f", code="LORE101", path="a", count=2)
+    known = KnownFindings(Baseline(findings=(one, one)))
     assert [known.take("f") for _ in range(3)] == [True, True, False]
 
 

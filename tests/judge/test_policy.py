@@ -6,7 +6,7 @@ import pytest
 
 from lore.errors import LoreError
 from lore.judge.base import finding
-from lore.judge.policy import Budgets, Exempt, Limited, Narrowed, PerPath, Policy
+from lore.judge.policy import Budgets, Exempt, Limited, NarrowedRun, PerPath, Policy
 from lore.model.evidence import TailReplaced
 from lore.model.place import Place
 
@@ -49,12 +49,12 @@ def test_selecting_causes_does_not_switch_budgets_off():
 @pytest.mark.parametrize(
     ("narrowed", "selector", "all_of_it"),
     [
-        (Narrowed(), "LORE1", True),
-        (Narrowed(select=("LORE1",)), "LORE101", True),
-        (Narrowed(select=("LORE101",)), "LORE1", False),
-        (Narrowed(select=("LORE101",)), "date-in-prefix", True),
-        (Narrowed(ignore=("LORE101",)), "LORE1", False),
-        (Narrowed(ignore=("LORE101",)), "LORE102", True),
+        (NarrowedRun(), "LORE1", True),
+        (NarrowedRun(select=("LORE1",)), "LORE101", True),
+        (NarrowedRun(select=("LORE101",)), "LORE1", False),
+        (NarrowedRun(select=("LORE101",)), "date-in-prefix", True),
+        (NarrowedRun(ignore=("LORE101",)), "LORE1", False),
+        (NarrowedRun(ignore=("LORE101",)), "LORE102", True),
     ],
 )
 def test_a_run_speaks_of_what_it_looked_for(narrowed, selector, all_of_it):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.judge.policy import Found
+from lore.judge.policy import CountedFinding
 from lore.judge.totals import Cost, costliest, settle
 from lore.model.results import Summary
 from lore.report.forms.terminal import sums_lines
@@ -13,7 +13,7 @@ from lore.report.forms.terminal import sums_lines
 def test_what_is_not_explained_for_sure_is_counted_apart_and_is_no_costly_cause():
     # LORE159 and weak signs stood first among the costliest causes, with a fix; simulate counted them as unexplained
     summary, costs = Summary(), dict[tuple[str, str], Cost]()
-    found = Found("LORE160", "warning", "unattributable", is_break=True, lost_tokens=900, fingerprint="")
+    found = CountedFinding("LORE160", "warning", "unattributable", is_break=True, lost_tokens=900, fingerprint="")
     assert settle([found], summary, costs) is False
     assert (summary.unattributable, summary.unexplained, summary.unexplained_tokens) == (1, 1, 900)
     assert summary.lost_tokens == 900
@@ -21,7 +21,9 @@ def test_what_is_not_explained_for_sure_is_counted_apart_and_is_no_costly_cause(
 
 
 def lost(kind, tokens, *ruled_out):
-    return Found("LORE1", "error", kind, is_break=True, lost_tokens=tokens, fingerprint="", ruled_out=ruled_out)
+    return CountedFinding(
+        "LORE1", "error", kind, is_break=True, lost_tokens=tokens, fingerprint="", ruled_out=ruled_out
+    )
 
 
 def test_only_waste_is_paid_again_and_the_unexplained_stands_beside_it_with_what_was_ruled_out():

@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.judge.spending import Request
+from lore.judge.spending import LedgerRequest
 from lore.model.ledger import LedgerRow, Loss
 from lore.report.forms.json_report import render
 from lore.report.trace import LATEST, SECOND, UNTIMED, LaneRequest, trace_of
@@ -59,7 +59,7 @@ def row(number=1, at=None, answered=None, chain="main", loss=None, read=5, **mor
 
 
 def lane(row, file="a.jsonl", session="a.jsonl"):
-    return LaneRequest(file, Request(row, session, "Claude Code", "/w", subagent=False, at=row.at))
+    return LaneRequest(file, LedgerRequest(row, session, "Claude Code", "/w", subagent=False, at=row.at))
 
 
 def made(*rows, redact=False):

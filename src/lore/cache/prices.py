@@ -111,7 +111,7 @@ class Price(NamedTuple):
         return self.write if self.write is not None else self.write_5m
 
 
-class Row(Protocol):
+class PriceRow(Protocol):
     """A dated row, as far as prices need one."""
 
     @property
@@ -123,7 +123,7 @@ class Row(Protocol):
 
 
 def rates(
-    find: Callable[[str], Row | None], factors: Iterable[str], *, listed: bool, implicit: bool = False
+    find: Callable[[str], PriceRow | None], factors: Iterable[str], *, listed: bool, implicit: bool = False
 ) -> Price | None:  # fmt: skip
     """Return all rates, each with its factors; a maker's own hold where they are `listed`."""
 
@@ -150,7 +150,7 @@ def rates(
     return Price(uncached, read, write, write_5m, write_1h, output, known)
 
 
-def _sides(find: Callable[[str], Row | None], factors: Iterable[str]) -> dict[str, Decimal] | None:
+def _sides(find: Callable[[str], PriceRow | None], factors: Iterable[str]) -> dict[str, Decimal] | None:
     """Return what multiplies the prices of input and of output; None where a factor is not known."""
     every = Decimal(1)
     for name in factors:

@@ -59,7 +59,7 @@ class _Trail(NamedTuple):
 
 
 class _TreeStep(NamedTuple):
-    """One piece of a walk: the node before it, its own; `alike` as `TreePath` has it where it is the first that is new."""
+    """One piece of a walk: the node before it, its own; `alike`, as `TreePath` has it, where it is the first new."""
 
     begin: int
     node: int

@@ -356,7 +356,7 @@ def context_of(
     import msgspec
 
     from lore.errors import LoreError
-    from lore.judge.policy import Narrowed, Policy
+    from lore.judge.policy import NarrowedRun, Policy
     from lore.recording import corpus
     from lore.run.checking.check import CheckContext
 
@@ -364,7 +364,7 @@ def context_of(
         raise LoreError("--update-baseline names no file", hint="give it with --baseline FILE")
     if baseline is not None and (not baseline or baseline == corpus.STDIN):
         raise LoreError("a baseline is a file", hint="--baseline lore-baseline.json")
-    narrowed = Narrowed(_listed(select), _listed(ignore))
+    narrowed = NarrowedRun(_listed(select), _listed(ignore))
     Policy(select=narrowed.select, ignore=narrowed.ignore).known("--")
     both = next((name for name in narrowed.select if name.lower() in map(str.lower, narrowed.ignore)), None)
     if both is not None:

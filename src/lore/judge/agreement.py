@@ -39,7 +39,7 @@ from lore.model.turn import Turn
 SHARE = 0.02
 
 
-class Row(NamedTuple):
+class Transition(NamedTuple):
     """One transition, in tokens read: as billed, as predicted (None: nothing was said), as the naive rule says.
 
     `likely` is how likely a drop was said to be; `prompted`: it is a new prompt of the user.
@@ -108,7 +108,7 @@ class Agreement(NamedTuple):
         return self.naive_error / self.turns if self.turns else None
 
 
-def agreement(rows: Iterable[Row]) -> Agreement:
+def agreement(rows: Iterable[Transition]) -> Agreement:
     """Compare rows with their bills."""
     found = Agreement()
     for row in rows:
@@ -136,7 +136,7 @@ class SimulatedSums:
         self._groups: dict[tuple[str, str], _Group] = {}
         self._by_price: dict[str, Decimal] = {}
 
-    def add(self, turn: SimulatedTurn, row: Row | None, parts: Mapping[str, Decimal], project: str) -> None:
+    def add(self, turn: SimulatedTurn, row: Transition | None, parts: Mapping[str, Decimal], project: str) -> None:
         """Take a turn of a project, the row by which it is compared with its bill, what was paid at each price."""
         self.turns.append(turn)
         if row is not None:

@@ -1,8 +1,8 @@
 """What the room answers with, and how others add to it: verdicts, findings and what they cost, rules.
 
-A `Verdict` is the one answer about a turn, which every command, report, plugin and watch shows. A `Finding` says one
-of its causes, at a `Place`; a rule looks at one pair of successive turns, or at the problems of one recording, and adds
-findings; a turn rule follows a whole chain and speaks at its end, so that what holds for every turn is said once.
+A `TurnVerdict` is the one answer about a turn, which every command, report, plugin and watch shows. A `Finding` says
+one of its causes, at a `Place`; a rule looks at one pair of successive turns, or at the problems of one recording, and
+adds findings; a turn rule follows a whole chain and speaks at its end: what holds for every turn is said once.
 Rules: pure; nothing here attributes anything; settings act on findings, after a verdict is made; every finding has a
 code of `lore.model.codes`; severity follows from the code's kind. Sums of money are in US dollars, by dated prices;
 what has no price is None, never 0.
@@ -41,7 +41,7 @@ from lore.prefix.overlap import PromptPlace, place_of
 WORSE = ("expected", "unattributable", "waste")  # kinds of causes, the worst last
 
 
-class Verdict(NamedTuple):
+class TurnVerdict(NamedTuple):
     """What is so about a turn.
 
     `pair` is its comparison with the turn before, None where there is none or (`compared`) where the turn surely

@@ -32,7 +32,7 @@ _OTHER = "name a file that `lore check --update-baseline` wrote"
 _MERGE = re.compile(rb"^(?:<{7}|={7}|>{7})", re.MULTILINE)
 
 
-class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BaselineEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Findings of one fingerprint: what and where, and how many."""
 
     fingerprint: str
@@ -48,10 +48,10 @@ class Baseline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The entries as they are stored; a version of 0 was not stated."""
 
     lore_baseline: int = 0
-    findings: tuple[Entry, ...] = ()
+    findings: tuple[BaselineEntry, ...] = ()
 
 
-class Recorder:
+class BaselineRecorder:
     """Collect the findings of a run for a baseline; `shown` says how they may be shown."""
 
     def __init__(self, shown: Callable[[Finding], Finding] | None = None) -> None:
@@ -68,13 +68,13 @@ class Recorder:
         """Count a finding."""
         self._counts[fingerprint] += 1
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[BaselineEntry]:
         """Yield an entry for each fingerprint that was counted."""
         for fingerprint, count in self._counts.items():
             key, first = self._first[fingerprint]
             # Where two share a fingerprint, what is written of them must not depend on which came first.
             about = f"{first.name} in {first.section}" if first.section and first.json_path else first.name
-            yield Entry(
+            yield BaselineEntry(
                 fingerprint=fingerprint, code=first.code, path=mask(key), chain=_masked(lasting_chain(first.chain)),
                 json_path=_masked(lasting_path(first.json_path)), message=about, count=count,
             )  # fmt: skip
@@ -89,11 +89,11 @@ def belongs(code: str, severity: str) -> bool:
     return severity != "note" and code not in OF_RUNS
 
 
-class Known:
+class KnownFindings:
     """What a baseline knows, used up finding by finding."""
 
     def __init__(self, baseline: Baseline) -> None:
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, BaselineEntry] = {}
         for entry in baseline.findings:
             before = self._entries.get(entry.fingerprint)
             if before is None or before.count < entry.count:
@@ -107,7 +107,7 @@ class Known:
         self._left[fingerprint] -= 1
         return True
 
-    def unused(self) -> Iterator[tuple[Entry, int]]:
+    def unused(self) -> Iterator[tuple[BaselineEntry, int]]:
         """Yield the entries of which findings are left over, and how many are."""
         for name, entry in self._entries.items():
             if self._left[name] > 0:
@@ -117,11 +117,11 @@ class Known:
 class Renewed(NamedTuple):
     """The entries of a baseline that is written anew, and how many findings of them are from before and not seen."""
 
-    entries: list[Entry]
+    entries: list[BaselineEntry]
     unseen: int
 
 
-def renewed(before: Baseline, entries: Iterable[Entry], about: Callable[[Entry], bool]) -> Renewed:
+def renewed(before: Baseline, entries: Iterable[BaselineEntry], about: Callable[[BaselineEntry], bool]) -> Renewed:
     """Put entries in the place of those before; entries that this run is not `about` stay."""
     found = {entry.fingerprint: entry for entry in entries}
     unseen = 0
@@ -133,7 +133,7 @@ def renewed(before: Baseline, entries: Iterable[Entry], about: Callable[[Entry],
     return Renewed(list(found.values()), unseen)
 
 
-def stale(known: Known, place: Place, about: Callable[[Entry], bool]) -> Iterator[Finding]:
+def stale(known: KnownFindings, place: Place, about: Callable[[BaselineEntry], bool]) -> Iterator[Finding]:
     """Say which entries nothing matches any more; `about` tells whether this run could have matched one."""
     for entry, left in sorted(known.unused(), key=lambda pair: _order(pair[0])):
         if about(entry):
@@ -142,7 +142,7 @@ def stale(known: Known, place: Place, about: Callable[[Entry], bool]) -> Iterato
             yield finding(Code.BASELINE_STALE, place, unneeded, json_path=f"findings[{entry.fingerprint}]")
 
 
-def encode(entries: Iterable[Entry]) -> bytes:
+def encode(entries: Iterable[BaselineEntry]) -> bytes:
     """Return the bytes of a baseline: sorted, one member a line."""
     baseline = Baseline(lore_baseline=VERSION, findings=tuple(sorted(entries, key=_order)))
     try:
@@ -153,12 +153,12 @@ def encode(entries: Iterable[Entry]) -> bytes:
     return msgspec.json.format(spelled, indent=2) + b"\n"
 
 
-def _plain(entry: Entry) -> dict[str, str | None]:
+def _plain(entry: BaselineEntry) -> dict[str, str | None]:
     texts = {name: getattr(entry, name) for name in ("path", "chain", "json_path", "message")}
     return {name: text and text.encode("utf-8", "backslashreplace").decode("utf-8") for name, text in texts.items()}
 
 
-def _order(entry: Entry) -> tuple[str, str, str, str, str]:
+def _order(entry: BaselineEntry) -> tuple[str, str, str, str, str]:
     return entry.path, entry.code, entry.json_path or "", entry.chain or "", entry.fingerprint
 
 

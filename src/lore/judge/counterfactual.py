@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from lore.cache.base import Prediction
 from lore.cache.bills import BILLS_WRITES, bills_writes, cached, prompt_tokens
 from lore.judge.attribution import fits
-from lore.judge.base import Verdict
+from lore.judge.base import TurnVerdict
 from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.model.cause import Cause, Strength
 from lore.model.codes import UNEXPLAINED, CauseKind, Code
@@ -64,7 +64,7 @@ class Otherwise(NamedTuple):
     paid: Billed
 
 
-def played(verdict: Verdict, prediction: Prediction, stood: int | None) -> Played:
+def played(verdict: TurnVerdict, prediction: Prediction, stood: int | None) -> Played:
     """Return what a turn paid and what broke its prefix; `stood` is what the turn before it in its chain left."""
     turn, pair = verdict.turn, verdict.pair
     usage = turn.usage
@@ -84,7 +84,7 @@ def _predicted(prediction: Prediction) -> Billed | None:
 
 def _breaks(pair: Pair) -> Iterator[Break]:
     """Yield every cause that broke the prefix of a pair, or would have without the others."""
-    leading = Verdict(pair.right, pair).leading
+    leading = TurnVerdict(pair.right, pair).leading
     most = pair.lost_bytes
     parted = pair.bytes.left - pair.left_tail_bytes - pair.bytes.common  # bytes behind where the two part
     behind = max(0, round(parted / pair.bytes_per_token))

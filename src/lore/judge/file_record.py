@@ -35,7 +35,7 @@ class _Fault(Struct, frozen=True, array_like=True):
     exit_code: int
 
 
-class _Record(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _ResultRecord(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The fields of `FileResult`; tables whose keys are no texts as pairs, in the order in which they were counted."""
 
     key: str
@@ -57,14 +57,14 @@ class _Record(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     fault: _Fault | None
 
 
-_DECODER = msgspec.json.Decoder(_Record)
+_DECODER = msgspec.json.Decoder(_ResultRecord)
 
 
 def encode(result: FileResult) -> bytes:
     """Return a result as JSON."""
     error = result.error
     fault = None if error is None else _Fault(error.message, error.hint, error.where, error.choices, error.exit_code)
-    record = _Record(
+    record = _ResultRecord(
         result.key, result.reader, result.summary, result.session, result.whole, result.turns, result.findings,
         result.judged, [(*key, cost) for key, cost in result.costs.items()], list(result.excused.items()),
         result.boundaries, result.unseen, result.problems, result.log, result.failed, result.incomplete, fault,
@@ -83,7 +83,7 @@ def decode(data: bytes, ruling: Callable[[str], Ruling]) -> FileResult:
     try:
         record = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        record = msgspec.convert(json.loads(data), _Record)
+        record = msgspec.convert(json.loads(data), _ResultRecord)
     costs: Costs = {(code, kind): cost for code, kind, cost in record.costs}
     result = FileResult(
         record.key, ruling(record.key), record.reader, record.summary, record.session, record.whole,

@@ -25,7 +25,7 @@ from lore.cache.habits import Habits
 from lore.cache.levels import Predicted, Transcripts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Rules, cache_of, is_transcript, minimum_tokens, served_by
-from lore.judge.base import TURN_RULES, TurnRule, Verdict, paid_again, price_of
+from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price_of
 from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pair import Pair, is_remark
 from lore.judge.pairs import Extension, Look, Pairs, unknown
@@ -137,7 +137,7 @@ class Judge:
         """How many turns there were so far."""
         return self._chained.turns
 
-    def turn(self, turn: Turn, foreseen: Predicted | None = None) -> Verdict:
+    def turn(self, turn: Turn, foreseen: Predicted | None = None) -> TurnVerdict:
         """Judge the next turn; `foreseen` is a prediction made before its bill was read, by whatever cache."""
         levels, look = None, unknown
         if is_transcript(turn):
@@ -148,7 +148,7 @@ class Judge:
         pair = self._chained.advance(turn, look) if extension is None else extension.pair
         if foreseen is None and levels is not None:
             foreseen = levels.seen
-        verdict = Verdict(turn, pair, compared=extension is not None or pair is not None, foreseen=foreseen)
+        verdict = TurnVerdict(turn, pair, compared=extension is not None or pair is not None, foreseen=foreseen)
         if verdict.pair is not None:
             pair = cacheable(verdict.pair, self._dated)
             if met_read(turn.usage) == 0 and is_transcript(turn):
@@ -159,7 +159,7 @@ class Judge:
             self._rules.turn(turn, verdict.pair)
         return verdict
 
-    def _priced(self, verdict: Verdict) -> Verdict:
+    def _priced(self, verdict: TurnVerdict) -> TurnVerdict:
         """Add the prices of a turn that lost tokens, and what a replaced tail costs a day; rules are read only then."""
         turn, pair = verdict.turn, verdict.pair
         lasted, tails = 0.0, 0

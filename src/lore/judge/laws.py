@@ -47,7 +47,7 @@ class _BrokenLaw(NamedTuple):
     kind: CauseKind | None = None
 
 
-class _Call(NamedTuple):
+class _ToolPart(NamedTuple):
     """A call (or with `answers` its result) that stands at a place of the messages, by its id or name."""
 
     position: int
@@ -65,7 +65,7 @@ class Laws:
     def __init__(self, rules: Callable[[], Rules], labels: tuple[str, ...] = ()) -> None:
         self._rules, self._labels = rules, labels
         self._held: dict[str, _BrokenLaw] = {}
-        self._calls: list[_Call] = []
+        self._calls: list[_ToolPart] = []
         self._head: tuple[Segment, ...] = ()
         self._before: Prompt | None = None  # the chain's last one
         self._turns = 0
@@ -213,7 +213,7 @@ _MEMBERS = (
 )  # fmt: skip
 
 
-def _call_of(segment: Segment, envelope: bytes) -> _Call | None:
+def _call_of(segment: Segment, envelope: bytes) -> _ToolPart | None:
     """Return the call or the result that a segment is; None for all else."""
     data = segment.data
     ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
@@ -224,24 +224,24 @@ def _call_of(segment: Segment, envelope: bytes) -> _Call | None:
     own = table(data) or {}
     for kind, key, answers in _CALL_IDS:
         if own.get("type") == kind and key in own:
-            return _Call(0, text_of(own[key]), answers, segment.path)
+            return _ToolPart(0, text_of(own[key]), answers, segment.path)
     for member, key, answers in _MEMBERS:
         inner = table(own.get(member, b"")) or {}
         if key in inner:
-            return _Call(0, text_of(inner[key]), answers, segment.path)
+            return _ToolPart(0, text_of(inner[key]), answers, segment.path)
     if ".tool_calls[" in segment.path and "id" in own:
-        return _Call(0, text_of(own["id"]), answers=False, path=segment.path)
+        return _ToolPart(0, text_of(own["id"]), answers=False, path=segment.path)
     return None
 
 
-def _of_envelope(segment: Segment) -> _Call | None:
+def _of_envelope(segment: Segment) -> _ToolPart | None:
     own = table(b"{" + segment.data + b"}") or {}
     kind = own.get("type", b"").strip(b'"')
     if own.get("role") == b'"tool"' and "tool_call_id" in own:
-        return _Call(0, text_of(own["tool_call_id"]), answers=True, path=segment.path)
+        return _ToolPart(0, text_of(own["tool_call_id"]), answers=True, path=segment.path)
     if own.get("call_id", b"")[:1] != b'"' or not kind.endswith((b"_call", b"_call_output", b"_output")):
         return None
-    return _Call(0, text_of(own["call_id"]), kind.endswith(b"_output"), segment.path)
+    return _ToolPart(0, text_of(own["call_id"]), kind.endswith(b"_output"), segment.path)
 
 
 class _TooShort(NamedTuple):

@@ -25,9 +25,9 @@ from lore.cache.bills import DROP, block_tokens, met_read, position, self_contra
 from lore.cache.forecast import Situation
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Lifetime, Rules, lifetime_after
-from lore.judge.base import Verdict, exact, lasting_path, paid_again, price_of
+from lore.judge.base import TurnVerdict, exact, lasting_path, paid_again, price_of
 from lore.judge.pair import is_remark
-from lore.judge.spending import CauseSums, Request, Sums
+from lore.judge.spending import CauseSums, LedgerRequest, Sums
 from lore.model.codes import UNEXPLAINED, Code, Reader
 from lore.model.events import MAIN
 from lore.model.evidence import (
@@ -67,7 +67,7 @@ class LedgerRows:
         self._rules = rules
         self._stood: dict[str, int | None] = {}
 
-    def row(self, verdict: Verdict) -> LedgerRow:
+    def row(self, verdict: TurnVerdict) -> LedgerRow:
         """Return the row of the next verdict."""
         turn, usage = verdict.turn, verdict.turn.usage
         stood = self._stood.get(turn.chain)
@@ -86,7 +86,7 @@ class LedgerRows:
         )  # fmt: skip
 
 
-def _spent(verdict: Verdict, price: Price) -> Spent | None:
+def _spent(verdict: TurnVerdict, price: Price) -> Spent | None:
     """Split a bill; None where a count or a price of it is not known."""
     usage = verdict.turn.usage
     if usage is None or price.of(usage) is None:
@@ -105,7 +105,7 @@ def _spent(verdict: Verdict, price: Price) -> Spent | None:
     ))  # fmt: skip
 
 
-def _loss(verdict: Verdict) -> Loss | None:
+def _loss(verdict: TurnVerdict) -> Loss | None:
     number, lost = verdict.leading, verdict.lost_tokens
     if number is None or not lost:
         return None
@@ -150,7 +150,7 @@ class Reliability:
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, str], _Tally] = {}
 
-    def take(self, verdict: Verdict, stood: int | None) -> None:
+    def take(self, verdict: TurnVerdict, stood: int | None) -> None:
         """Count a turn where it is a pure append to what `stood` in the cache, in tokens; None: not known."""
         was_read = append_read(verdict, stood)
         if was_read is None:
@@ -173,7 +173,7 @@ class Reliability:
         ]  # fmt: skip
 
 
-def append_read(verdict: Verdict, stood: int | None) -> bool | None:
+def append_read(verdict: TurnVerdict, stood: int | None) -> bool | None:
     """Tell whether a pure append read what `stood` in the cache, in tokens; None where it is none or no bill says."""
     read = met_read(verdict.turn.usage)
     if not stood or read is None or not is_append(verdict):
@@ -181,7 +181,7 @@ def append_read(verdict: Verdict, stood: int | None) -> bool | None:
     return read >= stood * (1 - SHARE) - block_tokens(verdict.turn)
 
 
-def is_append(verdict: Verdict) -> bool:
+def is_append(verdict: TurnVerdict) -> bool:
     """Tell whether only the provider can have moved the prefix of a turn."""
     if not verdict.compared and verdict.pair is None:
         return False
@@ -230,14 +230,14 @@ class RunningSums:
         self._rows: LedgerRows | None = None
         self._sums = Sums()
         self._lifetimes: dict[str, Lifetime] = {}
-        self._last: Verdict | None = None
+        self._last: TurnVerdict | None = None
         self.breaks: dict[int, LastBreak] = {}  # by the number of the request in the log
 
-    def take(self, verdict: Verdict, reader: Reader) -> LedgerRow:
+    def take(self, verdict: TurnVerdict, reader: Reader) -> LedgerRow:
         """Take the next verdict; return its row."""
         self._rows = self._rows or LedgerRows(self._rules())
         row, turn = self._rows.row(verdict), verdict.turn
-        request = Request(row, "", "", "", subagent=turn.chain != MAIN, at=row.at)
+        request = LedgerRequest(row, "", "", "", subagent=turn.chain != MAIN, at=row.at)
         self._sums.add(request)
         if row.loss is not None:
             self.breaks[self._sums.requests - 1] = self._break_of(request, reader)
@@ -247,7 +247,7 @@ class RunningSums:
             self._last = verdict
         return row
 
-    def _break_of(self, request: Request, reader: Reader) -> LastBreak:
+    def _break_of(self, request: LedgerRequest, reader: Reader) -> LastBreak:
         causes = CauseSums()
         causes.add(request)
         loss, row = request.row.loss, request.row

@@ -28,7 +28,7 @@ NEAR = 1.35  # an estimate may be too high by this factor
 _VIEW = View(placement="body", drops=True)  # in the order in which a prompt's segments stand
 
 
-class Mark(NamedTuple):
+class MarkedPlace(NamedTuple):
     """A breakpoint: where it stands, the tokens up to it, how long what it writes lives (seconds, None: unknown)."""
 
     path: str
@@ -51,7 +51,7 @@ class Outlook(NamedTuple):
     until: str = ""
     minimum: int | None = None
     lifetime: float | None = None
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[MarkedPlace, ...] = ()
     sure: bool = False
     confidence: str = "ceiling"
     first: float | None = None
@@ -157,10 +157,12 @@ def _default(sized: Sized, rules: Rules) -> float | None:
     return None if found is None else float(found)
 
 
-def _marks(sized: Sized, rules: Rules) -> tuple[Mark, ...]:
+def _marks(sized: Sized, rules: Rules) -> tuple[MarkedPlace, ...]:
     prompt, default = sized.prompt, _default(sized, rules)
     values = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
-    return tuple([Mark(path_at(prompt, at), sized.upto[at], lifetime_of(value) or default) for at, value in values])
+    return tuple(
+        [MarkedPlace(path_at(prompt, at), sized.upto[at], lifetime_of(value) or default) for at, value in values]
+    )
 
 
 def _lifetime(sized: Sized, rules: Rules) -> float | None:

@@ -33,7 +33,7 @@ from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
 from lore.judge.attribution import attribute, disputed, limited, too_far
 from lore.judge.pair import BY_BILL, Pair, Sizes, columns, dispute, is_remark
-from lore.judge.rewrites import Tail, evidence_of, last_message, replaced_tail, without_tail
+from lore.judge.rewrites import ReplacedTail, evidence_of, last_message, replaced_tail, without_tail
 from lore.judge.unexplained import cause_of, of_one_cache, reads_nothing
 from lore.judge.witnesses import ESTIMATED, PairContext, by_shape, expired, other_api, parallel, rerouted, routed
 from lore.model.cause import Cause
@@ -318,7 +318,9 @@ class Pairs:
             ]
         )
 
-    def _with_tail(self, context: PairContext, why: tuple[Cause, ...], tail: Tail, ratio: float) -> tuple[Cause, ...]:
+    def _with_tail(
+        self, context: PairContext, why: tuple[Cause, ...], tail: ReplacedTail, ratio: float
+    ) -> tuple[Cause, ...]:
         """Add the replaced tail: a bill fell because of a breakpoint on it, or by what a cache held of it alone."""
         left = context.left
         evidence = evidence_of(tail, ratio, prompt_tokens(left.usage))

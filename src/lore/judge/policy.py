@@ -193,7 +193,7 @@ class Ruling(NamedTuple):
         return _longest(self.select, code, name) > ignored
 
 
-class Narrowed(NamedTuple):
+class NarrowedRun(NamedTuple):
     """What a run was asked to look for, besides what is set: it can speak of nothing else."""
 
     select: tuple[str, ...] = ()
@@ -331,7 +331,7 @@ def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") 
 # what becomes of the findings of a pair
 
 
-class Found(NamedTuple):
+class CountedFinding(NamedTuple):
     """What one finding adds: `kind` and `lost_tokens` of a cache break's cause, `is_break` False where it is none.
 
     `place` is where it stands among the findings kept of its file, -1 where it is not kept; `ruled_out` are the reasons
@@ -354,7 +354,7 @@ class Decided(NamedTuple):
     """One finding, what it adds to the sums, and by which exemption it is taken out."""
 
     finding: Finding
-    found: Found
+    found: CountedFinding
     by: int = -1
 
 
@@ -383,7 +383,7 @@ def decide(finding: Finding, ruling: Ruling) -> Decided:
     """Decide about a finding that is about no cause of a pair."""
     ruled = ruling.rule(finding)
     finding = ruled.finding
-    found = Found(finding.code, finding.severity, finding.kind, False, 0, finding.fingerprint, ruled.out)  # noqa: FBT003
+    found = CountedFinding(finding.code, finding.severity, finding.kind, False, 0, finding.fingerprint, ruled.out)  # noqa: FBT003
     return Decided(finding, found, ruled.by)
 
 

@@ -251,7 +251,7 @@ def _count(prompt: Prompt) -> int:
 # replaced tails
 
 
-class Tail(NamedTuple):
+class ReplacedTail(NamedTuple):
     """Where the tail begins among the left's messages, its segments and role.
 
     `repeated`: it ends the right again; `retried`: the right is the same request with another end.
@@ -264,7 +264,7 @@ class Tail(NamedTuple):
     retried: bool
 
 
-def replaced_tail(left: Prompt, right: Prompt) -> Tail | None:
+def replaced_tail(left: Prompt, right: Prompt) -> ReplacedTail | None:
     """Return the tail of the left that the right does not hold any more."""
     if left.dialect != right.dialect or left.tail or not left.messages or not right.messages:
         return None
@@ -294,7 +294,7 @@ def replaced_tail(left: Prompt, right: Prompt) -> Tail | None:
     if repeated and place > end:  # sent again with the same end: what changed stands before it
         return None
     role = (table(b"{" + envelope.data + b"}") or {}).get("role", b"")
-    return Tail(begin, tail, text_of(role) if role[:1] == b'"' else "", repeated, place > end)
+    return ReplacedTail(begin, tail, text_of(role) if role[:1] == b'"' else "", repeated, place > end)
 
 
 def _begin(left: Prompt, right: Prompt, start: int, end: int) -> tuple[int, int] | None:
@@ -356,7 +356,7 @@ def last_message(prompt: Prompt, number: int = 1) -> int:
     return place
 
 
-def without_tail(left: Prompt, tail: Tail) -> Prompt:
+def without_tail(left: Prompt, tail: ReplacedTail) -> Prompt:
     """Return the left with its tail apart, as lore's own prompts hold it."""
     stable = len(left.head) + tail.begin
     kept = sum(place < stable for place in left.breakpoints)
@@ -366,7 +366,7 @@ def without_tail(left: Prompt, tail: Tail) -> Prompt:
     )  # fmt: skip
 
 
-def evidence_of(tail: Tail, per_token: float, billed: int = 0) -> TailReplaced:
+def evidence_of(tail: ReplacedTail, per_token: float, billed: int = 0) -> TailReplaced:
     """Describe a tail; `per_token` is the bytes of a token, `billed` the tokens of the whole prompt, 0: not known."""
     size = sum(len(segment.data) for segment in tail.segments)
     tokens = round(size / per_token)

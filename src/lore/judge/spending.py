@@ -32,7 +32,7 @@ _TOKENS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 _DIGITS = 6  # behind the point, of dollars and shares
 
 
-class Request(NamedTuple):
+class LedgerRequest(NamedTuple):
     """A row with what it belongs to: `session` names it, `subagent`: its chain is one beside the main one."""
 
     row: LedgerRow
@@ -68,7 +68,7 @@ class Sums:
         self.requests = self._unbilled = self._unpriced = self._breaks = self._compactions = 0
         self._again = self._unexplained = self._subagents = self._appends = self._read = 0
 
-    def add(self, request: Request) -> None:
+    def add(self, request: LedgerRequest) -> None:
         """Add one."""
         row, spent, loss = request.row, request.row.spent, request.row.loss
         self._sessions.add(request.session)
@@ -125,9 +125,9 @@ class CauseSums:
     """What causes cost: those of one code that name the same count together."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, tuple[str, ...], float | None], list[Request]] = {}
+        self._found: dict[tuple[str, str, tuple[str, ...], float | None], list[LedgerRequest]] = {}
 
-    def add(self, request: Request) -> None:
+    def add(self, request: LedgerRequest) -> None:
         """Add a request, if it lost anything."""
         loss = request.row.loss
         if loss is not None:
@@ -146,7 +146,7 @@ class CauseSums:
         return sorted(found, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens, cause.code, cause.names))
 
 
-def _cause(requests: list[Request], reader: Reader) -> SpendingCause:
+def _cause(requests: list[LedgerRequest], reader: Reader) -> SpendingCause:
     losses = [request.row.loss for request in requests if request.row.loss is not None]
     first: Loss = losses[0]
     paid = [request.row.spent.again for request in requests if request.row.spent is not None]

@@ -25,9 +25,9 @@ from msgspec import Raw
 
 from lore.cache.bills import total
 from lore.errors import LoreError
-from lore.judge.base import RULES, WORSE, Verdict, damage, summed
-from lore.judge.baseline import Known, Recorder, belongs
-from lore.judge.policy import Budgets, Decided, Found, Limited, Policy, Ruling, decide, judge_pair, over_budget
+from lore.judge.base import RULES, WORSE, TurnVerdict, damage, summed
+from lore.judge.baseline import BaselineRecorder, KnownFindings, belongs
+from lore.judge.policy import Budgets, CountedFinding, Decided, Limited, Policy, Ruling, decide, judge_pair, over_budget
 from lore.model.canonical import text_of
 from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
 from lore.model.items import TextBlock, UserMessage, is_absent
@@ -67,7 +67,7 @@ class Judged(NamedTuple):
     response_id: str
     chain: str
     paired: bool
-    found: tuple[Found, ...] = ()
+    found: tuple[CountedFinding, ...] = ()
 
 
 class Cost(NamedTuple):
@@ -86,10 +86,10 @@ class Cost(NamedTuple):
 Costs = dict[tuple[str, CauseKind], Cost]
 
 
-def settle(found: Iterable[Found], summary: Summary, costs: Costs) -> bool:
+def settle(found: Iterable[CountedFinding], summary: Summary, costs: Costs) -> bool:
     """Count one pair's findings; return whether one that is left is an error."""
     failed, worst = False, -1
-    most: dict[CauseKind, Found | None] = dict.fromkeys(WORSE)
+    most: dict[CauseKind, CountedFinding | None] = dict.fromkeys(WORSE)
     ruled_out: dict[str, None] = {}  # in the order in which they are named
     for finding in found:
         if finding.out:
@@ -135,7 +135,7 @@ def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
     ][:TOP]
 
 
-class Source(NamedTuple):
+class ResultSource(NamedTuple):
     """What a result was made of: `signature` says without reading whether the file changed, `digest` is its content's.
 
     Both are empty where the file may have changed while it was judged. `unchanged`: nothing was judged, since a result
@@ -178,7 +178,7 @@ class FileResult:
     failed: bool = False
     incomplete: bool = False
     error: LoreError | None = None
-    source: Source = Source()
+    source: ResultSource = ResultSource()
     ledger: Ledger | None = None
 
 
@@ -203,7 +203,7 @@ class FileTotals:
         """Whether a rule of others or a budget looks at every pair; else one without a cause need not be made."""
         return self._ruling.min_reuse is not None or bool(RULES)
 
-    def turn(self, verdict: Verdict, *, events: bool) -> list[Decided]:
+    def turn(self, verdict: TurnVerdict, *, events: bool) -> list[Decided]:
         """Count a turn, of a session log or of requests, and decide about what was found."""
         summary, turn, pair = self.result.summary, verdict.turn, verdict.pair
         summary.turns += 1
@@ -262,9 +262,9 @@ class FileTotals:
         elif settle(judged.found, result.summary, result.costs):
             result.failed = True
 
-    def _keep(self, decided: Iterable[Decided]) -> tuple[Found, ...]:
+    def _keep(self, decided: Iterable[Decided]) -> tuple[CountedFinding, ...]:
         """Keep findings, as many as are kept; with a baseline, one of each fingerprint at least."""
-        places: list[Found] = []
+        places: list[CountedFinding] = []
         for finding, found, by in decided:
             if by >= 0:
                 self.result.excused[by] += 1
@@ -289,7 +289,7 @@ class RunTotals:
     `recorder` takes for a baseline.
     """
 
-    def __init__(self, known: Known | None = None, recorder: Recorder | None = None) -> None:
+    def __init__(self, known: KnownFindings | None = None, recorder: BaselineRecorder | None = None) -> None:
         self.summary = Summary()
         self.failed = False
         self.incomplete = False
@@ -332,7 +332,7 @@ class RunTotals:
         self._keep(finding for place, finding in enumerate(result.findings) if place not in dropped)
         self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
 
-    def _compared(self, found: Found, result: FileResult, dropped: set[int]) -> Found:
+    def _compared(self, found: CountedFinding, result: FileResult, dropped: set[int]) -> CountedFinding:
         """Take a finding out where the baseline knows it."""
         known, recorder = self._known, self._recorder
         if found.out or (known is None and recorder is None) or not belongs(found.code, found.severity):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, cast
 
 from lore.errors import LoreError
-from lore.judge.base import RULES, Verdict, findings_of
+from lore.judge.base import RULES, TurnVerdict, findings_of
 from lore.judge.pair import Pair
 from lore.model.codes import CODES
 from lore.model.place import Place
@@ -85,7 +85,7 @@ class _RequestVerdicts:
         self.moved: list[Moved] = []
         self.codes: set[str] = set()
 
-    def take(self, verdict: Verdict) -> None:
+    def take(self, verdict: TurnVerdict) -> None:
         """Take a verdict."""
         self.requests += 1
         turn, pair = verdict.turn, verdict.pair

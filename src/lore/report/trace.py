@@ -19,7 +19,7 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 import lore
-from lore.judge.spending import Request
+from lore.judge.spending import LedgerRequest
 from lore.model.codes import CODES
 from lore.model.ledger import LedgerRow
 from lore.model.results.trace import Argument, Trace, TraceEvent
@@ -38,7 +38,7 @@ class LaneRequest(NamedTuple):
     """A request, and the file that holds it, which is its session's or a subagent's."""
 
     file: str
-    request: Request
+    request: LedgerRequest
 
 
 class Slice(NamedTuple):
@@ -85,7 +85,7 @@ _REDACTED = Words(_hashed_chain, redacted_model, digest)
 def trace_of(requests: Iterable[LaneRequest], *, redact: bool = False) -> Trace:
     """Make a trace; with `redact` chains, models and what evidence names carry no content, paths of files stay."""
     words = _REDACTED if redact else _PLAIN
-    sessions: dict[str, dict[tuple[str, str], list[Request]]] = {}
+    sessions: dict[str, dict[tuple[str, str], list[LedgerRequest]]] = {}
     for file, request in requests:
         sessions.setdefault(request.session, {}).setdefault((file, request.row.chain), []).append(request)
     laid = {session: [_lane(_lane_name(session, *place, words), [each.row for each in requests])

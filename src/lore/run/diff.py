@@ -19,7 +19,7 @@ from lore.cache.registry import cache_named
 from lore.cache.rules import Rules
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
-from lore.judge.base import Verdict
+from lore.judge.base import TurnVerdict
 from lore.judge.judge import cacheable
 from lore.judge.pairs import Pairs
 from lore.model.codes import Reader
@@ -192,7 +192,7 @@ def _in_session(names: tuple[Name | None, Name], comparison: Comparison) -> Diff
         return None
     place, judge = comparison.place(recording), comparison.dated.judge()
     first, main = "", False
-    found: dict[str, tuple[Verdict, list[CachePrediction]]] = {}  # of each chain that may be meant
+    found: dict[str, tuple[TurnVerdict, list[CachePrediction]]] = {}  # of each chain that may be meant
     late: list[Finding] = []
     for verdict, ended in verdicts(recording, judge, place):
         late += ended

@@ -19,10 +19,10 @@ from lore.cache.bills import BYTES_PER_TOKEN, total
 from lore.cache.predictor import NO_CHANGE, Predictor
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
-from lore.judge.base import Verdict
+from lore.judge.base import TurnVerdict
 from lore.judge.ledger import LedgerRows
 from lore.judge.pair import Pair
-from lore.judge.spending import CauseSums, Request, Sums
+from lore.judge.spending import CauseSums, LedgerRequest, Sums
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import MAIN
 from lore.model.results import BilledResult
@@ -132,7 +132,7 @@ class _Page:
             if turn.basis is not None and not self._lacks:
                 self._lacks = lacks_of(self._recording.state.format)
             beside = turn.chain != MAIN and not turn.chain.startswith(UTILITY) and self._recording.events
-            row = Request(rows.row(played.verdict), self._shown, "", self._project or "", beside, turn.at)
+            row = LedgerRequest(rows.row(played.verdict), self._shown, "", self._project or "", beside, turn.at)
             self._sums.add(row)
             self._causes.add(row)
             if turn.chain not in self._chains:
@@ -159,7 +159,7 @@ class _Page:
         self._looked += 1
         return self._with_break(made, played.verdict, pair)
 
-    def _with_break(self, made: PageTurn, verdict: Verdict, pair: Pair) -> PageTurn:
+    def _with_break(self, made: PageTurn, verdict: TurnVerdict, pair: Pair) -> PageTurn:
         """Add what stood before and after, and what the prompt is made of."""
         redact, left, right = self._request.redact, pair.left, verdict.turn
         texts, path, shared = ["", ""], "", 0

@@ -32,8 +32,8 @@ from lore.cache.rules import Rules, cache_of, is_transcript, served_by
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
 from lore.judge import savings
-from lore.judge.agreement import Row, SimulatedSums, Unpriced
-from lore.judge.base import CURRENCY, Verdict, findings_of, paid_again, price_of
+from lore.judge.agreement import SimulatedSums, Transition, Unpriced
+from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of
 from lore.judge.counterfactual import played
 from lore.judge.ledger import Reliability
 from lore.judge.measured import LogMeasures
@@ -254,11 +254,11 @@ class PlayedTurn(NamedTuple):
     """
 
     result: SimulatedTurn
-    row: Row | None
+    row: Transition | None
     parts: dict[str, Decimal]
     paid: Paid
     byte: int | None
-    verdict: Verdict
+    verdict: TurnVerdict
 
 
 class Simulation:
@@ -334,7 +334,7 @@ class Simulation:
         if turn is not None:
             turn.causes.append(cause_result(self._worded(finding)))
 
-    def _causes(self, verdict: Verdict, place: Place) -> list[CauseResult]:
+    def _causes(self, verdict: TurnVerdict, place: Place) -> list[CauseResult]:
         """Return the causes of a verdict, the leading one first."""
         if verdict.pair is None:
             return []
@@ -371,7 +371,7 @@ def _contradicted(turn: Turn, predicted: Predicted) -> bool:
 
 
 def _result(
-    verdict: Verdict, predicted: Predicted, price: Price | None, place: Place, causes: list[CauseResult], *,
+    verdict: TurnVerdict, predicted: Predicted, price: Price | None, place: Place, causes: list[CauseResult], *,
     partial: bool,
 ) -> SimulatedTurn:  # fmt: skip
     turn, prediction = verdict.turn, _bounded(predicted, verdict.turn.usage)
@@ -433,7 +433,7 @@ def _reads(prediction: Prediction) -> list[int]:
     return [outcome.read for outcome in prediction.outcomes] or [0]
 
 
-def _cost(price: Price, verdict: Verdict, prediction: Prediction) -> CostResult:
+def _cost(price: Price, verdict: TurnVerdict, prediction: Prediction) -> CostResult:
     usage = verdict.turn.usage
     output = 0 if usage is None else usage.met.output_tokens
     tokens = Billed(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
@@ -459,10 +459,10 @@ def _met_otherwise(usage: Billed, tokens: Billed) -> Billed:
     return replace(usage, iterations=tuple(passes))
 
 
-def _row(turn: Turn, predicted: Predicted, stood: int | None) -> Row | None:
+def _row(turn: Turn, predicted: Predicted, stood: int | None) -> Transition | None:
     read = met_read(turn.usage)
     if predicted.odd or stood is None or read is None or not predicted.cache:
         return None
     prompted = predicted.situation is not None and predicted.situation.grown.prompted
     prediction = predicted.prediction
-    return Row(read, prediction.read, stood, prediction.falls_below(stood), prompted)
+    return Transition(read, prediction.read, stood, prediction.falls_below(stood), prompted)

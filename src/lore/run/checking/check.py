@@ -26,8 +26,8 @@ from msgspec import UNSET, UnsetType
 from lore.errors import LoreError
 from lore.judge import baseline
 from lore.judge.base import finding
-from lore.judge.baseline import Baseline, Entry, Known, Recorder, stale
-from lore.judge.policy import Budgets, Exempt, Narrowed, Policy, matches_path
+from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings, stale
+from lore.judge.policy import Budgets, Exempt, NarrowedRun, Policy, matches_path
 from lore.judge.totals import RunTotals
 from lore.model.codes import Code, Reader
 from lore.model.evidence import Unneeded
@@ -87,7 +87,7 @@ class CheckContext(NamedTuple):
     path: str = ""
     update: bool = False
     redact: bool = False
-    narrowed: Narrowed = Narrowed()
+    narrowed: NarrowedRun = NarrowedRun()
     dated: Dated = PACKAGED
     reader: Reader | None = None
 
@@ -121,8 +121,8 @@ def check(
     every = (file._replace(optional=pass_over) for file in (inputs(paths, wanted) if files is None else files))
     files = [file for file in every if state is None or not state.holds(file)]
     before = _baseline(context)
-    known = None if before is None else Known(Baseline() if context.update else before)
-    recorder = Recorder() if context.update else None
+    known = None if before is None else KnownFindings(Baseline() if context.update else before)
+    recorder = BaselineRecorder() if context.update else None
     totals = RunTotals(known, recorder)
     config = config_of(context, budgets, options)._replace(tabled=tabled is not None)
     read = heard = 0
@@ -167,7 +167,7 @@ def config_of(context: CheckContext, budgets: Budgets, options: Options) -> Chec
 
 
 def concluded(
-    totals: RunTotals, context: CheckContext, budgets: Budgets, path: str, known: Known | None = None,
+    totals: RunTotals, context: CheckContext, budgets: Budgets, path: str, known: KnownFindings | None = None,
     stopped: Interrupted | UnsetType = UNSET,
 ) -> Checked:  # fmt: skip
     """Return what all files come to; budgets of the run are exceeded at `path`."""
@@ -233,7 +233,7 @@ class _Extent(NamedTuple):
     totals: RunTotals
     context: CheckContext
 
-    def covers(self, entry: Entry) -> bool:
+    def covers(self, entry: BaselineEntry) -> bool:
         """Tell whether this run could have matched an entry: its file was judged whole for that, or is gone."""
         if not self.context.narrowed.looks_for(entry.code) or entry.path in self.totals.partly:
             return False

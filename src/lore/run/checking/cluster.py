@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from lore.errors import LoreError
 from lore.judge.file_record import decode, encode
-from lore.judge.totals import FileResult, Source
+from lore.judge.totals import FileResult, ResultSource
 from lore.model.ledger import Ledger
 from lore.recording import corpus
 from lore.recording.inputs import Input, ahead
@@ -62,7 +62,7 @@ class _Came(NamedTuple):
     """A result as it travels."""
 
     record: bytes
-    source: Source
+    source: ResultSource
     ledger: Ledger | None
 
     @classmethod

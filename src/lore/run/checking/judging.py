@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from lore.judge.totals import FileResult, Source
+from lore.judge.totals import FileResult, ResultSource
 from lore.recording.inputs import Input, ahead, fetched_ahead
 from lore.recording.opening import silent
 from lore.run.checking import verdicts
@@ -119,8 +119,8 @@ def judge(file: Input, config: CheckConfig, progress: Callable[[int], None] | No
     signature = signature_of(file)
     digest = digest_of(file) if signature else ""
     if digest and digest == file.known and signature_of(file) == signature:
-        return FileResult(source=Source(signature, digest, unchanged=True))
+        return FileResult(source=ResultSource(signature, digest, unchanged=True))
     result = verdicts.judge_file(file, config, progress)
     if digest and signature_of(file) == signature and is_as_listed(file):
-        result.source = Source(signature, digest)
+        result.source = ResultSource(signature, digest)
     return result

@@ -17,7 +17,7 @@ from lore.cache.levels import Predicted
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
 from lore.formats.registry import READERS
-from lore.judge.base import Verdict
+from lore.judge.base import TurnVerdict
 from lore.judge.judge import Judge
 from lore.judge.policy import Budgets, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
@@ -38,7 +38,7 @@ class StoppedError(Exception):
 class VerdictStep(NamedTuple):
     """The next verdict (None: there are no more turns), and what was found in chains that ended before it."""
 
-    verdict: Verdict | None
+    verdict: TurnVerdict | None
     ended: list[Finding]
 
 
@@ -138,7 +138,7 @@ def _judged(file: Input, config: CheckConfig, progress: Callable[[int], None] | 
 
 def _judge(
     recording: Recording, totals: FileTotals, config: CheckConfig, progress: Callable[[int], None] | None,
-    hear: Callable[[Verdict], None] | None = None,
+    hear: Callable[[TurnVerdict], None] | None = None,
 ) -> None:  # fmt: skip
     result, events = totals.result, recording.events
     result.reader = reader_of(recording, config.reader)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from lore.errors import LoreError
 from lore.formats.captures.lore_capture import NAME
-from lore.judge.base import Verdict, findings_of
+from lore.judge.base import TurnVerdict, findings_of
 from lore.judge.ledger import RunningSums
 from lore.model.ledger import LedgerRow
 from lore.model.place import Place
@@ -37,7 +37,7 @@ class LiveVerdict(NamedTuple):
 
     row: LedgerRow
     broken: LastBreak | None
-    verdict: Verdict
+    verdict: TurnVerdict
 
 
 def live_verdicts(

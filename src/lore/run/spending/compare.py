@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.errors import LoreError, did_you_mean
-from lore.judge.spending import RATIOS, CauseSums, Copies, Request, Sums, compared_shares, measure, share_of
+from lore.judge.spending import RATIOS, CauseSums, Copies, LedgerRequest, Sums, compared_shares, measure, share_of
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, Spending, SpendingCause
 from lore.recording import filesystem
 from lore.recording.agents.logs import Agent, Surroundings, agent_named
@@ -33,7 +33,7 @@ _MOST_NAMED = 3  # clients and models of a side
 _VERSION = re.compile(r"(<=|>=|<|>|=)?\s*v?(\d[\w.+-]*)")
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq}
 
-Test = Callable[[Request], bool]
+Test = Callable[[LedgerRequest], bool]
 
 
 class Side(NamedTuple):
@@ -86,7 +86,7 @@ def _version(value: str) -> Test:
         raise LoreError(f"{value!r} is no version", hint="version:2.1.215, version:>=2.1.215, version:<2.1.215")
     wanted, compare = _parts(match[2]), _COMPARE[match[1] or "="]
 
-    def test(request: Request) -> bool:
+    def test(request: LedgerRequest) -> bool:
         known = request.row.client.rpartition(" ")[2]
         if not known[:1].isdigit():
             return False
@@ -180,7 +180,7 @@ class _SideSums:
         self.seen: dict[str, dict[str, int]] = {"client": {}, "model": {}}
         self.lost: dict[str, int] = defaultdict(int)
 
-    def take(self, requests: Iterable[Request]) -> None:
+    def take(self, requests: Iterable[LedgerRequest]) -> None:
         """Add those that are of this side."""
         for request in requests:
             if self.side.agent is not None and request.agent != self.side.agent.title:
@@ -188,7 +188,7 @@ class _SideSums:
             if all(test(request) for test in self.side.tests):
                 self._add(request)
 
-    def _add(self, request: Request) -> None:
+    def _add(self, request: LedgerRequest) -> None:
         self.sums.add(request)
         self._sessions[request.session].add(request)
         self.causes.add(request)

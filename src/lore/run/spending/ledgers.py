@@ -39,7 +39,7 @@ from lore.recording.recent import written
 from lore.run.dated import PACKAGED, Dated
 
 if TYPE_CHECKING:
-    from lore.judge.base import Verdict
+    from lore.judge.base import TurnVerdict
 
 ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
 KEPT_DAYS = 60  # days that a ledger is kept which nobody asks for
@@ -198,7 +198,7 @@ class LedgerMaker:
         self._rows, self._made = list[LedgerRow](), LedgerRows(rules)
         self._unseen: Unseen | None = None
 
-    def add(self, verdict: Verdict) -> None:
+    def add(self, verdict: TurnVerdict) -> None:
         """Take the next verdict."""
         self._rows.append(self._made.row(verdict))
         if self._unseen is None and verdict.turn.basis is not None:

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from lore.compaction.settings import WINDOWS
-from lore.judge.spending import CauseSums, Copies, Request, Sums
+from lore.judge.spending import CauseSums, Copies, LedgerRequest, Sums
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger
 from lore.model.results.found import UnreadLogs
@@ -123,12 +123,12 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
     return Summed(result, now, [log.file for log in wanted])
 
 
-def requests_of(ledger: Ledger, log: AgentLog, copies: Copies) -> Iterator[Request]:
+def requests_of(ledger: Ledger, log: AgentLog, copies: Copies) -> Iterator[LedgerRequest]:
     """Yield the requests of a recording that no earlier one had."""
     return (request for request in every_request(ledger, log) if not copies.has(request.row, log.file.path))
 
 
-def every_request(ledger: Ledger, log: AgentLog) -> Iterator[Request]:
+def every_request(ledger: Ledger, log: AgentLog) -> Iterator[LedgerRequest]:
     """Yield the requests of a recording."""
     path = log.file.path
     own = session_of(path) or path
@@ -136,7 +136,7 @@ def every_request(ledger: Ledger, log: AgentLog) -> Iterator[Request]:
     for row in ledger.rows:
         beside = own != path or (row.chain != MAIN and not row.chain.startswith(UTILITY))
         at = row.at if row.at is not None else ledger.written
-        yield Request(row, corpus.show(own), name, ledger.project or "", beside, at)
+        yield LedgerRequest(row, corpus.show(own), name, ledger.project or "", beside, at)
 
 
 def agent_of(ledger: Ledger, log: AgentLog) -> str:
@@ -153,7 +153,7 @@ def is_of(project: str, wanted: str) -> bool:
     return parts[-len(asked) :] == asked if asked else not parts
 
 
-_KEYS: dict[GroupBy, Callable[[Request], str]] = {
+_KEYS: dict[GroupBy, Callable[[LedgerRequest], str]] = {
     "day": lambda request: day_of(request.at),
     "session": lambda request: request.session,
     "model": lambda request: request.row.model or "unknown",
@@ -169,10 +169,10 @@ class Period:
         self.total = Sums()
         self._by: GroupBy | None = by
         self._agents, self._sessions, self._days, self._groups = (defaultdict[str, Sums](Sums) for _ in range(4))
-        self._first: dict[str, Request] = {}
+        self._first: dict[str, LedgerRequest] = {}
         self._causes = CauseSums()
 
-    def add(self, request: Request) -> None:
+    def add(self, request: LedgerRequest) -> None:
         self.total.add(request)
         self._agents[request.agent].add(request)
         self._sessions[request.session].add(request)

@@ -21,7 +21,7 @@ import msgspec
 
 from lore.errors import LoreError
 from lore.files import make_folder, replaced
-from lore.judge.spending import Copies, Request
+from lore.judge.spending import Copies, LedgerRequest
 from lore.judge.totals import FINDINGS_KEPT
 from lore.model.codes import CODES
 from lore.model.ledger import Ledger
@@ -287,7 +287,7 @@ def _session(ledger: Ledger, log: AgentLog) -> Row:
     }  # fmt: skip
 
 
-def _turn(path: str, request: Request) -> Row:
+def _turn(path: str, request: LedgerRequest) -> Row:
     row = request.row
     found: dict[str, object] = {
         **msgspec.structs.asdict(row), "path": path, "session": request.session, "agent": request.agent,
