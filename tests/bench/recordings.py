@@ -18,7 +18,7 @@ import orjson
 
 from bench import clock, files
 from fuzz.samples import CORPUS
-from lore.formats.agents.mini_swe_agent import MiniSweAgent
+from lore.formats.agents.swe_agent import MiniSweAgent
 from lore.formats.base import Reader
 from lore.formats.cline.reader import Cline
 from lore.formats.codex.reader import Codex

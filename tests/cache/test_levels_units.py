@@ -6,7 +6,7 @@ import pytest
 
 from formats.test_mini_swe_agent import SYSTEM, TASK, answer, result, trajectory, usage
 from lore.cache.predictor import Predictor
-from lore.formats.agents.mini_swe_agent import MiniSweAgent
+from lore.formats.agents.swe_agent import MiniSweAgent
 from lore.recording.opening import Options
 from lore.run.rules import packaged
 

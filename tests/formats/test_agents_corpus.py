@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from formats.recordings import absent, assert_parts_are_the_whole, each, judged, predicted_near, recordings, used
-from lore.formats.agents.mini_swe_agent import MiniSweAgent
+from lore.formats.agents.swe_agent import MiniSweAgent
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import ToolCall

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from formats.captures import codes, exchanges, fixture
-from lore.formats.claude.events import WAITING, ClaudeEvents
+from lore.formats.captures.telemetry import WAITING, ClaudeEvents
 from lore.formats.registry import recognise
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps

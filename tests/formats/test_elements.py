@@ -7,8 +7,7 @@ import tracemalloc
 
 import pytest
 
-from lore.formats.agents.mini_swe_agent import MiniSweAgent
-from lore.formats.agents.swe_agent import SweAgent
+from lore.formats.agents.swe_agent import MiniSweAgent, SweAgent
 from lore.formats.cline.reader import Cline
 from lore.formats.documents import LONGEST, Elements
 from lore.formats.lines import array_at, is_document

@@ -10,8 +10,7 @@ from lore.formats.captures.bodies import Bodies
 from lore.formats.captures.litellm import LiteLLM
 from lore.formats.captures.lore_capture import LoreCapture
 from lore.formats.captures.recorders import ProxyLines
-from lore.formats.captures.telemetry import GenAI
-from lore.formats.claude.events import ClaudeEvents
+from lore.formats.captures.telemetry import ClaudeEvents, GenAI
 from lore.formats.claude.reader import ClaudeCode
 from lore.formats.codex.reader import Codex
 from lore.formats.copilot.reader import Copilot

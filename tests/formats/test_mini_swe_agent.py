@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from formats.agents import codes, events, folded, with_members
-from lore.formats.agents.mini_swe_agent import MiniSweAgent
+from lore.formats.agents.swe_agent import MiniSweAgent
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Code

@@ -1,4 +1,4 @@
-"""The content of a request or response as recorders keep it: text, parsed, base64, compressed, elsewhere.
+"""The content of a request or response as recorders keep it: text, parsed, base64, compressed, elsewhere, in pieces.
 
 In: the JSON value that a recording holds. Out: the bytes that were sent, or why there are none. Text is
 unescaped once and is then an exact slice of the wire; what was stored parsed is sliced as it stands. Nothing
@@ -9,6 +9,9 @@ Responses of Amazon Bedrock come as a binary stream (`application/vnd.amazon.eve
 hold events as they are, those of `invoke-with-response-stream` in base64. Each message is four bytes of its length,
 four of its headers' length, four of a checksum over these eight, the headers, the payload and four of a checksum;
 numbers are big-endian. A stream that was cut gives what is whole. Source: the AWS event stream encoding.
+
+Tools that normalise messages have shapes of their own: of these the body of an OpenAI Chat request is written, which is
+what a dialect reads. It is never more than `structural`: it is not what was sent.
 """
 
 from __future__ import annotations
@@ -17,15 +20,15 @@ import base64
 import binascii
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from msgspec import Struct
 
 from lore.formats.lines import too_much
-from lore.model.canonical import text_of
+from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import SlicedText, array, check_text, parts, table
 from lore.model.mask import mask
 from lore.model.turn import Fidelity, Form
@@ -304,3 +307,64 @@ def _event(payload: bytes) -> bytes:
         return base64.b64decode(unescaped(inner), validate=True)
     except (binascii.Error, ValueError):
         return payload
+
+
+def object_of(members: Mapping[str, bytes]) -> bytes:
+    """Write an object of members that are JSON."""
+    return b"{" + b",".join([encode(key) + b":" + value for key, value in members.items()]) + b"}"
+
+
+def array_of(elements: Iterable[bytes]) -> bytes:
+    """Write an array of elements that are JSON."""
+    return b"[" + b",".join(elements) + b"]"
+
+
+def body_of(
+    model: bytes, messages: Iterable[bytes], tools: bytes = b"", params: Mapping[str, bytes] | None = None
+) -> bytes:
+    """Write a body of JSON pieces; `tools` is an array, or nothing."""
+    members = {"model": model or b"null"}
+    if tools[:1] == b"[" and tools.strip(b"[] \t\r\n"):
+        members["tools"] = tools
+    return object_of({**members, **(params or {}), "messages": array_of(messages)})
+
+
+def message_of(role: str, content: Iterable[bytes] = (), calls: Iterable[bytes] = ()) -> bytes:
+    """Write a message of content blocks and calls."""
+    called = b",".join(calls)
+    end = b',"tool_calls":[' + called + b"]}" if called else b"}"
+    return b'{"role":' + encode(role) + b',"content":[' + b",".join(content) + b"]" + end
+
+
+def text_block(text: bytes) -> bytes:
+    """Write a text block of a JSON string."""
+    return b'{"type":"text","text":' + text + b"}"
+
+
+def call_of(call_id: bytes, name: bytes, arguments: bytes) -> bytes:
+    """Write a call; arguments that are no text are put into one, as they are spelled."""
+    text = arguments if arguments[:1] == b'"' else encode(arguments.decode("utf-8", "backslashreplace"))
+    function = b'{"name":' + name + b',"arguments":' + text + b"}"
+    return b'{"id":' + call_id + b',"type":"function","function":' + function + b"}"
+
+
+def result_of(call_id: bytes, content: bytes) -> bytes:
+    """Write a call's result; content that is neither text nor list is put into a text, as it is spelled."""
+    text = content if content[:1] in (b'"', b"[") else encode(content.decode("utf-8", "backslashreplace"))
+    return b'{"role":"tool","tool_call_id":' + call_id + b',"content":' + text + b"}"
+
+
+class RecordedBody(NamedTuple):
+    """A request body that was kept whole: `wire` as text, `parsed` as JSON."""
+
+    body: bytes
+    fidelity: Fidelity
+
+
+def kept(raw: bytes) -> RecordedBody | None:
+    """Read a body that stands in a record; None where it is none."""
+    text = unescaped(raw).strip() if raw[:1] == b'"' else raw
+    own = table(text) if text[:1] == b"{" else None
+    if own is None or not any(key in own for key in ("messages", "input", "contents")):
+        return None
+    return RecordedBody(text, "wire" if raw[:1] == b'"' else "parsed")

@@ -21,8 +21,18 @@ from itertools import chain as chained
 from typing import ClassVar
 
 from lore.formats.answers import output_in
-from lore.formats.chat import array_of, object_of
-from lore.formats.contents import LARGEST, Content, ContentError, events_in, framed_events, is_framed, opened, unescaped
+from lore.formats.contents import (
+    LARGEST,
+    Content,
+    ContentError,
+    array_of,
+    events_in,
+    framed_events,
+    is_framed,
+    object_of,
+    opened,
+    unescaped,
+)
 from lore.model.jsonslice import array, is_json, table
 from lore.model.turn import Output
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from lore.formats.base import Read
 from lore.formats.bills import billed_of
-from lore.formats.chat import array_of, object_of
+from lore.formats.contents import array_of, object_of
 from lore.formats.lines import Line, each, problem
 from lore.formats.lore_log import LoreLog, event_of
 from lore.model.canonical import encode, text_of

@@ -21,7 +21,7 @@ from lore.fold.timeline import index_of
 from lore.formats.captures.vcr import Vcr
 from lore.formats.documents import Documents
 from lore.formats.folders import PackReader
-from lore.formats.records import RecordReader
+from lore.formats.lines import RecordReader
 from lore.formats.transcripts import TranscriptDocument
 from lore.model import events as e
 from lore.model.codes import Problem

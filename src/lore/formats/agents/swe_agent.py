@@ -1,33 +1,42 @@
-"""SWE-agent's trajectories (`*.traj`): the steps of one run, in one document.
+"""Trajectories of SWE-agent (`*.traj`) and mini-swe-agent (`*.traj.json`): one run, in one document.
 
-In: `{trajectory: [{query, response, thought, action, observation, …}], history, info}`. Out: events. A step is one
-request. Its `query` is the prompt as it was sent: what it holds beyond the query before it was appended, what it no
-longer holds was taken out (a history processor that elides old observations). Older files have no queries: of these the
-answers and observations are read, and neither system prompt nor task.
+SWE-agent: `{trajectory: [{query, response, thought, action, observation, …}], history, info}`. A step is one request.
+Its `query` is the prompt as it was sent: what it holds beyond the query before it was appended, what it no longer holds
+was taken out (a history processor that elides old observations). Older files have no queries: of these the answers and
+observations are read, and neither system prompt nor task. What a request was billed is not in these files, which sum up
+a run; neither are the schemas of tools and the model.
 
-What a request was billed is not in these files, which sum up a run; neither are the schemas of tools and the model.
+mini-swe-agent: `{info{config, model_stats, mini_version}, messages[], trajectory_format}`. Every message but an `exit`
+was sent to the model just so, and every one of the assistant is a request; what the provider answered stands in its
+`extra` with the usage, which counts what was read from a cache as input. Calls are OpenAI's, results messages of the
+role `tool`; in runs without tools commands stand in the text, and what came of them is the next message of the user. A
+model asked by the Responses API leaves its response in place of a message. The system prompt and the history are in
+the file; the schema of the tool `bash` is not.
 
-Sources: SWE-agent's source (October 2026); 21 public trajectories.
+Sources: the source of both (October 2026); 21 public trajectories of SWE-agent, 31 of mini-swe-agent 1 to 2.2 (3,664
+requests).
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
 
+from lore.formats.bills import MOST, billed_of
 from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
-from lore.formats.values import FunctionCall, blocks_in, opens, output_of, text_in
+from lore.formats.values import FunctionCall, blocks_in, called, opens, output_of, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, TextBlock, UserMessage
+from lore.model.items import NULL, AssistantMessage, RawBlock, TextBlock, ThinkingBlock, UserMessage
+from lore.model.jsonslice import table
 from lore.model.mask import mask
 
-_PATHS = (".trajectory",)
 _WORDS = (b'"action"', b'"observation"', b'"response"')
 _INPUTS = frozenset(("user", "system", "developer"))
 
@@ -82,7 +91,7 @@ class SweAgent(TranscriptDocument[_SweAgentMemory]):
     """Reader of SWE-agent's trajectories."""
 
     name: ClassVar[str] = "swe-agent"
-    paths: ClassVar[tuple[str, ...]] = _PATHS
+    paths: ClassVar[tuple[str, ...]] = (".trajectory",)
     memory = _SweAgentMemory
     own_tools: ClassVar[bool] = False
     unseen: ClassVar[str] = "the schemas of tools, and what requests were billed"
@@ -90,7 +99,7 @@ class SweAgent(TranscriptDocument[_SweAgentMemory]):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         begin = head.removeprefix(BOM).lstrip(SPACE)
-        return begin[:1] == b"{" and all(word in head for word in _WORDS) and array_at(head, _PATHS) >= 0
+        return begin[:1] == b"{" and all(word in head for word in _WORDS) and array_at(head, cls.paths) >= 0
 
     def _take(self, data: bytes) -> None:
         step, memory = lenient.decoded(_STEP, data), self._memory
@@ -192,3 +201,205 @@ def _digest(message: _SweAgentMessage) -> str:
     for call in message.tool_calls or ():
         found.update(b"\0%b\0%b" % (call.id.encode("utf-8", "surrogatepass"), call.function.arguments))
     return found.hexdigest()
+
+
+_SIGN = re.compile(rb'"mini_version"[ \t\r\n]*:|"trajectory_format"[ \t\r\n]*:[ \t\r\n]*"mini-swe-agent')
+
+
+class _MiniSweResponse(Struct, frozen=True):
+    id: str = ""
+    model: str = ""
+    created: Raw = NULL
+    usage: Raw = NULL
+
+
+class _Usage(Struct, frozen=True):
+    """What DeepSeek counts; other usage is read by `bills`."""
+
+    prompt_tokens: int
+    completion_tokens: int | None = None
+    prompt_cache_hit_tokens: int | None = None
+
+
+class _Extra(Struct, frozen=True):
+    response: _MiniSweResponse | None = None
+    timestamp: Raw = NULL
+    exception_info: Raw = NULL
+
+
+class _MiniSweItem(Struct, frozen=True):
+    """An item of a response of the Responses API."""
+
+    type: str = ""
+    call_id: str = ""
+    name: str = ""
+    arguments: Raw = NULL
+    content: Raw = NULL
+
+
+class _MiniSweMessage(Struct, frozen=True):
+    """A message, or a response or a result of the Responses API (`object`, `type`)."""
+
+    role: str = ""
+    content: Raw = NULL
+    reasoning_content: Raw = NULL
+    tool_calls: list[FunctionCall] | None = None
+    tool_call_id: str = ""
+    extra: _Extra | None = None
+    timestamp: Raw = NULL
+    object: str = ""
+    type: str = ""
+    output: Raw = NULL
+    call_id: str = ""
+    id: str = ""
+    model: str = ""
+    usage: Raw = NULL
+
+
+class _Config(Struct, frozen=True):
+    model: Raw = NULL
+
+
+class _Info(Struct, frozen=True):
+    config: _Config | None = None
+    mini_version: Raw = NULL
+
+
+class _MiniSweHead(Struct, frozen=True):
+    info: _Info | None = None
+
+
+class _MiniSweMemory(TranscriptMemory):
+    """What the reader remembers: what stood before the messages, how many there were, the turns."""
+
+    model: str | None = None
+    client: str = "mini-swe-agent"
+    begun: bool = False
+    messages: int = 0
+    turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
+
+
+_MINI_MESSAGE = msgspec.json.Decoder(_MiniSweMessage)
+_USAGE = msgspec.json.Decoder(_Usage)
+_ITEMS = msgspec.json.Decoder(list[Raw])
+_ITEM = msgspec.json.Decoder(_MiniSweItem)
+
+
+class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
+    """Reader of mini-swe-agent's trajectories."""
+
+    name: ClassVar[str] = "mini-swe-agent"
+    paths: ClassVar[tuple[str, ...]] = (".messages",)
+    memory = _MiniSweMemory
+    own_tools: ClassVar[bool] = False
+    unseen: ClassVar[str] = "the schema of the tool bash"
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        begin = head.removeprefix(BOM).lstrip(SPACE)
+        return begin[:1] == b"{" and _SIGN.search(head) is not None and array_at(head, cls.paths) >= 0
+
+    def _head(self, data: bytes) -> None:
+        memory = self._memory
+        try:
+            head = msgspec.json.decode(data, type=_MiniSweHead)
+        except msgspec.DecodeError:
+            return
+        if head.info is not None:
+            version = text_in(head.info.mini_version)
+            memory.client = f"mini-swe-agent {version}".rstrip()
+            memory.model = _model_of(head.info.config)
+
+    def _take(self, data: bytes) -> None:
+        message, memory = lenient.decoded(_MINI_MESSAGE, data), self._memory
+        extra = message.extra or _Extra()
+        at = stamp_of(extra.timestamp) or stamp_of(message.timestamp)
+        first, memory.begun = not memory.begun, True
+        if first:
+            leads = message.role == "system"
+            system = message.content if leads and opens(message.content) in ('"', "[") else NULL
+            dialect = "openai-responses" if message.type or message.object else "openai-chat"
+            self._emit(e.SessionStarted(session_id="", model=memory.model, dialect=dialect, system=system, at=at))
+            memory.turns.model = memory.model
+            if leads:
+                return
+        memory.messages += 1
+        uuid = f"m{memory.messages}"
+        if message.role == "exit":  # how the run ended, which no model was told
+            return
+        if message.role == "assistant":
+            self._answer(message, extra, uuid, at)
+        elif message.object == "response":
+            self._respond(message, extra, uuid, at)
+        elif message.role == "tool" or message.type == "function_call_output":
+            self._result(message, extra, at)
+        elif message.role in ("user", "system", "developer"):
+            memory.turns.asked_at = at
+            self._append(UserMessage(uuid, blocks=blocks_in(message.content)), e.MAIN, at)
+        else:
+            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {mask(message.role)[:40]!r}; kept as opaque")
+
+    def _answer(self, message: _MiniSweMessage, extra: _Extra, uuid: str, at: str | None) -> None:
+        response = extra.response or _MiniSweResponse()
+        self._memory.turns.asked_at = self._memory.turns.asked_at or stamp_of(response.created)
+        calls = message.tool_calls or []
+        thinking = (ThinkingBlock(message.reasoning_content),) if opens(message.reasoning_content) == '"' else ()
+        self._begin_turn(at)
+        blocks = (*thinking, *blocks_in(message.content))
+        if blocks:
+            self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid), e.MAIN, at)
+        for number, call in enumerate(calls):
+            self._append(call.item(f"{uuid}.{number}", uuid), e.MAIN, at)
+        self._end_turn(response, at)
+
+    def _respond(self, message: _MiniSweMessage, extra: _Extra, uuid: str, at: str | None) -> None:
+        """Take a response of the Responses API: its items are what the model said."""
+        self._begin_turn(at)
+        for number, raw in enumerate(lenient.decoded(_ITEMS, message.output)):
+            item, name = lenient.decoded(_ITEM, raw), f"{uuid}.{number}"
+            if item.type == "function_call":
+                self._append(called(name, item.call_id, item.name, item.arguments, uuid), e.MAIN, at)
+                continue
+            said = (
+                blocks_in(item.content) if item.type == "message" else (RawBlock(Raw(bytes(raw)), "openai-responses"),)
+            )
+            self._append(AssistantMessage(name, blocks=said, response_id=uuid), e.MAIN, at)
+        self._end_turn(_MiniSweResponse(message.id, message.model, usage=message.usage), at)
+
+    def _begin_turn(self, at: str | None) -> None:
+        self._start_turn(e.MAIN, self._memory.turns, None, at)
+
+    def _end_turn(self, response: _MiniSweResponse, at: str | None) -> None:
+        memory = self._memory
+        usage = self._billed(response.usage)
+        if memory.turns.model is None and response.model:
+            memory.turns.model = response.model
+            self._emit(e.SessionChanged(model=response.model))
+        self._emit(e.TurnCompleted(turn=memory.turns.turn, at=at, usage=usage, response_id=response.id or None))
+
+    def _billed(self, raw: Raw) -> e.Billed | None:
+        client, plain = self._memory.client, bytes(raw)
+        if plain[:1] != b"{":
+            return None
+        if b'"prompt_cache_hit_tokens"' in plain:  # DeepSeek counts nothing else
+            try:
+                found = _USAGE.decode(plain)
+            except msgspec.DecodeError:
+                found = None
+            read = None if found is None else found.prompt_cache_hit_tokens
+            if found is not None and read is not None and 0 <= read <= found.prompt_tokens <= MOST:
+                return e.Billed(found.prompt_tokens - read, read, None, found.completion_tokens, client=client)
+        usage = billed_of(plain)
+        return None if usage is None else msgspec.structs.replace(usage, client=client)
+
+    def _result(self, message: _MiniSweMessage, extra: _Extra, at: str | None) -> None:
+        self._memory.turns.asked_at = at
+        raised = bool(text_in(extra.exception_info))
+        output = output_of(message.output if message.type else message.content)
+        name, status = message.call_id or message.tool_call_id, "failed" if raised else "completed"
+        self._emit(e.PatchToolCall(call_id=name, status=status, output=output, at=at))
+
+
+def _model_of(config: _Config | None) -> str | None:
+    named = table(bytes(config.model)) if config is not None else None
+    return text_in((named or {}).get("model_name", b"")) or None

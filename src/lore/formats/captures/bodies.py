@@ -19,13 +19,11 @@ from lore.formats.answers import ParsedAnswer, answered
 from lore.formats.base import Read
 from lore.formats.bills import billed_of
 from lore.formats.captures.repeats import Repeats
-from lore.formats.chat import kept
-from lore.formats.contents import Content, text_in
+from lore.formats.contents import Content, kept, text_in
 from lore.formats.folders import PackHeader, PackMember, PackReader, placed
 from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, status_of
-from lore.formats.lines import BOM, SPACE, Line, Lines, fault, is_crowded, problem, split_joined, too_many
+from lore.formats.lines import BOM, SPACE, Line, Lines, RecordReader, fault, is_crowded, problem, split_joined, too_many
 from lore.formats.plain_chat import signs
-from lore.formats.records import RecordReader
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import MAIN

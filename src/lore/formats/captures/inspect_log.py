@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.formats.base import Read
 from lore.formats.bills import billed_of
-from lore.formats.chat import RecordedBody, array_of, body_of, call_of, message_of, object_of, result_of, text_block
+from lore.formats.contents import RecordedBody, array_of, body_of, call_of, message_of, object_of, result_of, text_block
 from lore.formats.documents import Documents
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.lines import BOM, LONGEST, Line, is_crowded, too_many, too_much

@@ -13,12 +13,10 @@ from typing import ClassVar
 
 from lore.formats.answers import answer_in, call_answered
 from lore.formats.bills import billed_of
-from lore.formats.chat import RecordedBody, body_of, kept, object_of
-from lore.formats.contents import unescaped
+from lore.formats.contents import RecordedBody, body_of, kept, object_of, unescaped
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import status_of
-from lore.formats.lines import Line
-from lore.formats.records import RecordReader, first_records
+from lore.formats.lines import Line, RecordReader, first_records
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed

@@ -25,8 +25,7 @@ from typing import Any, ClassVar
 from msgspec import Raw
 
 from lore.formats.base import Clock
-from lore.formats.codex import items as made
-from lore.formats.codex import records
+from lore.formats.codex import items
 from lore.formats.codex.thread import (
     CodexResponse,
     CodexResponses,
@@ -60,18 +59,18 @@ class Codex(CodexResponses):
         for line in each(head):
             own = table(line) or {}
             if own.keys() >= {"type", "payload"} and own["payload"][:1] == b"{":
-                return own["type"].strip(b'"').decode("utf-8", "replace") in records.TYPES
+                return own["type"].strip(b'"').decode("utf-8", "replace") in items.TYPES
             return False
         return False
 
     def _take(self, data: bytes) -> None:
-        record = records.LINES.decode(data)
+        record = items.LINES.decode(data)
         inherited = record.ordinal is not None and record.ordinal < self._memory.start
-        known = not isinstance(record, records.CodexOther)
+        known = not isinstance(record, items.CodexOther)
         handle = (_INHERITED if inherited else _HANDLERS).get(record.type) if known else None
         if handle is not None:
             handle(self, record)
-        elif record.type not in records.SILENT:
+        elif record.type not in items.SILENT:
             self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {mask(record.type)[:60]!r}; kept as opaque")
 
     def _last(self) -> None:
@@ -79,15 +78,15 @@ class Codex(CodexResponses):
 
     # lines, by type
 
-    def _session(self, record: records.CodexLine[records.Meta]) -> None:
+    def _session(self, record: items.CodexLine[items.Meta]) -> None:
         memory, meta = self._memory, record.payload
         if memory.thread is None:
             memory.thread, memory.version = meta.id, meta.cli_version
             memory.root, memory.start = meta.forked_from_id or meta.id, meta.subagent_history_start_ordinal or 0
             base = meta.base_instructions
-            before = made.thread_before(meta.history_base)
-            parent = meta.forked_from_id or meta.parent_thread_id or made.parent_of(meta.source) or before
-            tools = tuple([tool for tool in meta.dynamic_tools or () if not made.is_deferred(tool)])
+            before = items.thread_before(meta.history_base)
+            parent = meta.forked_from_id or meta.parent_thread_id or items.parent_of(meta.source) or before
+            tools = tuple([tool for tool in meta.dynamic_tools or () if not items.is_deferred(tool)])
             self._emit(
                 e.SessionStarted(
                     session_id=meta.id,
@@ -96,7 +95,7 @@ class Codex(CodexResponses):
                     system=NULL if base is None else base.text,
                     tools=tools or None,
                     parent_session_id=parent,
-                    provider=made.provider_named(meta.model_provider),
+                    provider=items.provider_named(meta.model_provider),
                 )  # fmt: skip
             )
             if before is not None:
@@ -118,9 +117,9 @@ class Codex(CodexResponses):
             Code.DANGLING_PARENT, f"the history before is in the log {mask(thread)[:60]!r}, and not repeated here"
         )
         history.items += 1
-        self._emit(e.Append(item=made.opaque_of(self._line.data, uuid_of(history.items)), at=at))
+        self._emit(e.Append(item=items.opaque_of(self._line.data, uuid_of(history.items)), at=at))
 
-    def _context(self, record: records.CodexLine[dict[str, Raw]]) -> None:
+    def _context(self, record: items.CodexLine[dict[str, Raw]]) -> None:
         memory = self._memory
         signs = signs_of_context(memory.context, record.payload)
         model = record.payload.get("model", NULL)
@@ -128,71 +127,71 @@ class Codex(CodexResponses):
             memory.model = decode(bytes(model))
         self._observe(signs, e.MAIN, record.timestamp, memory.version)
 
-    def _item(self, record: records.ItemLine) -> None:
+    def _item(self, record: items.ItemLine) -> None:
         memory, payload, noted = self._memory, record.payload, record.metadata
         kind = payload.type
         if noted is not None and noted.delivered_assistant_message is not None:
             return
-        if kind == made.CONFIGURATION and (noted is None or not noted.harness_authored_configuration):
+        if kind == items.CONFIGURATION and (noted is None or not noted.harness_authored_configuration):
             return
         under_way = memory.waiting[-1] if memory.waiting else None
-        if kind in made.MADE or (kind == "message" and payload.role == "assistant"):
+        if kind in items.MADE or (kind == "message" and payload.role == "assistant"):
             if under_way is None or under_way.over or (under_way.results and not memory.billed):
                 under_way = self._respond(record.timestamp)
             self._append_item(payload, self._line.data, record.timestamp, f"line-{under_way.line}")
-        elif kind not in made.NEVER_SENT:
+        elif kind not in items.NEVER_SENT:
             self._answer(payload, record.timestamp)
 
-    def _told(self, record: records.CodexLine[records.Communication]) -> None:
-        self._answer(made.message_of(record.payload), record.timestamp)
+    def _told(self, record: items.CodexLine[items.Communication]) -> None:
+        self._answer(items.message_of(record.payload), record.timestamp)
 
-    def _answer(self, payload: records.CodexPayload, at: str | None) -> None:
+    def _answer(self, payload: items.CodexPayload, at: str | None) -> None:
         """Take an item that the model did not make: the next response is asked for with it."""
         memory = self._memory
         for response in memory.waiting[-1:]:
             response.results = True
-            response.over = response.over or payload.type not in made.OUTPUTS
+            response.over = response.over or payload.type not in items.OUTPUTS
         self._append_item(payload, self._line.data, at)
         memory.asked_at = at
 
     def _append_item(
-        self, payload: records.CodexPayload, raw: bytes, at: str | None, response: str | None = None
+        self, payload: items.CodexPayload, raw: bytes, at: str | None, response: str | None = None
     ) -> None:
         """Emit what an item says, and number it."""
         history = self._memory.history
         uuid = uuid_of(history.items + 1)
-        found = made.made_of(payload, raw, uuid, response, at)
+        found = items.made_of(payload, raw, uuid, response, at)
         if type(found) is e.PatchToolCall:
             self._emit(found)
             if payload.type == "tool_search_output":
-                self._observe(made.signs_of_search(payload), e.MAIN, at, self._memory.version)
+                self._observe(items.signs_of_search(payload), e.MAIN, at, self._memory.version)
             return
         if found is None and payload.type == "message":
             return
         if found is None:
             self._problem(Code.UNKNOWN_RECORD, f"unknown item type {mask(payload.type)[:60]!r}; kept as opaque")
-            found = made.opaque_of(self._line.data, uuid)
+            found = items.opaque_of(self._line.data, uuid)
         self._emit(e.Append(item=found, at=at))  # pyright: ignore[reportArgumentType]
         history.items += 1
         if type(found) is UserMessage:
-            contextual = made.is_contextual(found, payload)
+            contextual = items.is_contextual(found, payload)
             history.user_message(contextual=contextual, prompt=payload.role != "developer")
         else:
             history.contextual = 0
 
-    def _inherited_item(self, record: records.ItemLine) -> None:
-        if record.payload.type not in made.NEVER_SENT:
+    def _inherited_item(self, record: items.ItemLine) -> None:
+        if record.payload.type not in items.NEVER_SENT:
             self._append_item(record.payload, self._line.data, record.timestamp)
             self._memory.asked_at = record.timestamp
 
-    def _inherited_event(self, record: records.CodexLine[records.Happened]) -> None:
+    def _inherited_event(self, record: items.CodexLine[items.Happened]) -> None:
         info = record.payload.info
         if info is not None and info.total_token_usage is not None:
             self._memory.totals = counts_of(info.total_token_usage)
         elif record.payload.type == "thread_rolled_back":
             self._rolled_back(record)
 
-    def _compacted(self, record: records.CodexLine[records.CodexCompacted]) -> None:
+    def _compacted(self, record: items.CodexLine[items.CodexCompacted]) -> None:
         memory, compacted = self._memory, record.payload
         self._settle()
         uuid = f"compaction-{memory.history.items + 1}"
@@ -207,22 +206,22 @@ class Codex(CodexResponses):
                 trigger="auto",
                 pre_tokens=memory.tokens,
                 preserved_uuids=kept,
-                summary=NULL if made.is_empty(compacted.message) else compacted.message,
+                summary=NULL if items.is_empty(compacted.message) else compacted.message,
                 at=record.timestamp,
             )  # fmt: skip
         )
         for raw in map(bytes, compacted.replacement_history or ()):
-            payload = records.payload_of(raw)
-            if payload.type not in made.NEVER_SENT:
+            payload = items.payload_of(raw)
+            if payload.type not in items.NEVER_SENT:
                 self._append_item(payload, raw, record.timestamp)
 
-    def _rolled_back(self, record: records.CodexLine[records.Happened]) -> None:
+    def _rolled_back(self, record: items.CodexLine[items.Happened]) -> None:
         self._settle()
         taken = self._memory.history.roll_back(_whole(record.payload.num_turns))
         if taken:
             self._emit(e.Remove(uuids=taken, at=record.timestamp))
 
-    def _stopped(self, record: records.CodexLine[records.Happened]) -> None:
+    def _stopped(self, record: items.CodexLine[items.Happened]) -> None:
         """Note an interrupt or an error: what is not billed by then is given up."""
         memory = self._memory
         for response in memory.waiting[-1:]:
@@ -230,7 +229,7 @@ class Codex(CodexResponses):
         sign = Sign("interrupt" if record.payload.type == "turn_aborted" else "api-error")
         self._observe((sign,), e.MAIN, record.timestamp, memory.version)
 
-    def _counted(self, record: records.CodexLine[records.Happened]) -> None:
+    def _counted(self, record: items.CodexLine[items.Happened]) -> None:
         """Take the sums that the screen shows: where they changed, the last response is billed."""
         memory, info = self._memory, record.payload.info
         if info is None or info.total_token_usage is None:
@@ -253,14 +252,14 @@ class Codex(CodexResponses):
         lost, held = self._memory.waiting[:-1], self._held[:-1]
         if lost and 0 <= read <= whole and output >= 0:
             self._found += [read for earlier in held[:-1] for read in earlier]
-            usage = billed(records.CodexUsage(whole, read, None, output), self._memory.version)
+            usage = billed(items.CodexUsage(whole, read, None, output), self._memory.version)
             self._end(lost[-1], held[-1], usage, f"{name}:before")
             self._memory.waiting, self._held = self._memory.waiting[-1:], self._held[-1:]
             return
         detail = f"the sums grew by {whole:,} input tokens more than the last response was billed"
         self._problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
 
-    def _record_bill(self, record: records.CodexLine[records.UsageRecord]) -> None:
+    def _record_bill(self, record: items.CodexLine[items.UsageRecord]) -> None:
         memory, bill = self._memory, record.payload
         name = bill.response_id or f"line {self._line.number}"
         if bill.usage is None or name == memory.recorded:
@@ -270,7 +269,7 @@ class Codex(CodexResponses):
         if not is_copy:  # of what the screen was told just before, in the first version that records bills
             self._bill(bill.usage, name, record.timestamp)
 
-    def _bill(self, usage: records.CodexUsage, name: str, at: str | None) -> None:
+    def _bill(self, usage: items.CodexUsage, name: str, at: str | None) -> None:
         """Bill the response under way; one that made nothing is a request all the same."""
         memory, line = self._memory, self._line
         memory.billed, memory.tokens = True, usage.total_tokens
@@ -288,13 +287,13 @@ def _whole(raw: Raw) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-def _happened(reader: Codex, record: records.CodexLine[records.Happened]) -> None:
+def _happened(reader: Codex, record: items.CodexLine[items.Happened]) -> None:
     handle = _EVENTS.get(record.payload.type)
     if handle is not None:
         handle(reader, record)
 
 
-_EVENTS: dict[str, Callable[[Codex, records.CodexLine[records.Happened]], None]] = {
+_EVENTS: dict[str, Callable[[Codex, items.CodexLine[items.Happened]], None]] = {
     "token_count": Codex._counted,  # pyright: ignore[reportPrivateUsage]
     "turn_aborted": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
     "error": Codex._stopped,  # pyright: ignore[reportPrivateUsage]

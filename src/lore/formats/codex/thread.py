@@ -24,7 +24,7 @@ from msgspec import Raw, Struct, field
 
 from lore.formats.base import Read
 from lore.formats.bills import split
-from lore.formats.codex.records import CodexUsage
+from lore.formats.codex.items import CodexUsage
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e
 from lore.model.canonical import text_of

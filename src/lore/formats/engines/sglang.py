@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from lore.formats.base import Read
 from lore.formats.bills import billed_of
-from lore.formats.chat import object_of
+from lore.formats.contents import object_of
 from lore.formats.engines.lines import EngineLog, LogTime, count_in, moment, remember
 from lore.formats.http import call_of, is_body
 from lore.formats.lines import Line, placed, problem

@@ -9,7 +9,8 @@ they are no items, and a pass of their own. Counts of the input include what was
 
 A subagent's chat lies in a folder named like its parent's session, and says only that it is one: it is a chain.
 
-Sources: counts over 15 public chats; `chatRecordingService.ts` of gemini-cli 0.56 (August 2026).
+Sources: counts over 15 public chats; `chatRecordingService.ts` and `chatRecordingTypes.ts` of gemini-cli 0.56 (August
+2026).
 """
 
 from __future__ import annotations
@@ -19,18 +20,118 @@ from typing import ClassVar, NamedTuple
 
 from msgspec import Raw, Struct, field
 
+from lore.formats.bills import split
 from lore.formats.gemini_qwen import content as google
-from lore.formats.gemini_qwen import gemini_records as records
-from lore.formats.gemini_qwen.gemini_records import GeminiRecord
 from lore.formats.lines import array_at, each
 from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.canonical import text_of
 from lore.model.codes import Code
-from lore.model.items import AssistantMessage, Block, TextBlock, UserMessage, is_absent
+from lore.model.items import NULL, AssistantMessage, Block, Status, TextBlock, ToolCall, UserMessage, is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.state import Sign
+
+CLIENT = "gemini-cli"
+STATUS: dict[str, Status] = {"success": "completed", "error": "failed", "cancelled": "failed"}
+_NO_INPUT = Raw(b"{}")
+
+
+class GeminiTokens(Struct, frozen=True, gc=False):
+    """A bill: `input` includes `cached`; `output`, `thoughts` and `tool` (prompts of server tools) stand beside."""
+
+    input: int | None = None
+    output: int | None = None
+    cached: int | None = None
+    thoughts: int | None = None
+    tool: int | None = None
+    total: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all counts are zero: the client writes so what it was not told."""
+        return not any((self.input, self.output, self.cached, self.thoughts, self.tool, self.total))
+
+
+class GeminiCall(Struct, frozen=True, gc=False, rename="camel"):
+    """A call with its result; `timestamp` is when that was noted."""
+
+    id: str = ""
+    name: str = ""
+    args: Raw = NULL
+    result: Raw = NULL
+    status: str = ""
+    timestamp: str | None = None
+
+
+class GeminiRecord(Struct, frozen=True, gc=False, rename="camel"):
+    """A line or a message: a message has an id and a type; others say something of the chat."""
+
+    id: str | None = None
+    type: str = ""
+    timestamp: str | None = None
+    content: Raw = NULL
+    model: str | None = None
+    thoughts: tuple[Raw, ...] | None = None
+    tokens: GeminiTokens | None = None
+    tool_calls: tuple[GeminiCall, ...] | None = None
+    session_id: str | None = None
+    start_time: str | None = None
+    kind: str | None = None
+    changes: Raw = field(default=NULL, name="$set")
+    rewind_to: str | None = field(default=None, name="$rewindTo")
+
+
+class Changes(Struct, frozen=True, gc=False, rename="camel"):
+    """What `$set` says: a history that was rewritten, or notes of the chat."""
+
+    messages: tuple[Raw, ...] | None = None
+    session_id: str | None = None
+
+
+decode = lenient.decoding(GeminiRecord)
+changes_of = lenient.decoding(Changes)
+
+
+def billed(tokens: GeminiTokens | None) -> e.Billed | None:
+    """Read a message's counts; None where the client was told none."""
+    if tokens is None or tokens.is_empty:
+        return None
+    besides = tuple[e.Iteration, ...]()
+    if tokens.thoughts:
+        besides = (e.Iteration(0, 0, 0, tokens.thoughts, kind="thoughts"),)
+    if tokens.tool:
+        besides = (*besides, e.Iteration(tokens.tool, 0, 0, 0, kind="tool_use_prompt"))
+    return split(tokens.input, tokens.cached, None, tokens.output, besides=besides, client=CLIENT)
+
+
+def calls_of(record: GeminiRecord, content: google.GoogleContent, prefix: str, response: str) -> list[ToolCall]:
+    """Return a message's calls, each with its result where that is noted; uuids begin with `prefix`."""
+    made: dict[str, ToolCall] = {}
+    for call in record.tool_calls or ():
+        name = call.id or f"{prefix}{len(made) + 1}"
+        outcome = google.result_of(call.result, call.id, call.name)
+        status: Status = STATUS.get(call.status, "running")
+        if outcome is None:
+            output, error = (Raw(b'""'), Raw(b'""')) if status != "running" else (call.result, call.result)
+        else:
+            output, error = outcome.output, outcome.error
+        args = _NO_INPUT if is_absent(call.args) else call.args
+        made[name] = ToolCall(f"{prefix}{name}", name, call.name, args, status, output, error, response_id=response)
+    for part in content.calls:
+        if (part.id is None and record.tool_calls) or part.id in made:
+            continue
+        name = part.id or f"{prefix}{len(made) + 1}"
+        args = _NO_INPUT if is_absent(part.args) else part.args
+        made[name] = ToolCall(f"{prefix}{name}", name, part.name, args, response_id=response)
+    return list(made.values())
+
+
+def mark_of(output: Raw, error: Raw) -> int:
+    """Return the digest of a result."""
+    return google.digest(output) if is_absent(error) else google.digest(output, error)
+
 
 _SHOWN = frozenset(("info", "warning", "error"))
 _CLIENTS = (b'"<session_context>', b'"<state_snapshot>', b'"<hook_context>', b'"This is the Gemini CLI.')
@@ -49,7 +150,7 @@ class GeminiResponse(Struct):
 
     id: str
     at: str | None
-    tokens: records.GeminiTokens | None
+    tokens: GeminiTokens | None
     called: bool = False
 
 
@@ -163,7 +264,7 @@ class _Chats(Emitting[GeminiMemory]):
     def _result(self, owner: GeminiMessage, outcome: google.GoogleOutcome, at: str | None) -> None:
         """Note a result; one that was noted otherwise before was rewritten."""
         call, chain = outcome.call_id or "", self._memory.chain
-        mark, before = records.mark_of(outcome.output, outcome.error), owner.results.get(call, 0)
+        mark, before = mark_of(outcome.output, outcome.error), owner.results.get(call, 0)
         if before == mark:
             return
         owner.results[call] = mark
@@ -198,7 +299,7 @@ class _Chats(Emitting[GeminiMemory]):
         memory, response = self._memory, self._memory.response
         if response is None:
             return
-        usage = records.billed(response.tokens)
+        usage = billed(response.tokens)
         memory.response, memory.tokens = None, memory.tokens if response.tokens is None else response.tokens.input
         self._emit(
             e.TurnCompleted(
@@ -230,12 +331,10 @@ class _Chats(Emitting[GeminiMemory]):
     def _call(self, record: GeminiRecord, content: google.GoogleContent, name: str, message: GeminiMessage) -> None:
         """Append the calls of a message that are new, and note the results of the others."""
         memory = self._memory
-        for call in records.calls_of(record, content, f"{self._uuid(name)}/", name):
+        for call in calls_of(record, content, f"{self._uuid(name)}/", name):
             if call.call_id not in message.results:
                 message.items = (*message.items, call.uuid)
-                message.results[call.call_id] = (
-                    0 if call.status == "running" else records.mark_of(call.output, call.error)
-                )
+                message.results[call.call_id] = 0 if call.status == "running" else mark_of(call.output, call.error)
                 memory.owners[call.call_id] = name
                 self._append(call, memory.chain, record.timestamp)
             elif call.status != "running":
@@ -244,9 +343,7 @@ class _Chats(Emitting[GeminiMemory]):
         response = memory.response
         if response is not None and response.id == name:
             response.called = bool(message.results)
-            times = [
-                call.timestamp for call in record.tool_calls or () if call.timestamp and call.status in records.STATUS
-            ]
+            times = [call.timestamp for call in record.tool_calls or () if call.timestamp and call.status in STATUS]
             memory.turns.asked_at = max(times, default=memory.turns.asked_at)
 
     # histories
@@ -254,7 +351,7 @@ class _Chats(Emitting[GeminiMemory]):
     def _rewrite(self, raws: Sequence[Raw], at: str | None) -> None:
         """Put a history in place of all before; what both begin with stays."""
         memory = self._memory
-        found = [records.decode(bytes(raw)) for raw in raws]
+        found = [decode(bytes(raw)) for raw in raws]
         history = [
             _GeminiRead(record, google.content_of(record.content)) for record in found
         ]  # what is malformed raises here
@@ -342,13 +439,13 @@ class GeminiCli(_Chats, TranscriptLines[GeminiMemory]):
         return named and "messages" not in own
 
     def _take(self, data: bytes) -> None:
-        record = records.decode(data)
+        record = decode(data)
         if record.rewind_to is not None:
             self._rewind(record.rewind_to, record.timestamp)
         elif record.id is not None:
             self._message(record)
         elif not is_absent(record.changes):
-            changes = records.changes_of(bytes(record.changes))
+            changes = changes_of(bytes(record.changes))
             if changes.messages is not None:
                 self._rewrite(changes.messages, record.timestamp)
             elif changes.session_id is not None:  # written when a chat goes on
@@ -371,10 +468,10 @@ class GeminiCliDocument(_Chats, TranscriptDocument[GeminiMemory]):
         return begin >= 0 and all(word in head[:begin] for word in (b'"sessionId"', b'"projectHash"'))
 
     def _head(self, data: bytes) -> None:
-        self._begin_chat(records.decode(data))
+        self._begin_chat(decode(data))
 
     def _take(self, data: bytes) -> None:
-        self._message(records.decode(data))
+        self._message(decode(data))
 
 
 def _is_calls_alone(record: GeminiRecord) -> bool:

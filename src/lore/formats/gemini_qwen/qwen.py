@@ -19,21 +19,108 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import ClassVar
 
+import msgspec
 from msgspec import Raw, Struct, field
 
 from lore.formats.bills import split
 from lore.formats.gemini_qwen import content as google
-from lore.formats.gemini_qwen import qwen_records as records
-from lore.formats.gemini_qwen.qwen_records import QwenRecord
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Item, TextBlock, ToolCall, UserMessage, is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.state import Sign
+
+TYPES = frozenset(("user", "assistant", "tool_result", "system"))
+
+
+class QwenMessage(Struct, frozen=True, gc=False):
+    """A `Content`: what was sent or answered, as the API has it."""
+
+    role: str = ""
+    parts: Raw = NULL
+
+
+class QwenUsage(Struct, frozen=True, gc=False, rename="camel"):
+    """A bill in Gemini's words: the prompt includes what was cached."""
+
+    prompt_token_count: int | None = None
+    candidates_token_count: int | None = None
+    cached_content_token_count: int | None = None
+    thoughts_token_count: int | None = None
+    total_token_count: int | None = None
+
+
+class CallResult(Struct, frozen=True, gc=False, rename="camel"):
+    """What the screen was told of a result."""
+
+    status: str = ""
+
+
+class QwenOrigin(Struct, frozen=True, gc=False, rename="camel"):
+    """Where a record of a branched session was copied from."""
+
+    session_id: str | None = None
+
+
+class QwenRecord(Struct, frozen=True, gc=False, rename="camel"):
+    """One line."""
+
+    type: str
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    session_id: str | None = None
+    timestamp: str | None = None
+    subtype: str | None = None
+    version: str | None = None
+    message: QwenMessage | None = None
+    usage_metadata: QwenUsage | None = None
+    model: str | None = None
+    tool_call_result: CallResult | None = None
+    system_payload: Raw = NULL
+    agent_id: str | None = None
+    is_sidechain: bool | None = None
+    forked_from: QwenOrigin | None = None
+
+
+class Compression(Struct, frozen=True, gc=False, rename="camel"):
+    """Sizes of a history before and after, in tokens."""
+
+    original_token_count: int | None = None
+    new_token_count: int | None = None
+
+
+class QwenPayload(Struct, frozen=True, gc=False, rename="camel"):
+    """What a system record says; which fields there are depends on its subtype."""
+
+    info: Compression | None = None
+    compressed_history: tuple[QwenMessage, ...] | None = None
+    phase: str = ""
+    raw_command: str = ""
+    sent_to_model: bool | None = None
+    history: tuple[QwenMessage, ...] = ()
+    system_instruction: Raw = NULL
+    tools: tuple[Raw, ...] | None = None
+    auth_type: str = ""
+    mode: str = ""
+    hook_context: str = ""
+
+
+decode = lenient.decoding(QwenRecord)
+_PAYLOAD = msgspec.json.Decoder(QwenPayload)
+
+
+def payload_of(record: QwenRecord) -> QwenPayload:
+    """Decode what a system record says; ValueError where it is none."""
+    raw = bytes(record.system_payload)
+    if raw == b"null":
+        return QwenPayload()
+    return lenient.decoded(_PAYLOAD, raw)
+
 
 _MACHINES = frozenset(("notification", "cron", "goal_runtime"))  # what sent a message that no person wrote
 _NEVER_SENT = frozenset(("realtime_message", "code_mode_tool_result"))
@@ -91,7 +178,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
             own = table(line) or {}
             if not own.keys() >= {"uuid", "parentUuid", "sessionId", "type"}:
                 return False
-            if own["type"].strip(b'"').decode("utf-8", "replace") not in records.TYPES:
+            if own["type"].strip(b'"').decode("utf-8", "replace") not in TYPES:
                 return False
             message = table(own.get("message", b"")) or {}
             if "systemPayload" in own or message.keys() >= {"role", "parts"}:
@@ -101,8 +188,8 @@ class QwenCode(TranscriptLines[QwenMemory]):
         return False
 
     def _take(self, data: bytes) -> None:
-        record = records.decode(data)
-        if record.type not in records.TYPES:
+        record = decode(data)
+        if record.type not in TYPES:
             self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {mask(record.type)[:60]!r}; kept as opaque")
             return
         name = _chain_of(record)
@@ -179,7 +266,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
             self._step((UserMessage(uuid, blocks=content.blocks, source=source),), name, chain, record)
             plain = len(content.blocks) == 1 and record.subtype is None
             chain.prompt = (uuid, google.digest_of(b"", content.blocks)) if plain else None
-        if record.subtype is None and not is_absent(record.system_payload) and records.payload_of(record).hook_context:
+        if record.subtype is None and not is_absent(record.system_payload) and payload_of(record).hook_context:
             self._observe((Sign("hook-context"),), name, record.timestamp, record.version or "")
 
     def _results(
@@ -231,10 +318,10 @@ class QwenCode(TranscriptLines[QwenMemory]):
             self._observe((Sign("api-error"),), name, record.timestamp, record.version or "")
 
     def _compressed(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
-        payload = records.payload_of(record)
+        payload = payload_of(record)
         if payload.compressed_history is None:
             return
-        info, uuid = payload.info or records.Compression(), self._uuid(record)
+        info, uuid = payload.info or Compression(), self._uuid(record)
         history = [google.content_of(message.parts) for message in payload.compressed_history]
         self._emit(
             e.CompactApplied(
@@ -248,7 +335,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
         self._put(payload.compressed_history, history, name, chain, record)
 
     def _put(
-        self, messages: tuple[records.QwenMessage, ...], history: list[google.GoogleContent], name: str,
+        self, messages: tuple[QwenMessage, ...], history: list[google.GoogleContent], name: str,
         chain: QwenChain, record: QwenRecord,
     ) -> None:  # fmt: skip
         """Append a history that stands in a record; its first message is the client's."""
@@ -271,7 +358,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
 
     def _command(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         """Note a slash command; one whose text was kept as a prompt, and never sent, is none."""
-        payload = records.payload_of(record)
+        payload = payload_of(record)
         if payload.phase == "invocation":
             chain.command = payload.raw_command
             words = payload.raw_command.split(maxsplit=1)
@@ -286,7 +373,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
 
     def _bootstrap(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         """Take what a subagent was started with: its parent's history; in older logs its system prompt and tools."""
-        payload = records.payload_of(record)
+        payload = payload_of(record)
         history = [google.content_of(message.parts) for message in payload.history]
         system, tools = _instruction(payload.system_instruction), payload.tools
         tools = tools if tools and all(bytes(tool)[:1] == b"{" for tool in tools) else None
@@ -295,13 +382,13 @@ class QwenCode(TranscriptLines[QwenMemory]):
         self._put(payload.history, history, name, chain, record)
 
     def _model(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
-        dialect = _DIALECTS.get(records.payload_of(record).auth_type, _CHAT)
+        dialect = _DIALECTS.get(payload_of(record).auth_type, _CHAT)
         if dialect != chain.dialect:
             chain.dialect = dialect
             self._emit(e.SessionChanged(dialect=dialect, chain=name))
 
     def _mode(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
-        before, chain.mode = chain.mode, records.payload_of(record).mode
+        before, chain.mode = chain.mode, payload_of(record).mode
         if before and before != chain.mode:
             sign = Sign("permission-mode", before=before, after=chain.mode)
             self._observe((sign,), name, record.timestamp, record.version or "")
@@ -352,7 +439,7 @@ def _instruction(raw: Raw) -> Raw:
     return Raw(encode("\n".join([text_of(bytes(text)) for text in texts]))) if texts else NULL
 
 
-def billed(usage: records.QwenUsage, version: str) -> e.Billed | None:
+def billed(usage: QwenUsage, version: str) -> e.Billed | None:
     """Read a record's counts; None where the client guessed them: seven parts of a total to three."""
     whole, output, thoughts = usage.prompt_token_count, usage.candidates_token_count, usage.thoughts_token_count
     read, total = usage.cached_content_token_count, usage.total_token_count

@@ -1,27 +1,274 @@
 """Kimi CLI's sessions (`~/.kimi/sessions/PROJECT/SESSION/`): its two files joined, or one of them alone.
 
-`wire.jsonl` is what the screen was told, with a bill and a time for each request; `context.jsonl`, and the files that
-it took the place of (`context_1.jsonl`, …), are what the model was sent, with the system prompt. Joined, messages come
-from the second and bills from the first; alone, each tells what it holds. Neither holds the schemas of tools, nor which
-model was asked. A subagent has the same files in a folder of its own.
+`wire.jsonl` is what the screen was told, with a bill and a time for each request (`wire.py`); `context.jsonl`, and the
+files that it took the place of (`context_1.jsonl`, …), are what the model was sent, with the system prompt. Joined,
+messages come from the second and bills from the first; alone, each tells what it holds. Neither holds the schemas of
+tools, nor which model was asked. A subagent has the same files in a folder of its own.
+
+A count stands before an answer (the whole input) and behind it (with the output): by the first, else in order, a
+request finds its bill among the marks of the screen's log. When a history is replaced the file is put aside and a new
+one begins. One that was reverted begins with the same lines, up to a checkpoint; a compaction's with its summary and
+the last messages, which are the same lines again; a cleared one is anew. Bills that no count of a file tells of (files
+that are gone) are requests without messages: none is lost.
 
 Sources: the wire protocol 1.1 to 1.10 and `soul/` of kimi-cli (July 2026); no public session was found.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import ClassVar
+from zlib import crc32
 
 import msgspec
+from msgspec import Raw
 
 from lore.formats.base import Read, Yields
 from lore.formats.folders import KIMI_SESSION, WIRE, PackMember, PackReader, in_file
-from lore.formats.kimi.cli_records import decode
-from lore.formats.kimi.context import KimiContext
-from lore.formats.kimi.wire import KimiMemory
+from lore.formats.kimi import content as kimi
+from lore.formats.kimi.wire import (
+    CLIENT,
+    ContextState,
+    KimiCliRecord,
+    KimiMark,
+    KimiMemory,
+    KimiRequest,
+    KimiSent,
+    Wire,
+    decode,
+)
 from lore.formats.lines import Lines, each
 from lore.formats.transcripts import TranscriptLines
+from lore.model import events as e
+from lore.model.canonical import encode, text_of
+from lore.model.codes import Code
+from lore.model.items import NULL, AssistantMessage, Block, Item, TextBlock, UserMessage, is_absent
 from lore.model.jsonslice import table
+from lore.model.mask import mask
+
+_CLIENTS = (b'"<system', b'"<notification')  # how texts begin that the client says in the user's place
+_SUMMARY = b'"<system>Previous context has been compacted'
+_CANDIDATES = 1_000  # messages before a compaction that it may have kept
+_ERROR = b'"<system>ERROR'
+
+
+class KimiContext(Wire):
+    """What lines of the model's log make."""
+
+    _bills: dict[int, list[int]] | None = None  # places of marks that are bills, by their whole input
+
+    def _begin_context(self, name: str) -> None:
+        """Take the next file, which took the place of the one before."""
+        context = self._memory.context
+        context.file = f"{name}:"
+        if context.lines:
+            context.before, context.lines = context.lines, []
+        context.same, context.phase = 0, "same"
+
+    def _end_context(self) -> None:
+        """End a file; one without lines was never written, and changes nothing."""
+        context = self._memory.context
+        self._close(None)
+        if context.phase == "kept":
+            self._compact(context)
+        elif context.phase in ("same", "parted") and context.lines:
+            self._cut(context)
+
+    def _sent(self, record: KimiCliRecord, data: bytes) -> None:
+        """Take a line of `context.jsonl`."""
+        self._start_session(None)
+        context, role = self._memory.context, record.role or ""
+        line = KimiSent(len(data) << 32 | crc32(data), (), not role.startswith("_"))
+        if context.phase == "same" and context.same < len(context.before):
+            known = context.before[context.same]
+            if known.digest == line.digest:
+                context.same += 1
+                context.lines.append(known)
+                return
+        if context.phase in ("same", "parted"):
+            context.phase = "parted"
+            if line.is_message and self._is_summary(record, line):
+                return
+        if context.phase == "kept":
+            if self._is_kept(line):
+                return
+            self._compact(context)
+        if not line.is_message:
+            context.phase = "new" if context.phase == "restored" else context.phase
+        context.lines.append(line)
+        self._new(record, role, line)
+
+    def _new(self, record: KimiCliRecord, role: str, line: KimiSent) -> None:
+        if role == "_usage":
+            self._count(record.token_count)
+            return
+        request = self._memory.context.request
+        if request is not None and (request.answered or role != "assistant"):
+            self._close(None)
+        if role == "_system_prompt":
+            if not is_absent(record.content):
+                self._emit(e.SessionChanged(system=record.content))
+        elif role == "assistant":
+            self._answered(record, line)
+        elif role == "tool":
+            blocks = kimi.blocks_of(record.content)
+            failed = bool(blocks) and _begins(blocks[0], _ERROR)
+            status, output = "failed" if failed else "completed", kimi.output_of(record.content)
+            self._emit(e.PatchToolCall(call_id=record.tool_call_id or "", status=status, output=output))
+        elif role in ("user", "system"):
+            blocks = kimi.blocks_of(record.content)
+            clients = role == "system" or (bool(blocks) and _begins(blocks[0], *_CLIENTS))
+            source = "context_injection" if clients else "user"
+            if blocks:
+                self._keep(line, UserMessage(self._own_uuid(), blocks=blocks, source=source))
+        elif role != "_checkpoint":
+            self._opaque(Code.UNKNOWN_RECORD, f"a record of role {mask(role)[:40]!r}; kept as opaque")
+
+    def _own_uuid(self) -> str:
+        return self._memory.context.file + self._uuid()
+
+    def _keep(self, line: KimiSent, item: Item) -> None:
+        line.items = (*line.items, item.uuid)
+        self._append(item, e.MAIN, None)
+
+    # requests
+
+    def _count(self, count: int | None) -> None:
+        """Take a count: behind an answer its sum, else the whole input of the request that comes."""
+        context = self._memory.context
+        if context.request is not None and context.request.answered:
+            self._close(count)
+            return
+        self._close(None)
+        context.asked = count
+        place = self._bill_of(count)
+        if place is not None:
+            self._play_up_to(place)
+            context.played = place + 1
+            self._open(self._memory.marks[place])
+
+    def _answered(self, record: KimiCliRecord, line: KimiSent) -> None:
+        context, uuid = self._memory.context, self._own_uuid()
+        blocks, calls = kimi.blocks_of(record.content), record.tool_calls or ()
+        if context.request is None and context.phase != "restored":
+            self._open(self._next_bill() if context.asked is None else None)
+        if context.request is not None:
+            context.request.answered = True
+        if blocks:
+            self._keep(line, AssistantMessage(uuid, blocks=blocks, response_id=uuid))
+        for number, call in enumerate(calls, 1):
+            self._keep(line, kimi.call_of(call, f"{uuid}/{number}", uuid))
+
+    def _open(self, bill: KimiMark | None) -> None:
+        context, turns = self._memory.context, self._chain(e.MAIN).turns
+        at = None if bill is None else bill.at
+        turns.asked_at = None if bill is None else bill.asked_at
+        self._start_turn(e.MAIN, turns, None, at)
+        context.request = KimiRequest(turns.turn, bill, context.asked)
+        context.asked = None
+
+    def _close(self, total: int | None) -> None:
+        """End the request under way; without a bill its counts say what it put out."""
+        context = self._memory.context
+        request, context.request = context.request, None
+        if request is None:
+            return
+        usage, asked = None, request.asked
+        if request.bill is not None and request.bill.usage is not None:
+            usage = kimi.billed(request.bill.usage, CLIENT, self._memory.dialect)
+        elif total is not None and asked is not None and total >= asked:
+            usage = e.Billed(output_tokens=total - asked, client=CLIENT)
+        at, name = (None, None) if request.bill is None else (request.bill.at, request.bill.name or None)
+        self._emit(e.TurnCompleted(turn=request.turn, at=at, usage=usage, response_id=name))
+
+    def _bill_of(self, count: int | None) -> int | None:
+        """Return the place of the next bill of so many tokens of input."""
+        if self._bills is None:
+            self._bills = {}
+            for place, mark in enumerate(self._memory.marks):
+                if mark.usage is not None:
+                    self._bills.setdefault(_whole(mark.usage), []).append(place)
+        places = [] if count is None else self._bills.get(count, [])
+        found = bisect_left(places, self._memory.context.played)
+        return places[found] if found < len(places) else None
+
+    def _next_bill(self) -> KimiMark | None:
+        """Return the next bill in order, of clients that count behind an answer alone."""
+        marks, context = self._memory.marks, self._memory.context
+        place = next((at for at in range(context.played, len(marks)) if marks[at].kind == "bill"), None)
+        if place is None:
+            return None
+        self._play_up_to(place)
+        context.played = place + 1
+        return marks[place]
+
+    def _play_up_to(self, place: int) -> None:
+        """Emit what the marks before this one say."""
+        context = self._memory.context
+        while context.played < min(place, len(self._memory.marks)):
+            self._play(self._memory.marks[context.played], e.MAIN)
+            context.played += 1
+
+    # histories
+
+    def _is_summary(self, record: KimiCliRecord, line: KimiSent) -> bool:
+        """Tell whether the first message that is new is a compaction's; if not, what was put aside goes."""
+        context = self._memory.context
+        blocks = kimi.blocks_of(record.content) if record.role == "user" else ()
+        if not blocks or not _begins(blocks[0], _SUMMARY):
+            self._cut(context)
+            return False
+        texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, TextBlock)]
+        context.phase, context.summary, context.divider = "kept", Raw(encode("\n".join(texts))), self._own_uuid()
+        context.before = [sent for sent in context.before if sent.is_message]
+        line.items = (context.divider,)
+        context.lines.append(line)
+        return True
+
+    def _is_kept(self, line: KimiSent) -> bool:
+        """Take a message that a compaction may have kept: it follows, in the file before, the one taken last."""
+        context = self._memory.context
+        before = context.before
+        places = range(max(0, len(before) - _CANDIDATES), len(before)) if not context.kept else context.places
+        found = [place + 1 for place in places if place < len(before) and before[place].digest == line.digest]
+        if found:
+            context.kept, context.places = context.kept + 1, found
+        return bool(found)
+
+    def _compact(self, context: ContextState) -> None:
+        """Apply a compaction: its summary, then what it kept, the last messages where these are among what fits."""
+        marks = self._memory.marks
+        ends = next((at for at in range(context.played, len(marks)) if marks[at].kind == "compacted"), None)
+        mark = KimiMark("compacted", None, name="auto") if ends is None else marks[ends]
+        if ends is not None:
+            self._play_up_to(ends)
+            context.played = ends + 1
+        last = max(context.places) if context.kept else 0
+        kept = context.before[last - context.kept : last]
+        context.lines += kept
+        stay = tuple(item for sent in kept for item in sent.items)
+        self._emit(
+            e.CompactApplied(
+                uuid=context.divider, trigger=mark.name, preserved_uuids=stay, summary=context.summary, at=mark.at
+            )
+        )  # fmt: skip
+        context.phase, context.before, context.kept, context.summary = "restored", [], 0, NULL
+
+    def _cut(self, context: ContextState) -> None:
+        """Take back what this file does not begin with."""
+        gone = tuple(item for sent in context.before[context.same :] for item in sent.items)
+        context.phase, context.before = "new", []
+        if gone:
+            self._emit(e.Remove(uuids=gone))
+
+
+def _begins(block: Block, *texts: bytes) -> bool:
+    return isinstance(block, TextBlock) and bytes(memoryview(block.text)[:48]).startswith(texts)
+
+
+def _whole(usage: kimi.KimiUsage) -> int:
+    return (usage.input_other or 0) + (usage.input_cache_read or 0) + (usage.input_cache_creation or 0)
+
 
 _NOTES = frozenset((b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'))
 

@@ -20,18 +20,92 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct, field
 
-from lore.formats.kimi import code_records as records
 from lore.formats.kimi import content as kimi
-from lore.formats.kimi.code_records import KimiCodeRecord
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.formats.values import stamp_of
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Item, ToolCall, UserMessage, is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.state import Sign
+
+
+class KimiCodeOrigin(Struct, frozen=True, gc=False):
+    """Who put a message in."""
+
+    kind: str = "user"
+
+
+class KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
+    """A message that was put into the history."""
+
+    role: str = ""
+    content: Raw = NULL
+    tool_calls: tuple[kimi.KimiCall, ...] = ()
+    tool_call_id: str | None = None
+    origin: KimiCodeOrigin | None = None
+    is_error: bool | None = None
+    note: Raw = NULL
+
+
+class KimiCodeResult(Struct, frozen=True, gc=False, rename="camel"):
+    """What came of a call."""
+
+    output: Raw = NULL
+    is_error: bool | None = None
+    note: Raw = NULL
+
+
+class KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):
+    """A piece of a step."""
+
+    type: str = ""
+    uuid: str | None = None
+    step_uuid: str | None = None
+    part: Raw = NULL
+    tool_call_id: str = ""
+    name: str = ""
+    args: Raw = NULL
+    result: KimiCodeResult | None = None
+    usage: kimi.CamelUsage | None = None
+    message_id: str | None = None
+
+
+class KimiCodeRecord(Struct, frozen=True, gc=False, rename="camel"):
+    """One line: which fields there are depends on its type."""
+
+    type: str
+    time: Raw = NULL
+    created_at: Raw = NULL
+    message: KimiCodeMessage | None = None
+    event: KimiCodeEvent | None = None
+    system_prompt: Raw = NULL
+    thinking_effort: str | None = None
+    thinking_level: str | None = None
+    hash: str | None = None
+    tools: tuple[Raw, ...] | None = None
+    kind: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    tools_hash: str | None = None
+    usage: kimi.CamelUsage | None = None
+    source: str | None = None
+    summary: Raw = NULL
+    context_summary: Raw = NULL
+    compacted_count: int | None = None
+    kept_user_message_count: int | None = None
+    kept_head_user_message_count: int | None = None
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    count: int | None = None
+    mode: str | None = None
+
+
+decode = lenient.decoding(KimiCodeRecord)
+
 
 CLIENT, COMPACTIONS = "kimi-code", "utility-compaction"
 _MOST_TABLES = 16  # tables of tools that are remembered: a session has one or two
@@ -99,7 +173,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         return own.get("type") == b'"metadata"' and {"protocol_version", "created_at"} <= own.keys()
 
     def _take(self, data: bytes) -> None:
-        record = records.decode(data)
+        record = decode(data)
         if not self._memory.started:
             self._memory.started = True
             self._emit(e.SessionStarted(session_id="", at=_at(record), dialect="openai-chat"))
@@ -119,7 +193,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         if message.role == "tool":
             self._result(message.tool_call_id or "", message.content, message.note, at, failed=bool(message.is_error))
             return
-        kind, uuid = (message.origin or records.KimiCodeOrigin()).kind, f"line-{line}"
+        kind, uuid = (message.origin or KimiCodeOrigin()).kind, f"line-{line}"
         blocks = kimi.blocks_of(message.content)
         kept = KimiKept([], user=message.role == "user" and kind in _PEOPLES)
         self._memory.history.append(kept)
@@ -190,7 +264,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         if event is None:
             raise ValueError("a record without its event")
         if event.type == "tool.result":
-            result = event.result or records.KimiCodeResult()
+            result = event.result or KimiCodeResult()
             self._result(event.tool_call_id, result.output, result.note, at, failed=bool(result.is_error))
             return
         if event.type == "step.begin":

@@ -6,26 +6,86 @@ behind them); neither its summary nor its request's bill is told. Subagents' eve
 since they have an id (`agent_id`) each has files of its own, and its events here are passed over.
 
 In a session's folder the messages come from `context.jsonl`: then bills, compactions and signs are held as marks.
+What an event says is decoded when it is wanted.
+
+Source: `wire/types.py`, `wire/file.py`, `soul/context.py` and kosong's `message.py` of kimi-cli, wire protocol 1.10 and
+before (July 2026).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
 
 from lore.formats.kimi import content as kimi
-from lore.formats.kimi.cli_records import CALL, PAYLOAD, KimiCliEnvelope, KimiCliRecord, Value, said
-from lore.formats.kimi.content import KimiUsage
+from lore.formats.kimi.content import KimiCall, KimiUsage
 from lore.formats.transcripts import Emitting, TranscriptMemory, TranscriptTurns
 from lore.formats.values import stamp_of, text_in
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Item, TextBlock, UserMessage
 from lore.model.mask import mask
 from lore.model.state import Sign
+
+T = TypeVar("T", bound=Struct)
+
+
+class KimiCliEnvelope(Struct, frozen=True, gc=False):
+    """An event: its type says what its payload is."""
+
+    type: str
+    payload: Raw = NULL
+
+
+class KimiCliRecord(Struct, frozen=True, gc=False):
+    """One line of either file: a line of `context.jsonl` has a role."""
+
+    role: str | None = None
+    content: Raw = NULL
+    tool_calls: tuple[KimiCall, ...] | None = None
+    tool_call_id: str | None = None
+    token_count: int | None = None
+    type: str | None = None
+    timestamp: Raw = NULL
+    message: KimiCliEnvelope | None = None
+
+
+class Value(Struct, frozen=True, gc=False):
+    """What a tool returned: what it put out, and what the client says of it to the model."""
+
+    is_error: bool = False
+    output: Raw = NULL
+    message: Raw = NULL
+
+
+class KimiCliPayload(Struct, frozen=True, gc=False):
+    """What an event says; which fields there are depends on its type. Older clients said `task_tool_call_id`."""
+
+    user_input: Raw = NULL
+    token_usage: KimiUsage | None = None
+    message_id: str | None = None
+    plan_mode: bool | None = None
+    tool_call_id: str = ""
+    return_value: Value | None = None
+    agent_id: str | None = None
+    parent_tool_call_id: str | None = None
+    task_tool_call_id: str | None = None
+    event: KimiCliEnvelope | None = None
+
+
+decode = lenient.decoding(KimiCliRecord)
+PAYLOAD = msgspec.json.Decoder(KimiCliPayload)
+CALL = msgspec.json.Decoder(KimiCall)
+
+
+def said(envelope: KimiCliEnvelope, decoder: msgspec.json.Decoder[T]) -> T:
+    """Decode what an event says; ValueError where it is none."""
+    return lenient.decoded(decoder, envelope.payload)
 
 
 class KimiMark(Struct, gc=False, omit_defaults=True):

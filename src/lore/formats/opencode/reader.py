@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from lore.formats.lines import BOM, SPACE, array_at
-from lore.formats.opencode import items, records, typed
+from lore.formats.opencode import records, typed
 from lore.formats.opencode.records import OpenCodeInfo, OpenCodePart, OpenCodeRecord, OpenCodeTokens
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
 from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
@@ -175,7 +175,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         """Put what no model made into the timeline."""
         info, memory = record.info, self._memory
         at = stamp_of(info.time.created)
-        blocks, unknown = items.given(record.parts)
+        blocks, unknown = records.given(record.parts)
         self._unknown(unknown)
         if blocks:
             own = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
@@ -185,7 +185,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
                 source="user" if own else "context_injection",
             )
             self._put(e.Append(item=said, at=at), info.id)
-        if any(items.is_image(part) for part in record.parts):
+        if any(records.is_image(part) for part in record.parts):
             self._observe((Sign("image"),), e.MAIN, at)
         memory.turns.asked_at = at
 
@@ -245,7 +245,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
 
     def _start(self, info: OpenCodeInfo, asked: str | None, chain: str = e.MAIN) -> None:
         memory, turns = self._memory, self._memory.turns
-        dialect = items.dialect_of(info.provider, info.asked or "")
+        dialect = records.dialect_of(info.provider, info.asked or "")
         if chain != e.MAIN:
             self._emit(e.SessionChanged(model=info.asked, dialect=dialect, chain=chain))
             self._emit(e.TurnStarted(turn=1, at=asked, chain=chain))
@@ -262,17 +262,17 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         at = stamp_of(info.time.created)
         for number, part in enumerate(parts):
             name = part.id or f"{response or f'line-{self._line.number}'}:{number}"
-            made = items.said(part, name, response)
+            made = records.said(part, name, response)
             if made is not None:
                 self._put(e.Append(item=made, at=at), info.id)
-            elif part.type not in items.SILENT and part.type != "tool":
+            elif part.type not in records.SILENT and part.type != "tool":
                 self._unknown([part.type])
             if part.type == "tool" and part.state is not None:
                 ended = self._outcome(part, part.state) or ended
         return ended
 
     def _outcome(self, part: OpenCodePart, state: records.OpenCodeState) -> str | None:
-        outcome = items.outcome(part, state)
+        outcome = records.outcome(part, state)
         time = state.time or records.Time()
         at = stamp_of(time.end)
         if outcome is not None:
@@ -280,7 +280,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         compacted = count_in(time.compacted, LATEST_MS)
         if compacted:
             self._memory.pruned.append((compacted, part.call_id))
-        if any(map(items.is_image, state.attachments or ())):
+        if any(map(records.is_image, state.attachments or ())):
             self._observe((Sign("image"),), e.MAIN, at)
         return at
 
@@ -288,11 +288,11 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         self, info: OpenCodeInfo, tokens: OpenCodeTokens | None, at: str | None, *, failed: bool, chain: str = e.MAIN
     ) -> None:
         memory = self._memory
-        bill = items.billed(tokens, memory.client, items.dialect_of(info.provider, info.asked or ""))
+        bill = records.billed(tokens, memory.client, records.dialect_of(info.provider, info.asked or ""))
         turn = memory.turns.turn if chain == e.MAIN else 1
         error = info.error if failed else None
         if error is None:
-            name = items.name_of(info, bill)
+            name = records.name_of(info, bill)
             self._emit(e.TurnCompleted(turn=turn, at=at, usage=bill, response_id=name, chain=chain))
         else:
             aborted = error.name == "MessageAbortedError"
@@ -300,7 +300,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             self._emit(ended(turn=turn, at=at, usage=bill, error=error.name or None, chain=chain))
             self._observe((Sign("interrupt" if aborted else "api-error"),), chain, at)
         if chain == e.MAIN and tokens is not None:
-            memory.tokens = items.size_of(tokens)
+            memory.tokens = records.size_of(tokens)
 
     # compactions
 
@@ -325,9 +325,9 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         memory.utilities += 1
         chain, at = f"utility-{memory.utilities}", stamp_of(info.time.completed)
         self._start(info, stamp_of(info.time.created), chain)
-        text = items.text_of_parts(record.parts) if is_absent(whole) else whole
+        text = records.text_of_parts(record.parts) if is_absent(whole) else whole
         for number, part in enumerate(record.parts):
-            made = items.said(part, part.id or f"{info.id}:{number}", info.id)
+            made = records.said(part, part.id or f"{info.id}:{number}", info.id)
             if isinstance(made, AssistantMessage):
                 self._emit(e.Append(item=made, chain=chain))
         self._end(info, _tokens_of(record.parts) or info.tokens, at, failed=True, chain=chain)
@@ -365,7 +365,7 @@ def _steps(record: OpenCodeRecord) -> list[list[OpenCodePart]]:
     """Cut a message into its steps: requests. A message without any, which counts tokens or failed, is one itself."""
     starts = [place for place, part in enumerate(record.parts) if part.type == "step-start"]
     if not starts:
-        return [record.parts] if items.billed(record.info.tokens, "") is not None or record.info.error else []
+        return [record.parts] if records.billed(record.info.tokens, "") is not None or record.info.error else []
     starts[0] = 0
     ends = [*starts[1:], len(record.parts)]
     return [record.parts[start:end] for start, end in zip(starts, ends, strict=True)]

@@ -1,18 +1,38 @@
-"""Sessions, messages and parts of OpenCode (and Kilo CLI), decoded as far as a timeline needs them.
+"""Sessions, messages and parts of OpenCode (and Kilo CLI): decoded, and as items of a timeline and bills.
 
-In: a message with its parts, `{info, parts[]}`. Out: a struct. Rules: one decoding for a message with its parts;
-content stays raw; what a record holds besides is passed over. A wrong type of a field that is read raises ValueError.
+In: a message with its parts, `{info, parts[]}`. Out: a struct; of its parts blocks, items, what became of a call.
+Rules: one decoding for a message with its parts; content stays raw; what a record holds besides is passed over, and a
+wrong type of a field that is read raises ValueError. A text that is ignored is in no prompt, a file that was read
+stands there as the text that the client wrote of it; what a part says of its provider is the signature of reasoning.
 
 Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's message-v2.ts and compaction.ts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import msgspec
 from msgspec import Raw, Struct
 
+from lore.formats.bills import apart
+from lore.formats.values import opens, text_in
 from lore.model import lenient
-from lore.model.items import NULL
+from lore.model.canonical import encode
+from lore.model.events import Billed
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    Block,
+    ImageBlock,
+    RawBlock,
+    Status,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+)
+from lore.model.jsonslice import table
 
 
 class Time(Struct, frozen=True, gc=False):
@@ -150,3 +170,153 @@ def variant_of(info: OpenCodeInfo) -> str | None:
         return _MODEL.decode(info.model).variant
     except (ValueError, RecursionError):
         return None
+
+
+# Parts that no model sees.
+SILENT = frozenset(("step-start", "step-finish", "patch", "snapshot", "retry", "agent"))
+_READ = frozenset(("text/plain", "application/x-directory"))  # files that stand in the prompt as the client's text
+_MARKER = Raw(b'"What did we do so far?"')
+_SUBTASK = Raw(b'"The following tool was executed by the user"')
+_SIGNATURES = frozenset(
+    ("signature", "reasoningOpaque", "reasoningEncryptedContent", "thoughtSignature", "redactedData")
+)
+# Whose requests a provider's are shaped like; gateways not named take OpenAI's older ones, as their SDKs send them.
+_DIALECTS = {
+    "anthropic": "anthropic", "google-vertex-anthropic": "anthropic", "minimax": "anthropic",
+    "openai": "openai-responses", "azure": "openai-responses", "google": "gemini", "google-vertex": "gemini",
+    "amazon-bedrock": "bedrock",
+}  # fmt: skip
+_PROVIDERS = msgspec.json.Decoder(dict[str, dict[str, Raw]])
+_BY_MODEL = frozenset(("opencode", "opencode-go", "github-copilot", "kilo"))  # gateways that speak each model's own
+_MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "gemini"))
+
+
+class OpenCodeOutcome(NamedTuple):
+    """What became of a call."""
+
+    status: Status
+    output: Raw
+
+
+def given(parts: Iterable[OpenCodePart]) -> tuple[tuple[Block, ...], list[str]]:
+    """Return what a user's message puts into the prompt, and the types of parts that nobody knows."""
+    blocks: list[Block] = []
+    unknown: list[str] = []
+    for part in parts:
+        if part.type == "text":
+            if not part.ignored and opens(part.text) == '"' and bytes(part.text) != b'""':
+                blocks.append(TextBlock(part.text))
+        elif part.type == "file":
+            if part.mime not in _READ:
+                blocks.append(_file(part))
+        elif part.type in _WORDS:
+            blocks.append(TextBlock(_WORDS[part.type]))
+        elif part.type not in SILENT:
+            unknown.append(part.type)
+    return tuple(blocks), unknown
+
+
+_WORDS = {"compaction": _MARKER, "subtask": _SUBTASK}
+
+
+def is_image(part: OpenCodePart) -> bool:
+    """Tell whether a part is an image."""
+    return part.type == "file" and part.mime.startswith("image/")
+
+
+def _file(part: OpenCodePart) -> Block:
+    url = bytes(part.url)
+    begin, comma, data = url.partition(b",")
+    if is_image(part) and comma and begin.startswith(b'"data:') and begin.endswith(b";base64"):
+        return ImageBlock(part.mime, Raw(b'"' + data))
+    return RawBlock(Raw(encode({"type": "file", "mime": part.mime, "url": text_in(part.url)[:2_000]})))
+
+
+def said(part: OpenCodePart, name: str, response: str) -> AssistantMessage | ToolCall | None:
+    """Return what a part of a response says or calls; None where it does neither."""
+    if part.type == "text" and opens(part.text) == '"':
+        return AssistantMessage(name, blocks=(TextBlock(part.text),), response_id=response)
+    if part.type == "reasoning" and opens(part.text) == '"':
+        return AssistantMessage(name, blocks=(_reasoning(part),), response_id=response)
+    if part.type == "tool":
+        given = part.state.input if part.state is not None and opens(part.state.input) == "{" else Raw(b"{}")
+        return ToolCall(name, part.call_id or name, part.tool, given, response_id=response)
+    return None
+
+
+def _reasoning(part: OpenCodePart) -> ThinkingBlock:
+    """Return reasoning with what its provider signed it with, by whatever name."""
+    signed = ""
+    for own in _providers(part.metadata):
+        for name, value in own.items():
+            if name in _SIGNATURES and not signed:
+                signed = text_in(value)
+    return ThinkingBlock(part.text, signed or None)
+
+
+def _providers(metadata: Raw) -> Iterable[dict[str, Raw]]:
+    """Return what each provider says of a part; what is none of its shape says nothing."""
+    if opens(metadata) != "{":
+        return ()
+    try:
+        return _PROVIDERS.decode(metadata).values()
+    except (ValueError, RecursionError):  # one of them is no object, or a lone surrogate stands there
+        found = (table(own) for own in (table(bytes(metadata)) or {}).values() if own[:1] == b"{")
+        return [{name: Raw(value) for name, value in own.items()} for own in found if own is not None]
+
+
+def text_of_parts(parts: Iterable[OpenCodePart]) -> Raw:
+    """Return the text of a response; NULL where it says nothing."""
+    texts = [text_in(part.text).strip() for part in parts if part.type == "text"]
+    whole = "\n\n".join(text for text in texts if text)
+    return Raw(encode(whole)) if whole else NULL
+
+
+def outcome(part: OpenCodePart, state: OpenCodeState) -> OpenCodeOutcome | None:
+    """Return what became of a call; None while it runs."""
+    if state.status == "error":
+        return OpenCodeOutcome("failed", state.error if opens(state.error) == '"' else Raw(b'""'))
+    if state.status != "completed":
+        return None
+    output = state.output if opens(state.output) == '"' else Raw(b'""')
+    files = [_file(file) for file in state.attachments or () if file.type == "file" and file.mime not in _READ]
+    return OpenCodeOutcome("completed", Raw(msgspec.json.encode([TextBlock(output), *files])) if files else output)
+
+
+def dialect_of(provider: str, model: str) -> str:
+    """Return the dialect in which a provider is asked for a model."""
+    if provider in _BY_MODEL:
+        name = model.rpartition("/")[2].lower()
+        found = next((dialect for begin, dialect in _MODELS if name.startswith(begin)), "openai-chat")
+        return "openai-chat" if provider == "github-copilot" and found != "openai-responses" else found
+    return _DIALECTS.get(provider, "openai-chat")
+
+
+def billed(tokens: OpenCodeTokens | None, client: str, dialect: str | None = None) -> Billed | None:
+    """Return a bill; None where there are no counts, or nothing but zeros.
+
+    Reasoning is part of the output, or comes beside it: the total tells which.
+    """
+    if tokens is None:
+        return None
+    output, reasoning, total = tokens.output, tokens.reasoning, tokens.total
+    counts = tokens.input, tokens.cache.read, tokens.cache.write
+    if not (any(counts) or output):
+        return None
+    if total and output is not None and reasoning and total == size_of(tokens) + output + reasoning:
+        output += reasoning
+    return apart(*counts, output, client=client, dialect=dialect, total=total)
+
+
+def size_of(tokens: OpenCodeTokens) -> int:
+    """Return all of the input, in tokens."""
+    return (tokens.input or 0) + (tokens.cache.read or 0) + (tokens.cache.write or 0)
+
+
+def name_of(info: OpenCodeInfo, bill: Billed | None) -> str | None:
+    """Name a response, whose own name is not recorded, by its time and its counts: a fork's copy has the same."""
+    at = bytes(info.time.created)
+    if bill is None or not at.isdigit():
+        return None
+    counts = (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens)
+    return f"{at.decode()}:{'-'.join(str(count or 0) for count in counts)}"

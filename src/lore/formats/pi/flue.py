@@ -20,10 +20,9 @@ import msgspec
 from msgspec import Raw
 
 from lore.formats.base import Read, Yields
-from lore.formats.lines import BOM, LONGEST, SPACE, Line, array_at
+from lore.formats.lines import BOM, LONGEST, SPACE, Line, RecordReader, array_at, first_records
 from lore.formats.pi import flue_messages as messages
 from lore.formats.pi.flue_path import FlueEntry, FlueMemory, FluePath
-from lore.formats.records import RecordReader, first_records
 from lore.model import events as e
 from lore.model.canonical import printable
 from lore.model.codes import Code

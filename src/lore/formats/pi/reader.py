@@ -1,13 +1,15 @@
 """Sessions of pi and oh-my-pi (`~/.pi/agent/sessions`, `~/.omp/agent/sessions`), versions 1 to 3, and of OpenClaw.
 
 A line is an entry of a tree: the prompt is made of the path from the root to the last entry, from its last compaction
-on. An assistant's message is one request, whose own time is when it went out and whose line's is when it was answered;
-counts leave out what the cache read and wrote. One that was aborted or failed is a request without a bill where all its
-counts are 0, and what it said is in no later prompt. A session may speak to several APIs: each answer names its own.
+(or reset) on. An assistant's message is one request, whose own time is when it went out and whose line's is when it was
+answered; counts leave out what the cache read and wrote. One that was aborted or failed is a request without a bill
+where all its counts are 0, and what it said is in no later prompt. A session may speak to several APIs: each answer
+names its own.
 
 An entry that does not follow the last one goes on from another: what stands behind that one is taken back, and what
 stands on the other branch comes again. A compaction keeps what stands from an entry on (in version 1 by its place in
-the file), or brings what it keeps along (`retainedTail`).
+the file), or brings what it keeps along (`retainedTail`). Memory: a name and some numbers an entry; the lines of the
+latest, up to `MOST_BYTES`, for what comes again.
 
 Neither system prompt nor tools are in the file, but for the system prompt of oh-my-pi's subagents. A summary that says
 what it was billed was a request, on a chain of its own; older ones say nothing of it.
@@ -20,16 +22,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from msgspec import UNSET, Raw, Struct, field
 
 from lore.formats.base import Clock
 from lore.formats.lines import each
-from lore.formats.pi import messages, records
+from lore.formats.pi import messages
 from lore.formats.pi.flue_messages import dialect_of
-from lore.formats.pi.path import COMPACTION, RESET, RESULT, PiTree, Way
-from lore.formats.pi.records import PiEntry, PiMessage
+from lore.formats.pi.messages import PiEntry, PiMessage, item_name
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.formats.values import stamp_at
 from lore.model import events as e
@@ -39,6 +40,117 @@ from lore.model.items import Item, OpaqueItem, is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.state import Sign
+
+RESULT, COMPACTION, RESET = -1, -2, -3  # what an entry is that has no items of its own
+MOST_BYTES = 8 * 1024 * 1024  # bytes of the latest lines, kept for what comes again on another branch
+
+
+class PiTree(Struct):
+    """All entries, and the path.
+
+    By number: `names`, `parents`, `depths` on their branch from 0, `sizes` (how many items, or what else). `fold` is
+    the place on the path of its last compaction or reset, -1 where there is none, `kept` that of the first entry which
+    it keeps. `tails` names the items that compactions brought themselves. `lines` are the latest, oldest first.
+    """
+
+    names: list[str] = []
+    parents: list[int] = []
+    depths: list[int] = []
+    sizes: list[int] = []
+    path: list[int] = []
+    fold: int = -1
+    kept: int = -1
+    tails: dict[int, tuple[str, ...]] = {}
+    lines: dict[int, bytes] = {}
+    line_bytes: int = 0
+
+    @property
+    def leaf(self) -> int:
+        """The last entry of the path; 0: none."""
+        return self.path[-1] if self.path else 0
+
+    def add(self, name: str, line: bytes) -> int:
+        """Put a new entry behind the leaf; return its number."""
+        names, path = self.names, self.path
+        names.append(name)
+        self.parents.append(path[-1] if path else 0)
+        self.depths.append(len(path))
+        self.sizes.append(0)
+        number = len(names)
+        path.append(number)
+        self.lines[number] = line
+        self.line_bytes += len(line)
+        if self.line_bytes > MOST_BYTES:
+            self._forget()
+        return number
+
+    def _forget(self) -> None:
+        """Let the older lines go, up to half of the bytes."""
+        for number in list(self.lines):
+            self.line_bytes -= len(self.lines.pop(number))
+            if self.line_bytes <= MOST_BYTES // 2:
+                break
+
+    def line(self, number: int) -> bytes | None:
+        """Return the line of an entry; None where it is not kept any more."""
+        return self.lines.get(number)
+
+    def is_on_path(self, number: int) -> bool:
+        """Tell whether the path goes through an entry."""
+        depth = self.depths[number - 1]
+        return depth < len(self.path) and self.path[depth] == number
+
+    def uuids(self, number: int) -> tuple[str, ...]:
+        """Return the items that an entry made: of a result none, of a compaction its divider and its tail."""
+        name, size = self.names[number - 1], self.sizes[number - 1]
+        if size == COMPACTION:
+            return (name, *self.tails.get(number, ()))
+        return tuple([item_name(name, at) for at in range(size)])
+
+    def uuids_of(self, numbers: list[int]) -> tuple[str, ...]:
+        """Return the items of entries."""
+        return tuple([uuid for number in numbers for uuid in self.uuids(number)])
+
+    def size(self, number: int) -> int:
+        """Return how many items an entry made, or what else it is."""
+        return self.sizes[number - 1]
+
+    def between(self, first: int, end: int) -> list[int]:
+        """Return the entries of a part of the path that a compaction may keep: no compactions, no resets."""
+        return [number for number in self.path[first:end] if self.size(number) > COMPACTION]
+
+    def shown(self) -> list[int]:
+        """Return what the timeline holds of the path."""
+        if self.fold < 0:
+            return self.path
+        return [self.path[self.fold], *self.between(self.kept, self.fold), *self.path[self.fold + 1 :]]
+
+    def way(self, parent: int) -> Way:
+        """Return how the path gets to another leaf."""
+        new: list[int] = []
+        while parent and not self.is_on_path(parent):
+            new.append(parent)
+            parent = self.parents[parent - 1]
+        keep = self.depths[parent - 1] + 1 if parent else 0
+        while 0 < keep < len(self.path) and self.size(self.path[keep]) == RESULT:
+            keep -= 1  # a call loses its result only with itself
+            new.append(self.path[keep])
+        new.reverse()
+        folded = self.fold >= keep or any(self.size(number) <= COMPACTION for number in new)
+        return Way(keep, new, folded)
+
+    def cut(self, keep: int, new: list[int]) -> None:
+        """Follow another way: the first entries stay."""
+        self.path[keep:] = new
+
+
+class Way(NamedTuple):
+    """A way to another leaf: how much of the path stays, what comes behind it; `folded`: it crosses a compaction."""
+
+    keep: int
+    new: list[int]
+    folded: bool
+
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=\.jsonl$|$)")
 MOST_REPLAYED = 100_000  # entries that come again; a session that a person steers has some hundred of them
@@ -96,7 +208,7 @@ class Pi(TranscriptLines[PiMemory]):
         return False
 
     def _take(self, data: bytes) -> None:
-        entry = records.decode(data)
+        entry = messages.entry_of(data)
         if entry.type == "session":
             self._header(entry)
         elif entry.type != "title":
@@ -180,7 +292,7 @@ class Pi(TranscriptLines[PiMemory]):
         if line is None:
             self._lost(1)
             return
-        entry = records.decode(line)
+        entry = messages.entry_of(line)
         tree.kept = self._first_kept(entry, tree.fold)
         kept = tree.between(tree.kept, tree.fold)
         self._again(kept)
@@ -193,7 +305,7 @@ class Pi(TranscriptLines[PiMemory]):
             memory.replayed += 1
             line = memory.tree.line(number) if memory.replayed <= MOST_REPLAYED else None
             if line is not None:
-                self._show(number, records.decode(line))
+                self._show(number, messages.entry_of(line))
             else:
                 lost += memory.tree.size(number) > 0
         self._lost(lost)
@@ -249,7 +361,7 @@ class Pi(TranscriptLines[PiMemory]):
                     self._emit(e.SessionChanged(system=entry.system_prompt, at=entry.timestamp))
                 return ()
             case kind:
-                return () if kind in records.SILENT else None
+                return () if kind in messages.SILENT else None
 
     def _put(self, items: Iterable[Item], at: str | None) -> None:
         for item in items:
@@ -295,7 +407,7 @@ class Pi(TranscriptLines[PiMemory]):
 
     # compactions
 
-    def _bill_summary(self, name: str, usage: records.PiUsage, at: str | None) -> None:
+    def _bill_summary(self, name: str, usage: messages.PiUsage, at: str | None) -> None:
         """Make a summary a request on a chain of its own, of the session's model; a fork's copy has the same name."""
         memory, bill = self._memory, messages.billed(usage, self._memory.dialect)
         if bill is None:
@@ -345,7 +457,7 @@ class Pi(TranscriptLines[PiMemory]):
         )  # fmt: skip
         tail: list[str] = []
         for place, raw in enumerate(entry.retained_tail or ()):
-            made = messages.made_of(records.message_of(bytes(raw)), f"{tree.names[number - 1]}:{place}", at) or ()
+            made = messages.made_of(messages.message_of(bytes(raw)), f"{tree.names[number - 1]}:{place}", at) or ()
             if isinstance(made, e.PatchToolCall):
                 self._result(made)
             else:

@@ -11,7 +11,7 @@ Sources: the message types of the SDKs, November 2026.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
-from lore.formats.plain_chat.records import MEMBERS, TIMES, ChatConversation, ChatFunction, ChatMessage, Role, role_in
+from lore.formats.plain_chat.signs import TIMES, ChatConversation, ChatFunction, ChatMessage
 from lore.formats.values import block_in, opens, stamp_of, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
@@ -37,7 +37,6 @@ from lore.model.items import (
     blocks_of,
     is_absent,
 )
-from lore.model.jsonslice import table
 from lore.model.turn import seconds_in
 
 _QUOTE = 0x22
@@ -120,29 +119,6 @@ def decode(data: bytes | Raw) -> ChatMessage:
 def whole(data: bytes) -> ChatConversation:
     """Decode what may be a conversation, or holds what a message does; ValueError where it is no object."""
     return lenient.decoded(_CONVERSATION, data)
-
-
-def role_of(members: Mapping[str, bytes]) -> Role:
-    """Return the role of a message that is sliced."""
-    return role_in(text_in(members.get("role", members.get("from", members.get("type", b"")))))
-
-
-def is_message(members: Mapping[str, bytes]) -> bool:
-    """Tell whether an object is a message of a plain chat and nothing else.
-
-    What is unknown may stand beside it where it is a number, true, false or null.
-    """
-    if set(members) == {"type", "data"}:
-        members = {**(table(members["data"]) or {}), "type": members["type"]}
-    role = role_of(members)
-    if not role:
-        return False
-    content = members.get("content", members.get("value", b""))[:1]
-    calls = not {"tool_calls", "function_call"}.isdisjoint(members)
-    says = content in (b'"', b"[") or (content == b"n" and role == "assistant") or (calls and not content)
-    kind = b"null" if {"role", "from"}.isdisjoint(members) else members.get("type", b"null")
-    known = all(key in MEMBERS or value[:1] not in (b'"', b"[", b"{") for key, value in members.items())
-    return says and known and kind in (b"null", b'"message"')
 
 
 def time_of(message: ChatMessage) -> str | None:

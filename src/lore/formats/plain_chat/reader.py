@@ -30,7 +30,7 @@ from msgspec import Raw
 from lore.formats.lines import Line
 from lore.formats.plain_chat import messages, signs
 from lore.formats.plain_chat.messages import ChatResult
-from lore.formats.plain_chat.records import ChatConversation, ChatMessage, Role
+from lore.formats.plain_chat.signs import ChatConversation, ChatMessage, Role
 from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.formats.values import opens
 from lore.model import events as e
