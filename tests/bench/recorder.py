@@ -79,8 +79,8 @@ def _serve(ready: Any) -> None:
 
 def _record(ready: Any, upstream: str, path: str) -> None:
     from lore.record.upstreams import routes_of
-    from lore.run.live.record import Recorder
+    from lore.run.live.record import CaptureProxy
 
-    ready.send(Recorder(routes_of({}, [upstream]), path, 0, print).address)
+    ready.send(CaptureProxy(routes_of({}, [upstream]), path, 0, print).address)
     while True:
         time.sleep(60)

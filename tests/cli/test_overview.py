@@ -14,7 +14,7 @@ from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
 from helpers.schemas import valid
 from lore.cli import main as module
-from lore.report.commands import Selection
+from lore.report.commands import OverviewSelection
 
 MODEL = "claude-opus-4-5"
 CLAUDE = "home/.claude/projects/-code-app/{}.jsonl"
@@ -175,15 +175,15 @@ def test_every_command_on_the_screen_works_as_it_is_typed(chosen):
 
 
 def test_what_is_advised_chooses_as_it_was_chosen():
-    assert Selection().summing("--by day") == "lore --by day"
-    own = Selection("14d", "codex", "a b", ("~/.codex/sessions",))
+    assert OverviewSelection().summing("--by day") == "lore --by day"
+    own = OverviewSelection("14d", "codex", "a b", ("~/.codex/sessions",))
     assert own.summing("--by day") == "lore --since 14d --agent codex --project 'a b' --by day"
     assert own.advice("how often: lore simulate --by reliability") == (
         "how often: lore simulate ~/.codex/sessions --since 14d --by reliability"
     )
     assert own.advice("drop it") == "drop it"
     assert own.before() == "lore compare 'agent:codex,project:a b,28d..14d' 'agent:codex,project:a b,14d..'"
-    assert Selection("2026-01-31").before() == ""
+    assert OverviewSelection("2026-01-31").before() == ""
 
 
 def test_nothing_in_the_chosen_part_is_no_reason_to_look_further_back():

@@ -123,15 +123,15 @@ def test_a_listing_and_each_new_object_once_is_all_it_costs(logs, judged):
 def test_two_runs_at_once_lose_nothing(logs, judged, monkeypatch):
     monkeypatch.setattr(state, "BATCH", 1)
     monkeypatch.setattr(state, "SEGMENTS", 1)
-    met, close = threading.Barrier(2, timeout=30), state.State.close
-    monkeypatch.setattr(state.State, "close", lambda self: met.wait() and None or close(self))
+    met, close = threading.Barrier(2, timeout=30), state.CheckState.close
+    monkeypatch.setattr(state.CheckState, "close", lambda self: met.wait() and None or close(self))
     from lore.judge.policy import Budgets
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
     from lore.run.checking.verdicts import CheckConfig
 
     def run(_):
-        means = judging.Means(state=state.State(KEPT, said.append))
+        means = judging.Means(state=state.CheckState(KEPT, said.append))
         results = judging.judged(inputs(["s3://b/p/"]), CheckConfig(Options(), Budgets()), means)
         return [(result.key, result.summary, result.findings) for result in results]  # one may take what the other kept
 
@@ -140,7 +140,7 @@ def test_two_runs_at_once_lose_nothing(logs, judged, monkeypatch):
         left, right = pool.map(run, range(2))
     assert left == right
     assert said == []
-    monkeypatch.setattr(state.State, "close", close)
+    monkeypatch.setattr(state.CheckState, "close", close)
     assert check(judged) == ([], "")
 
 

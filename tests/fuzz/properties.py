@@ -46,7 +46,7 @@ from lore.report.forms.registry import REPORTS
 from lore.report.timeline import write as write_timeline
 from lore.run.assembling import assemble
 from lore.run.checking.check import check
-from lore.run.diff import Comparison, diff_files, diff_session
+from lore.run.diff import TurnComparison, diff_files, diff_session
 from lore.run.folding import fold
 
 EVENTS: tuple[type, ...] = get_args(Event)
@@ -79,7 +79,7 @@ def examine_pair(left: Path, right: Path) -> None:
     """Compare two files as `lore diff-prefix` does; nothing but a LoreError of one line may come of it."""
 
     def differ() -> None:
-        made = diff_files(str(left), str(right), Comparison(Options()))
+        made = diff_files(str(left), str(right), TurnComparison(Options()))
         _renders(made)
         write_diff(made, console(io.StringIO(), colour=True, terminal=True))
 
@@ -205,12 +205,12 @@ def _commands(data: bytes, other: bytes, folder: Path, counter: Any) -> None:
     screen = console(io.StringIO(), colour=True, terminal=True)
 
     def differ(one: Path, two: Path) -> None:
-        made = diff_files(str(one), str(two), Comparison(options))
+        made = diff_files(str(one), str(two), TurnComparison(options))
         _renders(made)
         write_diff(made, screen)
 
     def differ_session() -> None:
-        for made in diff_session(str(left), Comparison(options)):
+        for made in diff_session(str(left), TurnComparison(options)):
             _renders(made)
             write_diff(made, screen)
 

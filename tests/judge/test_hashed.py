@@ -11,7 +11,7 @@ from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.diff import Comparison, diff_files
+from lore.run.diff import TurnComparison, diff_files
 
 TOOLS = {"bash": "a1", "view": "b1"}
 SYSTEM = {"identity": "s1", "environment_context": "s2"}
@@ -155,6 +155,6 @@ def test_a_converted_session_is_judged_alike(tmp_path):
 def test_two_requests_of_which_hashes_are_noted_are_compared_as_hashed(tmp_path):
     path = tmp_path / "events.jsonl"
     path.write_bytes(two((30_200, 0, 30_000), tools={"bash": "a2", "view": "b1"}).data())
-    diff = diff_files(f"{path}#1", f"{path}#2", Comparison(Options()))
+    diff = diff_files(f"{path}#1", f"{path}#2", TurnComparison(Options()))
     assert (diff.left.fidelity, diff.right.fidelity) == ("hashed", "hashed")
     assert [cause.code for cause in diff.causes] == ["LORE104"]

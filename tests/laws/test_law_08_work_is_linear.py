@@ -21,7 +21,7 @@ from lore.prefix import overlap
 from lore.prompt import base
 from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, messages, openai
 from lore.recording.opening import Options
-from lore.run.diff import Comparison, diff_session
+from lore.run.diff import TurnComparison, diff_session
 from lore.tokens import o200k
 
 SIZES = (40, 80)
@@ -231,7 +231,7 @@ class _Weigher:
 def test_each_segment_of_a_growing_session_is_weighed_once(desk, name):
     (desk / "log.jsonl").write_bytes(b"\n".join(MAKERS[name](40)) + b"\n")
     weigher = _Weigher()
-    assert list(diff_session("log.jsonl", Comparison(Options(counter=weigher))))
+    assert list(diff_session("log.jsonl", TurnComparison(Options(counter=weigher))))
     asked = {text: times for text, times in weigher.asked.items() if b"question" in text}
     assert len(asked) == 40
     assert set(asked.values()) == {1}
@@ -251,7 +251,7 @@ def test_each_distinct_segment_is_tokenised_once(desk, monkeypatch):
     monkeypatch.setattr(o200k, "encoding", lambda: encoding)
     lines = _lore(40)
     (desk / "log.jsonl").write_bytes(b"\n".join([*lines, *lines[2:3]]) + b"\n")
-    assert list(diff_session("log.jsonl", Comparison(Options(counter=o200k.Counter()))))
+    assert list(diff_session("log.jsonl", TurnComparison(Options(counter=o200k.Counter()))))
     assert set(encoding.encoded.values()) == {1}
 
 

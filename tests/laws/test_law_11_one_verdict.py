@@ -35,7 +35,7 @@ from lore.run.checking.check import check
 from lore.run.checking.verdicts import verdicts
 from lore.run.checking.watch import follow_check
 from lore.run.dated import PACKAGED
-from lore.run.diff import Comparison, compared
+from lore.run.diff import TurnComparison, compared
 from lore.run.rules import packaged
 from lore.run.simulate import SimulateRequest, simulate
 
@@ -130,7 +130,7 @@ def grows(path: str, options: Options = READ) -> bool:
 
 def of_session(path: str, options: Options = READ) -> Verdicts:
     """What `lore diff-prefix SESSION` says."""
-    return {(one.chain, one.turn): said(one.causes) for one in compared(path, None, Comparison(options))}
+    return {(one.chain, one.turn): said(one.causes) for one in compared(path, None, TurnComparison(options))}
 
 
 class Two(NamedTuple):
@@ -174,7 +174,7 @@ def alike(path: str, options: Options = READ) -> Verdicts:
     rights = {one.right for one in every}
     of_pairs = {turn: causes for turn, causes in expected.items() if turn in rights}
     for one in sampled(every, expected):
-        (diff,) = compared(*one.names, Comparison(options))
+        (diff,) = compared(*one.names, TurnComparison(options))
         assert said(diff.causes) == expected.get(one.right, Counter()), one.names
     if every:
         together = of_session(path, options)

@@ -18,7 +18,7 @@ from lore.formats.registry import READERS
 from lore.model.evidence import TailReplaced
 from lore.prefix.chains import Chains
 from lore.recording.opening import Options
-from lore.run.diff import Comparison, diff_session
+from lore.run.diff import TurnComparison, diff_session
 from oracle.naive import at_anthropic, dialect_of, flatten, relation, without_end
 
 CAPTURES = ("capture/*", "vcr/*.yaml")
@@ -42,7 +42,7 @@ def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, 
 
     monkeypatch.setattr(Chains, "link", told)
     try:
-        found = list(diff_session(str(path), Comparison(options)))
+        found = list(diff_session(str(path), TurnComparison(options)))
     except LoreError as error:
         if "no pair to compare" in error.message:
             return []

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from lore.record.upstreams import routes_of
-from lore.run.live.record import Recorder
+from lore.run.live.record import CaptureProxy
 from record.standin import StandIn, served, wait_until
 
 
@@ -54,7 +54,7 @@ def body_of(record):
 def recording(path, *upstreams, environment=None):
     """Record to a file, in this process."""
     told = []
-    recorder = Recorder(routes_of(environment or {}, upstreams), str(path), 0, told.append)
+    recorder = CaptureProxy(routes_of(environment or {}, upstreams), str(path), 0, told.append)
     try:
         yield Recording(recorder, path, told)
     finally:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.model.running import LastBreak, Running
-from lore.report.status_line import DEFAULT, NOTHING, PARTS, Client, Shown, columns, status_line
+from lore.report.status_line import DEFAULT, NOTHING, PARTS, ClientStatus, Shown, columns, status_line
 
 NOW = 1_000_000.0
 BREAK = LastBreak("LORE114", "waste", 7, NOW - 720, 45_000, 0.9, 'hook "Edit" adds text', "a hook adds text", "drop it")
@@ -19,7 +19,7 @@ RUNNING = Running(
 
 
 def line(running=RUNNING, client=None, parts=DEFAULT, width=None, colour=False, **more):
-    return status_line(Shown(running, client or Client(), NOW, **more), parts, width=width, colour=colour)
+    return status_line(Shown(running, client or ClientStatus(), NOW, **more), parts, width=width, colour=colour)
 
 
 def test_a_line_says_size_read_paid_again_expiry_and_the_last_break():
@@ -55,7 +55,7 @@ def test_each_part_says_what_is_known(change, part, text):
 
 
 def test_the_client_knows_its_cost_its_window_and_its_cache():
-    client = Client("Opus 5", 4.178, 21.4, NOW + 90)
+    client = ClientStatus("Opus 5", 4.178, 21.4, NOW + 90)
     assert (
         line(client=client, parts=("model", "cost", "context", "expires"))
         == "Opus 5 · $4.18 · context 21 % · cache 1:30"
@@ -63,7 +63,7 @@ def test_the_client_knows_its_cost_its_window_and_its_cache():
 
 
 def test_what_is_not_judged_yet_is_said_to_be():
-    client = Client(prompt_tokens=200_000, read_tokens=0)
+    client = ClientStatus(prompt_tokens=200_000, read_tokens=0)
     assert line(client=client, judging=True) == (
         "prompt 200k · read 0 % · paid again 45k ($1.20) · cache 4:12 · judging …"
     )
@@ -73,7 +73,7 @@ def test_what_is_not_judged_yet_is_said_to_be():
 
 
 def test_redacted_a_line_names_nothing():
-    said = line(client=Client("Opus 5"), parts=("model", "break"), redact=True)
+    said = line(client=ClientStatus("Opus 5"), parts=("model", "break"), redact=True)
     assert said == "break 12 min ago: a hook adds text"
 
 
@@ -103,7 +103,7 @@ TEXTS = st.text("a[#\x1b\n\x9b\u202e\u200b\u0301模 ", max_size=60)
 @given(TEXTS, TEXTS, st.integers(1, 90))
 def test_names_are_obeyed_by_nobody(name, words, width):
     hostile = RUNNING._replace(last_break=BREAK._replace(says=f"\x1b[2J#(reboot)#[fg=red]\n{words}"))
-    said = line(hostile, Client(f"{name}\x07\u202e"), tuple(PARTS), width)
+    said = line(hostile, ClientStatus(f"{name}\x07\u202e"), tuple(PARTS), width)
     assert said.isprintable()
     assert "#" not in said
     assert columns(said) <= width
@@ -111,4 +111,4 @@ def test_names_are_obeyed_by_nobody(name, words, width):
 
 def test_wide_characters_count_twice():
     assert columns("模型 e\u0301") == 6
-    assert columns(line(client=Client("模型" * 20), parts=("model",), width=11)) <= 11
+    assert columns(line(client=ClientStatus("模型" * 20), parts=("model",), width=11)) <= 11

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from lore.report.console import console
-from lore.report.table import Column, Table
+from lore.report.table import TableColumn, TextTable
 
 MONEY = (
-    Column("cost", right=True), Column("requests", right=True, drop=2), Column("read", right=True, drop=1),
-    Column("paid again", right=True), Column("model"),
+    TableColumn("cost", right=True), TableColumn("requests", right=True, drop=2),
+    TableColumn("read", right=True, drop=1), TableColumn("paid again", right=True), TableColumn("model"),
 )  # fmt: skip
 PATH = "/a/folder/of/one/project/with/a/long/name/session.jsonl"
 
 
 def written(columns, rows, *, width=60, terminal=True, flows=True):
     stream = io.StringIO()
-    table = Table(columns, rows, console(stream, colour=False, terminal=terminal, width=width), flows=flows)
+    table = TextTable(columns, rows, console(stream, colour=False, terminal=terminal, width=width), flows=flows)
     table.write_head()
     for row in rows:
         table.write(row)
@@ -61,7 +61,7 @@ def test_a_sentence_is_wrapped_in_its_place():
 
 
 def test_what_no_line_is_long_enough_for_goes_on_below_at_the_same_columns():
-    columns = [Column(name) for name in ("measure", "A", "B", "verdict")]
+    columns = [TableColumn(name) for name in ("measure", "A", "B", "verdict")]
     rows = [("read all that stood there", "91.8% (919 of 1,001)", "93.1% (1,208 of 1,298)", "no difference")] * 2
     lines = written(columns, rows, width=60)
     assert lines[:2] == ["measure", "    A                     B"]
@@ -75,7 +75,7 @@ cells = st.text(alphabet="ab 漢", max_size=12).map(lambda text: " ".join(text.s
 
 @given(st.lists(st.tuples(cells, cells, cells, cells), min_size=1, max_size=4), st.integers(20, 80), st.booleans())
 def test_lines_fit_and_no_cell_is_lost(rows, width, flows):
-    columns = [Column("a"), Column("b", right=True), Column("c"), Column("d")]
+    columns = [TableColumn("a"), TableColumn("b", right=True), TableColumn("c"), TableColumn("d")]
     lines = written(columns, rows, width=max(width, 32), flows=flows)
     assert all(cell_len(text) <= max(width, 32) for text in lines)
     text = " ".join(" ".join(lines).split())

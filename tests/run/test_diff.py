@@ -8,7 +8,7 @@ import pytest
 
 from lore.errors import LoreError
 from lore.recording.opening import Options
-from lore.run.diff import Comparison, diff_files, diff_session
+from lore.run.diff import TurnComparison, diff_files, diff_session
 from model.making import assistant, body
 
 TOOLS = [{"name": "ls", "input_schema": {}}]
@@ -28,7 +28,7 @@ def test_what_is_wrong_behind_the_last_pair_is_told_with_it(tmp_path):
     path = written(
         tmp_path / "s.jsonl", record("a"), record("a", "b"), '{"request": [}', record("a", "b", "c"), "{oops}"
     )
-    found = list(diff_session(path, Comparison(Options())))
+    found = list(diff_session(path, TurnComparison(Options())))
     assert [[problem.line for problem in one.problems] for one in found] == [[], [3, 5]]
 
 
@@ -40,7 +40,7 @@ def test_a_session_whose_chain_restarts_compares_both(tmp_path):
         record("a", assistant("b"), "c", tools=TOOLS),
         record("a", assistant("b"), "sum up", assistant("d"), "thanks"),
     )
-    found = list(diff_session(path, Comparison(Options())))
+    found = list(diff_session(path, TurnComparison(Options())))
     assert [(one.left.name.rpartition("#")[2], one.right.name.rpartition("#")[2]) for one in found] == [
         ("main:1", "chain-2:1"), ("main:1", "main:2"), ("chain-2:1", "chain-2:2"),
     ]  # fmt: skip
@@ -51,11 +51,11 @@ def test_a_session_whose_chain_restarts_compares_both(tmp_path):
 def test_a_session_without_a_pair_says_how_many_turns_it_holds(tmp_path):
     path = written(tmp_path / "s.jsonl", record("a"))
     with pytest.raises(LoreError, match="holds 1 turn and no pair"):
-        list(diff_session(path, Comparison(Options())))
+        list(diff_session(path, TurnComparison(Options())))
 
 
 def test_two_files_carry_their_columns(tmp_path):
     left, right = written(tmp_path / "1.json", body("a")), written(tmp_path / "2.json", body("a", "b"))
-    found = diff_files(left, right, Comparison(Options())).columns
+    found = diff_files(left, right, TurnComparison(Options())).columns
     assert found is not None
     assert (found.billed, found.verdict, found.agree, found.dispute) == ("not recorded", "none recorded", None, None)

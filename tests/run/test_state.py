@@ -59,8 +59,8 @@ def check(*extra, opened=None):
 def records(monkeypatch):
     """What reads the records of a segment, as the last run would."""
     seals = []
-    opened = state.State.open
-    monkeypatch.setattr(state.State, "open", lambda self, config: opened(self, config) or seals.append(self._seal))
+    opened = state.CheckState.open
+    monkeypatch.setattr(state.CheckState, "open", lambda self, config: opened(self, config) or seals.append(self._seal))
     return lambda data: list(state._records(data, seals[-1]))
 
 
@@ -181,7 +181,7 @@ def test_runs_that_share_a_folder_lose_nothing(monkeypatch):
     """Each writes segments of its own; many are merged, while others have them open."""
     monkeypatch.setattr(state, "BATCH", 2)
     monkeypatch.setattr(state, "SEGMENTS", 2)
-    first, second = state.State("kept", print), state.State("kept", print)
+    first, second = state.CheckState("kept", print), state.CheckState("kept", print)
     from lore.judge.policy import Budgets
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
@@ -247,7 +247,7 @@ def test_what_no_run_took_for_long_goes(monkeypatch, records):
     check()
     assert records(_segment().read_bytes())
     monkeypatch.setattr(state, "SEGMENTS", 0)
-    made = state.State
+    made = state.CheckState
     monkeypatch.setattr(state, "State", lambda *args, **named: made(*args, **named, now=time.time() + 61 * 86_400))
     for path in Path("logs").rglob("*.*"):
         path.unlink()

@@ -29,7 +29,7 @@ from lore.recording.corpus import parse_name
 from lore.recording.opening import Options
 from lore.run.assembling import assemble
 from lore.run.checking.check import check
-from lore.run.diff import Comparison, diff_files, diff_session
+from lore.run.diff import TurnComparison, diff_files, diff_session
 
 LINEAR = 2.15  # twice the turns may cost this many times the calls
 MEMORY = 2.3  # and this many times the memory
@@ -78,11 +78,11 @@ def holds(path: Path, turns: int) -> None:
     assert not result.problems, result.problems[0]
     assert sums.turns >= turns
     assert sums.breaks == sums.expected, f"{sums.waste} waste, {sums.unattributable} unattributable in {path.name}"
-    pairs = list(diff_session(str(path), Comparison(Options())))
+    pairs = list(diff_session(str(path), TurnComparison(Options())))
     assert len(pairs) == sums.pairs
     assert all(one.relation != "extension" or one.divergence is None for one in pairs)
     one, other = f"{path}#{turns - 1}", f"{path}#{turns}"
-    assert diff_files(one, other, Comparison(Options())).prompt is not None
+    assert diff_files(one, other, TurnComparison(Options())).prompt is not None
     for dialect in DIALECTS:
         made = assemble(parse_name(str(path)), Options(dialect=dialect)).body
         body = json.loads(made)

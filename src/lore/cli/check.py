@@ -183,13 +183,13 @@ def run(
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
     workers, results = cluster_at(cluster, jobs), None
     if state is not None:
-        from lore.run.checking.state import State
+        from lore.run.checking.state import CheckState
 
-        results = State(state, tell, secret=os.environ.get("LORE_STATE_KEY", ""))
+        results = CheckState(state, tell, secret=os.environ.get("LORE_STATE_KEY", ""))
     page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
     keep_apart(reports, needed(loaded, baseline))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
-    streamed = Streamed(out(color), verbose=verbose) if may_stream(reports) else None
+    streamed = StreamedFindings(out(color), verbose=verbose) if may_stream(reports) else None
     again = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     with (
         progress(wanted=not verbose, colour=color) as report_progress,
@@ -209,12 +209,15 @@ def run(
     code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose, streamed=streamed)
     if page is not None and not outcome.result.interrupted:
         from lore.report.html.intros import of_check
-        from lore.run.html_report import Site
+        from lore.run.html_report import HtmlReportRequest
         from lore.run.pages import PageRequest
 
         request = PageRequest(options, dated=context.dated, redact=redact, reader=context.reader)
         write_pages(
-            page, Site(of_check(outcome.result, verbose=verbose), again, request), verbose=verbose, colour=color
+            page,
+            HtmlReportRequest(of_check(outcome.result, verbose=verbose), again, request),
+            verbose=verbose,
+            colour=color,
         )
     return code
 
@@ -226,7 +229,7 @@ def may_stream(reports: list[Target]) -> bool:
     return texts == beside and len(texts) == 1 and not sys.stderr.isatty()
 
 
-class Streamed:
+class StreamedFindings:
     """Writes findings as files are judged; a closed pipe loses the text, not the verdict."""
 
     def __init__(self, console: Console, *, verbose: bool) -> None:
@@ -242,7 +245,7 @@ class Streamed:
 
 def _answer(
     outcome: CheckOutcome, context: CheckContext, reports: list[Target], paths: list[str], *, color: bool | None,
-    verbose: bool, streamed: Streamed | None,
+    verbose: bool, streamed: StreamedFindings | None,
 ) -> int:  # fmt: skip
     """Say what a new baseline knows, write the reports, and return the exit code."""
     from lore.report.forms.terminal import Terminal

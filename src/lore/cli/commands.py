@@ -12,7 +12,7 @@ from typing import NamedTuple
 Example = tuple[str, str]  # what to type behind `lore `, and what it does
 
 
-class Command(NamedTuple):
+class CommandRow(NamedTuple):
     """A row: the group of `lore --help` it is listed in, its page of the guide, what to type, its module."""
 
     group: str
@@ -29,28 +29,28 @@ BUILD = "Build prompts that stay cached"
 KEEP = "Keep and compact sessions"
 ABOUT = "About lore"
 
-COMMANDS: dict[str, Command] = {
-    "sessions": Command(
+COMMANDS: dict[str, CommandRow] = {
+    "sessions": CommandRow(
         LOOK, "spending", (
             ("sessions", "what agents keep on this machine, the newest first"),
             ("sessions --agent codex --since 1d", "of one agent, written today"),
         ),
     ),
-    "watch": Command(
+    "watch": CommandRow(
         LOOK, "running", (
             ("watch", "the newest session of this project, else of this machine, on a screen"),
             ("watch session.jsonl --json", "a line of JSON at each change"),
         ),
         "live.watch",
     ),
-    "statusline": Command(
+    "statusline": CommandRow(
         LOOK, "running", (
             ("statusline --install", "the settings that put it into Claude Code and tmux"),
             ("statusline .", "the newest session of this project, in one line"),
         ),
         "live.statusline",
     ),
-    "record": Command(
+    "record": CommandRow(
         LOOK, "record", (
             ("record -- python agent.py", "what a program's clients send to models, as a capture"),
             ("record --live -- claude", "with a verdict for each request as it falls"),
@@ -58,50 +58,50 @@ COMMANDS: dict[str, Command] = {
         ),
         "live.record",
     ),
-    "simulate": Command(
+    "simulate": CommandRow(
         LOOK, "simulate", (
             ("simulate fixtures/recordings", "what a cache would read, beside what was billed"),
             ("simulate fixtures/recordings --what-if ttl=1h", "the same with a longer lifetime, and the difference"),
         ),
     ),
-    "replay": Command(
+    "replay": CommandRow(
         LOOK, "replay", (
             ("replay capture.jsonl --server http://127.0.0.1:8080 --dialect openai-chat", "into an engine here"),
             ("replay session.jsonl --server http://127.0.0.1:8000 --layouts user,persist", "which tail reads most"),
             ("replay capture.jsonl --server https://api.anthropic.com --dry-run", "what it would cost; sends nothing"),
         ),
     ),
-    "fold": Command(
+    "fold": CommandRow(
         LOOK, "fold", (
             ("fold fixtures/sessions/compaction_keeps_some.jsonl", "the timeline, with what each request paid"),
             ("fold session.jsonl --follow", "and what comes, while it is written"),
         ),
     ),
-    "sql": Command(
+    "sql": CommandRow(
         LOOK, "sql", (
             ("sql", "the tables that can be asked, and their columns"),
             ('sql "SELECT model, sum(dollars) FROM turns GROUP BY ALL" fixtures/recordings', "a question of your own"),
         ),
     ),
-    "report": Command(
+    "report": CommandRow(
         LOOK, "reports", (
             ("report --format trace fixtures/recordings -o trace.json", "requests on a time line, for ui.perfetto.dev"),
             ("report --format trace --last --redact -o trace.json", "the newest session, without content"),
         ),
     ),
-    "check": Command(
+    "check": CommandRow(
         JUDGE, "check", (
             ("check fixtures/recordings", "exit code 1 where a recording wastes its cache"),
             ("check --last", "the newest session of an agent in this project"),
         ),
     ),
-    "lint": Command(
+    "lint": CommandRow(
         JUDGE, "other-languages", (
             (f"lint {_BODIES}/turn1.json", "whether one request would be cached, and why not"),
             ("lint fixtures/recordings --report github", "a folder of request bodies, as annotations in CI"),
         ),
     ),
-    "diff-prefix": Command(
+    "diff-prefix": CommandRow(
         JUDGE, "compare", (
             (
                 f"diff-prefix {_BODIES}/turn1.json {_BODIES}/turn2.json",
@@ -111,36 +111,36 @@ COMMANDS: dict[str, Command] = {
         ),
         "diff_prefix",
     ),
-    "compare": Command(
+    "compare": CommandRow(
         JUDGE, "compare", (
             ("compare before/ after/", "two folders side by side, with intervals"),
             ("compare 14d..7d 7d..", "the last week of all agents here, and the one before"),
         ),
     ),
-    "explain": Command(
+    "explain": CommandRow(
         JUDGE, "check", (
             ("explain LORE101", "what a code means, and how to mend it"),
             ("explain", "all codes"),
         ),
     ),
-    "assemble": Command(
+    "assemble": CommandRow(
         BUILD, "assemble", (
             ("assemble fixtures/sessions/knowledge.jsonl --turn 3", "the request body of a turn"),
             ("assemble fixtures/sessions/knowledge.jsonl --explain", "its segments, breakpoints and origins"),
         ),
     ),
-    "knowledge": Command(
+    "knowledge": CommandRow(
         BUILD, "assemble", (("knowledge list fixtures/sessions/knowledge.jsonl", "what a session knows"),),
         "stored.knowledge",
     ),
-    "store": Command(
+    "store": CommandRow(
         KEEP, "stores", (
             ("store import ~/.claude/projects --store sqlite:sessions.db", "what is new, each time"),
             ("store list --store sqlite:sessions.db", "what it holds"),
         ),
         "stored.store",
     ),
-    "compact": Command(
+    "compact": CommandRow(
         KEEP, "compact", (
             (
                 "compact fixtures/compaction/two_days.jsonl --policy fixtures/compaction/policy.toml --dry-run",
@@ -150,24 +150,24 @@ COMMANDS: dict[str, Command] = {
         ),
         "stored.compact",
     ),
-    "memory": Command(
+    "memory": CommandRow(
         KEEP, "memory", (("memory show --store sqlite:sessions.db", "what is remembered of you across sessions"),),
         "stored.memory",
     ),
-    "convert": Command(
+    "convert": CommandRow(
         KEEP, "convert", (
             ("convert fixtures/claude-code/compaction.jsonl --to lore", "any session as lore's own log"),
             ("convert requests.har --to bodies --output bodies.jsonl", "recorded requests as lines of bodies"),
         ),
         "stored.convert",
     ),
-    "formats": Command(ABOUT, "formats", (("formats", "what lore reads, and what each format can answer"),)),
-    "limits": Command(ABOUT, "limits", (("limits", "every cap: how long, how many or how deep, and why"),)),
-    "schema": Command(ABOUT, "reports", (("schema check", "the form of `lore check --json`"),)),
-    "guide": Command(
+    "formats": CommandRow(ABOUT, "formats", (("formats", "what lore reads, and what each format can answer"),)),
+    "limits": CommandRow(ABOUT, "limits", (("limits", "every cap: how long, how many or how deep, and why"),)),
+    "schema": CommandRow(ABOUT, "reports", (("schema check", "the form of `lore check --json`"),)),
+    "guide": CommandRow(
         ABOUT, "start", (("guide", "the pages of the guide"), ("guide check --plain", "one of them, as Markdown")),
     ),
-    "help": Command(
+    "help": CommandRow(
         ABOUT, "start", (("help check", "what `lore check --help` prints"), ("help store import", "of a subcommand")),
     ),
 }  # fmt: skip

@@ -73,10 +73,13 @@ def run(
         answer(result, write_comparison, as_json=as_json, color=color)
     if page is not None:
         from lore.report.html.intros import of_comparison
-        from lore.run.html_report import Site
+        from lore.run.html_report import HtmlReportRequest
         from lore.run.pages import PageRequest
 
         write_pages(
-            page, Site(of_comparison(result), [], PageRequest(options, redact=redact)), verbose=verbose, colour=color
+            page,
+            HtmlReportRequest(of_comparison(result), [], PageRequest(options, redact=redact)),
+            verbose=verbose,
+            colour=color,
         )
     return 0

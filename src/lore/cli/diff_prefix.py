@@ -75,7 +75,7 @@ def run(
     from lore.errors import LoreError
     from lore.recording.opening import Options
     from lore.report.sentences.findings import not_in_logs
-    from lore.run.diff import Comparison, compared
+    from lore.run.diff import TurnComparison, compared
     from lore.tokens.o200k import Counter
 
     if fail_under is not None and not 0 <= fail_under <= 1:
@@ -94,7 +94,7 @@ def run(
     names = tuple(cache or (loaded.settings.simulate.caches if tokens else ()))
     caches = _caches(names, loaded) if tokens or names else None
     who = reader_named(reader) or loaded.settings.check.reader
-    diffs = compared(left, right, Comparison(options, redact, caches, dated_rules(loaded), who))
+    diffs = compared(left, right, TurnComparison(options, redact, caches, dated_rules(loaded), who))
     write = _writer(as_json=as_json, color=color, verbose=verbose)
     failed, lacks = False, set[tuple[str, str]]()
     for diff in diffs:

@@ -87,11 +87,11 @@ def run(
         write_reports(outcome.result, reports, bodies, out(color), os.environ, verbose=verbose, terminal=LintTerminal())
     if page is not None:
         from lore.report.html.intros import of_report
-        from lore.run.html_report import Site
+        from lore.run.html_report import HtmlReportRequest
         from lore.run.pages import PageRequest
 
         intro = of_report(outcome.result, verbose=verbose)
-        write_pages(page, Site(intro, [], PageRequest(options)), verbose=verbose, colour=color)
+        write_pages(page, HtmlReportRequest(intro, [], PageRequest(options)), verbose=verbose, colour=color)
     if outcome.failed:
         return 1
     return 3 if outcome.incomplete else 0

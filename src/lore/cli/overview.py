@@ -113,12 +113,12 @@ def run(
 
         sys.stdout.write(render(result) + "\n")
     elif page is None or page.path:
-        from lore.report.commands import Selection, in_shell
+        from lore.report.commands import OverviewSelection, in_shell
         from lore.report.overview import write_overview
 
         own = agent is not None or recent.whereabouts(here, wide=False).paths  # a command without a path takes others
         places = tuple(filter(None, (in_shell(place, here.home) for place in result.looked))) if own else ()
-        chosen = Selection(since or "7d", agent or "", "" if redact else request.project, places)
+        chosen = OverviewSelection(since or "7d", agent or "", "" if redact else request.project, places)
         write_overview(result, out(color), chosen)
     if page is not None:
         from lore.run.pages import PageRequest

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lore.model.results.overview import Overview
     from lore.recording.inputs import Input
     from lore.run.checking.check import Target
-    from lore.run.html_report import Site
+    from lore.run.html_report import HtmlReportRequest
     from lore.run.pages import PageRequest
     from lore.run.spending.overview import Summed
 
@@ -115,17 +115,17 @@ def read_twice(files: list[Input]) -> list[Input]:
     return files
 
 
-def spending_site(target: PageTarget, result: Overview, found: Summed, request: PageRequest) -> Site:
+def spending_site(target: PageTarget, result: Overview, found: Summed, request: PageRequest) -> HtmlReportRequest:
     """Return pages of what was spent: in one file only the sessions that cost most are read for it."""
     from lore.report.html.intros import of_overview
-    from lore.run.html_report import WHOLE, Site, is_folder
+    from lore.run.html_report import WHOLE, HtmlReportRequest, is_folder
 
     sums = {session.name: session for session in found.period.by("session")}
     chosen = None if is_folder(target.path) else frozenset(list(sums)[:WHOLE])
-    return Site(of_overview(result, found.period.by("day")), found.files, request, sums, chosen)
+    return HtmlReportRequest(of_overview(result, found.period.by("day")), found.files, request, sums, chosen)
 
 
-def write_pages(target: PageTarget, site: Site, *, verbose: bool, colour: bool | None) -> None:
+def write_pages(target: PageTarget, site: HtmlReportRequest, *, verbose: bool, colour: bool | None) -> None:
     """Write pages, say where they are, and open them."""
     from lore.recording import corpus
     from lore.run.html_report import is_folder, write_site

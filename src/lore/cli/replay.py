@@ -109,7 +109,7 @@ def run(
     from lore.recording.corpus import is_stream
     from lore.recording.opening import Options
     from lore.run.replaying.plan import layouts_of
-    from lore.run.replaying.replay import Replay, ReplayRequest, pace_of
+    from lore.run.replaying.replay import ReplayRequest, ReplayRun, pace_of
     from lore.run.replaying.server import Server, key_for
     from lore.run.rules import chosen
     from lore.tokens.o200k import Counter
@@ -132,7 +132,7 @@ def run(
             recording, wanted, _outputs(output, wanted), options, rules, dated_rules(loaded), cache, model, max_tokens,
             pace_of(pace or ("1s" if asked.near else "5s")), turns, resume, force, redact, log(verbose),
         )  # fmt: skip
-        replay = Replay(request, asked)
+        replay = ReplayRun(request, asked)
         estimate = replay.estimate() if dry_run or not asked.near else None
         if not dry_run:
             asked.key = key_for(server, dialect or replay.looked[0].first, api_key_env, os.environ)
@@ -206,10 +206,10 @@ def _write_page(
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
     from lore.report.html.intros import of_replay
-    from lore.run.html_report import Site
+    from lore.run.html_report import HtmlReportRequest
     from lore.run.pages import PageRequest
 
     captures = [request.outputs[layout.name] for layout in found.layouts if layout.requests]
     options = Options(counter=request.options.counter)
     how = PageRequest(options, request.cache, request.dated, request.redact, None)
-    write_pages(page, Site(of_replay(found), inputs(captures), how), verbose=verbose, colour=colour)
+    write_pages(page, HtmlReportRequest(of_replay(found), inputs(captures), how), verbose=verbose, colour=colour)

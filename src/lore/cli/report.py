@@ -55,7 +55,7 @@ class Material(NamedTuple):
     progress: Progress | None
 
 
-class Written(NamedTuple):
+class WrittenReport(NamedTuple):
     """A form's bytes, and the exit code."""
 
     data: bytes
@@ -65,11 +65,11 @@ class Written(NamedTuple):
 class Form(NamedTuple):
     """How a form is made, and what to do with its file."""
 
-    make: Callable[[Material], Written]
+    make: Callable[[Material], WrittenReport]
     then: str
 
 
-def _trace(chosen: Material) -> Written:
+def _trace(chosen: Material) -> WrittenReport:
     from lore.report.forms.json_report import render
     from lore.run.spending.tracing import traced
 
@@ -89,7 +89,7 @@ def _trace(chosen: Material) -> Written:
         tell(f"note: {found.copied:,} requests that other files hold as well stand in the trace once")
     if "note" in found.trace.otherData:
         tell(f"note: {found.trace.otherData['note']}")
-    return Written(render(found.trace).encode() + b"\n", 3 if found.failed else 0)
+    return WrittenReport(render(found.trace).encode() + b"\n", 3 if found.failed else 0)
 
 
 def _spent(chosen: Material) -> Summed:
@@ -112,11 +112,11 @@ def _spent(chosen: Material) -> Summed:
     return found._replace(result=result)
 
 
-def _json(chosen: Material) -> Written:
+def _json(chosen: Material) -> WrittenReport:
     from lore.report.forms.json_report import render
 
     result = _spent(chosen).result
-    return Written(render(result).encode() + b"\n", 3 if result.failed else 0)
+    return WrittenReport(render(result).encode() + b"\n", 3 if result.failed else 0)
 
 
 FORMS: dict[str, Form] = {
@@ -211,7 +211,7 @@ def _page_of(output: str | None, *, opens: bool, force: bool) -> PageTarget:
     return page
 
 
-def _write(made: Written, output: str | None, format: str, files: list[Input], *, force: bool) -> int:
+def _write(made: WrittenReport, output: str | None, format: str, files: list[Input], *, force: bool) -> int:
     """Write a form to standard output, or to a file, and say what to do with that; return the exit code."""
     from lore.recording.writing import written
 

@@ -202,12 +202,12 @@ def _write_page(
     verbose: bool, colour: bool | None,
 ) -> None:  # fmt: skip
     from lore.report.html.intros import of_simulation
-    from lore.run.html_report import Site
+    from lore.run.html_report import HtmlReportRequest
     from lore.run.pages import PageRequest
 
     cache = request.caches[0] if request.caches else None
     how = PageRequest(options, cache, request.dated, request.redact, request.reader)
-    write_pages(page, Site(of_simulation(result), files, how), verbose=verbose, colour=colour)
+    write_pages(page, HtmlReportRequest(of_simulation(result), files, how), verbose=verbose, colour=colour)
 
 
 def _results(results: Iterator[Simulated], *, redact: bool) -> Iterator[Simulated]:

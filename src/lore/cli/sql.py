@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lore.recording.inputs import Input
     from lore.recording.opening import Options
     from lore.run.checking.check import CheckOutcome
-    from lore.run.spending.sql import Source
+    from lore.run.spending.sql import SqlSource
 
 SHOWN = 50  # rows
 PARQUET = "parquet"
@@ -111,7 +111,7 @@ def _list_tables(*, as_json: bool, color: bool | None) -> int:
 
 def _tables(
     query: str, paths: list[str], loaded: Loaded, *, no_cache: bool, redact: bool, color: bool | None, verbose: bool
-) -> AbstractContextManager[Source]:
+) -> AbstractContextManager[SqlSource]:
     """Return the folder of tables that is asked: the one that is named, or one that is made of recordings."""
     from lore.errors import LoreError
     from lore.recording.opening import Options
@@ -119,8 +119,8 @@ def _tables(
     from lore.run.checking.check import CheckContext, check
     from lore.run.spending.ledgers import Ledgers, folder_of
     from lore.run.spending.overview import gathered
-    from lore.run.spending.sql import Source, is_tables, made_tables, names_findings
-    from lore.run.spending.tables import TablesRequest, Written, shortened, write_judged, write_tables
+    from lore.run.spending.sql import SqlSource, is_tables, made_tables, names_findings
+    from lore.run.spending.tables import TablesRequest, WrittenTables, shortened, write_judged, write_tables
 
     folders = [path for path in paths if is_tables(path)]
     if folders and len(paths) > 1:
@@ -128,7 +128,7 @@ def _tables(
     if folders:
         if redact:
             raise LoreError("tables are what they are", hint="--redact stands where they are written: lore check")
-        return nullcontext(Source(folders[0]))
+        return nullcontext(SqlSource(folders[0]))
     here = surroundings()
     options = Options(rules=loaded.settings.assemble, log=log(verbose))
     found = gathered(here, paths, None)
@@ -138,7 +138,7 @@ def _tables(
         raise nothing(found.looked)
     ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=time.time())
 
-    def write(folder: str) -> Written:
+    def write(folder: str) -> WrittenTables:
         with progress(wanted=not verbose, colour=color, what="reading") as shown:
             if not names_findings(query):
                 return write_tables(folder, TablesRequest(found.logs, redact=redact, jobs=cores()), ledgers, shown)

@@ -56,7 +56,7 @@ def _processed(param: Any, converted: Callable[[Any, Any], Any], ctx: Any, value
     return value if param.callback is None else param.callback(ctx, param, value)
 
 
-class Leaf(_Shared, TyperCommand):
+class LeafCommand(_Shared, TyperCommand):
     """A command that runs."""
 
 
@@ -136,10 +136,10 @@ def _built(name: str, module: str) -> Any:
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         settings = {**_SETTINGS, **getattr(found, "SETTINGS", {})}
-        app.command(name, cls=Leaf, context_settings=settings)(found.run)
+        app.command(name, cls=LeafCommand, context_settings=settings)(found.run)
         return get_command(app)
     for command in app.registered_commands:
-        command.cls = Leaf
+        command.cls = LeafCommand
     app.info.cls = Branch
     app.info.no_args_is_help = False
     return get_group(app)

@@ -34,7 +34,7 @@ PLACE = Place("requests")
 _HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"
 
 
-class Moved(NamedTuple):
+class MovedPrefix(NamedTuple):
     """Two successive requests, numbered from 1, between which the prefix moved.
 
     Where one request wastes by itself (too many breakpoints), both numbers are its own and `diff` is None.
@@ -52,7 +52,7 @@ class JudgedRequests(NamedTuple):
 
     requests: int
     pairs: int
-    moved: tuple[Moved, ...]
+    moved: tuple[MovedPrefix, ...]
     codes: frozenset[str]
 
 
@@ -82,7 +82,7 @@ class _RequestVerdicts:
     def __init__(self) -> None:
         self._chains: dict[str, PairFigures] = {}
         self.requests = self.pairs = 0
-        self.moved: list[Moved] = []
+        self.moved: list[MovedPrefix] = []
         self.codes: set[str] = set()
 
     def take(self, verdict: TurnVerdict) -> None:
@@ -103,7 +103,7 @@ class _RequestVerdicts:
         self.codes.update(finding.code for finding in found)
         moved = tuple(finding for finding in found if _counts(finding, pair))
         if moved:
-            self.moved.append(Moved(*numbers, turn.chain, moved, diff))
+            self.moved.append(MovedPrefix(*numbers, turn.chain, moved, diff))
 
     def ended(self, findings: list[Finding]) -> None:
         """Take what was found in whole chains: waste fails here as it does `lore check`."""
@@ -111,7 +111,7 @@ class _RequestVerdicts:
             self.codes.add(finding.code)
             if finding.kind == "waste":
                 line, chain = finding.line or 0, finding.chain or "main"
-                self.moved.append(Moved(line, line, chain, (finding,), None))
+                self.moved.append(MovedPrefix(line, line, chain, (finding,), None))
 
 
 def _counts(finding: Finding, pair: Pair) -> bool:
@@ -151,7 +151,7 @@ EVIDENCE = 240  # characters
 _BECAME = "… became …"
 
 
-def failure(judged: JudgedRequests, moved: list[Moved]) -> str:
+def failure(judged: JudgedRequests, moved: list[MovedPrefix]) -> str:
     """Return the message of a failing assertion."""
     pairs = "pair" if judged.pairs == 1 else "pairs"
     lines = [f"the prompt's prefix moved in {len(moved)} of {judged.pairs} {pairs} of successive requests"]
@@ -176,14 +176,14 @@ def nothing_compared(given: int, judged: JudgedRequests, watched: str, streams: 
     return f"nothing was compared: {why}"
 
 
-def brief(moved: Moved) -> str:
+def brief(moved: MovedPrefix) -> str:
     """Say in one line what moved."""
     first = moved.findings[0]
     where = f" at {first.json_path}" if first.json_path else ""
     return f"request {moved.left} → {moved.right}: {first.code} {first.name}{where}"
 
 
-def _pair(moved: Moved) -> list[str]:
+def _pair(moved: MovedPrefix) -> list[str]:
     chain = "" if moved.chain == "main" else f" ({moved.chain})"
     which = f"{moved.left} → {moved.right}" if moved.left != moved.right else f"{moved.left}"
     lines = [f"request {which}{chain}{_kept(moved)}"]
@@ -196,7 +196,7 @@ def _pair(moved: Moved) -> list[str]:
     return lines
 
 
-def _kept(moved: Moved) -> str:
+def _kept(moved: MovedPrefix) -> str:
     prompt = None if moved.diff is None else moved.diff.prompt
     if prompt is None:
         return ""

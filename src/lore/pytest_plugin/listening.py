@@ -22,7 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 from lore.model.mask import mask
 from lore.pytest_plugin.recorder import Recorded, Recorder
 from lore.pytest_plugin.running import RECORDINGS
-from lore.pytest_plugin.seams import SEAMS, Seam, Sent
+from lore.pytest_plugin.seams import SEAMS, ClientRequest, Seam
 
 HEADERS = (
     "content-type", "content-encoding", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta",
@@ -161,7 +161,7 @@ class _Passage:
         except Exception as error:  # noqa: BLE001 - the client's request goes on, whatever happens in here
             LISTENING.failed(seam, error)
 
-    def _take(self, owner: Any, sent: Sent) -> None:
+    def _take(self, owner: Any, sent: ClientRequest) -> None:
         above = _PASSING.get()
         if above is not None and _is_same(above, self._seam, owner, sent):
             if above.recorded.body is None:
@@ -198,7 +198,7 @@ class _Passage:
                 return  # a coroutine that was thrown away is ended in another context than its own
 
 
-def _is_same(above: _Passing, seam: Seam, owner: object, sent: Sent) -> bool:
+def _is_same(above: _Passing, seam: Seam, owner: object, sent: ClientRequest) -> bool:
     """Tell whether a request is the one that is on its way: below it, a redirect or retry of it, or with its bytes."""
     if above.seam.library in seam.over or (seam.recurs and above.owner is owner):
         return True

@@ -31,7 +31,7 @@ class Test:
     cassettes: bool = False
 
 
-class Running:
+class RunningTest:
     """Holds the test that runs; None between tests and without pytest."""
 
     test: Test | None = None
@@ -48,5 +48,5 @@ class Recordings:
         self.replaced: dict[str, str] = {}  # library -> the module of what took the place of lore's wrapper
 
 
-RUNNING = Running()
+RUNNING = RunningTest()
 RECORDINGS = Recordings()

@@ -17,7 +17,7 @@ Pieces: TypeAlias = list[bytes]
 Call: TypeAlias = tuple[Any, ...]
 
 
-class Sent(NamedTuple):
+class ClientRequest(NamedTuple):
     """A request as its client sends it; `body` are its bytes (None: a stream, which only its reader gets)."""
 
     method: str
@@ -26,7 +26,7 @@ class Sent(NamedTuple):
     body: bytes | None
 
 
-class Answered(NamedTuple):
+class ClientResponse(NamedTuple):
     """A response: its status, the encoding that its headers name, and its body as far as the client reads it."""
 
     status: int | None
@@ -45,8 +45,8 @@ class Seam(NamedTuple):
     module: str
     owner: str
     method: str
-    sent: Callable[[Any, Call, dict[str, Any]], Sent]
-    answered: Callable[[Any, bool], Answered]
+    sent: Callable[[Any, Call, dict[str, Any]], ClientRequest]
+    answered: Callable[[Any, bool], ClientResponse]
     awaits: bool = False
     recurs: bool = False
     over: frozenset[str] = frozenset()
@@ -79,70 +79,70 @@ def _lowered(headers: Any) -> dict[str, Any]:
     return {str(name).lower(): value for name, value in pairs}
 
 
-def _httpx_sent(_: Any, call: Call, named: dict[str, Any]) -> Sent:
+def _httpx_sent(_: Any, call: Call, named: dict[str, Any]) -> ClientRequest:
     request = _first(call, named, "request")
     body = getattr(request, "_content", None)  # what is not read yet is a stream
-    return Sent(request.method, str(request.url), request.headers, body if isinstance(body, bytes) else None)
+    return ClientRequest(request.method, str(request.url), request.headers, body if isinstance(body, bytes) else None)
 
 
-def _prepared_sent(_: Any, call: Call, named: dict[str, Any]) -> Sent:
+def _prepared_sent(_: Any, call: Call, named: dict[str, Any]) -> ClientRequest:
     """Read a prepared request, of `requests` or of botocore."""
     request = _first(call, named, "request")
-    return Sent(request.method, str(request.url), request.headers, _bytes(request.body))
+    return ClientRequest(request.method, str(request.url), request.headers, _bytes(request.body))
 
 
-def _aiohttp_sent(session: Any, call: Call, named: dict[str, Any]) -> Sent:
+def _aiohttp_sent(session: Any, call: Call, named: dict[str, Any]) -> ClientRequest:
     method, url = str(_first(call, named, "method")).upper(), _first(call, named, "str_or_url", 1)
     headers = {**_lowered(session.headers), **_lowered(named.get("headers"))}
     data, json = named.get("data"), named.get("json")
     if json is not None and method == "POST":  # written once more, as the session itself will write it
         data = (getattr(session, "_json_serialize_bytes", None) or session.json_serialize)(json)
-    return Sent(method, str(session._build_url(url)), headers, _bytes(getattr(data, "_value", data)))
+    return ClientRequest(method, str(session._build_url(url)), headers, _bytes(getattr(data, "_value", data)))
 
 
-def _urllib3_sent(owner: Any, call: Call, named: dict[str, Any]) -> Sent:
+def _urllib3_sent(owner: Any, call: Call, named: dict[str, Any]) -> ClientRequest:
     method, url = str(_first(call, named, "method")), str(_first(call, named, "url", 1))
     body, headers = named.get("body"), named.get("headers")
     if hasattr(owner, "scheme"):  # a pool of one host; a manager of pools takes these two by name alone
         body, headers = _first(call, named, "body", 2), _first(call, named, "headers", 3)
         url = url if "://" in url else f"{owner.scheme}://{owner.host}{f':{owner.port}' if owner.port else ''}{url}"
-    return Sent(method, url, _lowered(headers or owner.headers), _bytes(body))
+    return ClientRequest(method, url, _lowered(headers or owner.headers), _bytes(body))
 
 
-def _httpx_answered(response: Any, prompt: bool) -> Answered:
+def _httpx_answered(response: Any, prompt: bool) -> ClientResponse:
     content: object = getattr(response, "_content", None)
     if isinstance(content, bytes):
-        return Answered(response.status_code, "", [content])
+        return ClientResponse(response.status_code, "", [content])
     pieces: Pieces = []
     if prompt:
         _listen(response.stream, pieces, __iter__=_iterating, __aiter__=_awaiting)
-    return Answered(response.status_code, response.headers.get("content-encoding", ""), pieces)
+    return ClientResponse(response.status_code, response.headers.get("content-encoding", ""), pieces)
 
 
-def _raw_answered(response: Any, prompt: bool) -> Answered:
+def _raw_answered(response: Any, prompt: bool) -> ClientResponse:
     """Take a response that stands over one of urllib3, as `raw`: of `requests` or of botocore."""
     content: object = getattr(response, "_content", None)
     if isinstance(content, bytes):
-        return Answered(response.status_code, response.headers.get("content-encoding", ""), [content])
+        return ClientResponse(response.status_code, response.headers.get("content-encoding", ""), [content])
     return _urllib3_answered(response.raw, prompt)._replace(status=response.status_code)
 
 
-def _urllib3_answered(response: Any, prompt: bool) -> Answered:
+def _urllib3_answered(response: Any, prompt: bool) -> ClientResponse:
     body: object = getattr(response, "_body", None)
     if isinstance(body, bytes):
-        return Answered(response.status, "", [body])
+        return ClientResponse(response.status, "", [body])
     pieces: Pieces = []
     if prompt and response is not None:
         _listen(response, pieces, read=_reading, read1=_reading, read_chunked=_iterating)
     headers: Any = getattr(response, "headers", None) or {}
-    return Answered(getattr(response, "status", None), headers.get("content-encoding", ""), pieces)
+    return ClientResponse(getattr(response, "status", None), headers.get("content-encoding", ""), pieces)
 
 
-def _aiohttp_answered(response: Any, prompt: bool) -> Answered:
+def _aiohttp_answered(response: Any, prompt: bool) -> ClientResponse:
     pieces: Pieces = []
     if prompt:
         _listen(response.content, pieces, _read_nowait_chunk=_reading)
-    return Answered(response.status, response.headers.get("content-encoding", ""), pieces)
+    return ClientResponse(response.status, response.headers.get("content-encoding", ""), pieces)
 
 
 def _listen(stream: Any, pieces: Pieces, **methods: Callable[[Any, Pieces], Any]) -> None:

@@ -33,7 +33,7 @@ def is_command(advice: str) -> bool:
     return _COMMAND.match(advice) is not None
 
 
-class Selection(NamedTuple):
+class OverviewSelection(NamedTuple):
     """What of the recordings bare `lore` summed, as it was typed (empty: not).
 
     `places` are where recordings lie, as a shell takes them, where another command would look elsewhere.

@@ -12,15 +12,16 @@ from lore.report.console import line
 from lore.report.plain import counted, when
 from lore.report.sentences.evidence import money_of
 from lore.report.sentences.findings import bill_in_words, prices_of
-from lore.report.table import Cell, Column, write_table
+from lore.report.table import Cell, TableColumn, write_table
 from lore.report.timeline import write_problems
 
 _WARMTH = {True: "warm", False: "cold", None: "?"}
 _COLUMNS = (
-    Column("turn", right=True), Column("when (UTC)"), Column("trigger", drop=3), Column("pruned", right=True, drop=6),
-    Column("kept", right=True, drop=7), Column("prompt", right=True), Column("cache", drop=4),
-    Column("next: warm", right=True, drop=2), Column("cold", right=True, drop=1),
-    Column("pays after", right=True, drop=5), Column("saved", right=True),
+    TableColumn("turn", right=True), TableColumn("when (UTC)"), TableColumn("trigger", drop=3),
+    TableColumn("pruned", right=True, drop=6),
+    TableColumn("kept", right=True, drop=7), TableColumn("prompt", right=True), TableColumn("cache", drop=4),
+    TableColumn("next: warm", right=True, drop=2), TableColumn("cold", right=True, drop=1),
+    TableColumn("pays after", right=True, drop=5), TableColumn("saved", right=True),
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from lore.report.console import columns_of, hang, line, whole
 from lore.report.overview import tokens_of
 from lore.report.plain import day_of
 from lore.report.sentences.evidence import listed, money_of
-from lore.report.table import Cell, Column, write_table
+from lore.report.table import Cell, TableColumn, write_table
 
 _CAUSES = 8  # shown
 _NAMED = 3  # of them in sentences
@@ -40,12 +40,12 @@ def write_comparison(result: Comparison, out: Console) -> None:
         out.print(line((f"{label}  {side.name}", "bold"), f"  {about_side(side)}"))
     out.print()
     rows = [*_counts(result), *map(_measure, result.measures)]
-    write_table([Column(head) for head in ("", "A", "B", "B against A")], rows, out)
+    write_table([TableColumn(head) for head in ("", "A", "B", "B against A")], rows, out)
     causes = list(map(_cause, result.causes[:_CAUSES]))
     if causes:
         out.print()
         out.print(line(("cache breaks by cause, of the billed requests", "bold")))
-    write_table([Column(head) for head in ("A", "B", "")], causes, out, head=False)
+    write_table([TableColumn(head) for head in ("A", "B", "")], causes, out, head=False)
     if len(result.causes) > _CAUSES:
         out.print(line((f"{len(result.causes) - _CAUSES} more causes: --json has them all", "dim")))
     out.print()

@@ -10,13 +10,13 @@ from lore.model.results.found import FormatsResult, FoundSession, FoundSessions,
 from lore.report.console import line
 from lore.report.plain import counted
 from lore.report.sentences.evidence import money_of
-from lore.report.table import Column, Table, write_table
+from lore.report.table import TableColumn, TextTable, write_table
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 _SESSION = (
-    Column("age", right=True), Column("agent"), Column("requests", right=True, drop=1),
-    Column("read", right=True, drop=2), Column("wasted", right=True), Column("unexplained", right=True),
-    Column("project"),
+    TableColumn("age", right=True), TableColumn("agent"), TableColumn("requests", right=True, drop=1),
+    TableColumn("read", right=True, drop=2), TableColumn("wasted", right=True), TableColumn("unexplained", right=True),
+    TableColumn("project"),
 )  # fmt: skip
 _DEEPER = " " * 4
 _COLUMNS = ("requests", "bills", "system_prompt", "tools", "compaction")
@@ -28,7 +28,7 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float) -> None:
     Tokens are wasted that were paid again without need: bare `lore` counts what was expected as paid again, too.
     """
     rows = [_row(session, now) for session in result.sessions]
-    table = Table(_SESSION, rows, out)
+    table = TextTable(_SESSION, rows, out)
     if rows:
         table.write_head()
     for session, row in zip(result.sessions, rows, strict=True):
@@ -88,7 +88,7 @@ def write_formats(result: FormatsResult, out: Console) -> None:
          found.title + (f"; not in it: {found.lacks}" if found.lacks else ""))
         for found in result.formats
     ]  # fmt: skip
-    write_table([Column(head) for head in heads], rows, out)
+    write_table([TableColumn(head) for head in heads], rows, out)
     out.print(line(""))
     out.print(line(("named, and not read:", "bold")))
     for named in result.unread:
@@ -97,7 +97,12 @@ def write_formats(result: FormatsResult, out: Console) -> None:
 
 def write_limits(result: LimitsResult, out: Console) -> None:
     """Write a line a cap: its value with its unit, the constant that holds it, what it is of."""
-    columns = [Column("most", right=True), Column("unit"), Column("constant", drop=1), Column("of what, and why")]
+    columns = [
+        TableColumn("most", right=True),
+        TableColumn("unit"),
+        TableColumn("constant", drop=1),
+        TableColumn("of what, and why"),
+    ]
     rows = [(_amount(found), found.unit, found.name, found.reason) for found in result.limits]
     write_table(columns, rows, out)
 

@@ -41,7 +41,7 @@ def write_page(text: str, console: Console) -> None:
     from rich.text import Text  # noqa: PLC0415
     from rich.theme import Theme  # noqa: PLC0415
 
-    class Code(markdown.CodeBlock):  # indented instead of on a ground
+    class GuideCode(markdown.CodeBlock):  # indented instead of on a ground
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             yield Padding(Text(str(self.text).rstrip(), style="cyan"), (0, 0, 0, 4))
 
@@ -50,7 +50,7 @@ def write_page(text: str, console: Console) -> None:
             yield Text(self.text.plain, style="bold underline" if self.tag == "h1" else "bold")
 
     class Page(markdown.Markdown):
-        elements = {**markdown.Markdown.elements, "code_block": Code, "fence": Code, "heading_open": Heading}
+        elements = {**markdown.Markdown.elements, "code_block": GuideCode, "fence": GuideCode, "heading_open": Heading}
 
     with console.use_theme(Theme({"markdown.code": "cyan", "markdown.hr": "dim"})):
         console.print(Page(_LINK.sub(_linked, text), hyperlinks=False, justify="left"), soft_wrap=False)

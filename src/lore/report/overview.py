@@ -7,19 +7,20 @@ from rich.console import Console
 
 from lore.judge.spending import UNSURE
 from lore.model.results.overview import GroupBy, Overview, Spending, SpendingCause
-from lore.report.commands import Selection, is_command
+from lore.report.commands import OverviewSelection, is_command
 from lore.report.console import hang, line, whole
 from lore.report.plain import counted, day_of
 from lore.report.sentences.evidence import listed, money_of
-from lore.report.table import Column, write_table
+from lore.report.table import TableColumn, write_table
 
 _LABEL = 17  # columns
 _ARROW = "  → "
 _CAUSES = 4  # shown
 _GROUPS = 30  # shown
 _COLUMNS = (
-    Column("cost", right=True), Column("requests", right=True, drop=3), Column("read", right=True, drop=2),
-    Column("paid again", right=True), Column("unexplained", right=True, drop=1),
+    TableColumn("cost", right=True), TableColumn("requests", right=True, drop=3),
+    TableColumn("read", right=True, drop=2), TableColumn("paid again", right=True),
+    TableColumn("unexplained", right=True, drop=1),
 )  # fmt: skip
 _FURTHER_DAYS = 90
 _CENT = 0.005  # dollars: less is not worth a line
@@ -29,7 +30,7 @@ _PARTS = (
 )  # fmt: skip
 
 
-def write_overview(result: Overview, out: Console, chosen: Selection) -> None:
+def write_overview(result: Overview, out: Console, chosen: OverviewSelection) -> None:
     """Write the overview; every line ends in something to do or to run next."""
     total, span = result.total, span_in_words(result.since, result.until)
     if not total.requests:
@@ -80,7 +81,7 @@ def tokens_of(count: int | None) -> str:
     return str(count)
 
 
-def _write_nothing(result: Overview, span: str, out: Console, chosen: Selection) -> None:
+def _write_nothing(result: Overview, span: str, out: Console, chosen: OverviewSelection) -> None:
     if result.looked:
         what = "".join(f" of {name}" for name in (chosen.agent, chosen.project and f"project {chosen.project}") if name)
         out.print(line((f"{span}: no requests{what}", "bold")))
@@ -98,7 +99,7 @@ def _write_nothing(result: Overview, span: str, out: Console, chosen: Selection)
     _write_rest(result, out, chosen)
 
 
-def _write_change(now: Spending, before: Spending, out: Console, chosen: Selection) -> None:
+def _write_change(now: Spending, before: Spending, out: Console, chosen: OverviewSelection) -> None:
     """Write how much more or less it is than in the time before."""
     if not before.requests:
         _row(out, "before that", "no requests in the same length of time before")
@@ -125,7 +126,7 @@ def _write_parts(total: Spending, out: Console, command: str) -> None:
         _row(out, "where it went", f"{share_read(total)} of the prompts were read from a cache")
 
 
-def _write_missing(total: Spending, out: Console, chosen: Selection) -> None:
+def _write_missing(total: Spending, out: Console, chosen: OverviewSelection) -> None:
     missing = (
         (total.unbilled, "without a bill", "which logs hold bills: lore formats"),
         (total.unpriced, "without a known price", f"which models: {chosen.summing('--by model')}"),
@@ -153,7 +154,7 @@ def _write_size(total: Spending, out: Console, command: str) -> None:
 
 
 def _write_causes(
-    label: str, causes: list[SpendingCause], total: Spending, out: Console, chosen: Selection
+    label: str, causes: list[SpendingCause], total: Spending, out: Console, chosen: OverviewSelection
 ) -> None:  # fmt: skip
     """Write the causes that cost most, and what the others come to."""
     worth = [cause for cause in causes if total.dollars is None or (cause.dollars or 0.0) >= _CENT]
@@ -196,7 +197,7 @@ def write_groups(groups: list[Spending], by: GroupBy, out: Console) -> None:
          _lost(group.unexplained, group.unexplained_tokens), group.name)
         for group in shown
     ]  # fmt: skip
-    write_table((*_COLUMNS, Column(by)), rows, out)
+    write_table((*_COLUMNS, TableColumn(by)), rows, out)
     if len(groups) > len(shown):
         out.print(line((f"{len(groups) - len(shown):,} more: --json has them all", "dim")))
 
@@ -211,7 +212,7 @@ def share_read(spending: Spending) -> str:
     return f"{spending.read_tokens / tokens:.0%}" if tokens else "-"
 
 
-def _write_rest(result: Overview, out: Console, chosen: Selection) -> None:
+def _write_rest(result: Overview, out: Console, chosen: OverviewSelection) -> None:
     if result.failed:
         out.print(line((f"not read: {listed(result.failed, 2)}", "yellow")))
     if result.problems:

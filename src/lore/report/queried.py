@@ -14,18 +14,20 @@ from lore.model.results.tables import SqlResult, TablesResult
 from lore.report.console import line
 from lore.report.forms.json_report import render
 from lore.report.plain import cell, counted
-from lore.report.table import Column, write_table
+from lore.report.table import TableColumn, write_table
 
 _BATCH = 1_000  # rows that are encoded at a time
 _FLOWS = ("message", "fix", "evidence")  # columns whose text may be long
 _NUMBERS = ("BIGINT", "INTEGER", "DOUBLE", "HUGEINT", "FLOAT", "DECIMAL", "UBIGINT", "SMALLINT", "UINTEGER", "TINYINT")
-_HEADS = (Column("column"), Column("type"), Column(""))
+_HEADS = (TableColumn("column"), TableColumn("type"), TableColumn(""))
 
 
 def write_rows(result: SqlResult, out: Console) -> None:
     """Write the rows of a query."""
     flows = bool(result.columns) and result.columns[-1] in _FLOWS
-    heads = [Column(name, kind.startswith(_NUMBERS)) for name, kind in zip(result.columns, result.types, strict=True)]
+    heads = [
+        TableColumn(name, kind.startswith(_NUMBERS)) for name, kind in zip(result.columns, result.types, strict=True)
+    ]
     rows = [list(map(_shown, row)) for row in result.rows]
     write_table(heads, rows, out, flows=flows)
     more = ", and there are more: --all, --csv or --json gives every row" if result.more else ""

@@ -32,7 +32,7 @@ _EVIDENCE = 6  # columns that it is indented
 _UNKNOWN_DAY = "a time that no calendar holds"
 
 
-class _Row(NamedTuple):
+class _TurnCells(NamedTuple):
     """The cells of a turn: its name, clock time, tokens read as predicted and as billed, and their difference."""
 
     name: str
@@ -43,7 +43,7 @@ class _Row(NamedTuple):
     difference: str
 
 
-_HEADER = _Row("turn", "time", "predicted", "", "billed", "difference")
+_HEADER = _TurnCells("turn", "time", "predicted", "", "billed", "difference")
 
 
 def write_turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool, verbose: bool = False) -> None:
@@ -66,7 +66,7 @@ def _write_rows(
 ) -> None:
     rows = list(map(_row, turns))
     widths = [max(map(len, cells)) for cells in zip(_HEADER, *rows, strict=True)]
-    likely = ", with how likely that is" if widths[_Row._fields.index("chance")] else ""
+    likely = ", with how likely that is" if widths[_TurnCells._fields.index("chance")] else ""
     legend = f"tokens read from the cache, as predicted{likely} (~: at best, or unsure) and as billed"
     out.print(line((legend, "dim")))
     out.print(line((_aligned(_HEADER, widths) + "  why", "bold")))
@@ -132,17 +132,17 @@ def _warmed(turns: Sequence[SimulatedTurn]) -> set[int]:
     return found
 
 
-def _row(turn: SimulatedTurn) -> _Row:
+def _row(turn: SimulatedTurn) -> _TurnCells:
     name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
     predicted = turn.predicted.read_tokens
     billed = None if turn.billed is None else turn.billed.read_tokens
     off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
     unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
     clock, foreseen = when(turn.at, "%H:%M"), unsure + count_of(predicted)
-    return _Row(name[-_NAME:], clock, foreseen, chance(turn), count_of(billed), off)
+    return _TurnCells(name[-_NAME:], clock, foreseen, chance(turn), count_of(billed), off)
 
 
-def _aligned(row: _Row, widths: Sequence[int]) -> str:
+def _aligned(row: _TurnCells, widths: Sequence[int]) -> str:
     return "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True) if width)
 
 

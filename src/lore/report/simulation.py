@@ -26,7 +26,7 @@ from lore.report.plain import counted
 from lore.report.sentences.evidence import money_of
 from lore.report.sentences.findings import interrupted_line, prices_of
 from lore.report.simulated_turns import count_of, write_chart, write_turns
-from lore.report.table import Column, Table
+from lore.report.table import TableColumn, TextTable
 
 _TOP = 3  # of each kind of group, and of the changes, where not all are asked for
 _DAYS = 31  # shown, the last ones
@@ -227,7 +227,7 @@ def write_rules(result: RulesResult, out: Console) -> None:
     """Write the rows, each source once by its number, and the day on which they were checked."""
     sources = {text: number for number, text in enumerate(dict.fromkeys(row.source for row in result.rules), 1)}
     rows = [_rule(row, sources[row.source]) for row in result.rules]
-    table = Table([Column(head, right=head == "value") for head in _HEADER], rows, out)
+    table = TextTable([TableColumn(head, right=head == "value") for head in _HEADER], rows, out)
     table.write_head()
     for rule, row in zip(result.rules, rows, strict=True):
         table.write(row, "cyan" if rule.own else "")
@@ -247,7 +247,7 @@ def _habits(habits: Sequence[HabitResult], out: Console) -> None:
         return
     out.print(line(("how often a read fell by over 1,000 tokens where a log shows a sign:", "bold")))
     rows = [_habit(habit) for habit in habits]
-    table = Table([Column("")] * len(rows[0]), rows, out)
+    table = TextTable([TableColumn("")] * len(rows[0]), rows, out)
     for habit, row in zip(habits, rows, strict=True):
         table.write(row, "cyan" if habit.own else "")
 

@@ -20,7 +20,7 @@ _SOON, _RECENT = 60.0, 600.0  # seconds: a cache that ends soon, a break that is
 NOTHING = "lore: no session"
 
 
-class Client(NamedTuple):
+class ClientStatus(NamedTuple):
     """What Claude Code says of its session; None or empty where it does not.
 
     `expires_at` is when its cache ends, by its own reckoning; `uncached_tokens` and the others are of its last request.
@@ -41,13 +41,13 @@ class Shown(NamedTuple):
     """
 
     running: Running | None
-    client: Client
+    client: ClientStatus
     now: float
     judging: bool = False
     redact: bool = False
 
 
-class _Part(NamedTuple):
+class _StatusPart(NamedTuple):
     text: str
     colour: str = ""
 
@@ -56,7 +56,7 @@ def status_line(shown: Shown, parts: tuple[str, ...] = DEFAULT, *, width: int | 
     """Return the line; at most `width` columns where one is given."""
     made = {name: part for name in parts if (part := PARTS[name](shown)) is not None}
     if shown.judging and (shown.running is None or "break" in made):
-        made["break"] = _Part("judging …", "dim")
+        made["break"] = _StatusPart("judging …", "dim")
     if not made:
         return _fitting(NOTHING, width)
     if width is not None:
@@ -65,7 +65,7 @@ def status_line(shown: Shown, parts: tuple[str, ...] = DEFAULT, *, width: int | 
     return _BETWEEN.join(texts)
 
 
-def _shorten(made: dict[str, _Part], width: int) -> None:
+def _shorten(made: dict[str, _StatusPart], width: int) -> None:
     """Cut the cause, then leave parts out, until the line fits; one part stays."""
     for name in _LEAST:
         over = sum(columns(part.text) for part in made.values()) + len(_BETWEEN) * (len(made) - 1) - width
@@ -78,17 +78,17 @@ def _shorten(made: dict[str, _Part], width: int) -> None:
         made.pop(name, None)
 
 
-def _prompt(shown: Shown) -> _Part | None:
+def _prompt(shown: Shown) -> _StatusPart | None:
     size = _size(shown)[0]
-    return None if size is None else _Part(f"prompt {short(size)}")
+    return None if size is None else _StatusPart(f"prompt {short(size)}")
 
 
-def _read(shown: Shown) -> _Part | None:
+def _read(shown: Shown) -> _StatusPart | None:
     size, read = _size(shown)
     if not size or read is None:
         return None
     share = read / size
-    return _Part(f"read {percent(share)}", "green" if share >= 0.9 else "yellow" if share >= 0.5 else "red")
+    return _StatusPart(f"read {percent(share)}", "green" if share >= 0.9 else "yellow" if share >= 0.5 else "red")
 
 
 def _size(shown: Shown) -> tuple[int | None, int | None]:
@@ -99,55 +99,55 @@ def _size(shown: Shown) -> tuple[int | None, int | None]:
     return running.prompt_tokens, running.read_tokens
 
 
-def _again(shown: Shown) -> _Part | None:
+def _again(shown: Shown) -> _StatusPart | None:
     running = shown.running
     if running is None or not running.requests:
         return None
     money = "" if not running.paid_again_dollars else f" (${running.paid_again_dollars:,.2f})"
     unexplained = running.unexplained_tokens
     more = f" + {short(unexplained)} unexplained" if unexplained else ""
-    return _Part(f"paid again {short(running.paid_again_tokens)}{money}{more}")
+    return _StatusPart(f"paid again {short(running.paid_again_tokens)}{money}{more}")
 
 
-def _expires(shown: Shown) -> _Part | None:
+def _expires(shown: Shown) -> _StatusPart | None:
     running, client = shown.running, shown.client
     rule = running is not None and not running.billed and client.expires_at is None
     at = client.expires_at if client.expires_at is not None or running is None else running.expires_at
     if at is None:
         known = running is not None and running.requests and running.lifetime is None
-        return _Part("cache lifetime unknown", "dim") if known else None
+        return _StatusPart("cache lifetime unknown", "dim") if known else None
     left = at - shown.now
     if left <= 0:
-        return _Part(f"cache expired {span(-left)} ago", "red")
-    return _Part(f"cache {'about ' * rule}{clock(left)}", "yellow" if left <= _SOON else "green")
+        return _StatusPart(f"cache expired {span(-left)} ago", "red")
+    return _StatusPart(f"cache {'about ' * rule}{clock(left)}", "yellow" if left <= _SOON else "green")
 
 
-def _break(shown: Shown) -> _Part | None:
+def _break(shown: Shown) -> _StatusPart | None:
     running = shown.running
     if running is None or not running.requests:
         return None
     last = running.last_break
     if last is None:
-        return _Part("no break", "dim")
+        return _StatusPart("no break", "dim")
     ago = None if last.at is None else shown.now - last.at
     when = f"turn {last.turn}" if ago is None or ago < 0 else f"{span(ago)} ago"
     says = last.plain if shown.redact else last.says
-    return _Part(f"break {when}: {says}", "red" if ago is not None and 0 <= ago <= _RECENT else "dim")
+    return _StatusPart(f"break {when}: {says}", "red" if ago is not None and 0 <= ago <= _RECENT else "dim")
 
 
-def _model(shown: Shown) -> _Part | None:
+def _model(shown: Shown) -> _StatusPart | None:
     name = shown.client.model or (shown.running.model if shown.running is not None else "") or ""
-    return _Part(name) if name and not shown.redact else None
+    return _StatusPart(name) if name and not shown.redact else None
 
 
-def _cost(shown: Shown) -> _Part | None:
+def _cost(shown: Shown) -> _StatusPart | None:
     dollars = shown.client.dollars
-    return None if dollars is None else _Part(f"${dollars:,.2f}")
+    return None if dollars is None else _StatusPart(f"${dollars:,.2f}")
 
 
-def _context(shown: Shown) -> _Part | None:
+def _context(shown: Shown) -> _StatusPart | None:
     used = shown.client.used_percentage
-    return None if used is None else _Part(f"context {used:.0f} %")
+    return None if used is None else _StatusPart(f"context {used:.0f} %")
 
 
 PARTS = {
@@ -207,5 +207,5 @@ def _plain(text: str) -> str:
     return "".join(char for char in text if char.isprintable() and char != "#")
 
 
-def _painted(part: _Part, colour: bool) -> str:  # noqa: FBT001 - a private table of two
+def _painted(part: _StatusPart, colour: bool) -> str:  # noqa: FBT001 - a private table of two
     return f"{_COLOURS[part.colour]}{part.text}{_RESET}" if colour and part.colour else part.text

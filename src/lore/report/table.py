@@ -24,7 +24,7 @@ _LINES = 2  # of a row in columns
 _SENTENCE = 24  # columns that a sentence is given beside the others
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column: its head, whether its cells stand at its right end; the highest `drop` goes first, 0 never."""
 
     head: str
@@ -32,11 +32,11 @@ class Column(NamedTuple):
     drop: int = 0
 
 
-class Table:
+class TextTable:
     """Lays rows out; `rows` are all that will be written. With `flows` the last column is text of any length."""
 
     def __init__(
-        self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], out: Console, *, flows: bool = True
+        self, columns: Sequence[TableColumn], rows: Iterable[Sequence[Cell]], out: Console, *, flows: bool = True
     ) -> None:  # fmt: skip
         self._columns, self._out, self._flows = columns, out, flows
         texts = [[line(cell).plain for cell in row] for row in ([column.head for column in columns], *rows)]
@@ -110,10 +110,15 @@ def _styled(cell: Cell, style: str) -> Text:
 
 
 def write_table(
-    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], out: Console, *, head: bool = True, flows: bool = True
+    columns: Sequence[TableColumn],
+    rows: Sequence[Sequence[Cell]],
+    out: Console,
+    *,
+    head: bool = True,
+    flows: bool = True,
 ) -> None:
-    """Write a whole table; see `Table`."""
-    table = Table(columns, rows, out, flows=flows)
+    """Write a whole table; see `TextTable`."""
+    table = TextTable(columns, rows, out, flows=flows)
     if head:
         table.write_head()
     for row in rows:

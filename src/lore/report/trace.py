@@ -51,7 +51,7 @@ class Slice(NamedTuple):
     measured: bool
 
 
-class Lane(NamedTuple):
+class TraceLane(NamedTuple):
     """The slices of a chain in the order of time; `timed` where any of them has a recorded time."""
 
     name: str
@@ -59,7 +59,7 @@ class Lane(NamedTuple):
     timed: bool
 
 
-class Words(NamedTuple):
+class TraceWords(NamedTuple):
     """What becomes of names: shown as they are, or as hashes and lengths."""
 
     chain: Callable[[str], str]
@@ -72,14 +72,14 @@ def _shown(text: str) -> str:
     return visible(text[: 20 * LONGEST])[:LONGEST]
 
 
-_PLAIN = Words(_shown, _shown, _shown)
+_PLAIN = TraceWords(_shown, _shown, _shown)
 
 
 def _hashed_chain(chain: str) -> str:
     return redacted_chain(chain) or ""
 
 
-_REDACTED = Words(_hashed_chain, redacted_model, digest)
+_REDACTED = TraceWords(_hashed_chain, redacted_model, digest)
 
 
 def trace_of(requests: Iterable[LaneRequest], *, redact: bool = False) -> Trace:
@@ -107,12 +107,12 @@ def trace_of(requests: Iterable[LaneRequest], *, redact: bool = False) -> Trace:
     return Trace(traceEvents=events, otherData=about)
 
 
-def _lane_name(session: str, file: str, chain: str, words: Words) -> str:
+def _lane_name(session: str, file: str, chain: str, words: TraceWords) -> str:
     """Return a chain's name, behind that of its file where it is a subagent's own."""
     return words.chain(chain) if file == session else f"{visible(os.path.basename(file))} {words.chain(chain)}"
 
 
-def _lane(name: str, rows: Sequence[LedgerRow]) -> Lane:
+def _lane(name: str, rows: Sequence[LedgerRow]) -> TraceLane:
     times = [_microseconds(row.at) for row in rows]
     known = [place for place, time in enumerate(times) if time is not None]
     first = known[0] if known else 0
@@ -127,7 +127,7 @@ def _lane(name: str, rows: Sequence[LedgerRow]) -> Lane:
         _slice(begin, end, row, timed=timed)
         for (begin, row, timed), end in zip(begun, ends, strict=True)
     ]  # fmt: skip
-    return Lane(name, slices, bool(known))
+    return TraceLane(name, slices, bool(known))
 
 
 def _slice(begin: int, end: int | None, row: LedgerRow, *, timed: bool) -> Slice:
@@ -137,7 +137,7 @@ def _slice(begin: int, end: int | None, row: LedgerRow, *, timed: bool) -> Slice
     return Slice(row, begin, length if end is None else min(length, end - begin), timed, measured)
 
 
-def _moved(lane: Lane, begin: int) -> Lane:
+def _moved(lane: TraceLane, begin: int) -> TraceLane:
     slices = [drawn._replace(begin=drawn.begin + begin) for drawn in lane.slices]
     return lane._replace(name=f"{lane.name} ({UNTIMED})", slices=slices)
 
@@ -151,7 +151,9 @@ def _time(microseconds: int) -> str:
     return datetime.fromtimestamp(microseconds / SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _session(name: str, lanes: list[Lane], begin: int, ids: Iterator[int], words: Words) -> Iterator[TraceEvent]:
+def _session(
+    name: str, lanes: list[TraceLane], begin: int, ids: Iterator[int], words: TraceWords
+) -> Iterator[TraceEvent]:
     process, names = 0, dict[str, int]()
     for lane in map(partial(_apart, names), lanes):
         thread = next(ids)
@@ -168,7 +170,7 @@ def _session(name: str, lanes: list[Lane], begin: int, ids: Iterator[int], words
             yield _counter(lane.name, last.begin + last.length - begin, process, thread, ends)
 
 
-def _apart(used: dict[str, int], lane: Lane) -> Lane:
+def _apart(used: dict[str, int], lane: TraceLane) -> TraceLane:
     """Give a lane a name that no other one of its process has: counters of one name would be one."""
     name = lane.name
     while name in used:
@@ -192,7 +194,7 @@ def _counter(lane: str, at: int, process: int, thread: int, tokens: dict[str, in
     return TraceEvent(name=f"{lane}: tokens", ph="C", pid=process, tid=thread, ts=at, args=dict(tokens))
 
 
-def _request(lane: str, drawn: Slice, at: int, process: int, thread: int, words: Words) -> Iterator[TraceEvent]:
+def _request(lane: str, drawn: Slice, at: int, process: int, thread: int, words: TraceWords) -> Iterator[TraceEvent]:
     row, loss = drawn.row, drawn.row.loss
     about = None if loss is None else CODES.get(loss.code)
     name = f"turn {row.number}"
@@ -209,7 +211,7 @@ def _request(lane: str, drawn: Slice, at: int, process: int, thread: int, words:
         yield _counter(lane, at, process, thread, tokens)
 
 
-def _arguments(drawn: Slice, words: Words) -> Iterator[tuple[str, Argument]]:
+def _arguments(drawn: Slice, words: TraceWords) -> Iterator[tuple[str, Argument]]:
     """Yield what a viewer shows of a request, in the order of the members."""
     row, loss, spent = drawn.row, drawn.row.loss, drawn.row.spent
     yield "turn", row.number

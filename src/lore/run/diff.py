@@ -68,7 +68,7 @@ class Caches:
         ]
 
 
-class Comparison(NamedTuple):
+class TurnComparison(NamedTuple):
     """How turns are compared: `caches` say what they would read (None: not asked), `dated` by which rules.
 
     With `redact` no result and no error carries content; `reader` is whom fixes speak to (None: as the format says).
@@ -93,7 +93,7 @@ class Comparison(NamedTuple):
         return [] if self.caches is None else self.caches.turn(turn)
 
 
-def compared(left: str, right: str | None, comparison: Comparison) -> Iterator[Diff]:
+def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterator[Diff]:
     """Compare two turns, or every pair of a session."""
     try:
         if right is not None:
@@ -108,7 +108,7 @@ def compared(left: str, right: str | None, comparison: Comparison) -> Iterator[D
         raise redacted_error(error) if comparison.redact else error from None
 
 
-def diff_files(left: str, right: str, comparison: Comparison) -> Diff:
+def diff_files(left: str, right: str, comparison: TurnComparison) -> Diff:
     """Compare two named turns; raises LoreError where a name cannot be read or has no such turn.
 
     Two successive turns of one recording have the verdict that the whole recording gives the later one.
@@ -162,7 +162,7 @@ def _not_failed(turn: Turn) -> Turn:
     return msgspec.structs.replace(turn, call=Call()) if turn.failed else turn
 
 
-def diff_turn(name: str, comparison: Comparison) -> Diff:
+def diff_turn(name: str, comparison: TurnComparison) -> Diff:
     """Compare a named turn with the one that it goes on from; raises LoreError where there is none, or no such turn."""
     parsed = corpus.parse_name(name)
     diff = _in_session((None, parsed), comparison)
@@ -174,7 +174,7 @@ def diff_turn(name: str, comparison: Comparison) -> Diff:
     raise LoreError(f"no turn stands before {name} to be compared with", hint=hint)
 
 
-def _in_session(names: tuple[Name | None, Name], comparison: Comparison) -> Diff | None:
+def _in_session(names: tuple[Name | None, Name], comparison: TurnComparison) -> Diff | None:
     """Return the session's own comparison of two successive turns that are named by their numbers; None else.
 
     Without a left name it is the comparison with whatever turn stands before the right one.
@@ -220,7 +220,7 @@ def _in_session(names: tuple[Name | None, Name], comparison: Comparison) -> Diff
     return _with(diff, [finding for finding in late if (finding.chain, finding.turn) == right_turn], comparison)
 
 
-def _with(diff: Diff, findings: Iterable[Finding], comparison: Comparison) -> Diff:
+def _with(diff: Diff, findings: Iterable[Finding], comparison: TurnComparison) -> Diff:
     """Add to a pair what was found in its whole chain, where that is about its right turn."""
     more = causes_of(findings, redact=comparison.redact)
     return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff
@@ -248,7 +248,7 @@ def _described(name: str, recording: Recording, turn: Turn | None, options: Opti
     return Side(name, recording.reader.name, prompt.dialect, prompt.model, fidelity, partial, lacks or UNSET)
 
 
-def diff_session(name: str, comparison: Comparison) -> Iterator[Diff]:
+def diff_session(name: str, comparison: TurnComparison) -> Iterator[Diff]:
     """Compare every turn of a session with the one before it in its chain, in the order recorded.
 
     What holds for whole chains is known when they end: pairs of requests are told then, but those of a stream, which

@@ -29,13 +29,13 @@ from lore.recording.base import load_plugins
 from lore.recording.inputs import Input
 from lore.recording.opening import silent
 from lore.recording.writing import spare_recordings, written
-from lore.report.html.blocks import Block
+from lore.report.html.blocks import PageBlock
 from lore.report.html.intros import Intro
-from lore.report.html.listing import Listed, Weight, list_block, row_of
+from lore.report.html.listing import ListedSession, Weight, list_block, row_of
 from lore.report.html.page import STYLE, page, session_body, style_sheet
 from lore.report.html.session import view_of
 from lore.report.plain import counted
-from lore.run.checking.pool import Pool
+from lore.run.checking.pool import ProcessPool
 from lore.run.pages import PageRequest, page_of, sessions_of
 from lore.run.stored.compaction import earlier
 
@@ -49,7 +49,7 @@ Progress = Callable[[int, int], None]
 Trials = Sequence[tuple[int, str]]
 
 
-class Site(NamedTuple):
+class HtmlReportRequest(NamedTuple):
     """What to write: `files` are read for pages; `sums` say what sessions came to where the command counts otherwise.
 
     `chosen` are the paths that get a page of their own where not all do; `trials` are of a policy that was tried on
@@ -67,7 +67,7 @@ class Site(NamedTuple):
 class _Made(NamedTuple):
     """A session in the list, and its markup: a whole page in a folder, else a part of one."""
 
-    row: Listed
+    row: ListedSession
     text: str
 
 
@@ -106,7 +106,7 @@ def _holds(path: str, mark: bytes) -> bool:
         return False
 
 
-def write_site(path: str, site: Site, *, jobs: int = 1, progress: Progress | None = None) -> int:
+def write_site(path: str, site: HtmlReportRequest, *, jobs: int = 1, progress: Progress | None = None) -> int:
     """Write pages to a path (empty: standard output) and return how many bytes they have."""
     load_plugins()
     files = sessions_of(site.files)
@@ -120,14 +120,14 @@ def write_site(path: str, site: Site, *, jobs: int = 1, progress: Progress | Non
     return len(text.encode())
 
 
-def _write_folder(path: str, site: Site, sessions: Generator[_Made], recordings: Sequence[str]) -> int:
+def _write_folder(path: str, site: HtmlReportRequest, sessions: Generator[_Made], recordings: Sequence[str]) -> int:
     for folder in (path, *([os.path.join(path, _BELOW)] if site.files else [])):
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
             message = f"cannot make the folder {corpus.show(folder)}: {(error.strerror or str(error)).lower()}"
             raise LoreError(message, hint="name another folder") from None
-    rows: list[Listed] = []
+    rows: list[ListedSession] = []
     done = _write(os.path.join(path, STYLE), _STYLE_BEGIN + style_sheet(), recordings)
     with closing(sessions):
         for made in sessions:
@@ -140,9 +140,9 @@ def _write_folder(path: str, site: Site, sessions: Generator[_Made], recordings:
     return done + _write(os.path.join(path, "index.html"), text, recordings)
 
 
-def _one_page(site: Site, sessions: Generator[_Made]) -> str:
+def _one_page(site: HtmlReportRequest, sessions: Generator[_Made]) -> str:
     """Return one page: sessions that lost most are in it whole, the others as rows."""
-    rows: list[Listed] = []
+    rows: list[ListedSession] = []
     kept: list[tuple[Weight, int, _Made]] = []
     with closing(sessions):
         for number, made in enumerate(sessions):
@@ -156,7 +156,7 @@ def _one_page(site: Site, sessions: Generator[_Made]) -> str:
     blocks = [*site.intro.blocks, *([] if len(rows) < 2 else [list_block(rows)])]  # noqa: PLR2004
     if len(whole) < len(rows):
         left = f"{counted(len(rows) - len(whole), 'session')} stand in the list alone"
-        blocks.append(Block(lines=(f"{left}: --report html=FOLDER writes a page for each",)))
+        blocks.append(PageBlock(lines=(f"{left}: --report html=FOLDER writes a page for each",)))
     intro = site.intro
     bodies = [Markup(made.text) for made in whole]  # noqa: S704 - made of templates
     return page(
@@ -164,19 +164,19 @@ def _one_page(site: Site, sessions: Generator[_Made]) -> str:
     )
 
 
-def _summed(rows: Sequence[Listed], site: Site) -> list[Listed]:
+def _summed(rows: Sequence[ListedSession], site: HtmlReportRequest) -> list[ListedSession]:
     """Return rows with the sums of the command that lists them; sessions that were not read have rows of sums alone."""
     if site.sums is None:
         return list(rows)
     known = {row.path: row for row in rows}
     return [
-        known[path]._replace(spending=sums) if path in known else Listed(path, spending=sums)
+        known[path]._replace(spending=sums) if path in known else ListedSession(path, spending=sums)
         for path, sums in site.sums.items()
     ]
 
 
 def _made(
-    files: Sequence[Input], site: Site, *, folder: bool, jobs: int, progress: Progress | None
+    files: Sequence[Input], site: HtmlReportRequest, *, folder: bool, jobs: int, progress: Progress | None
 ) -> Generator[_Made]:  # fmt: skip
     """Yield each session that has a page, in the order of the files."""
     chosen = [file for file in files if site.chosen is None or corpus.show(file.path) in site.chosen]
@@ -187,7 +187,7 @@ def _made(
         trials=site.trials,
     )  # fmt: skip
     able = min(jobs, sum(not file.stream for file in chosen)) if total >= SMALL else 1
-    results = Pool(able, work, work).results(chosen) if able > 1 else (work(file) for file in chosen)
+    results = ProcessPool(able, work, work).results(chosen) if able > 1 else (work(file) for file in chosen)
     with closing(results):
         for file, made in zip(chosen, results, strict=True):
             done += file.size

@@ -62,7 +62,7 @@ class _Asked(NamedTuple):
     refused: bool = False
 
 
-class _Found(NamedTuple):
+class _LintFinding(NamedTuple):
     """The finding of a kind that has most at stake, and in how many requests it was seen."""
 
     finding: Finding
@@ -83,7 +83,7 @@ class Lint:
         self.summary = LintSummary()
         self.incomplete = False
         self._rows: list[LintRequest] = []
-        self._found: dict[tuple[object, ...], _Found] = {}
+        self._found: dict[tuple[object, ...], _LintFinding] = {}
         self._problems: list[Problem] = []
 
     def file(self, file: Input, name: corpus.Name | None = None) -> None:
@@ -196,10 +196,10 @@ class Lint:
         key = made.code, made.kind, detail, (made.json_path or "").translate(_NUMBERS)
         before = self._found.get(key)
         if before is None:
-            self._found[key] = _Found(made, 1)
+            self._found[key] = _LintFinding(made, 1)
             return
         more = (made.stake_tokens or 0) > (before.finding.stake_tokens or 0)
-        self._found[key] = _Found(made if more else before.finding, before.requests + 1)
+        self._found[key] = _LintFinding(made if more else before.finding, before.requests + 1)
 
     def _row(self, asked: _Asked, place: Place) -> LintRequest:
         turn, outlook = asked.turn, self._linter.outlook(asked.turn)
@@ -224,7 +224,7 @@ class Lint:
         self._problems += problems.kept
         for made in damage(problems.kept, counts, place):
             if made := self._ruled(made, ruling):
-                self._found[made.code, place.path] = _Found(made, 0)
+                self._found[made.code, place.path] = _LintFinding(made, 0)
 
     def _unreadable(self, reason: str, place: Place, ruling: Ruling) -> None:
         self.incomplete = True

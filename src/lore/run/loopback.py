@@ -41,7 +41,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class Reply(Protocol):
+class PageReply(Protocol):
     """What a page answers; `file` is a name to save it under, empty where it is shown."""
 
     @property
@@ -57,16 +57,16 @@ class Reply(Protocol):
 class Pages(Protocol):
     """What is served, by the names of pages."""
 
-    def answer(self, name: str, query: Fields, form: Fields | None) -> Reply:
+    def answer(self, name: str, query: Fields, form: Fields | None) -> PageReply:
         """Answer a GET (`form` is None) or a POST; called in a thread, several at a time."""
         ...
 
-    def refused(self, error: LoreError, status: int = 400) -> Reply:
+    def refused(self, error: LoreError, status: int = 400) -> PageReply:
         """Say why a request could not be answered."""
         ...
 
 
-class Site(NamedTuple):
+class LoopbackSite(NamedTuple):
     """Where pages are: the token, the hosts that name this server, and the content policy of its pages."""
 
     token: str
@@ -79,14 +79,14 @@ class Site(NamedTuple):
         return f"http://{self.hosts[0]}/{self.token}/"
 
 
-def site_of(port: int, policy: str) -> Site:
+def site_of(port: int, policy: str) -> LoopbackSite:
     """Return a site on a port of the loopback interface, with a token of 256 bits that was never used."""
     names = (ADDRESS, "localhost")
     hosts = tuple(f"{name}:{port}" for name in names) + (names if port == 80 else ())
-    return Site(secrets.token_urlsafe(32), hosts, policy)
+    return LoopbackSite(secrets.token_urlsafe(32), hosts, policy)
 
 
-def guarded(application: Application, site: Site) -> Application:
+def guarded(application: Application, site: LoopbackSite) -> Application:
     """Let through who may ask; the path below the token is the application's."""
     headers = _headers(site.policy)
 
@@ -123,7 +123,7 @@ def _headers(policy: str) -> dict[bytes, bytes]:
     }
 
 
-def _refusal(scope: Scope, site: Site) -> tuple[int, str] | None:
+def _refusal(scope: Scope, site: LoopbackSite) -> tuple[int, str] | None:
     """Return the status and the word by which a request is refused; None for one that may ask."""
     host = _header(scope, b"host")
     if host not in site.hosts:
@@ -157,7 +157,7 @@ async def _refuse(send: Send, status: int, text: str) -> None:
 
 
 def application(
-    pages: Pages, reading: Iterable[str], writing: Iterable[str], site: Site, tell: Callable[[str], None]
+    pages: Pages, reading: Iterable[str], writing: Iterable[str], site: LoopbackSite, tell: Callable[[str], None]
 ) -> Application:  # fmt: skip
     """Return the application that answers `reading` pages to GET and `writing` ones to POST; needs the extra `web`.
 
@@ -171,7 +171,7 @@ def application(
     except ModuleNotFoundError:
         raise LoreError("pages for a browser need Starlette and uvicorn", hint=HINT) from None
 
-    def response(reply: Reply) -> Response:
+    def response(reply: PageReply) -> Response:
         saved = {"content-disposition": f'attachment; filename="{reply.file}"'} if reply.file else None
         return Response(reply.body, reply.status, saved, media_type=reply.kind)
 

@@ -38,7 +38,7 @@ _SAME = "judge all files with one version of lore and the same settings"
 _Order = tuple[int, tuple[tuple[int, str], ...]]
 
 
-class _File(Struct, frozen=True, array_like=True):
+class _FileResult(Struct, frozen=True, array_like=True):
     number: int
     path: str
     record: Raw
@@ -47,7 +47,7 @@ class _File(Struct, frozen=True, array_like=True):
 class _Written(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lore_result: int = 0
     maker: str = ""
-    files: list[_File] = []
+    files: list[_FileResult] = []
 
 
 class _Settings(NamedTuple):
@@ -103,7 +103,7 @@ class Result:
 
     def to_bytes(self) -> bytes:
         """Return it as JSON: the same bytes for the same files, however they were merged."""
-        files = [_File(order[0], path, Raw(record)) for order, (path, record) in sorted(self._gathered().items())]
+        files = [_FileResult(order[0], path, Raw(record)) for order, (path, record) in sorted(self._gathered().items())]
         return msgspec.json.encode(_Written(lore_result=VERSION, maker=self._maker, files=files))
 
     @classmethod

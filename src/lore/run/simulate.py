@@ -52,7 +52,7 @@ from lore.recording.opening import Options
 from lore.recording.recent import nothing, nothing_new
 from lore.report.redacted.findings import redacted_finding
 from lore.report.sentences.findings import cause_result, nearly_random, not_in_logs, worded
-from lore.run.checking.verdicts import StoppedError, reader_of, verdicts
+from lore.run.checking.verdicts import InterruptedRunError, reader_of, verdicts
 from lore.run.dated import PACKAGED, Dated
 from lore.run.measured import Measuring, engine_of, read_logs
 from lore.run.rules import output_note, stale
@@ -105,7 +105,7 @@ def simulate(request: SimulateRequest, options: Options, rules: Rules) -> Iterat
             return
         try:
             yield _with_savings(base, play, changes, request, once=once)
-        except StoppedError:  # in the middle of a change: what any saves is not said
+        except InterruptedRunError:  # in the middle of a change: what any saves is not said
             yield replace(base.result, interrupted=Interrupted(len(files), len(files)))
             return
 
@@ -198,7 +198,7 @@ def _play(
         if stopped or (stopped := request.interrupted()):
             break
     if stopped and change is not NO_CHANGE:
-        raise StoppedError
+        raise InterruptedRunError
     if not recordings and request.wanted is not None and not stopped:
         raise nothing_new(request.paths[0])
     if not recordings and request.looked and not stopped:

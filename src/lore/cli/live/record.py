@@ -55,13 +55,13 @@ def run(
     from lore.errors import LoreError
     from lore.record.upstreams import routes_of
     from lore.report.recorded import closing_lines, export_lines, opening_lines
-    from lore.run.live.record import CommandError, Recorder, child_environment, run_command, wait_for_end
+    from lore.run.live.record import CannotRunError, CaptureProxy, child_environment, run_command, wait_for_end
 
     if not command and listen is None:
         raise LoreError("there is nothing to record", hint="lore record -- COMMAND, or lore record --listen PORT")
     dated = dated_rules(found_settings(config))
     routes = routes_of(os.environ, upstream or (), only or ())
-    recorder = Recorder(routes, output, listen or 0, tell)
+    recorder = CaptureProxy(routes, output, listen or 0, tell)
     pointing = recorder.environment()
     watcher, code, started = None, None, True
     try:
@@ -80,7 +80,7 @@ def run(
             tell(line) if as_json else print(line, flush=True)
         wait_for_end()
         return 0
-    except CommandError as error:
+    except CannotRunError as error:
         code, started = error.exit_code, False
         raise
     finally:

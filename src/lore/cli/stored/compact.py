@@ -140,9 +140,9 @@ def _write_page(
 ) -> None:
     from lore.recording.inputs import inputs
     from lore.report.html.intros import of_dry_run, trials_of
-    from lore.run.html_report import Site
+    from lore.run.html_report import HtmlReportRequest
 
-    site = Site(of_dry_run(result), read_twice(inputs([session])), request, trials=trials_of(result))
+    site = HtmlReportRequest(of_dry_run(result), read_twice(inputs([session])), request, trials=trials_of(result))
     write_pages(page, site, verbose=verbose, colour=colour)
 
 

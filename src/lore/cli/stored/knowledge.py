@@ -12,7 +12,7 @@ from lore.cli.common import AsJson, Colour, Format, Verbose, answer, branch, log
 if TYPE_CHECKING:
     from lore.fold.knowledge import Fields
     from lore.recording.opening import Options
-    from lore.run.stored.knowledge import Written
+    from lore.run.stored.knowledge import WrittenKnowledge
 
 app = branch("List and change what a session knows.\n\nChanges become durable deltas of its prompts.")
 
@@ -133,7 +133,7 @@ def _read(source: str) -> str:
         raise LoreError(f"{corpus.show(source)} is not UTF-8 text", hint="give text") from None
 
 
-def _answer(written: Written, *, as_json: bool) -> int:
+def _answer(written: WrittenKnowledge, *, as_json: bool) -> int:
     if as_json:
         from lore.report.forms.json_report import render
 

@@ -189,11 +189,11 @@ def list_(
     """
     from lore.recording import recent
     from lore.report.stored import write_list
-    from lore.run.stored.sessions import Selection, listed
+    from lore.run.stored.sessions import SessionFilter, listed
 
     after = None if since is None else recent.since(since, time.time())
     with opened(store) as kept:
-        found = listed(kept, Selection(project, user, agent, after, memory), tell)
+        found = listed(kept, SessionFilter(project, user, agent, after, memory), tell)
         answer(found, write_list, as_json=as_json, color=color)
     return 0
 

@@ -13,7 +13,7 @@ from lore.report.sentences.evidence import money_of
 WIDTH = 1000  # units of a strip
 
 
-class Link(NamedTuple):
+class PageLink(NamedTuple):
     """Text that leads to a place in the page, or to a page beside it; lore makes the address, no recording does."""
 
     text: str
@@ -32,10 +32,10 @@ class Swatch(NamedTuple):
     style: str
 
 
-Cell: TypeAlias = str | Link | Swatch
+Cell: TypeAlias = str | PageLink | Swatch
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """A table; `numbers` are the columns that hold figures, `sortable`: a click on a head sorts it."""
 
     heads: tuple[str, ...]
@@ -62,7 +62,7 @@ class Strip(NamedTuple):
     words: str
 
 
-class Block(NamedTuple):
+class PageBlock(NamedTuple):
     """A part of a page: a heading, paragraphs, bars, a table; what is `folded` is opened by a click.
 
     `compact` bars have their labels beside them.
@@ -71,7 +71,7 @@ class Block(NamedTuple):
     title: str = ""
     lines: tuple[str, ...] = ()
     strips: tuple[Strip, ...] = ()
-    table: Table | None = None
+    table: PageTable | None = None
     folded: bool = False
     folded_table: bool = False
     compact: bool = False

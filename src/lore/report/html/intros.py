@@ -29,7 +29,7 @@ from lore.report.forms.terminal import (
     unseen_lines,
     worst_first,
 )
-from lore.report.html.blocks import Block, Cell, Strip, Swatch, Table, amount_of, count, strip
+from lore.report.html.blocks import Cell, PageBlock, PageTable, Strip, Swatch, amount_of, count, strip
 from lore.report.html.measured import measured_block, replay_blocks, replay_lead
 from lore.report.html.page import page
 from lore.report.html.session import MONEY, causes_block, lead_of, money_block
@@ -57,8 +57,8 @@ class Intro(NamedTuple):
     title: str
     heading: str
     lead: str
-    blocks: tuple[Block, ...] = ()
-    closing: tuple[Block, ...] = ()
+    blocks: tuple[PageBlock, ...] = ()
+    closing: tuple[PageBlock, ...] = ()
 
 
 def of_report(result: Reported, *, verbose: bool = False) -> Intro:
@@ -73,7 +73,9 @@ def _of_lint(result: LintResult, *, verbose: bool) -> Intro:
         for request in result.requests[:FINDINGS]
     ]
     heads = ("request", "turn", "dialect", "model", "what a cache would keep")
-    block = Block(f"Requests ({len(result.requests):,})", table=Table(heads, rows, frozenset((1,)), sortable=True))
+    block = PageBlock(
+        f"Requests ({len(result.requests):,})", table=PageTable(heads, rows, frozenset((1,)), sortable=True)
+    )
     lead = f"{counted(len(found), 'finding')} in {counted(len(result.requests), 'request')}."
     return Intro("lore lint", "lore lint", lead, (_findings(found, folded=False), block))
 
@@ -84,24 +86,24 @@ def of_check(result: Checked, *, verbose: bool = False) -> Intro:
     found = found if verbose else once_a_file(found)
     lead, *rest = sums_lines(result.summary)
     lines = (*rest, *unseen_lines(result))
-    return Intro("lore check", "lore check", lead, (Block(lines=lines), _top(result), _findings(found)))
+    return Intro("lore check", "lore check", lead, (PageBlock(lines=lines), _top(result), _findings(found)))
 
 
-def _top(result: Checked) -> Block:
+def _top(result: Checked) -> PageBlock:
     if not result.top:
-        return Block()
+        return PageBlock()
     rows: list[tuple[Cell, ...]] = [
         (amount_of(cause.lost_dollars), count(cause.lost_tokens),
          count(cause.breaks), f"{cause.code} {cause.name}", cause.kind, cause.fix)
         for cause in result.top
     ]  # fmt: skip
     heads = ("cost", "tokens", "breaks", "cause", "kind", "what to do")
-    return Block("The costliest causes", table=Table(heads, rows, frozenset((0, 1, 2))))
+    return PageBlock("The costliest causes", table=PageTable(heads, rows, frozenset((0, 1, 2))))
 
 
-def _findings(found: Sequence[Finding], *, folded: bool = True) -> Block:
+def _findings(found: Sequence[Finding], *, folded: bool = True) -> PageBlock:
     if not found:
-        return Block("Findings", ("None that is worse than a note.",))
+        return PageBlock("Findings", ("None that is worse than a note.",))
     rows: list[tuple[Cell, ...]] = [
         (finding.severity, f"{finding.code} {finding.name}", count(finding.lost_tokens), place_in_words(finding),
          finding.message, finding.fix)
@@ -110,8 +112,8 @@ def _findings(found: Sequence[Finding], *, folded: bool = True) -> Block:
     heads = ("severity", "code", "tokens", "where", "what was found", "what to do")
     more = (f"{counted(len(found) - FINDINGS, 'finding')} more: --report json has them all",)
     lines = more if len(found) > FINDINGS else ()
-    table = Table(heads, rows, frozenset((2,)), sortable=True)
-    return Block(f"Findings ({len(found):,})", lines, table=table, folded=folded)
+    table = PageTable(heads, rows, frozenset((2,)), sortable=True)
+    return PageBlock(f"Findings ({len(found):,})", lines, table=table, folded=folded)
 
 
 def of_simulation(result: Simulated) -> Intro:
@@ -127,10 +129,10 @@ def of_simulation(result: Simulated) -> Intro:
         for name, side, cost in (
             ("predicted", totals.predicted, totals.cost.predicted), ("billed", totals.billed, totals.cost.billed))
     ]  # fmt: skip
-    table = Table(("", "read", "written", "uncached", "cost"), rows, frozenset((1, 2, 3, 4)))
+    table = PageTable(("", "read", "written", "uncached", "cost"), rows, frozenset((1, 2, 3, 4)))
     lines = (f"{counted(totals.turns, 'turn')}, rules as of {result.rules.as_of or 'unknown'}",)
     lines += tuple(agreement_lines(result.agreement))
-    closing = (Block("Predicted and billed", lines, table=table), Block(lines=tuple(result.notes)))
+    closing = (PageBlock("Predicted and billed", lines, table=table), PageBlock(lines=tuple(result.notes)))
     measured = () if result.measured is UNSET else (measured_block(result.measured),)
     return Intro("lore simulate", cache, lead, (*measured, _savings(result.what_if)), closing)
 
@@ -142,7 +144,7 @@ def of_replay(result: Replayed) -> Intro:
     return Intro("lore replay", heading, replay_lead(result), replay_blocks(result))
 
 
-def _savings(changes: Sequence[Saving]) -> Block:
+def _savings(changes: Sequence[Saving]) -> PageBlock:
     rows: list[tuple[Cell, ...]] = [
         (amount_of(change.saved), count(change.tokens), count(change.turns),
          change.change, change.fix)
@@ -150,9 +152,9 @@ def _savings(changes: Sequence[Saving]) -> Block:
         if change.saves
     ]  # fmt: skip
     if not rows:
-        return Block()
+        return PageBlock()
     heads = ("saved", "tokens", "turns", "change", "what to do")
-    return Block("What would have saved most", table=Table(heads, rows, frozenset((0, 1, 2))))
+    return PageBlock("What would have saved most", table=PageTable(heads, rows, frozenset((0, 1, 2))))
 
 
 def of_overview(result: Overview, days: Sequence[Spending]) -> Intro:
@@ -162,13 +164,15 @@ def of_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     agents: list[tuple[Cell, ...]] = [_spending_row(agent) for agent in result.agents]
     blocks = [money_block(total), causes_block(result.causes, result.unexplained), _by_day(days)]
     if len(agents) > 1:
-        blocks.append(Block("By agent", table=Table(("agent", *_SPENDING), agents, _FIGURES)))
+        blocks.append(PageBlock("By agent", table=PageTable(("agent", *_SPENDING), agents, _FIGURES)))
     if result.by is not None and result.by not in ("session", "agent", "day"):
         rows: list[tuple[Cell, ...]] = [_spending_row(group) for group in result.groups]
-        blocks.append(Block(f"By {result.by}", table=Table((result.by, *_SPENDING), rows, _FIGURES, sortable=True)))
+        blocks.append(
+            PageBlock(f"By {result.by}", table=PageTable((result.by, *_SPENDING), rows, _FIGURES, sortable=True))
+        )
     lines = [f"not read: {each}" for each in result.failed[:5]]
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
-    return Intro("lore", heading, lead_of(total), (*blocks, Block(lines=(*lines, *result.notes))))
+    return Intro("lore", heading, lead_of(total), (*blocks, PageBlock(lines=(*lines, *result.notes))))
 
 
 _SPENDING = ("cost", "requests", "read", "paid again", "unexplained")
@@ -180,31 +184,31 @@ def _spending_row(group: Spending) -> tuple[Cell, ...]:
     return group.name, cost_of(group), count(group.requests), share_read(group), *again
 
 
-def _by_day(days: Sequence[Spending]) -> Block:
+def _by_day(days: Sequence[Spending]) -> PageBlock:
     """Show a bar a day on one scale, and the same as a table."""
     most = max((day.dollars or 0.0 for day in days), default=0.0)
     if not most or len(days) < 2:  # noqa: PLR2004 - one day is the whole
-        return Block()
+        return PageBlock()
     strips = [
         strip(day.name, [(style, getattr(day, name) or 0.0, words) for name, style, words in MONEY], most, cost_of(day))
         for day in days
     ]
-    table = Table(("day", *_SPENDING), [_spending_row(day) for day in days], _FIGURES, sortable=True)
-    return Block("By day", strips=tuple(strips), table=table, folded_table=True, compact=True)
+    table = PageTable(("day", *_SPENDING), [_spending_row(day) for day in days], _FIGURES, sortable=True)
+    return PageBlock("By day", strips=tuple(strips), table=table, folded_table=True, compact=True)
 
 
 def of_dry_run(result: DryRun) -> Intro:
     """Introduce what a policy of compaction would have done to a session."""
     heads = ("turn", "when", "trigger", "pruned", "kept", "before", "after", "next turn, warm", "cold", "saved")
-    fired = Table(heads, [_fired(each) for each in result.triggers], frozenset((0, 3, 4, 5, 6, 7, 8, 9)))
-    blocks = [Block("Where it would have compacted", table=fired)] if result.triggers else []
+    fired = PageTable(heads, [_fired(each) for each in result.triggers], frozenset((0, 3, 4, 5, 6, 7, 8, 9)))
+    blocks = [PageBlock("Where it would have compacted", table=fired)] if result.triggers else []
     totals = result.totals
     if totals is not None and totals.fired:
         sides = (("as recorded", totals.without), ("with the policy", totals.compacted))
         most = float(max(side.prompt_tokens for _, side in sides))
         strips = tuple([_side(name, side, most) for name, side in sides])
-        blocks.append(Block("Prompts in all, and what they cost", strips=strips))
-    blocks.append(Block(lines=tuple(result.notes)))
+        blocks.append(PageBlock("Prompts in all, and what they cost", strips=strips))
+    blocks.append(PageBlock(lines=tuple(result.notes)))
     return Intro("lore compact --dry-run", "Compacting this session", result.answer, tuple(blocks))
 
 
@@ -239,27 +243,27 @@ def of_comparison(result: Comparison) -> Intro:
     counts = [(name, *(count(getattr(side.spending, name)) for _, side in sides), "") for name in keys]
     measures = [*counts, *map(measure_in_words, result.measures)]
     blocks = [
-        Block(lines=tuple(others)),
-        Block("Both sides", strips=strips, table=_parts_of_both(result)),
-        Block("Measures", table=Table(("", "A", "B", "B against A"), list[tuple[Cell, ...]](measures))),
+        PageBlock(lines=tuple(others)),
+        PageBlock("Both sides", strips=strips, table=_parts_of_both(result)),
+        PageBlock("Measures", table=PageTable(("", "A", "B", "B against A"), list[tuple[Cell, ...]](measures))),
     ]
     if result.causes:
         rows = list[tuple[Cell, ...]](map(cause_in_cells, result.causes))
-        table = Table(("what happened", "A", "B", "B against A"), rows)
-        blocks.append(Block("Cache breaks by cause, of the billed requests", table=table))
+        table = PageTable(("what happened", "A", "B", "B against A"), rows)
+        blocks.append(PageBlock("Cache breaks by cause, of the billed requests", table=table))
     lines = (*result.notes, *(f"not read: {each}" for each in result.failed[:5]))
     heading, lead = f"{result.left.name} and {result.right.name}", first
-    return Intro("lore compare", heading, lead, (*blocks, Block(lines=lines)))
+    return Intro("lore compare", heading, lead, (*blocks, PageBlock(lines=lines)))
 
 
-def _parts_of_both(result: Comparison) -> Table | None:
+def _parts_of_both(result: Comparison) -> PageTable | None:
     """Return what both sides were billed for, in the colours of their bars; None where nothing has a price."""
     rows: list[tuple[Cell, ...]] = []
     for name, style, words in MONEY:
         dollars = [getattr(side.spending, name) or 0.0 for side in (result.left, result.right)]
         if any(dollars):
             rows.append((Swatch(words, style), *map(money_of, dollars)))
-    return Table(("part", "A", "B"), rows, frozenset((1, 2))) if rows else None
+    return PageTable(("part", "A", "B"), rows, frozenset((1, 2))) if rows else None
 
 
 def trials_of(result: DryRun) -> tuple[tuple[int, str], ...]:

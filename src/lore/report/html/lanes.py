@@ -23,7 +23,7 @@ _WIDE = 28  # pixels that a column is wide at most
 _KINDS = ("waste", "unexplained", "expected", "compaction", "pause", "model", "trial")
 
 
-class Counts(NamedTuple):
+class LaneCounts(NamedTuple):
     """Tokens of a prompt: read from the cache, written to it, neither; `foreseen` of them were predicted to be read."""
 
     read: int
@@ -42,7 +42,7 @@ class Counts(NamedTuple):
         return self.read / self.whole if self.whole else 1.0
 
 
-class Mark(NamedTuple):
+class LaneMark(NamedTuple):
     """Something that happened at a turn, at `place` percent of the width; `number` is the turn's place in its chain."""
 
     kind: str
@@ -52,7 +52,7 @@ class Mark(NamedTuple):
     text: str
 
 
-class Lane(NamedTuple):
+class LaneDrawing(NamedTuple):
     """The drawing of a chain; `key` names its places in the page.
 
     `outlines` are paths, the one behind first, each with its style; `grouped` turns are one of the `columns`.
@@ -64,7 +64,7 @@ class Lane(NamedTuple):
     columns: int
     most: int
     outlines: list[tuple[str, str]]
-    marks: list[Mark]
+    marks: list[LaneMark]
     begin: str
     end: str
     billed: bool
@@ -72,7 +72,7 @@ class Lane(NamedTuple):
     pixels: int
 
 
-def counts_of(turn: PageTurn) -> Counts | None:
+def counts_of(turn: PageTurn) -> LaneCounts | None:
     """Return what was billed of a turn, else what was predicted; None where neither is known."""
     billed, predicted = turn.played.billed, turn.played.predicted
     if billed is not None and (billed.read_tokens, billed.uncached_tokens) != (None, None):
@@ -82,10 +82,10 @@ def counts_of(turn: PageTurn) -> Counts | None:
     else:
         return None
     read, written, uncached = (max(0, each or 0) for each in found)
-    return Counts(read, written, uncached, predicted.read_tokens)
+    return LaneCounts(read, written, uncached, predicted.read_tokens)
 
 
-def lane_of(chain: PageChain, key: str, trials: Sequence[tuple[int, str]] = ()) -> Lane:
+def lane_of(chain: PageChain, key: str, trials: Sequence[tuple[int, str]] = ()) -> LaneDrawing:
     """Draw a chain; `trials` are turns behind which a policy would have compacted, with what to say of each."""
     counts = [counts_of(turn) for turn in chain.turns]
     group = -(-len(counts) // COLUMNS) if len(counts) > COLUMNS else 1
@@ -102,7 +102,7 @@ def lane_of(chain: PageChain, key: str, trials: Sequence[tuple[int, str]] = ()) 
     if any(each is not None for each in foreseen) and any(turn.played.billed for turn in chain.turns):
         values = [each or 0 for each in foreseen]
         outlines.append(("foreseen", f"M0 {_height(values[0], most)}{_steps(values, most)}"))
-    return Lane(
+    return LaneDrawing(
         key, chain.name, len(counts), len(columns), most, outlines,
         _merged(_marks(chain, key, trials), len(columns)), when(min(times, default=None)),
         when(max(times, default=None)), any(turn.played.billed for turn in chain.turns), group,
@@ -115,9 +115,9 @@ def style_of(cause: CauseResult) -> str:
     return "unexplained" if cause.kind == "unattributable" else cause.kind
 
 
-def _least(counts: Sequence[Counts | None]) -> Counts:
+def _least(counts: Sequence[LaneCounts | None]) -> LaneCounts:
     known = [each for each in counts if each is not None]
-    return min(known, key=lambda each: each.share, default=Counts(0, 0, 0, None))
+    return min(known, key=lambda each: each.share, default=LaneCounts(0, 0, 0, None))
 
 
 def _height(value: int, most: int) -> int:
@@ -140,7 +140,7 @@ def _steps(values: Sequence[int], most: int) -> str:
     return "".join([*pieces, f"h{len(values) - since}"])
 
 
-def _marks(chain: PageChain, lane: str, trials: Sequence[tuple[int, str]]) -> Iterator[tuple[int, Mark]]:
+def _marks(chain: PageChain, lane: str, trials: Sequence[tuple[int, str]]) -> Iterator[tuple[int, LaneMark]]:
     """Yield each mark with what it weighs."""
     said = dict(trials)
     turns = len(chain.turns)
@@ -155,24 +155,27 @@ def _marks(chain: PageChain, lane: str, trials: Sequence[tuple[int, str]]) -> It
             text = f"{name}: {plain_of(cause.code, cause.name)} ({cause.kind}){lost}{paid}"
             yield (
                 played.lost_tokens or 0,
-                Mark(style_of(cause), at, place, f"#b{lane}-{place}" if turn.after else row, text),
+                LaneMark(style_of(cause), at, place, f"#b{lane}-{place}" if turn.after else row, text),
             )
         if turn.compacted:
-            yield 0, Mark("compaction", at, place, row, f"{name}: what was sent before was compacted")
+            yield 0, LaneMark("compaction", at, place, row, f"{name}: what was sent before was compacted")
         if turn.pause is not None:
-            yield round(turn.pause), Mark("pause", at, place, row, f"{name}: after a pause of {duration(turn.pause)}")
+            yield (
+                round(turn.pause),
+                LaneMark("pause", at, place, row, f"{name}: after a pause of {duration(turn.pause)}"),
+            )
         if turn.model_before is not None:
-            yield 0, Mark("model", at, place, row, f"{name}: {turn.model_before} before, {played.model} now")
+            yield 0, LaneMark("model", at, place, row, f"{name}: {turn.model_before} before, {played.model} now")
         if played.turn in said:
-            yield 0, Mark("trial", at, place, row, f"behind {name}: {said[played.turn]}")
+            yield 0, LaneMark("trial", at, place, row, f"behind {name}: {said[played.turn]}")
 
 
-def _merged(found: Iterator[tuple[int, Mark]], columns: int) -> list[Mark]:
+def _merged(found: Iterator[tuple[int, LaneMark]], columns: int) -> list[LaneMark]:
     """Return one mark for each kind and column, that which weighs most; kinds behind one another, turns in order."""
-    known: dict[tuple[str, int], list[tuple[int, Mark]]] = {}
+    known: dict[tuple[str, int], list[tuple[int, LaneMark]]] = {}
     for weight, mark in found:
         known.setdefault((mark.kind, int(mark.place * min(columns, COLUMNS) / 100)), []).append((weight, mark))
-    merged: list[Mark] = []
+    merged: list[LaneMark] = []
     for group in known.values():
         weight, mark = max(group, key=lambda each: (each[0], -each[1].number))
         others = f" (and {counted(len(group) - 1, 'other')} beside it)" if len(group) > 1 else ""

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from lore.model.results.overview import Spending
 from lore.model.results.page import PageSession
-from lore.report.html.blocks import Block, Cell, Link, Table, amount_of, count
+from lore.report.html.blocks import Cell, PageBlock, PageLink, PageTable, amount_of, count
 from lore.report.html.session import name_of
 from lore.report.overview import share_read
 from lore.report.plain import when
@@ -23,7 +23,7 @@ _HEADS = (
 _NUMBERS = frozenset(range(2, 11))
 
 
-class Listed(NamedTuple):
+class ListedSession(NamedTuple):
     """A session in the list; `href` leads to its page, empty where it has none; `message`: it could not be read on."""
 
     path: str
@@ -45,23 +45,25 @@ class Listed(NamedTuple):
         )  # fmt: skip
 
 
-def row_of(session: PageSession) -> Listed:
+def row_of(session: PageSession) -> ListedSession:
     """Return a session's row."""
-    return Listed(session.path, session.project, session.began, session.spending, message=session.message or "")
+    return ListedSession(session.path, session.project, session.began, session.spending, message=session.message or "")
 
 
-def list_block(rows: Sequence[Listed]) -> Block:
+def list_block(rows: Sequence[ListedSession]) -> PageBlock:
     """Show sessions, those that lost most first."""
     ordered = sorted(rows, key=lambda row: row.weight, reverse=True)
     names = [name_of(row.path) for row in ordered]
     shown = [name if names.count(name) == 1 else row.path for name, row in zip(names, ordered, strict=True)]
-    table = Table(_HEADS, [_row(row, name) for row, name in zip(ordered, shown, strict=True)], _NUMBERS, sortable=True)
-    return Block(f"Sessions ({len(ordered):,})", table=table)
+    table = PageTable(
+        _HEADS, [_row(row, name) for row, name in zip(ordered, shown, strict=True)], _NUMBERS, sortable=True
+    )
+    return PageBlock(f"Sessions ({len(ordered):,})", table=table)
 
 
-def _row(row: Listed, name: str) -> tuple[Cell, ...]:
+def _row(row: ListedSession, name: str) -> tuple[Cell, ...]:
     sums, project = row.spending, name_of((row.project or "").replace("\\", "/"))
-    session: Cell = Link(name, row.href) if row.href else name
+    session: Cell = PageLink(name, row.href) if row.href else name
     if sums is None:
         return session, project, when(row.began), *("–",) * 8, row.message
     return (

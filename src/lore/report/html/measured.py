@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.replay import Replayed, ReplayedLayout
 from lore.model.results.simulate import SimulatedTurn
-from lore.report.html.blocks import Block, Cell, Strip, Table, count, strip
+from lore.report.html.blocks import Cell, PageBlock, PageTable, Strip, count, strip
 from lore.report.measured import comparison_lines, measured_cells
 from lore.report.plain import counted, turn_of
 from lore.report.replayed import changes_in_words, conclusion, estimate_in_words, layout_cells, sent_in_words
@@ -21,7 +21,7 @@ from lore.report.simulation import agreement_lines
 DRAWN, LISTED = 60, 1_000  # rows that are bars, and that are rows of a table
 
 
-class _Row(NamedTuple):
+class _MeasuredRow(NamedTuple):
     """What was read of prompts of so many tokens: as it was measured, and as it was predicted (None: unknown)."""
 
     name: str
@@ -30,19 +30,19 @@ class _Row(NamedTuple):
     predicted: int | None
 
 
-def measured_block(result: MeasuredResult) -> Block:
+def measured_block(result: MeasuredResult) -> PageBlock:
     """Show what engines' logs measured, each request or span of time beside its prediction."""
     cells = measured_cells(result.rows[:LISTED], result)
     rows = [
-        _Row(name, row.prompt_tokens or 0, row.cached_tokens, row.predicted_tokens)
+        _MeasuredRow(name, row.prompt_tokens or 0, row.cached_tokens, row.predicted_tokens)
         for (name, *_), row in zip(cells[1:], result.rows, strict=False)
     ]
     table = _table(cells) if cells else None
     lines = (*comparison_lines(result), *_more(len(result.rows)))
-    return Block("What the engine measured", lines, _strips(rows, "measured"), table, folded_table=bool(rows))
+    return PageBlock("What the engine measured", lines, _strips(rows, "measured"), table, folded_table=bool(rows))
 
 
-def replay_blocks(result: Replayed) -> tuple[Block, ...]:
+def replay_blocks(result: Replayed) -> tuple[PageBlock, ...]:
     """Show a replay: layouts side by side, then what each of them read, request by request."""
     alone = len(result.layouts) == 1
     if alone:
@@ -54,14 +54,14 @@ def replay_blocks(result: Replayed) -> tuple[Block, ...]:
     sent = [layout for layout in result.layouts if layout.simulated is not None and layout.read_tokens is not None]
     most = max((layout.prompt_tokens or 0 for layout in sent), default=0)
     bars = [_bar(layout.name, layout.prompt_tokens or 0, layout.read_tokens or 0, most) for layout in sent]
-    sides = Block(
+    sides = PageBlock(
         "What was sent" if alone else "Layouts",
         tuple(lines),
         () if alone else tuple(bars),
         _table(layout_cells(result.layouts)),
     )
     each = [_layout_block(layout, alone=alone) for layout in sent]
-    return (sides, *each, Block(lines=tuple(result.notes)))
+    return (sides, *each, PageBlock(lines=tuple(result.notes)))
 
 
 def replay_lead(result: Replayed) -> str:
@@ -74,7 +74,7 @@ def replay_lead(result: Replayed) -> str:
     return f"{layout.read_share:.1%} of {layout.prompt_tokens or 0:,} prompt tokens were read from the cache."
 
 
-def _layout_block(layout: ReplayedLayout, *, alone: bool) -> Block:
+def _layout_block(layout: ReplayedLayout, *, alone: bool) -> PageBlock:
     found = layout.simulated
     assert found is not None
     rows = list(map(_turn, found.turns))
@@ -85,17 +85,17 @@ def _layout_block(layout: ReplayedLayout, *, alone: bool) -> Block:
         cells.append((row.name, count(row.tokens), count(row.predicted), count(row.measured), difference))
     title = "Read from the cache, request by request" + ("" if alone else f": {layout.name}")
     lines = (*agreement_lines(found.agreement), *_more(len(rows)))
-    return Block(title, lines, _strips(rows, "read"), _table(cells), folded_table=True, folded=not alone)
+    return PageBlock(title, lines, _strips(rows, "read"), _table(cells), folded_table=True, folded=not alone)
 
 
-def _turn(turn: SimulatedTurn) -> _Row:
+def _turn(turn: SimulatedTurn) -> _MeasuredRow:
     billed = turn.billed
     read = None if billed is None else billed.read_tokens
     size = 0 if billed is None else (read or 0) + (billed.write_tokens or 0) + (billed.uncached_tokens or 0)
-    return _Row(turn_of(turn.turn, turn.chain), size, read, turn.predicted.read_tokens)
+    return _MeasuredRow(turn_of(turn.turn, turn.chain), size, read, turn.predicted.read_tokens)
 
 
-def _strips(rows: Sequence[_Row], word: str) -> tuple[Strip, ...]:
+def _strips(rows: Sequence[_MeasuredRow], word: str) -> tuple[Strip, ...]:
     """Draw two bars a row: what was measured, and what was predicted of the same prompt."""
     most = max((row.tokens for row in rows[:DRAWN]), default=0)
     return tuple([
@@ -111,11 +111,11 @@ def _bar(label: str, tokens: int, read: int, most: int) -> Strip:
     return strip(label, parts, float(most), f"{read:,} of {tokens:,} tokens read")
 
 
-def _table(cells: Sequence[tuple[str, ...]]) -> Table:
+def _table(cells: Sequence[tuple[str, ...]]) -> PageTable:
     heads, *rows = cells
     figures = [column for column in range(1, len(heads)) if all(_is_figure(row[column]) for row in rows)]
     found: list[tuple[Cell, ...]] = [*rows]
-    return Table(heads, found, frozenset(figures), sortable=len(rows) > 1)
+    return PageTable(heads, found, frozenset(figures), sortable=len(rows) > 1)
 
 
 def _is_figure(text: str) -> bool:

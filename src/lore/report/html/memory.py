@@ -39,7 +39,7 @@ LONGEST = 4_000  # characters of a text on a page
 STAYS = "The sessions stay: learning from one again may bring it back. The audit log stays, too."
 
 
-class About(NamedTuple):
+class PageAbout(NamedTuple):
     """What a page is about: the store, whose memory, and notes on what is not shown."""
 
     store: str
@@ -48,14 +48,14 @@ class About(NamedTuple):
     notes: Sequence[str] = ()
 
 
-class Narrowed(NamedTuple):
+class MemoryFilter(NamedTuple):
     """What of a user's memory is wanted: texts and topics that hold a text, or what was learnt from a session."""
 
     text: str = ""
     session: str | None = None
 
 
-class Part(NamedTuple):
+class AgentPage(NamedTuple):
     """What a page shows of an agent's memory; `left` counts the texts that it leaves out."""
 
     agent: RememberedAgent
@@ -74,11 +74,15 @@ def policy() -> str:
 
 def users_page(result: MemoryUsers) -> str:
     """Return the list of users."""
-    return _page("users.html", About(result.store), users=result.users)
+    return _page("users.html", PageAbout(result.store), users=result.users)
 
 
 def user_page(
-    result: MemoryShown, about: About, narrowed: Narrowed, source: StoreShown | None, entries: Sequence[AuditEntry]
+    result: MemoryShown,
+    about: PageAbout,
+    narrowed: MemoryFilter,
+    source: StoreShown | None,
+    entries: Sequence[AuditEntry],
 ) -> str:
     """Return what is remembered of a user; of a session its `source` (None: deleted since) and its `entries`."""
     found = [_part(agent, narrowed) for agent in result.agents]
@@ -90,7 +94,7 @@ def user_page(
     )  # fmt: skip
 
 
-def _part(agent: RememberedAgent, narrowed: Narrowed) -> Part:
+def _part(agent: RememberedAgent, narrowed: MemoryFilter) -> AgentPage:
     wanted = narrowed.text.casefold()
     topics = [
         topic for topic in agent.topics
@@ -100,7 +104,7 @@ def _part(agent: RememberedAgent, narrowed: Narrowed) -> Part:
         text for text in agent.texts
         if narrowed.session in (None, text.session_id) and wanted in f"{text.id}\n{text.text}".casefold()
     ]  # fmt: skip
-    return Part(agent, topics, texts[:MOST], max(0, len(texts) - MOST))
+    return AgentPage(agent, topics, texts[:MOST], max(0, len(texts) - MOST))
 
 
 def _source(source: StoreShown | None) -> str:
@@ -116,7 +120,7 @@ def _source(source: StoreShown | None) -> str:
     return f"{', '.join(parts)}."
 
 
-def audit_page(result: MemoryAudit, about: About) -> str:
+def audit_page(result: MemoryAudit, about: PageAbout) -> str:
     """Return the audit log of a user, the latest entry first."""
     entries = result.entries[::-1]
     return _page(
@@ -124,7 +128,7 @@ def audit_page(result: MemoryAudit, about: About) -> str:
     )
 
 
-def wipe_page(result: MemoryWiped, about: About, proof: str, *, stale: str = "") -> str:
+def wipe_page(result: MemoryWiped, about: PageAbout, proof: str, *, stale: str = "") -> str:
     """Return the question whether to wipe; an empty `proof`: there is nothing. `stale` says why nothing was done."""
     return _page(
         "confirm.html", about, title="Wipe all of this?", extent=extent(result), items=[], names=[], proof=proof,
@@ -132,7 +136,7 @@ def wipe_page(result: MemoryWiped, about: About, proof: str, *, stale: str = "")
     )  # fmt: skip
 
 
-def delete_page(result: MemoryShown, about: About, names: Sequence[str], proof: str, *, stale: str = "") -> str:
+def delete_page(result: MemoryShown, about: PageAbout, names: Sequence[str], proof: str, *, stale: str = "") -> str:
     """Return the question whether to delete what is named."""
     items = [f"topic {topic.topic}: {topic.summary}" for agent in result.agents for topic in agent.topics]
     items += [f"{text.id}: {text.text}" for agent in result.agents for text in agent.texts]
@@ -142,12 +146,12 @@ def delete_page(result: MemoryShown, about: About, names: Sequence[str], proof: 
     )  # fmt: skip
 
 
-def wiped_page(result: MemoryWiped, about: About) -> str:
+def wiped_page(result: MemoryWiped, about: PageAbout) -> str:
     """Return what was wiped."""
     return _page("done.html", about, title="Wiped", texts=[extent(result)])
 
 
-def deleted_page(result: MemoryDeleted, about: About) -> str:
+def deleted_page(result: MemoryDeleted, about: PageAbout) -> str:
     """Return what was deleted, and where it is still to be read."""
     texts = [f"deleted {name}" for name in result.deleted]
     texts += [f"topic {name} still says it, until the next dream, or until it is deleted" for name in result.still_in]
@@ -156,7 +160,9 @@ def deleted_page(result: MemoryDeleted, about: About) -> str:
 
 def error_page(message: str, hint: str, store: str) -> str:
     """Return why something could not be done."""
-    return _page("done.html", About(store), title="This could not be done", texts=[message, *([hint] if hint else [])])
+    return _page(
+        "done.html", PageAbout(store), title="This could not be done", texts=[message, *([hint] if hint else [])]
+    )
 
 
 def fingerprint(result: MemoryShown) -> str:
@@ -165,7 +171,7 @@ def fingerprint(result: MemoryShown) -> str:
     return hashlib.sha256(repr(shown).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _page(name: str, about: About, **values: object) -> str:
+def _page(name: str, about: PageAbout, **values: object) -> str:
     shared: dict[str, object] = {
         "style": Markup(_style()), "generator": GENERATOR, "link": _link, "raw": escape,  # noqa: S704
         "cut": _cut, "counted": counted, "named": named, "holder": holder, "sums_of": sums_of, "what": what, "who": who,

@@ -23,7 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import lore
-from lore.report.html.blocks import Block
+from lore.report.html.blocks import PageBlock
 from lore.report.html.session import SessionView
 from lore.report.plain import visible
 
@@ -103,8 +103,8 @@ def session_body(view: SessionView, *, folded: str = "", trials: bool = False) -
 
 
 def page(
-    title: str, *, heading: str = "", lead: str = "", blocks: Sequence[Block] = (), bodies: Sequence[Markup] = (),
-    closing: Sequence[Block] = (), back: str = "", style: str = "",
+    title: str, *, heading: str = "", lead: str = "", blocks: Sequence[PageBlock] = (), bodies: Sequence[Markup] = (),
+    closing: Sequence[PageBlock] = (), back: str = "", style: str = "",
 ) -> str:  # fmt: skip
     """Return a whole page; `closing` stands behind the bodies.
 

@@ -14,8 +14,20 @@ from lore.model.results import CauseResult
 from lore.model.results.overview import Spending, SpendingCause
 from lore.model.results.page import PageSession, PageSide, PageTurn, PartName
 from lore.report.commands import in_shell
-from lore.report.html.blocks import WIDTH, Block, Cell, Link, Strip, StripPart, Swatch, Table, amount_of, count, strip
-from lore.report.html.lanes import Lane, counts_of, lane_of, style_of
+from lore.report.html.blocks import (
+    WIDTH,
+    Cell,
+    PageBlock,
+    PageLink,
+    PageTable,
+    Strip,
+    StripPart,
+    Swatch,
+    amount_of,
+    count,
+    strip,
+)
+from lore.report.html.lanes import LaneDrawing, counts_of, lane_of, style_of
 from lore.report.overview import cost_of, tokens_of
 from lore.report.plain import counted, when
 from lore.report.sentences.evidence import duration, money_of
@@ -41,7 +53,7 @@ MONEY = (
 )  # fmt: skip
 
 
-class Row(NamedTuple):
+class TurnRow(NamedTuple):
     """A turn in the table of its chain; `style` is of the leading cause's kind, `key` is there where a mark leads.
 
     `marks` are the kinds of marks that it has beside that of its cause, parted by spaces.
@@ -72,9 +84,9 @@ class BreakView(NamedTuple):
 class LaneView(NamedTuple):
     """A chain's drawing and its table; `prompt` is its last prompt as bars."""
 
-    lane: Lane
+    lane: LaneDrawing
     caption: str
-    rows: tuple[Row, ...]
+    rows: tuple[TurnRow, ...]
     prompt: tuple[Strip, ...]
 
 
@@ -84,9 +96,9 @@ class SessionView(NamedTuple):
     name: str
     about: str
     lead: str
-    money: Block
-    causes: Block
-    context: Block
+    money: PageBlock
+    causes: PageBlock
+    context: PageBlock
     lanes: list[LaneView]
     breaks: list[BreakView]
     left_out: str
@@ -167,47 +179,47 @@ def _of(dollars: float | None, whole: float | None, tokens: int) -> str:
     return f"{money_of(dollars)}{share}"
 
 
-def money_block(spending: Spending, title: str = "Where the money went") -> Block:
+def money_block(spending: Spending, title: str = "Where the money went") -> PageBlock:
     """Show the parts of a bill as one bar and as a table; nothing where no bill has a price."""
     whole = spending.dollars
     if not whole:
-        return Block()
+        return PageBlock()
     parts = [(style, getattr(spending, name) or 0.0, words) for name, style, words in MONEY]
     known = [(style, dollars, words) for style, dollars, words in parts if dollars > 0]
     shown = [(style, dollars, f"{words}: {money_of(dollars)}") for style, dollars, words in known]
     rows: list[tuple[Cell, ...]] = [
         (Swatch(words, style), money_of(dollars), f"{dollars / whole:.0%}") for style, dollars, words in known
     ]
-    table = Table(("part", "cost", "share"), rows, frozenset((1, 2)))
-    return Block(title, strips=(strip("", shown, whole),), table=table)
+    table = PageTable(("part", "cost", "share"), rows, frozenset((1, 2)))
+    return PageBlock(title, strips=(strip("", shown, whole),), table=table)
 
 
-def causes_block(causes: Sequence[SpendingCause], unexplained: Sequence[SpendingCause]) -> Block:
+def causes_block(causes: Sequence[SpendingCause], unexplained: Sequence[SpendingCause]) -> PageBlock:
     """Show what was paid again, by cause, and what to do about each."""
     every = [*causes, *unexplained]
     if not every:
-        return Block()
+        return PageBlock()
     rows: list[tuple[Cell, ...]] = [
         (amount_of(cause.dollars), count(cause.tokens), count(cause.turns),
          cause.says + (" (not sure)" if cause.kind == "unattributable" else ""), cause.fix, cause.code)
         for cause in every
     ]  # fmt: skip
     heads = ("cost", "tokens", "turns", "what happened", "what to do", "code")
-    return Block("What was paid again, and why", table=Table(heads, rows, frozenset((0, 1, 2))))
+    return PageBlock("What was paid again, and why", table=PageTable(heads, rows, frozenset((0, 1, 2))))
 
 
-def context_block(session: PageSession) -> Block:
+def context_block(session: PageSession) -> PageBlock:
     """Show what compacting sooner would have saved, and a command that says where; nothing where it would not pay."""
     found, spending = session.earlier, session.spending
     if found is None:
-        return Block()
+        return PageBlock()
     saved = _of(found.saved, spending.dollars, 0)
     window, times = tokens_of(found.window), counted(found.compactions, "compaction")
     path = in_shell(session.path)
     where = f" Where: lore compact {path} --dry-run --window {found.window}" if path else ""
     grown = f"Prompts grew to {tokens_of(spending.largest_prompt_tokens)} tokens; each request reads all that stands."
     tried = f"Compacted before {window}, the session would have cost about {saved} less, with {times}."
-    return Block("What the size of its context cost", lines=(grown, tried + where))
+    return PageBlock("What the size of its context cost", lines=(grown, tried + where))
 
 
 def _notes(session: PageSession) -> Iterator[str]:
@@ -248,7 +260,7 @@ def _lane(session: PageSession, number: int, trials: Sequence[tuple[int, str]], 
     return LaneView(lane, ", ".join(filter(None, parts)), tuple(rows), prompt)
 
 
-def _row(turn: PageTurn, lane: str, place: int, day: str) -> Row:
+def _row(turn: PageTurn, lane: str, place: int, day: str) -> TurnRow:
     played = turn.played
     billed, cost = played.billed, played.cost
     counts = (None,) * 4 if billed is None else (
@@ -262,7 +274,7 @@ def _row(turn: PageTurn, lane: str, place: int, day: str) -> Row:
     if cause is not None:
         lost = f" {played.lost_tokens:,} tokens" if played.lost_tokens else ""
         text = f"{plain_of(cause.code, cause.name)}{lost}"
-        what.append(text if turn.after is None else Link(text, f"#b{lane}-{place}"))
+        what.append(text if turn.after is None else PageLink(text, f"#b{lane}-{place}"))
     marks = {
         "compaction": "compaction" if turn.compacted else "",
         "pause": "" if turn.pause is None else f"pause {duration(turn.pause)}",
@@ -270,7 +282,7 @@ def _row(turn: PageTurn, lane: str, place: int, day: str) -> Row:
     }
     what += filter(None, marks.values())
     key = f"r{lane}-{place}" if what else ""
-    return Row(
+    return TurnRow(
         key, cells, "" if cause is None else style_of(cause), tuple(what), " ".join(filter(marks.get, marks)),
     )  # fmt: skip
 

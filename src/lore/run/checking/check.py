@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from lore.report.forms.terminal import Reported
     from lore.run.checking.cluster import Cluster
-    from lore.run.checking.state import State
+    from lore.run.checking.state import CheckState
 
 LOOKED_AT = 1000  # files that an exemption names are opened, to see whether they are recordings; with more, it stays
 SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses one that is larger
@@ -99,7 +99,7 @@ def check(
     paths: list[str], budgets: Budgets, options: Options, *, context: CheckContext = NOTHING, jobs: int = 1,
     progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
     pass_over: bool = False, interrupted: Callable[[], bool] = bool, hear: Callable[[Sequence[Finding]], object] = len,
-    cluster: Cluster | None = None, state: State | None = None, files: list[Input] | None = None,
+    cluster: Cluster | None = None, state: CheckState | None = None, files: list[Input] | None = None,
     tabled: Callable[[Input, Ledger | None], object] | None = None,
 ) -> CheckOutcome:  # fmt: skip
     """Judge every recording under these paths; raises LoreError for one that was named and is none.

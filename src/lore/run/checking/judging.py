@@ -17,11 +17,11 @@ from lore.judge.totals import FileResult, ResultSource
 from lore.recording.inputs import Input, ahead, fetched_ahead
 from lore.recording.opening import silent
 from lore.run.checking import verdicts
-from lore.run.checking.verdicts import CheckConfig, StoppedError
+from lore.run.checking.verdicts import CheckConfig, InterruptedRunError
 
 if TYPE_CHECKING:
     from lore.run.checking.cluster import Cluster
-    from lore.run.checking.state import State
+    from lore.run.checking.state import CheckState
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 
@@ -36,7 +36,7 @@ class Means(NamedTuple):
 
     jobs: int = 1
     cluster: Cluster | None = None
-    state: State | None = None
+    state: CheckState | None = None
 
 
 class Hearer(NamedTuple):
@@ -49,7 +49,7 @@ class Hearer(NamedTuple):
     def tell(self, before: int, done: int) -> None:
         """Pass progress on; raises StoppedError where the run was interrupted."""
         if self.interrupted():
-            raise StoppedError
+            raise InterruptedRunError
         if self.progress is not None:
             self.progress(before + done, self.total)
 
@@ -85,14 +85,14 @@ def _fresh(files: list[Input], config: CheckConfig, means: Means, hearer: Hearer
     silenced = config._replace(options=dataclasses.replace(config.options, log=silent, counter=None))  # can travel
     able = min(means.jobs, sum(not file.stream for file in files))
     if means.cluster is not None:
-        with suppress(StoppedError):
+        with suppress(InterruptedRunError):
             yield from means.cluster.results(files, partial(judge, config=config), silenced, hearer)
     elif able > 1 and hearer.total >= SMALL and not fetched_ahead(files):
-        from lore.run.checking.pool import Pool  # noqa: PLC0415 - few runs have enough to judge
+        from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to judge
 
         here, apart = partial(judge, config=config), partial(judge_apart, config=silenced)
-        with suppress(StoppedError):
-            yield from Pool(able, here, apart, partial(hearer.tell, 0)).results(files)
+        with suppress(InterruptedRunError):
+            yield from ProcessPool(able, here, apart, partial(hearer.tell, 0)).results(files)
     else:
         done = 0
         for file in ahead(files):

@@ -36,7 +36,7 @@ Progress = Callable[[int], None]
 R = TypeVar("R")
 
 
-class Pool(Generic[R]):
+class ProcessPool(Generic[R]):
     """Processes that work on files. Close it, or use it up.
 
     `here` works on a file in this process, `apart` in another: it must be able to travel there, as its result back.

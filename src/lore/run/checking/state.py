@@ -59,7 +59,7 @@ SHORTEST_KEY = 16  # characters
 _SEGMENT = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}\.state")
 
 
-class _Kept(msgspec.Struct, frozen=True, array_like=True):
+class _KeptResult(msgspec.Struct, frozen=True, array_like=True):
     """A result as it is kept: when it was last taken (in days), what the file was, what it gave."""
 
     day: int
@@ -68,7 +68,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     record: bytes
 
 
-class State:
+class CheckState:
     """Results of earlier runs, and those of this one. `tell` hears, once, that they could not be written."""
 
     def __init__(
@@ -145,7 +145,7 @@ class State:
         unread = any(problem.code == Code.UNREADABLE_FILE for problem in result.problems)
         if source.digest and result.error is None and not unread:
             log, result.log = result.log, []
-            self._keep(file, config, _Kept(self._day, source.signature, source.digest, encode(result)))
+            self._keep(file, config, _KeptResult(self._day, source.signature, source.digest, encode(result)))
             result.log = log
             self._judged += file.size
             if len(self._fresh) >= BATCH or self._judged >= BATCH_BYTES:
@@ -189,7 +189,7 @@ class State:
             return error
         return LoreError(f"cannot keep results in {self._shown}: {_reason(error)}", hint="--state names a folder")
 
-    def _taken(self, file: Input, config: CheckConfig, kept: _Kept | None, signature: str) -> FileResult:
+    def _taken(self, file: Input, config: CheckConfig, kept: _KeptResult | None, signature: str) -> FileResult:
         """Return a result that was kept; where it cannot be read after all, the file is judged."""
         try:
             result = None if kept is None else decode(kept.record, config.ruling)
@@ -198,20 +198,20 @@ class State:
         if kept is None or result is None or result.error is not None:  # of which none is kept
             return judge_file(file, config)
         if kept.signature != signature or self._day - kept.day > REFRESHED_DAYS:
-            self._keep(file, config, _Kept(self._day, signature, kept.digest, kept.record))
+            self._keep(file, config, _KeptResult(self._day, signature, kept.digest, kept.record))
         result.log = [f"{place_of(file.path, config.root).path}: unchanged, its result is kept"]
         return result
 
-    def _kept(self, file: Input, config: CheckConfig) -> _Kept | None:
+    def _kept(self, file: Input, config: CheckConfig) -> _KeptResult | None:
         packed = self._records.get(_key(file, config))
         if packed is None:
             return None
         try:
-            return msgspec.msgpack.decode(_unpacked(packed), type=_Kept)
+            return msgspec.msgpack.decode(_unpacked(packed), type=_KeptResult)
         except (msgspec.DecodeError, ValueError, zlib.error):
             return None
 
-    def _keep(self, file: Input, config: CheckConfig, kept: _Kept) -> None:
+    def _keep(self, file: Input, config: CheckConfig, kept: _KeptResult) -> None:
         key = _key(file, config)
         self._records[key] = struct.pack("<I", kept.day) + zlib.compress(msgspec.msgpack.encode(kept), 1)
         self._fresh.add(key)

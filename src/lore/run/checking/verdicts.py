@@ -31,7 +31,7 @@ from lore.recording.opening import Options
 from lore.run.dated import PACKAGED, Dated
 
 
-class StoppedError(Exception):
+class InterruptedRunError(Exception):
     """A run that was interrupted goes no further; whoever hears of progress raises it."""
 
 
@@ -159,7 +159,7 @@ def _judge(
         try:
             if progress is not None:
                 progress(verdict.turn.byte or 0)
-        except StoppedError:  # what chains come to is not known, so nothing is said of whole ones
+        except InterruptedRunError:  # what chains come to is not known, so nothing is said of whole ones
             stopped = True
             break
     problems = recording.problems

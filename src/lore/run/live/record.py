@@ -46,7 +46,7 @@ _BY_TERMINAL = ("SIGINT", "SIGQUIT")  # which it sends to each process that runs
 Tell = Callable[[str], None]
 
 
-class CommandError(LoreError):
+class CannotRunError(LoreError):
     """The command cannot be run; the code is a shell's."""
 
     def __init__(self, message: str, code: int) -> None:
@@ -54,7 +54,7 @@ class CommandError(LoreError):
         self.exit_code = code
 
 
-class Recorder:
+class CaptureProxy:
     """A proxy that listens, and the capture that it writes: its `path`, and where this run's records `begin` in it.
 
     `address` is its own, without a path.
@@ -208,10 +208,10 @@ def run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
         try:
             child = subprocess.Popen(command, env=dict(environment))  # noqa: S603 - it is what the user asked for
         except (FileNotFoundError, NotADirectoryError):
-            raise CommandError(f"command not found: {command[0]}", 127) from None
+            raise CannotRunError(f"command not found: {command[0]}", 127) from None
         except (OSError, ValueError) as error:
             reason = str(getattr(error, "strerror", None) or error).lower()
-            raise CommandError(f"cannot run {command[0]}: {reason}", 126) from None
+            raise CannotRunError(f"cannot run {command[0]}: {reason}", 126) from None
         for number in early:
             child.send_signal(number)
         code = child.wait()

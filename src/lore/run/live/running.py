@@ -28,10 +28,10 @@ from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.opening import Options
 from lore.recording.tailing import check_followable
 from lore.report.sentences.running import worded
-from lore.report.status_line import Client
+from lore.report.status_line import ClientStatus
 from lore.run.checking.verdicts import verdicts
 from lore.run.dated import Dated
-from lore.run.live.status_file import Known, Newest, ends_of, forget_old, keep_newest, release, save
+from lore.run.live.status_file import KnownLog, Newest, ends_of, forget_old, keep_newest, release, save
 from lore.run.live.statusline import client_and_path
 
 
@@ -105,7 +105,7 @@ def newest_session(here: Surroundings, *, machine: bool) -> str | None:
 class NamedSession(NamedTuple):
     """What Claude Code says of its session, and the log that is meant; None: there is none."""
 
-    client: Client
+    client: ClientStatus
     path: str | None
 
 
@@ -133,7 +133,7 @@ def refresh(name: str, folder: str, options: Options, dated: Dated, here: Surrou
         release(folder, name)
 
 
-def keep(folder: str, path: str, options: Options, dated: Dated) -> Known:
+def keep(folder: str, path: str, options: Options, dated: Dated) -> KnownLog:
     """Judge a log, and keep what it came to; one that cannot be judged has come to nothing."""
     began, before = time.time(), _size(path)
     try:
@@ -148,7 +148,7 @@ def keep(folder: str, path: str, options: Options, dated: Dated) -> Known:
         if os.path.isfile(path):
             with open(path, "rb", buffering=0) as file:
                 head, tail = ends_of(file, size)
-    known = Known(running, size, head, tail, began, time.time() - began)
+    known = KnownLog(running, size, head, tail, began, time.time() - began)
     save(folder, path, known)
     return known
 

@@ -28,7 +28,7 @@ KEPT_DAYS = 60  # days that what was kept of a log stays
 _PRIVATE = 0o600
 
 
-class Known(NamedTuple):
+class KnownLog(NamedTuple):
     """What was kept of a log: of its first `size` bytes, whole lines.
 
     `head` and `tail` are checksums of both ends of them; judging them was done at `judged_at` and took `cost` seconds.
@@ -45,7 +45,7 @@ class Known(NamedTuple):
 class Look(NamedTuple):
     """What is known of a log (None: nothing), whether it is `current`, and how many bytes of the log were read."""
 
-    known: Known | None
+    known: KnownLog | None
     current: bool
     read_bytes: int = 0
 
@@ -56,7 +56,7 @@ def state_of(folder: str, path: str) -> str:
     return os.path.join(folder, f"{crc32(name):08x}{crc32(name[::-1]):08x}")
 
 
-def load(folder: str, path: str) -> Known | None:
+def load(folder: str, path: str) -> KnownLog | None:
     """Return what was kept of a log; None where nothing was, or by another lore."""
     try:
         with open(state_of(folder, path), "rb") as file:
@@ -66,12 +66,12 @@ def load(folder: str, path: str) -> Known | None:
         fields: dict[str, Any] = kept["running"]
         last = cast("dict[str, Any] | None", fields.pop("last_break"))
         running = Running(**fields, last_break=None if last is None else LastBreak(**last))
-        return Known(running, *(kept[name] for name in Known._fields[1:]))
+        return KnownLog(running, *(kept[name] for name in KnownLog._fields[1:]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
-def save(folder: str, path: str, known: Known) -> None:
+def save(folder: str, path: str, known: KnownLog) -> None:
     """Keep what is known of a log, where that can be done."""
     last = known.running.last_break
     running = {**known.running._asdict(), "last_break": None if last is None else last._asdict()}
@@ -129,7 +129,7 @@ def look(folder: str, path: str) -> Look:
     return Look(now, current=True, read_bytes=read + _compared(now.size))
 
 
-def _added(known: Known, added: bytes, file: FileIO) -> Known | None:
+def _added(known: KnownLog, added: bytes, file: FileIO) -> KnownLog | None:
     """Return what is known with lines that were added; None where they have to be judged."""
     found = answers(added)
     running = None if found is None else gone_on(known.running, found)

@@ -17,8 +17,8 @@ import os
 from typing import Any, NamedTuple, cast
 
 from lore.formats.claude.answers import MOST_TOKENS
-from lore.report.status_line import DEFAULT, Client, Shown, status_line
-from lore.run.live.status_file import Known, claim, look, newest_of
+from lore.report.status_line import DEFAULT, ClientStatus, Shown, status_line
+from lore.run.live.status_file import KnownLog, claim, look, newest_of
 
 PACE = 10  # judging takes at most this part of the time
 LOOKED = 20.0  # seconds for which a project's newest session is believed
@@ -35,14 +35,14 @@ class StatusRequest(NamedTuple):
     redact: bool = False
 
 
-class Answered(NamedTuple):
+class StatuslineAnswer(NamedTuple):
     """The line, and what another process has to judge (a log, or a project's folder; empty: nothing)."""
 
     line: str
     behind: str = ""
 
 
-def answer(request: StatusRequest, given: bytes, project: str, folder: str, now: float) -> Answered:
+def answer(request: StatusRequest, given: bytes, project: str, folder: str, now: float) -> StatuslineAnswer:
     """Return the line; `given` is what Claude Code wrote, `folder` where is kept what was read."""
     (client, path), behind = client_and_path(given), ""
     path = request.name or path or project
@@ -51,17 +51,19 @@ def answer(request: StatusRequest, given: bytes, project: str, folder: str, now:
         if found is None or not now - LOOKED < found.at <= now:
             behind = path if claim(folder, path, now) else ""
         if found is None or not found.path:
-            return Answered(_line(request, Shown(None, client, now, judging=found is None)), behind)
+            return StatuslineAnswer(_line(request, Shown(None, client, now, judging=found is None)), behind)
         path = found.path
     if not os.path.lexists(path) and not os.path.lexists(path.partition("#")[0]):  # a session before its first line
-        return Answered(_line(request, Shown(None, client, now)), behind)
+        return StatuslineAnswer(_line(request, Shown(None, client, now)), behind)
     known, current, _ = look(folder, path)
     if not current and not behind and (known is None or not known.judged_at <= now < known.judged_at + _rest(known)):
         behind = path if claim(folder, path, now) else ""
-    return Answered(_line(request, Shown(None if known is None else known.running, client, now, not current)), behind)
+    return StatuslineAnswer(
+        _line(request, Shown(None if known is None else known.running, client, now, not current)), behind
+    )
 
 
-def _rest(known: Known) -> float:
+def _rest(known: KnownLog) -> float:
     """Return for how long a log is not judged again, in seconds."""
     return PACE * known.cost
 
@@ -70,17 +72,17 @@ def _line(request: StatusRequest, shown: Shown) -> str:
     return status_line(shown._replace(redact=request.redact), request.parts, width=request.width, colour=request.colour)
 
 
-def client_and_path(given: bytes) -> tuple[Client, str]:
+def client_and_path(given: bytes) -> tuple[ClientStatus, str]:
     """Return what Claude Code says of its session, and the log or folder that it names (empty: none)."""
     session = _table(_json(given))
     return _client(session), _text(session.get("transcript_path")) or _text(session.get("cwd"))
 
 
-def _client(session: dict[str, Any]) -> Client:
+def _client(session: dict[str, Any]) -> ClientStatus:
     window = _table(session.get("context_window"))
     usage = _table(window.get("current_usage"))
     uncached, read, write = (_count(usage.get(name)) for name in _COUNTS)
-    return Client(
+    return ClientStatus(
         model=_text(_table(session.get("model")).get("display_name"))[:60],
         dollars=_number(_table(session.get("cost")).get("total_cost_usd")),
         used_percentage=_number(window.get("used_percentage")),

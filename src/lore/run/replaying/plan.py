@@ -110,7 +110,7 @@ def layouts_of(names: str | None, dialect: str | None, recording: Recording) -> 
     return tuple(found)
 
 
-class Plan:
+class ReplayPlan:
     """The requests of one recording in one layout; may be looked at any number of times."""
 
     def __init__(self, path: str, options: Options, layout: Layout, sending: Sending, most: int | None = None) -> None:

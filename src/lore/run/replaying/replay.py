@@ -40,8 +40,8 @@ from lore.report.replayed import notes_of
 from lore.report.sentences.findings import not_in_logs
 from lore.run.dated import PACKAGED, Dated
 from lore.run.replaying.captured import Captured, CaptureFile, capture_file, digest_of, line_of, salt_in, taken
-from lore.run.replaying.plan import Layout, Looked, Plan, Planned
-from lore.run.replaying.server import Probed, RefusedError, Server
+from lore.run.replaying.plan import Layout, Looked, Planned, ReplayPlan
+from lore.run.replaying.server import Probed, Server, ServerRefusedError
 from lore.run.simulate import SimulateRequest, Simulation, simulate
 
 NO_DIFFERENCE = 0.005  # of the shares that two layouts read: less is chance
@@ -102,14 +102,14 @@ class ReplayRequest(NamedTuple):
 class _Sent(NamedTuple):
     """A layout, what its plan comes to, what was sent of it."""
 
-    plan: Plan
+    plan: ReplayPlan
     looked: Looked
     capture: str
     same_as: str | None
     resumed: int = 0
 
 
-class Replay:
+class ReplayRun:
     """A replay: look at it first, then send it."""
 
     def __init__(self, request: ReplayRequest, server: Server) -> None:
@@ -127,13 +127,13 @@ class Replay:
         """Count the requests of all layouts that send bytes of their own."""
         return sum(looked.requests for _, looked, same in self._distinct() if same is None)
 
-    def _plan(self, layout: Layout, salt: str) -> Plan:
+    def _plan(self, layout: Layout, salt: str) -> ReplayPlan:
         request = self._request
         cache = (request.cache or "").partition(":")[0] or self.probed.cache or self._server.provider
         sending = Sending("", request.max_tokens, request.model, salt, cache)
-        return Plan(request.path, request.options, layout, sending, request.most)
+        return ReplayPlan(request.path, request.options, layout, sending, request.most)
 
-    def _distinct(self) -> Iterator[tuple[Plan, Looked, str | None]]:
+    def _distinct(self) -> Iterator[tuple[ReplayPlan, Looked, str | None]]:
         """Yield plans, each with the layout before it that sends the same bytes."""
         seen: dict[str, str] = {}
         for plan, looked in zip(self._plans, self.looked, strict=True):
@@ -183,7 +183,7 @@ class Replay:
                     done.append(self._open(plan, looked, same))
                     if same is None:
                         self._send(done)
-            except RefusedError as error:
+            except ServerRefusedError as error:
                 stopped = str(error)
             except KeyboardInterrupt:
                 interrupted = True
@@ -232,7 +232,7 @@ class Replay:
         """Return 8 hex digits that keep a layout's cache apart from all others'; those of a capture that goes on."""
         return (salt_in(capture) if self._request.resume else "") or secrets.token_hex(4)
 
-    def _open(self, plan: Plan, looked: Looked, same: str | None) -> _Sent:
+    def _open(self, plan: ReplayPlan, looked: Looked, same: str | None) -> _Sent:
         return _Sent(plan, looked, "" if same is not None else self._request.outputs[plan.layout.name], same)
 
     def _send(self, done: list[_Sent]) -> None:
@@ -322,9 +322,9 @@ def _readable(answer: HttpAnswer, server: Server) -> HttpAnswer:
     try:
         body = unpacked(answer.body, answer.headers.get("content-encoding", ""))
     except ContentError as error:
-        raise RefusedError(f"{server.shown}: its answer cannot be read: {error}") from None
+        raise ServerRefusedError(f"{server.shown}: its answer cannot be read: {error}") from None
     if table(body.strip()) is None:
-        raise RefusedError(f"{server.shown} answers {answer.status} with what is no JSON object")
+        raise ServerRefusedError(f"{server.shown} answers {answer.status} with what is no JSON object")
     return answer._replace(body=body.strip(), headers=headers)
 
 

@@ -86,7 +86,7 @@ class Probed(NamedTuple):
     slots: int | None = None
 
 
-class RefusedError(Exception):
+class ServerRefusedError(Exception):
     """The server does not take a request, or gives no answer to it; says why, in one harmless line."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -192,7 +192,7 @@ class Server:
             url = self._with_query(base + path)
             found = self._once(HttpRequest("GET", url, b"", headers, _PROBE_SECONDS, _PROBE_BYTES))
             value: Any = decode(found.body) if found.status == 200 else {}
-        except (RefusedError, _AgainError, ValueError, RecursionError):
+        except (ServerRefusedError, _AgainError, ValueError, RecursionError):
             return {}
         return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
@@ -223,22 +223,22 @@ class Server:
             request = HttpRequest("POST", self.url(sent.path), sent.body, headers, self._seconds, MOST_BYTES)
             return retrying(self._answered, request)
         except _AgainError as error:
-            raise RefusedError(f"{error}, {error.tries} times") from None
+            raise ServerRefusedError(f"{error}, {error.tries} times") from None
 
     def _answered(self, request: HttpRequest) -> HttpAnswer:
         answer = self._once(request)
         if answer.status < 300:
             return answer
         if answer.status < 400:
-            raise RefusedError(f"{self.shown} redirects elsewhere ({answer.status})", answer.status)
+            raise ServerRefusedError(f"{self.shown} redirects elsewhere ({answer.status})", answer.status)
         said = self._clean(error_message(answer.body)) if self._quotes else ""
         reason = f"{self.shown} answers {answer.status}" + (f": {said}" if said else "")
         if answer.status != 429 and answer.status < 500 and answer.status != 408:
-            raise RefusedError(reason, answer.status)
+            raise ServerRefusedError(reason, answer.status)
         now = http_seconds(answer.headers.get("date", "")) or answer.ended  # the server's clock may be another
         wait = _asked_wait(answer.headers.get("retry-after", ""), now)
         if wait is not None and wait > MOST_WAIT:
-            raise RefusedError(f"{reason}; it asks to wait {wait:,.0f} s", answer.status)
+            raise ServerRefusedError(f"{reason}; it asks to wait {wait:,.0f} s", answer.status)
         raise _AgainError(reason, wait)
 
     def _once(self, request: HttpRequest) -> HttpAnswer:
@@ -246,7 +246,7 @@ class Server:
         try:
             found = self._endpoint.ask(request)
         except UnansweredError as error:
-            raise RefusedError(str(error)) from None
+            raise ServerRefusedError(str(error)) from None
         except LostError as error:
             self._reached = self._reached or not error.unreached
             if not self._reached:

@@ -36,7 +36,7 @@ _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq}
 Test = Callable[[LedgerRequest], bool]
 
 
-class Side(NamedTuple):
+class SelectedSide(NamedTuple):
     """One side: as it was written, the path that it names (empty: none), and what its requests have to be."""
 
     name: str
@@ -45,10 +45,10 @@ class Side(NamedTuple):
     agent: Agent | None = None
 
 
-def side_of(text: str, now: float) -> Side:
+def side_of(text: str, now: float) -> SelectedSide:
     """Read a side; raises LoreError for what is none."""
     if filesystem.is_remote(text) or os.path.lexists(text) or is_pattern(text) or is_store(text):
-        return Side(shown(text), text)
+        return SelectedSide(shown(text), text)
     tests, agent = list[Test](), None
     for term in filter(None, (part.strip() for part in text.split(","))):
         key, colon, value = term.partition(":")
@@ -64,7 +64,7 @@ def side_of(text: str, now: float) -> Side:
             raise LoreError(f"{key!r} is nothing to compare by", hint=did_you_mean(key, ("agent", *_TESTS), "keys"))
     if not tests and agent is None:
         raise LoreError(f"{text!r} is no side of a comparison", hint=_hint())
-    return Side(text, "", tuple(tests), agent)
+    return SelectedSide(text, "", tuple(tests), agent)
 
 
 def _hint() -> str:
@@ -115,8 +115,8 @@ _TESTS: dict[str, Callable[[str], Test]] = {
 class CompareRequest(NamedTuple):
     """What to compare; recordings of sides without a path lie at `paths` (none: those of agents here)."""
 
-    left: Side
-    right: Side
+    left: SelectedSide
+    right: SelectedSide
     paths: tuple[str, ...] = ()
     jobs: int = 1
 
@@ -173,7 +173,7 @@ def _mixed(sums: Sequence[_SideSums]) -> list[str]:
 class _SideSums:
     """What the requests of a side come to: all together, by session, and by cause."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: SelectedSide) -> None:
         self.side, self.copies, self.sums, self.causes = side, Copies(), Sums(), CauseSums()
         self._sessions: dict[str, Sums] = defaultdict(Sums)
         self._times: list[float] = []

@@ -48,7 +48,7 @@ _DAY = 86_400.0
 Progress = Callable[[int, int], None]
 
 
-class _Kept(msgspec.Struct, frozen=True, array_like=True):
+class _KeptLedger(msgspec.Struct, frozen=True, array_like=True):
     """A ledger as it is kept: `signature` is of the recording's files, `maker` of this lore and its rules."""
 
     maker: str
@@ -95,9 +95,9 @@ class Ledgers:
             stack.enter_context(collected_seldom())
             fresh = (self.made(file) for file in ahead(todo))
             if able > 1:
-                from lore.run.checking.pool import Pool  # noqa: PLC0415 - as in `judging`
+                from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - as in `judging`
 
-                fresh = Pool(able, self.made, apart).results(todo)
+                fresh = ProcessPool(able, self.made, apart).results(todo)
             stack.enter_context(closing(fresh))
             for file in files:
                 ledger = known.pop(file.path, None)
@@ -136,14 +136,14 @@ class Ledgers:
         except LoreError as error:
             return Ledger(shown, written=written(file), message=error.message)
         if signature:
-            _keep(self._place(file), _Kept(self._maker, signature, ledger))
+            _keep(self._place(file), _KeptLedger(self._maker, signature, ledger))
         return ledger
 
     def _kept(self, file: Input) -> Ledger | None:
         """Return what was kept of a file, if it is as it was."""
         place, signature = self._place(file), "" if file.error is not None else self._signature(file)
         try:
-            kept = msgspec.msgpack.decode(place.read_bytes(), type=_Kept) if signature else None
+            kept = msgspec.msgpack.decode(place.read_bytes(), type=_KeptLedger) if signature else None
             if kept is None or (kept.maker, kept.signature) != (self._maker, signature):
                 return None
             os.utime(place)
@@ -299,7 +299,7 @@ def placed(ledger: Ledger, file: Input) -> Ledger:
     return replace(ledger, project=project_beside(file.path))
 
 
-def _keep(place: Path, kept: _Kept) -> None:
+def _keep(place: Path, kept: _KeptLedger) -> None:
     try:
         make_folder(str(place.parent))
         with replaced(str(place), private=True) as file:

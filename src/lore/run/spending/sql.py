@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
 from lore.errors import LoreError, Where
 from lore.model.results.tables import TABLES, VERSION
 from lore.recording import corpus, filesystem
-from lore.run.spending.tables import Written, table_path
+from lore.run.spending.tables import WrittenTables, table_path
 
 if TYPE_CHECKING:
     import duckdb
@@ -72,7 +72,7 @@ def names_findings(query: str) -> bool:
     return _FINDINGS.search(query) is not None
 
 
-class Source(NamedTuple):
+class SqlSource(NamedTuple):
     """A folder of tables, and the recordings that are not in them, with why."""
 
     folder: str
@@ -80,7 +80,7 @@ class Source(NamedTuple):
 
 
 @contextmanager
-def made_tables(write: Callable[[str], Written]) -> Generator[Source]:
+def made_tables(write: Callable[[str], WrittenTables]) -> Generator[SqlSource]:
     """Write tables into a folder of their own for as long as they are asked; raises LoreError where they lack all."""
     with tempfile.TemporaryDirectory(prefix="lore-sql-") as folder:
         written = write(folder)
@@ -88,7 +88,7 @@ def made_tables(write: Callable[[str], Written]) -> Generator[Source]:
             raise LoreError(
                 next(iter(written.failed), "there are no recordings"), hint="`lore formats` lists what is read"
             )
-        yield Source(folder, written.failed)
+        yield SqlSource(folder, written.failed)
 
 
 def checked(query: str) -> None:
@@ -164,7 +164,7 @@ def _bucket() -> Any:
     except ImportError:
         raise LoreError("tables in a bucket need fsspec, which is not installed", hint=_REMOTE) from None
 
-    class Bucket(base):
+    class BucketFilesystem(base):
         protocol, cachable = _SCHEME, False
 
         def _open(self, path: str, **_: object) -> BinaryIO:
@@ -177,7 +177,7 @@ def _bucket() -> Any:
         def modified(self, path: str) -> datetime:
             return datetime.fromtimestamp(0, UTC)  # nothing is kept by it
 
-    return Bucket()
+    return BucketFilesystem()
 
 
 def _damaged(connection: duckdb.DuckDBPyConnection, folder: str, error: duckdb.Error) -> LoreError | None:

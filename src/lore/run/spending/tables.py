@@ -48,7 +48,7 @@ _INTEGER = 2**63
 Row = Mapping[str, object]
 
 
-class Written(NamedTuple):
+class WrittenTables(NamedTuple):
     """How many rows each table has, the bytes of all, and the recordings that could not be read, with why."""
 
     rows: dict[str, int]
@@ -106,7 +106,7 @@ def _is_parquet(path: str) -> bool:
 
 def write_tables(
     folder: str, request: TablesRequest, ledgers: Ledgers, progress: Progress | None = None
-) -> Written:  # fmt: skip
+) -> WrittenTables:  # fmt: skip
     """Write the tables; raises LoreError where that fails, and leaves what stood there before."""
     logs = {log.file.path: log for log in request.logs}
     with _tables(folder, redact=request.redact) as tables:
@@ -119,7 +119,7 @@ def write_tables(
 def write_judged(
     folder: str, judge: Callable[[Callable[[Input, Ledger | None], None]], CheckOutcome], ledgers: Ledgers, *,
     logs: Iterable[AgentLog] = (), redact: bool = False,
-) -> tuple[CheckOutcome, Written | None]:  # fmt: skip
+) -> tuple[CheckOutcome, WrittenTables | None]:  # fmt: skip
     """Write the tables of recordings while they are judged; None of them where that is interrupted.
 
     `judge` hands over each file, in order, with its ledger; one that lacks it, since it could not be read or its result
@@ -189,10 +189,10 @@ class _Tables:
         for finding in findings:
             self._tables["findings"].add(_finding(finding))
 
-    def written(self) -> Written:
+    def written(self) -> WrittenTables:
         """Say what was written, when it is whole."""
         size = sum(os.path.getsize(table_path(self._folder, name)) for name in TABLES)
-        return Written({name: table.count for name, table in self._tables.items()}, size, self._failed)
+        return WrittenTables({name: table.count for name, table in self._tables.items()}, size, self._failed)
 
 
 @contextmanager

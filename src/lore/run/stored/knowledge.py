@@ -26,7 +26,7 @@ from lore.recording.opening import Options
 from lore.recording.writing import HINT_CONVERT, appending
 
 
-class Written(NamedTuple):
+class WrittenKnowledge(NamedTuple):
     """The answer, what was wrong with the log, and whether its last line was torn."""
 
     result: KnowledgeWritten
@@ -34,7 +34,7 @@ class Written(NamedTuple):
     torn: bool
 
 
-def add(path: str, options: Options, name: str | None, fields: Fields) -> Written:
+def add(path: str, options: Options, name: str | None, fields: Fields) -> WrittenKnowledge:
     """Add an entry; without a name its id is derived from what it says. An `add` of a known entry updates it."""
     refuse_bad_text(fields)
     if not any(fields):
@@ -56,7 +56,7 @@ def add(path: str, options: Options, name: str | None, fields: Fields) -> Writte
     return _write(path, options, "add", events, lambda state: [known_as(state)])
 
 
-def update(path: str, options: Options, name: str, fields: Fields) -> Written:
+def update(path: str, options: Options, name: str, fields: Fields) -> WrittenKnowledge:
     """Change the fields of a known entry that are given."""
     refuse_bad_text(fields)
     if all(value is None for value in fields):
@@ -69,7 +69,7 @@ def update(path: str, options: Options, name: str, fields: Fields) -> Written:
     return _write(path, options, "update", events, lambda state: [find(state, name, SHORTEST_ID)])
 
 
-def remove(path: str, options: Options, names: Sequence[str]) -> Written:
+def remove(path: str, options: Options, names: Sequence[str]) -> WrittenKnowledge:
     """Take known entries away: all that are named, or none."""
 
     def ids(state: Session) -> list[str]:
@@ -87,7 +87,7 @@ def _write(
     op: str,
     events: Callable[[Session], list[Event]],
     ids: Callable[[Session], list[str]],
-) -> Written:
+) -> WrittenKnowledge:
     _refuse_a_turn(path)
     if options.format not in (None, "lore"):
         raise LoreError(f"knowledge is added to lore logs, not to {options.format!r}", hint=HINT_CONVERT)
@@ -96,7 +96,7 @@ def _write(
         state = _folded(options.open(path, problems))
         named, made = ids(state), events(state)
         torn = appender.append(made)
-    return Written(KnowledgeWritten(op=op, ids=named, written=len(made)), problems, torn)
+    return WrittenKnowledge(KnowledgeWritten(op=op, ids=named, written=len(made)), problems, torn)
 
 
 def _folded(recording: Recording) -> Session:

@@ -1,10 +1,9 @@
 """`lore memory page`: what the commands of `lore memory` answer and do, for a browser.
 
-In: the query of a page, a form. Out: an `Answer`. Rules: pages are views of the functions that the commands call; the
-store is opened for each answer and closed, so that nothing is held while nobody looks. Nothing is taken away by a GET.
-A POST takes away what its page asked about, or nothing: its `proof` is a digest, under a key of this process, of the
-action, whose memory, what is named, and what was there.
-"""
+In: the query of a page, a form. Out: a `PageAnswer`. Rules: pages are views of the functions that the commands call;
+the store is opened for each answer and closed, so that nothing is held while nobody looks. Nothing is taken away by a
+GET. A POST takes away what its page asked about, or nothing: its `proof` is a digest, under a key of this process, of
+the action, whose memory, what is named, and what was there."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.results.store import MemoryShown, StoreShown
 from lore.report.html import memory as page
-from lore.report.html.memory import About, Narrowed
+from lore.report.html.memory import MemoryFilter, PageAbout
 from lore.run.stored import memory
 from lore.run.stored.sessions import shown as stored_session
 from lore.store.base import Store, UnknownSessionError
@@ -33,7 +32,7 @@ _CHANGED = "what is remembered changed since the page was shown, or the form is 
 _UNSURE = "the box was not ticked."
 
 
-class Answer(NamedTuple):
+class PageAnswer(NamedTuple):
     """What a page answers; `file` is a name to save it under."""
 
     body: bytes
@@ -61,7 +60,7 @@ class MemoryPage:
         self._store = store
         self._clock = clock
 
-    def answer(self, name: str, query: Fields, form: Fields | None) -> Answer:
+    def answer(self, name: str, query: Fields, form: Fields | None) -> PageAnswer:
         """Answer a GET (`form` is None) or a POST of a page; what lore refuses is a page that says why (400)."""
         try:
             if form is None:
@@ -70,19 +69,19 @@ class MemoryPage:
         except LoreError as error:
             return self.refused(error)
 
-    def refused(self, error: LoreError, status: int = 400) -> Answer:
+    def refused(self, error: LoreError, status: int = 400) -> PageAnswer:
         """Return a page that says why something could not be done."""
-        return Answer(page.error_page(error.message, error.hint, self._store).encode(), status)
+        return PageAnswer(page.error_page(error.message, error.hint, self._store).encode(), status)
 
-    def users(self, _: Fields) -> Answer:
+    def users(self, _: Fields) -> PageAnswer:
         """Show the users."""
         with self._opened() as store:
-            return Answer(page.users_page(memory.users(store)).encode())
+            return PageAnswer(page.users_page(memory.users(store)).encode())
 
-    def user(self, query: Fields) -> Answer:
+    def user(self, query: Fields) -> PageAnswer:
         """Show what is remembered of a user, all of it or what is wanted."""
         whose, notes = _whose(query), list[str]()
-        narrowed = Narrowed(_single(query, "q") or "", _single(query, "session"))
+        narrowed = MemoryFilter(_single(query, "q") or "", _single(query, "session"))
         with self._opened() as store:
             found = memory.everything(store, whose.user, whose.agent, now=self._clock(), tell=notes.append)
             log = memory.audited(store, whose.user, whose.agent).entries if narrowed.session is not None else []
@@ -90,54 +89,56 @@ class MemoryPage:
             texts = (text for agent in found.agents for text in agent.texts)
             known = entries or any(text.session_id == narrowed.session for text in texts)
             source = _stored(store, narrowed.session) if narrowed.session is not None and known else None
-        about = About(self._store, whose.user, whose.agent, notes)
-        return Answer(page.user_page(found, about, narrowed, source, entries).encode())
+        about = PageAbout(self._store, whose.user, whose.agent, notes)
+        return PageAnswer(page.user_page(found, about, narrowed, source, entries).encode())
 
-    def audit(self, query: Fields) -> Answer:
+    def audit(self, query: Fields) -> PageAnswer:
         """Show who changed what is remembered of a user."""
         whose = _whose(query)
         with self._opened() as store:
             found = memory.audited(store, whose.user, whose.agent)
-        return Answer(page.audit_page(found, About(self._store, whose.user, whose.agent)).encode())
+        return PageAnswer(page.audit_page(found, PageAbout(self._store, whose.user, whose.agent)).encode())
 
-    def export(self, query: Fields) -> Answer:
+    def export(self, query: Fields) -> PageAnswer:
         """Give all that is remembered of a user as JSON, to be saved: what `lore memory export` writes."""
         whose = _whose(query)
         with self._opened() as store:
             found = memory.everything(store, whose.user, whose.agent, now=self._clock())
-        return Answer(msgspec.json.encode(found) + b"\n", kind="application/json", file="memory.json")
+        return PageAnswer(msgspec.json.encode(found) + b"\n", kind="application/json", file="memory.json")
 
-    def ask_wipe(self, query: Fields, *, stale: str = "") -> Answer:
+    def ask_wipe(self, query: Fields, *, stale: str = "") -> PageAnswer:
         """Ask whether to wipe."""
         whose = _whose(query)
         with self._opened() as store:
             found = memory.wiping(store, whose.user, whose.agent)
             proof = self._proof("wipe", whose, self._all(store, whose)) if found.entries else ""
-        about = About(self._store, whose.user, whose.agent)
-        return Answer(page.wipe_page(found, about, proof, stale=stale).encode(), 409 if stale else 200)
+        about = PageAbout(self._store, whose.user, whose.agent)
+        return PageAnswer(page.wipe_page(found, about, proof, stale=stale).encode(), 409 if stale else 200)
 
-    def wipe(self, form: Fields) -> Answer:
+    def wipe(self, form: Fields) -> PageAnswer:
         """Wipe what was asked about."""
         whose, notes = _whose(form), list[str]()
         with self._opened() as store:
             stale = self._stale("wipe", form, whose, self._all(store, whose))
             if not stale:
                 found = memory.wiped(store, whose.user, whose.agent, now=self._clock(), tell=notes.append)
-                return Answer(page.wiped_page(found, About(self._store, whose.user, whose.agent, notes)).encode())
+                return PageAnswer(
+                    page.wiped_page(found, PageAbout(self._store, whose.user, whose.agent, notes)).encode()
+                )
         return self.ask_wipe(form, stale=stale)
 
-    def ask_delete(self, query: Fields, *, stale: str = "") -> Answer:
+    def ask_delete(self, query: Fields, *, stale: str = "") -> PageAnswer:
         """Ask whether to delete what is named. Raises LoreError for a name that is not remembered."""
         whose = _whose(query)
         if not whose.names:
             raise LoreError("nothing is chosen", hint="tick what is to be deleted")
         with self._opened() as store:
             found = memory.named(self._all(store, whose), whose.names)
-        about = About(self._store, whose.user, whose.agent)
+        about = PageAbout(self._store, whose.user, whose.agent)
         asked = page.delete_page(found, about, whose.names, self._proof("delete", whose, found), stale=stale)
-        return Answer(asked.encode(), 409 if stale else 200)
+        return PageAnswer(asked.encode(), 409 if stale else 200)
 
-    def delete(self, form: Fields) -> Answer:
+    def delete(self, form: Fields) -> PageAnswer:
         """Delete what was asked about."""
         whose, notes = _whose(form), list[str]()
         with self._opened() as store:
@@ -146,7 +147,9 @@ class MemoryPage:
                 found = memory.deleted(
                     store, whose.names, whose.user, whose.agent, now=self._clock(), tell=notes.append
                 )
-                return Answer(page.deleted_page(found, About(self._store, whose.user, whose.agent, notes)).encode())
+                return PageAnswer(
+                    page.deleted_page(found, PageAbout(self._store, whose.user, whose.agent, notes)).encode()
+                )
         return self.ask_delete(form, stale=stale)
 
     def _all(self, store: Store, whose: Whose) -> MemoryShown:
@@ -184,8 +187,8 @@ def _stored(store: Store, session_id: str) -> StoreShown | None:
         return None
 
 
-getting: dict[str, Callable[[MemoryPage, Fields], Answer]] = {
+getting: dict[str, Callable[[MemoryPage, Fields], PageAnswer]] = {
     "": MemoryPage.users, "user": MemoryPage.user, "audit": MemoryPage.audit, "export": MemoryPage.export,
     "wipe": MemoryPage.ask_wipe, "delete": MemoryPage.ask_delete,
 }  # fmt: skip
-posting: dict[str, Callable[[MemoryPage, Fields], Answer]] = {"wipe": MemoryPage.wipe, "delete": MemoryPage.delete}
+posting: dict[str, Callable[[MemoryPage, Fields], PageAnswer]] = {"wipe": MemoryPage.wipe, "delete": MemoryPage.delete}

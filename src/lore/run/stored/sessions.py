@@ -40,7 +40,7 @@ from lore.store.registry import BEYOND, noted, silent
 from lore.store.sync import Clock, now
 
 
-class Selection(NamedTuple):
+class SessionFilter(NamedTuple):
     """Which sessions of a store are listed; None is any. `since` is in seconds since the epoch.
 
     Sessions that name no user or no agent are those of the default ones, as where memory is kept. `memory` takes the
@@ -59,10 +59,10 @@ class Selection(NamedTuple):
         return self.user_id in (None, user) and self.agent_id in (None, agent)
 
 
-ANY = Selection()
+ANY = SessionFilter()
 
 
-def listed(store: Store, selection: Selection = ANY, tell: Tell = silent) -> StoreList:
+def listed(store: Store, selection: SessionFilter = ANY, tell: Tell = silent) -> StoreList:
     """List sessions of a store; `tell` hears how many have no time that `since` could be compared with."""
     found = store.list(selection.project_id)
     chosen = [summary for summary in (found if selection.memory else of_users(found)) if selection.takes(summary)]
