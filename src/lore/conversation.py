@@ -32,6 +32,7 @@ from lore.model.canonical import canonical, decode, encode
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Billed, Event
 from lore.model.items import AssistantMessage, Block, TextBlock, ToolCall, UserMessage, is_absent, is_blank
+from lore.model.mask import cut_masked
 from lore.model.providers import dialects_for
 from lore.model.state import Session as State
 from lore.model.turn import Prompt
@@ -239,9 +240,8 @@ class Conversation(ABC):
         call = None if place is None else state.entries[place].item
         if not isinstance(call, ToolCall):
             names = [use.call_id for use in self.pending(chain)]
-            raise LoreError(
-                f"there is no call {str(call_id)[:80]!r}", hint=did_you_mean(str(call_id), names, "calls that wait")
-            )
+            hint = did_you_mean(str(call_id), names, "calls that wait")
+            raise LoreError(f"there is no call {cut_masked(str(call_id), 80)!r}", hint=hint)
         said = self._output(output)
         fault = (
             error if isinstance(error, str) else "" if isinstance(error, bool) else f"{type(error).__name__}: {error}"

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from lore.cache.habits import MOMENTS, MOVES, UNSIGNED, Habit, version_of
 from lore.cache.rules import EVIDENCE, PLATFORMS, RULES, DatedRule, RuleKind, Value, normal, seconds, spans
 from lore.errors import LoreError, Where
+from lore.model.mask import cut_masked
 from lore.model.state import SIGNS
 
 UNKNOWN = "unknown"
@@ -277,4 +278,4 @@ def _near(word: str, known: Iterable[str], otherwise: str) -> str:
 
 
 def _shown(word: str) -> str:
-    return repr(word if len(word) <= 60 else word[:59] + "…")
+    return repr(word if len(word) <= 60 else cut_masked(word, 59) + "…")

@@ -160,7 +160,9 @@ def _failed(error: Exception, *, quiet: bool) -> int:
             traceback.print_tb(error.__traceback__)
         else:
             traceback.print_exc()
-    detail = "" if quiet else f": {str(error)[:300]}"
+    from lore.model.mask import cut_masked
+
+    detail = "" if quiet else f": {cut_masked(str(error), 300)}"
     _say(f"error: a bug in lore: {type(error).__name__}{detail} (LORE_DEBUG=1 shows where)")
     return BUG
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from lore.compaction.base import BYTES_PER_TOKEN, SourceText
 from lore.errors import LoreError
 from lore.model.labels import CONTEXT_REFRESH
+from lore.model.mask import cut_masked
 
 TRUNCATED = "…[truncated]"
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
@@ -50,7 +51,7 @@ def inert(text: str) -> str:
 def one_line(text: str, most: int = 200) -> str:
     """Return text as one harmless line of at most `most` characters: for messages and lists."""
     line = " ".join(harmless(text[: 8 * most]).split())
-    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+    return line if len(line) <= most else cut_masked(line, most - 1).rstrip() + "…"
 
 
 def cut_bytes(text: str, most: int) -> str:

@@ -20,6 +20,7 @@ from lore.model import events as e
 from lore.model import items as i
 from lore.model import lenient
 from lore.model.canonical import encode
+from lore.model.mask import cut_masked
 from lore.model.turn import seconds
 from lore.prompt.layout import CONTEXT
 
@@ -209,7 +210,7 @@ def time_of(clock: Callable[[], str]) -> str:
     at = clock()
     if not isinstance(at, str) or seconds(at) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise MisuseError(
-            f"the clock says {str(at)[:80]!r} ({kind_of(at)}): no RFC 3339 text",
+            f"the clock says {cut_masked(str(at), 80)!r} ({kind_of(at)}): no RFC 3339 text",
             hint="clock=lambda: datetime.now(UTC).isoformat()",
         )
     return at

@@ -23,7 +23,7 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import is_absent
 from lore.model.jsonslice import table
-from lore.model.mask import mask
+from lore.model.mask import cut_masked, mask
 from lore.model.state import LONGEST, SIGNS, Chain, ClosedTurn, OpenTurn, Session, Sign, Totals, Waiting, bounded
 
 _ENDS = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
@@ -359,11 +359,11 @@ def _observed(chain: Chain, event: e.Observed) -> Problems:
         message = f"observed {mask(event.name)[:60]!r} is no sign that lore knows; passed over"
         return problem(Code.MALFORMED_RECORD, message)
     kept = tuple(sign for sign in chain.signs if sign.name != event.name)
-    names, removed, before = event.names, event.removed, event.before[:LONGEST]
+    names, removed, before = event.names, event.removed, cut_masked(event.before, LONGEST)
     if len(kept) < len(chain.signs):
         known = next(sign for sign in chain.signs if sign.name == event.name)
         names, removed, before = (*known.names, *names), (*known.removed, *removed), known.before
-    after, version = event.after[:LONGEST], event.version[:LONGEST]
+    after, version = cut_masked(event.after, LONGEST), cut_masked(event.version, LONGEST)
     chain.signs = (*kept, Sign(event.name, bounded(names), bounded(removed), before, after, version))
     return ()
 

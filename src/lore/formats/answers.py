@@ -25,6 +25,7 @@ from lore.formats.bills import billed_from, billed_of
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Billed, ContextEdit, Verdict
 from lore.model.jsonslice import array, first_element, parts, table
+from lore.model.mask import cut_masked
 from lore.model.providers import GATEWAYS, LLAMA_CPP, provider_by_id, provider_of
 from lore.model.turn import Call, Exchange, Output, Streamed, seconds_in, verdict_of
 
@@ -83,7 +84,8 @@ def call_answered(call: Call, answer: ParsedAnswer, headers: Mapping[str, str] |
     deployment = headers.get("x-litellm-model-id", "")
     if not by and not deployment and answer.edits is None:
         return call
-    return replace(call, answered_by=by[:LONGEST_NAME], deployment=deployment[:LONGEST_NAME], edits=answer.edits)
+    by, deployment = cut_masked(by, LONGEST_NAME), cut_masked(deployment, LONGEST_NAME)
+    return replace(call, answered_by=by, deployment=deployment, edits=answer.edits)
 
 
 LONGEST_NAME = 200  # characters of a name
@@ -107,7 +109,7 @@ def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
         members = table(edit) or {}
         kind, tokens = text_of(members.get("type", b'""')), members.get("cleared_input_tokens", b"")
         if kind:
-            found.append(ContextEdit(kind[:LONGEST_NAME], _whole(tokens)))
+            found.append(ContextEdit(cut_masked(kind, LONGEST_NAME), _whole(tokens)))
     return tuple(found)
 
 

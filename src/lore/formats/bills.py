@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from lore.model.canonical import decode
 from lore.model.events import ANSWERING, Billed, Counts, Iteration, OddBill
+from lore.model.mask import cut_masked
 
 MOST = 10**9  # tokens: no request is billed for as many
 _BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects: where another provider's count is 0, there is none
@@ -219,7 +220,7 @@ def _odd(usage: dict[str, Any]) -> str:
     for counters in (usage, *inner):
         for name, value in counters.items():
             if type(value) is int and not 0 <= value <= MOST and "token" in name.lower():
-                return f"{name[:60]} is {value if abs(value) < _SHOWN else 'beyond any count'}"
+                return f"{cut_masked(name, 60)} is {value if abs(value) < _SHOWN else 'beyond any count'}"
     return ""
 
 

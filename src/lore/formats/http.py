@@ -47,6 +47,7 @@ from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.jsonslice import Sliced, first_element, parts, table
+from lore.model.mask import cut_masked
 from lore.model.turn import Call, Exchange, Streamed, http_seconds
 
 Judged: TypeAlias = Exchange | Problem
@@ -113,9 +114,9 @@ def exchanges_of(http: Http) -> list[Judged]:
         call = replace(call, account=http.account)
     call = call_answered(call, answer, http.response_headers)
     if http.served_by:
-        call = replace(call, answered_by=http.served_by[:LONGEST_NAME])
+        call = replace(call, answered_by=cut_masked(http.served_by, LONGEST_NAME))
     if http.purpose:
-        call = replace(call, purpose=http.purpose[:LONGEST_NAME])
+        call = replace(call, purpose=cut_masked(http.purpose, LONGEST_NAME))
     exchange = Exchange(
         Sliced.of(body, members), http.request.fidelity, began if http.at is None else http.at, answer.usage,
         answer.verdict, began if http.at is None else http.answered, answer.response_id, answer.output, call,

@@ -25,6 +25,7 @@ from lore.model import items, lenient
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import array, spans, table
+from lore.model.mask import cut_masked
 from lore.model.results import AssembledTurn, changes_of
 from lore.model.turn import Fidelity, Prompt, Segment, Turn
 from lore.model.vector import Vector
@@ -66,7 +67,9 @@ class LoreLog(LineReader):
         if lenient.snake(kind) in e.KINDS:
             found = problem(Code.MALFORMED_RECORD, f"{kind} record has missing or wrong fields; kept as opaque", line)
         else:
-            found = problem(Code.UNKNOWN_RECORD, f"unknown record kind {printable(kind[:60])!r}; kept as opaque", line)
+            found = problem(
+                Code.UNKNOWN_RECORD, f"unknown record kind {printable(cut_masked(kind, 60))!r}; kept as opaque", line
+            )
         opaque = Read(e.OpaqueEvent(record=Raw(line.data)), line.number, line.byte)
         return [*self._begin(line, header=b'"session_started"' in line.data), found, opaque]
 
@@ -251,7 +254,7 @@ class AssembledLog(LineReader):
         try:
             made = _continued(record, held)
         except _RefusedError as error:
-            where = f"turn {record.turn} of chain {printable(record.chain[:60])!r}"
+            where = f"turn {record.turn} of chain {printable(cut_masked(record.chain, 60))!r}"
             missed = isinstance(error, _MissedError) and (self._lost or held is None)
             return problem(Code.UNKNOWN_ID if missed else Code.MALFORMED_RECORD, f"{where} {error}", line)
         self._chains[record.chain] = made
@@ -290,7 +293,7 @@ def _continued(record: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt
         tail, added = record.tail_segments, len(record.append)
         raise _RefusedError(f"has {tail} segments in its tail and {added} in all that is new")
     if kept and record.dialect != before.dialect:
-        raise _RefusedError(f"keeps segments of another dialect ({printable(before.dialect[:60])})")
+        raise _RefusedError(f"keeps segments of another dialect ({printable(cut_masked(before.dialect, 60))})")
     new = [
         Segment(addition.section, addition.path, addition.data.encode(), addition.kind,
                 None if addition.breakpoint is UNSET else bytes(addition.breakpoint), addition.origin)

@@ -35,6 +35,7 @@ from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import Item
 from lore.model.jsonslice import is_json
+from lore.model.mask import cut_masked
 from lore.model.state import Sign
 
 M = TypeVar("M", bound="TranscriptMemory")
@@ -92,7 +93,7 @@ class Emitting(Generic[M]):
 
     def _malformed(self, error: Exception) -> None:
         """Keep a record that could not be taken, for this reason."""
-        reason = str(error).partition("\n")[0][:120]
+        reason = cut_masked(str(error).partition("\n")[0], 120)
         self._opaque(Code.MALFORMED_RECORD, f"{reason}; kept as opaque")
 
     def _append(self, item: Item, chain: str, at: str | None, agent_id: str | None = None) -> None:

@@ -21,7 +21,7 @@ from lore.errors import LoreError, Where
 from lore.judge.base import finding, lasting_chain, lasting_path
 from lore.model.codes import Code
 from lore.model.evidence import Unneeded
-from lore.model.mask import mask
+from lore.model.mask import cut_masked, mask
 from lore.model.place import Place
 from lore.model.results import Finding
 
@@ -175,7 +175,7 @@ def decode(data: bytes, shown: str) -> Baseline:
     try:
         found = msgspec.json.decode(data, type=Baseline)
     except (ValueError, RecursionError) as error:  # what msgspec says of a wrong value does not quote it whole
-        reason = str(error)[:200]
+        reason = cut_masked(str(error), 200)
         raise LoreError(f"{shown} is no baseline: {reason}", hint=hint, where=where) from None
     if not found.lore_baseline:
         raise LoreError(f"{shown} is no baseline: it states no version", hint=_OTHER, where=where)

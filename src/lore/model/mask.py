@@ -82,6 +82,11 @@ def mask(text: str) -> str:
     return _starred(text, spans) if spans else text
 
 
+def cut_masked(text: str, most: int) -> str:
+    """Return a text of at most `most` characters; of a longer one its beginning, masked before it was cut."""
+    return text if len(text) <= most else mask(text[: most + _AROUND])[:most]
+
+
 def _starred(text: str, spans: list[Span]) -> str:
     pieces: list[str] = []
     end = 0

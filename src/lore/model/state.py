@@ -16,6 +16,7 @@ from msgspec import Raw, Struct
 from lore.model.events import MAIN, Billed, Call, Event, Layer, Mark, PromptHashes, Verdict
 from lore.model.inserts import Insert
 from lore.model.items import NULL, AssistantMessage, Item, TextBlock, ToolCall, is_absent
+from lore.model.mask import cut_masked
 from lore.model.vector import Vector
 
 DividerPlace: TypeAlias = Literal["before", "after"]
@@ -85,7 +86,7 @@ class Sign(Struct, frozen=True, gc=False):
 
 def bounded(names: Iterable[str]) -> tuple[str, ...]:
     """Return the first `MOST_NAMES` names in order, without repeats and empty ones, each cut to `LONGEST`."""
-    return tuple(islice(dict.fromkeys(name[:LONGEST] for name in names if name), MOST_NAMES))
+    return tuple(islice(dict.fromkeys(cut_masked(name, LONGEST) for name in names if name), MOST_NAMES))
 
 
 class OpenTurn(Struct, frozen=True, gc=False):

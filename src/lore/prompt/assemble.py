@@ -25,6 +25,7 @@ from lore.model.codes import Code, Problem
 from lore.model.inserts import Insert
 from lore.model.items import NULL, CompactDivider, Item, OpaqueItem, TextBlock, is_absent
 from lore.model.jsonslice import table
+from lore.model.mask import cut_masked
 from lore.model.state import Chain, Entry, Session
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
@@ -380,7 +381,7 @@ def _doubled(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:
     """Name tools that are listed twice: providers refuse such a list."""
     counts = Counter(_name(tool) for tool in tools)
     twice = [printable(name) for name, count in counts.items() if name and count > 1]
-    shown = f"{len(twice)} tool names are listed more than once: {', '.join(twice)[:160]}"
+    shown = f"{len(twice)} tool names are listed more than once: {cut_masked(', '.join(twice), 160)}"
     return (Problem(Code.DUPLICATE_TOOL_NAMES, shown),) if twice else ()
 
 

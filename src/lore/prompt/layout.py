@@ -45,6 +45,7 @@ from lore.model.items import (
     is_blank,
 )  # fmt: skip
 from lore.model.jsonslice import array, table
+from lore.model.mask import cut_masked
 from lore.model.shortened import token
 from lore.model.state import Chain, Entry, Session
 from lore.prompt.base import BEHIND, Role, Rules, Unit
@@ -261,7 +262,7 @@ def tail_of(session: Session, context: Raw, *, authority: bool) -> TailText:
             parts.append(wrap(session.id, name, text) if authority and outside else text)
     unknown = [key for key in table if key not in _PARTS]
     if unknown:
-        names = printable(", ".join(sorted(unknown))[:80])
+        names = printable(cut_masked(", ".join(sorted(unknown)), 80))
         problems.append(Problem(Code.UNKNOWN_RECORD, f"context has unknown parts: {names}"))
     return TailText("\n\n".join(parts), tuple(problems))
 

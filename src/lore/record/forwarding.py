@@ -19,6 +19,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import httpx
 
 from lore.errors import LoreError
+from lore.model.mask import cut_masked
 from lore.record.kept import Pairs
 
 _OF_CONNECTION = frozenset((
@@ -92,6 +93,6 @@ def passed_on(pairs: Iterable[tuple[bytes, bytes]], *, request: bool) -> list[tu
 
 def reason(error: Exception) -> str:
     """Say what went wrong with a server, in words of the library; where these quote what was sent, its name alone."""
-    text = " ".join(str(error).split())[:200]
+    text = cut_masked(" ".join(str(error).split()), 200)
     quotes = isinstance(error, httpx.LocalProtocolError | httpx.InvalidURL) or "b'" in text or 'b"' in text
     return type(error).__name__ if quotes or not text else f"{text} ({type(error).__name__})"

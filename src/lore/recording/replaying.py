@@ -24,6 +24,7 @@ from lore.model.canonical import encode
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed
 from lore.model.jsonslice import array, is_json, table
+from lore.model.mask import cut_masked
 from lore.model.turn import Exchange, Turn
 from lore.prompt.replay import GatewayDelta, messages_of, replay, row_of
 from lore.recording import corpus
@@ -47,7 +48,7 @@ def read_rows(name: str, problems: Problems) -> list[GatewayDelta]:
     for number, raw in enumerate(_records(path), 1):
         row = row_of(raw)
         if row is None:
-            seq = (table(raw) or {}).get("seq", b"?")[:20].decode("utf-8", "replace")
+            seq = cut_masked((table(raw) or {}).get("seq", b"?").decode("utf-8", "replace"), 20)
             problems.add(Problem(Code.UNREADABLE_DELTA, f"row {number} (seq {seq}) is corrupt; skipped"), shown)
         elif not session or row.session == session:
             found.append(row)

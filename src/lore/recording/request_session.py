@@ -30,6 +30,7 @@ from lore.model import events as e
 from lore.model.canonical import canonical
 from lore.model.items import NULL
 from lore.model.jsonslice import array, is_json, parts, table
+from lore.model.mask import cut_masked
 from lore.model.state import Session
 from lore.model.turn import Call, Exchange, Memo, Prompt, Segment, Turn
 from lore.model.vector import Vector
@@ -284,7 +285,7 @@ class RequestEvents:
         sides = ({key: canonical(value) for key, value in (table(raw) or {}).items()} for raw in (body, made))
         before, now = sides
         odd = [key for key in dict.fromkeys((*before, *now)) if before.get(key) != now.get(key)]
-        return (*found, *(key[:40] for key in odd[:8]))
+        return (*found, *(cut_masked(key, 40) for key in odd[:8]))
 
 
 def written_out(exchange: Exchange, turn: Turn, dialect: Body) -> bytes:

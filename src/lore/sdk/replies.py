@@ -23,6 +23,7 @@ from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Billed, Verdict
 from lore.model.items import Block, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_blank
 from lore.model.jsonslice import array, is_json, table, without_member
+from lore.model.mask import cut_masked
 from lore.sdk.objects import chunks_of, final, plain
 
 Part: TypeAlias = Block | ToolCall
@@ -117,7 +118,8 @@ def _check(found: str, dialect: str, response: object, members: dict[str, bytes]
     """Raise LoreError for what is no answer in this dialect."""
     if found == "error" or (not found and "error" in members):
         told = table(members.get("error", b"")) or members
-        message = "".join(char if char.isprintable() else " " for char in text_of(told.get("message", b"null"))[:200])
+        text = cut_masked(text_of(told.get("message", b"null")), 200)
+        message = "".join(char if char.isprintable() else " " for char in text)
         raise LoreError(f"the provider answered with an error: {message}",
                         hint="`session.failed(error)` ends the turn, `session.request()` asks again")  # fmt: skip
     if found == dialect:

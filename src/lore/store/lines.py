@@ -39,6 +39,7 @@ from lore.model.events import MAIN, Append, OpaqueEvent, PromptDelta, Remove, Se
 from lore.model.events import encode as encode_event
 from lore.model.items import is_absent
 from lore.model.jsonslice import spans
+from lore.model.mask import cut_masked
 from lore.store.base import EMPTY, DeltaRow, Head, SessionData, StoreError, Summary
 
 LONGEST_ID = 512  # characters of a session's id: databases index it
@@ -48,7 +49,7 @@ def good_id(text: str, what: str = "session id") -> str:
     """Return an id that every store can keep; raises StoreError."""
     if not is_id(text):
         raise StoreError(
-            f"{printable(str(text)[:60])!r} is no {what}",
+            f"{printable(cut_masked(str(text), 60))!r} is no {what}",
             hint=f"1 to {LONGEST_ID} characters, none of them a control character",
         )
     return text

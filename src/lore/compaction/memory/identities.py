@@ -20,6 +20,7 @@ from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from lore.model.canonical import printable
 from lore.model.events import MAIN
+from lore.model.mask import cut_masked
 from lore.store.base import Summary
 from lore.store.lines import SessionHeader
 
@@ -79,7 +80,7 @@ def good_agent(name: str | None) -> str:
 
 
 def _good(name: str, what: str) -> str:
-    shown = printable(name[:60])
+    shown = printable(cut_masked(name, 60))
     plain = normalize("NFKC", printable(name)).strip().casefold()
     digits = plain.removeprefix("urn:uuid:").strip("{}").replace("-", "")
     if plain in RESERVED or digits == _NIL:

@@ -37,6 +37,7 @@ from lore.model.items import (
     UserMessage,
 )  # fmt: skip
 from lore.model.jsonslice import array, table
+from lore.model.mask import cut_masked
 
 Members = dict[str, bytes]
 
@@ -99,7 +100,7 @@ class OpenFang(TranscriptLines[_OpenFangMemory]):
         if leads:
             return
         if role not in ("user", "assistant"):
-            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(role[:40])!r}; kept as opaque")
+            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(cut_masked(role, 40))!r}; kept as opaque")
             return
         said = _taken_apart([*_listed(content), *_listed(own.get("tool_use", b"[]"))])
         uuid = _text(own, "msg_id") or _text(own, "id") or f"m{self._line.number}"

@@ -35,7 +35,7 @@ from lore.model import events as e
 from lore.model.canonical import encode
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Item, ToolCall, UserMessage, is_absent
-from lore.model.mask import mask
+from lore.model.mask import cut_masked, mask
 from lore.model.state import UTILITY, Sign
 
 _SUBAGENTS = ("task:", "delegate:")  # uses of a model whose requests stand in folders of their own
@@ -147,7 +147,8 @@ class OpenHandsConversation(Emitting[OpenHandsMemory]):
             try:
                 metrics = records.metrics_of(raw)
             except ValueError as error:
-                self._problem(Code.MALFORMED_RECORD, f"bills of {mask(use)[:40]!r}: {str(error)[:120]}; passed over")
+                reason = cut_masked(str(error), 120)
+                self._problem(Code.MALFORMED_RECORD, f"bills of {mask(use)[:40]!r}: {reason}; passed over")
                 continue
             latencies = {entry.response_id: entry.latency for entry in metrics.response_latencies}
             for usage in metrics.token_usages:

@@ -29,6 +29,7 @@ from lore.formats.lines import Line, LineReader, each, is_crowded, placed, probl
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import array, table
+from lore.model.mask import cut_masked
 from lore.model.turn import seconds_in
 
 NAME = "lore-capture"
@@ -95,8 +96,8 @@ class LoreCapture(LineReader):
     def _opening(self, members: dict[str, bytes], line: Line) -> Iterator[Read]:
         yield from self._rest()
         if members["lore_capture"] != str(VERSION).encode():
-            text = f"written by a newer lore: version {members['lore_capture'][:20].decode('utf-8', 'replace')}"
-            yield problem(Code.BAD_HEADER, text, line)
+            version = cut_masked(members["lore_capture"].decode("utf-8", "replace"), 20)
+            yield problem(Code.BAD_HEADER, f"written by a newer lore: version {version}", line)
 
     def _requested(self, name: str, members: dict[str, bytes], line: Line) -> Iterator[Read]:
         call = self._calls.get(name)

@@ -26,7 +26,7 @@ from lore.formats.lines import BOM, SPACE, is_yaml_cassette, too_much
 from lore.model.canonical import encode
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import parts
-from lore.model.mask import mask
+from lore.model.mask import cut_masked, mask
 
 LONGEST = 10 * 1024 * 1024  # bytes of YAML: one emoji makes each character cost four, some of them twice
 _LIST = re.compile(
@@ -225,7 +225,7 @@ def load(data: bytes, anchors: dict[str, Anchored]) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at its line {mark.line + 1}" if mark is not None else ""
-        raise YamlError(f"{str(getattr(error, 'problem', None) or 'no YAML')[:80]}{place}") from None
+        raise YamlError(f"{cut_masked(str(getattr(error, 'problem', None) or 'no YAML'), 80)}{place}") from None
     except (UnicodeDecodeError, RecursionError):
         raise YamlError("no YAML") from None
 

@@ -28,7 +28,7 @@ from lore.formats.transcripts import TranscriptLines
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem
-from lore.model.mask import mask
+from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 from lore.model.turn import verdict_of
 
@@ -111,7 +111,7 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
         try:
             handle(self, record, name, chain)
         except (ValueError, RecursionError) as error:
-            reason = odd or str(error).partition("\n")[0][:120]
+            reason = odd or cut_masked(str(error).partition("\n")[0], 120)
             self._opaque(Code.MALFORMED_RECORD, f"{record.type} record: {reason}; kept as opaque")
 
     def _seen(self, signs: Sequence[Sign], record: ClaudeRecord, name: str) -> None:

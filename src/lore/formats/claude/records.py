@@ -24,6 +24,7 @@ from lore.model.canonical import decode
 from lore.model.events import Billed
 from lore.model.items import NULL, TextBlock
 from lore.model.jsonslice import table
+from lore.model.mask import cut_masked
 from lore.model.state import LONGEST
 
 # Lines that say nothing to the model, by the types counted up to 2.1.219.
@@ -285,7 +286,7 @@ def _loosely(data: bytes, *, snake: bool) -> ClaudeRecord | None:
     try:
         return ClaudeRecord(**fields, message=_message(raw))
     except (ValueError, RecursionError) as error:
-        raise OddContentError(ClaudeRecord(**fields), str(error).partition("\n")[0][:120]) from None
+        raise OddContentError(ClaudeRecord(**fields), cut_masked(str(error).partition("\n")[0], 120)) from None
 
 
 def _message(raw: bytes) -> ClaudeMessage:
@@ -353,4 +354,4 @@ def _decoded(raw: Raw) -> object:
 
 def shown(raw: Raw) -> str:
     """Return how a standing field is shown."""
-    return bytes(raw).decode("utf-8", "replace").strip('"')[:LONGEST]
+    return cut_masked(bytes(raw).decode("utf-8", "replace").strip('"'), LONGEST)

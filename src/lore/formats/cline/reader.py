@@ -39,6 +39,7 @@ from lore.model.canonical import decode
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, TextBlock, ThinkingBlock, ToolCall, UserMessage, is_absent
 from lore.model.jsonslice import table
+from lore.model.mask import cut_masked
 from lore.model.state import Sign
 
 _ROLES = frozenset(("user", "assistant"))
@@ -466,7 +467,7 @@ def _records(data: bytes, name: str, found: list[Read]) -> Iterator[Placed]:
         try:
             yield Placed(name, records.RECORD.decode(line.data), line)
         except (ValueError, RecursionError) as error:
-            reason = fault(line.data) or f"{str(error).partition(chr(10))[0][:120]}; passed over"
+            reason = fault(line.data) or f"{cut_masked(str(error).partition(chr(10))[0], 120)}; passed over"
             found.append(_in(name, problem(Code.MALFORMED_RECORD, reason, line)))
     if data and elements.phase == "inside":
         ended = Line(elements.line, elements.byte, b"")

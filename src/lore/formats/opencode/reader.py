@@ -32,7 +32,7 @@ from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, UserMessage, is_absent
-from lore.model.mask import mask
+from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded
 
 _PATHS = (".messages",)
@@ -199,11 +199,15 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         variant, system = records.variant_of(info), text_in(info.system)
         signs: list[Sign] = []
         if asked.agent is not None and info.agent not in (None, asked.agent):
-            signs.append(Sign("instructions", before=asked.agent[:80], after=(info.agent or "")[:80]))
+            signs.append(
+                Sign("instructions", before=cut_masked(asked.agent, 80), after=cut_masked(info.agent or "", 80))
+            )
         elif asked.system is not None and system != asked.system:
             signs.append(Sign("instructions"))
         if asked.agent is not None and variant != asked.variant:
-            signs.append(Sign("effort", before=(asked.variant or "")[:80], after=(variant or "")[:80]))
+            signs.append(
+                Sign("effort", before=cut_masked(asked.variant or "", 80), after=cut_masked(variant or "", 80))
+            )
         tools = None if info.tools is None else {name: bytes(on) == b"true" for name, on in info.tools.items()}
         before, now = asked.tools or {}, tools or {}
         on = [name for name, given in now.items() if given and before.get(name) is False]

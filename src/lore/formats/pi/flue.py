@@ -27,6 +27,7 @@ from lore.model import events as e
 from lore.model.canonical import printable
 from lore.model.codes import Code
 from lore.model.jsonslice import array, element_ranges, members, table
+from lore.model.mask import cut_masked
 
 _HEADER = frozenset(("version", "leafId"))
 _ENTRY = frozenset(("type", "id", "parentId", "timestamp"))
@@ -90,7 +91,7 @@ class Flue(RecordReader):
         state.created = state.created or messages.word(own, "createdAt") or None
         version = own.get("version", b"2")
         if version != b"2":
-            shown = printable(version[:20].decode("utf-8", "replace"))
+            shown = printable(cut_masked(version.decode("utf-8", "replace"), 20))
             self._path.problem(Code.BAD_HEADER, f"session version {shown} is not 2; read as version 2")
 
     def _session(self, data: bytes, own: messages.Members, line: Line) -> None:
@@ -124,7 +125,7 @@ class Flue(RecordReader):
             return
         kind = messages.kind_of(own)
         if not kind:
-            shown = printable(messages.word(own, "type")[:60])
+            shown = printable(cut_masked(messages.word(own, "type"), 60))
             path.problem(Code.UNKNOWN_RECORD, f"entry {name!r} of unknown type {shown!r}; kept as opaque")
         path.put(name, FlueEntry(raw, kind, messages.word(own, "parentId"), *path.place))
 

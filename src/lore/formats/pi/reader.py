@@ -38,7 +38,7 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import Item, OpaqueItem, is_absent
 from lore.model.jsonslice import table
-from lore.model.mask import mask
+from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
 RESULT, COMPACTION, RESET = -1, -2, -3  # what an entry is that has no items of its own
@@ -324,7 +324,7 @@ class Pi(TranscriptLines[PiMemory]):
         try:
             made = self._made(entry, name)
         except (ValueError, RecursionError) as error:
-            self._problem(Code.MALFORMED_RECORD, f"{str(error).partition(chr(10))[0][:120]}; kept as opaque")
+            self._problem(Code.MALFORMED_RECORD, f"{cut_masked(str(error).partition(chr(10))[0], 120)}; kept as opaque")
             made = (OpaqueItem(name, Raw(self._line.data)),)
         if made is None:
             what = (

@@ -37,6 +37,7 @@ from lore.model import events as e
 from lore.model.canonical import printable
 from lore.model.codes import Code
 from lore.model.items import NULL, Block, TextBlock, ToolCall, UserMessage, blocks_of
+from lore.model.mask import cut_masked
 from lore.model.state import CHATS
 
 _MOST_OPEN = 512  # calls that may still get a result: of so many at a time no model made one
@@ -150,7 +151,7 @@ class _ChatEvents(Emitting[ChatMemory]):
             self._told(message, uuid, at, "user" if kind == "user" else "context_injection")
         else:
             self._line = Line(self._line.number, self._line.byte, bytes(data))
-            role = printable((message.role or message.speaker)[:40])
+            role = printable(cut_masked(message.role or message.speaker, 40))
             self._opaque(Code.UNKNOWN_RECORD, f"a message of role {role!r}; kept as opaque")
 
     def _open_chain(self, at: str | None) -> None:

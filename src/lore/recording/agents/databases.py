@@ -19,6 +19,8 @@ import tempfile
 import weakref
 from functools import lru_cache
 
+from lore.model.mask import cut_masked
+
 LARGEST = 1024 * 1024 * 1024  # bytes that are copied at most
 LONGEST_VALUE = 64 * 1024 * 1024  # bytes of a column: no reader keeps a record that is longer
 ERRORS = (sqlite3.Error, OSError, ValueError, OverflowError)
@@ -54,7 +56,7 @@ def reason_of(error: Exception) -> str:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if reason == "interrupted":
         return "it holds more than its size explains"
-    return reason.partition("\n")[0].lower()[:120]
+    return cut_masked(reason.partition("\n")[0], 120).lower()
 
 
 class _Copy:

@@ -31,6 +31,7 @@ from lore.errors import LoreError
 from lore.formats.foreign import SQLITE
 from lore.formats.opencode.records import OpenCodeSession
 from lore.formats.values import LATEST_MS
+from lore.model.mask import cut_masked
 from lore.recording import corpus
 from lore.recording.agents import databases
 
@@ -178,7 +179,7 @@ def _day(written: float | None) -> str:
 
 
 def _cut(title: str) -> str:
-    return title if len(title) < _TITLE else title[: _TITLE - 1] + "…"
+    return title if len(title) < _TITLE else cut_masked(title, _TITLE - 1) + "…"
 
 
 def _nearest(session: str, path: str) -> str:

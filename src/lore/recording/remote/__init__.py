@@ -26,6 +26,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from lore.errors import LoreError, Where
+from lore.model.mask import cut_masked
 from lore.recording.filesystem import is_remote
 from lore.store.registry import shown
 
@@ -139,7 +140,7 @@ def place_of(path: str) -> Place:
     if scheme in _WEB:
         return Place(scheme, root, path)
     if len(key.encode("utf-8", "surrogateescape")) > LONGEST_KEY:
-        message = f"{shown(path)[:80]}…: a name of more than {LONGEST_KEY:,} bytes"
+        message = f"{cut_masked(shown(path), 80)}…: a name of more than {LONGEST_KEY:,} bytes"
         raise RemoteError(message, hint="no service keeps an object under such a name")
     if "/../" in f"/{key}/":  # what is beside a recording
         key = posixpath.normpath(key).lstrip("./") + ("/" if key.endswith("/") else "")

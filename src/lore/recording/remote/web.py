@@ -26,6 +26,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from lore.errors import Where
 from lore.model.canonical import printable
+from lore.model.mask import cut_masked
 from lore.recording.remote import (
     HINT,
     LONGEST_PAUSE,
@@ -72,7 +73,7 @@ class Web:
 
     def read(self, key: str, start: int, tag: str) -> tuple[About, Generator[bytes]]:
         if len(key) > _LONGEST_NAME:
-            raise RemoteError(f"{shown(key)[:80]}…: a name of more than {_LONGEST_NAME:,} characters")
+            raise RemoteError(f"{cut_masked(shown(key), 80)}…: a name of more than {_LONGEST_NAME:,} characters")
         headers = {} if not tag else {"If-Match": tag} if tag.startswith('"') else {"If-Unmodified-Since": tag}
         if start:
             headers["Range"] = f"bytes={start}-"
@@ -130,7 +131,9 @@ class Web:
         """Return what an answer says of the whole file; raises RemoteError where it is not what was asked for."""
         status, name = response.status_code, shown(key)
         host = response.url.host
-        says = f"{printable(host)} answers {status}" + (f" {printable(response.reason_phrase)[:60]}").rstrip()
+        says = (
+            f"{printable(host)} answers {status}" + (f" {printable(cut_masked(response.reason_phrase, 60))}").rstrip()
+        )
         if status in (404, 410):
             raise missing(key)
         if status == 412 or (status == 416 and start):
@@ -147,9 +150,8 @@ class Web:
             raise RemoteError(f"cannot read {name}: {says}", where=Where(name))
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding not in _ENCODINGS:
-            message = (
-                f"cannot read {name}: it came in the encoding {printable(encoding)[:40]!r}, which was not asked for"
-            )
+            odd = printable(cut_masked(encoding, 40))
+            message = f"cannot read {name}: it came in the encoding {odd!r}, which was not asked for"
             raise RemoteError(message, hint="download it and name the file", where=Where(name))
         ranged = response.headers.get("content-range", "")
         if start and (status != 206 or not ranged.startswith(f"bytes {start}-") or encoding not in _ENCODINGS[:2]):
@@ -172,10 +174,10 @@ class Web:
         except RemoteError:
             raise
         except self._no_url as error:
-            message = f"cannot read {shown(key)[:200]}: {shown(printable(str(error)))[:200]}"
+            message = f"cannot read {cut_masked(shown(key), 200)}: {cut_masked(shown(printable(str(error))), 200)}"
             raise RemoteError(message, hint="name a file by its URL, https://HOST/FILE") from None
         except self._errors as error:
-            text = printable(str(error) or type(error).__name__)[:200]
+            text = cut_masked(printable(str(error) or type(error).__name__), 200)
             hint = "see that the server can be reached, and try again"
             raise BrokenError(f"cannot read {shown(key)}: {shown(text)}", hint=hint, where=Where(shown(key))) from None
 

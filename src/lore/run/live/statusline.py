@@ -17,6 +17,7 @@ import os
 from typing import Any, NamedTuple, cast
 
 from lore.formats.claude.answers import MOST_TOKENS
+from lore.model.mask import cut_masked
 from lore.report.status_line import DEFAULT, ClientStatus, Shown, status_line
 from lore.run.live.status_file import KnownLog, claim, look, newest_of
 
@@ -83,7 +84,7 @@ def _client(session: dict[str, Any]) -> ClientStatus:
     usage = _table(window.get("current_usage"))
     uncached, read, write = (_count(usage.get(name)) for name in _COUNTS)
     return ClientStatus(
-        model=_text(_table(session.get("model")).get("display_name"))[:60],
+        model=cut_masked(_text(_table(session.get("model")).get("display_name")), 60),
         dollars=_number(_table(session.get("cost")).get("total_cost_usd")),
         used_percentage=_number(window.get("used_percentage")),
         expires_at=_number(_table(session.get("prompt_cache")).get("expires_at")),

@@ -34,7 +34,7 @@ from lore.compaction.endpoints import (
 from lore.compaction.untrusted import harmless, one_line
 from lore.errors import LoreError
 from lore.model.canonical import decode
-from lore.model.mask import mask
+from lore.model.mask import cut_masked, mask
 from lore.model.providers import LLAMA_CPP, UNKNOWN, provider_of
 from lore.model.turn import http_seconds
 
@@ -255,7 +255,7 @@ class Server:
             raise _AgainError(f"{self.shown}: {error}") from None
         self._reached = True
         names = [name for name in (*_KEPT, "retry-after") if name in found.headers]
-        return found._replace(headers={name: harmless(found.headers[name])[:200] for name in names})
+        return found._replace(headers={name: cut_masked(harmless(found.headers[name]), 200) for name in names})
 
     def _headers(self, dialect: str, betas: tuple[str, ...] = ()) -> dict[str, str]:
         headers = {
