@@ -25,7 +25,7 @@ class Noting:
     def __init__(self, *, fails=False):
         self.order, self.learnt, self.fails = [], [], fails
 
-    def learn(self, entries, stop):
+    def before_drop(self, entries, stop):
         self.learnt += [one.item.uuid for one in to_learn(entries, None, stop).entries]
         self.order.append("learn")
 
@@ -52,7 +52,7 @@ def firing_of(state, tracker, settings, trigger):
 
 def prepared(state, tracker, noting, settings, trigger="manual"):
     firing = firing_of(state, tracker, settings, trigger)
-    return prepare(state, MAIN, firing, settings, Dependencies(noting, learn=noting.learn))
+    return prepare(state, MAIN, firing, settings, Dependencies(noting, memory=noting))
 
 
 def test_what_goes_is_learnt_from_before_it_is_summed_up_and_outside_context_never():
@@ -65,7 +65,7 @@ def test_sources_are_asked_last_when_it_is_sure_that_something_is_compacted():
     state, tracker = talk(4)
     noting = Noting()
     firing = firing_of(state, tracker, Compaction(keep_recent=4), "manual")._replace(window=Window(0, 1))
-    means = Dependencies(noting, lambda _: noting.order.append("ask") or (), b"key", learn=noting.learn)
+    means = Dependencies(noting, lambda _: noting.order.append("ask") or (), b"key", memory=noting)
     prepare(state, MAIN, firing, Compaction(), means)
     assert noting.order == ["learn", "summarize", "ask"]
 
@@ -116,7 +116,7 @@ def test_a_memory_that_fails_holds_up_no_compaction(tmp_path):
     broken = memory(Broken(), tmp_path, tell=heard.append)
     state, tracker = talk(4)
     settings = Compaction(keep_recent=2)
-    means = Dependencies(Extractive(), learn=broken.before_drop)
+    means = Dependencies(Extractive(), memory=broken)
     assert prepare(state, MAIN, firing_of(state, tracker, settings, "manual"), settings, means).summary
     assert "the disk is full" in heard[0]
 
@@ -128,7 +128,7 @@ def test_what_was_said_and_is_pruned_is_known_afterwards(tmp_path):
         made.take(append(item))
         tracker.feed(append(item))
     settings = Compaction(keep_recent=2)
-    means = Dependencies(Extractive(), learn=memory(store, tmp_path).before_drop)
+    means = Dependencies(Extractive(), memory=memory(store, tmp_path))
     prepare(made.state, MAIN, firing_of(made.state, tracker, settings, "manual"), settings, means)
     assert read(store, ANN).structure.preferences == ("I prefer tabs over spaces.",)
     store.close()

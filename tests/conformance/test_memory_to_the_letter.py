@@ -252,7 +252,7 @@ def test_an_unparsable_summary_is_asked_for_again_once_then_nothing_is_pruned_an
 
     store, model = Memory(), Empty()
     remembers = memory(store, tmp_path)
-    means = Dependencies(model, learn=remembers.before_drop, audit=remembers.note_summary)
+    means = Dependencies(model, memory=remembers)
     state, tracker = begun(*talked(4, 400))
     firing = judged(tracker, state.chain(MAIN), Compaction(), ("manual",), now=None)
     assert execute(state, MAIN, firing, Compaction(), means, at=None).pruned == 2

@@ -14,12 +14,12 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Raw, structs
 
 from lore.cache.bills import total, unbelievable
-from lore.compaction.activity import Entries, Tracker, in_tokens, messages, overhead, tokens_of
+from lore.compaction.activity import Tracker, in_tokens, messages, overhead, tokens_of
 from lore.compaction.base import (
     Cut,
     Done,
@@ -39,7 +39,6 @@ from lore.compaction.settings import Compaction
 from lore.compaction.untrusted import context_refresh
 from lore.model.canonical import encode, text_of
 from lore.model.events import (
-    MAIN,
     CompactApplied,
     CompactStarted,
     ContextPersisted,
@@ -53,6 +52,9 @@ from lore.prompt.layout import is_real
 from lore.store.base import Tell
 from lore.store.registry import silent
 
+if TYPE_CHECKING:
+    from lore.compaction.memory.agent_memory import AgentMemory
+
 
 def compacted(
     session: Session, chain: str, firing: Firing, summary: str, context: str | None = None, *, at: str | None = None
@@ -62,31 +64,31 @@ def compacted(
     `context` is outside context, wrapped already; None or empty for none. `at` is the time, RFC 3339. Costs
     O(entries).
     """
-    held, name = settled(session.chain(chain)), MAIN if chain == MAIN else chain
-    gone, stay = _parted(held, firing)
+    held = settled(session.chain(chain))
+    gone, stay = pruned(held.entries, firing.cut), kept(held.entries, firing.cut)
     events: list[Event] = []
     if firing.cut.place:
         before, after, text = _sizes(held, firing, summary)
         # What is pruned holds the previous divider, so every uuid differs.
-        parts = [session.id, name, *[entry.item.uuid for entry in gone], "", *[entry.item.uuid for entry in stay]]
+        parts = [session.id, chain, *[entry.item.uuid for entry in gone], "", *[entry.item.uuid for entry in stay]]
         digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
         made = CompactApplied(
             uuid=f"compact-{digest[:32]}", trigger=firing.trigger, pre_tokens=before, post_tokens=after,
-            preserved_uuids=tuple([entry.item.uuid for entry in stay]) or None, summary=text, chain=name, at=at,
+            preserved_uuids=tuple([entry.item.uuid for entry in stay]) or None, summary=text, chain=chain, at=at,
         )  # fmt: skip
-        events += (CompactStarted(trigger=firing.trigger, pre_tokens=made.pre_tokens, chain=name, at=at), made)
+        events += (CompactStarted(trigger=firing.trigger, pre_tokens=made.pre_tokens, chain=chain, at=at), made)
     calls = latest(stay) if firing.shortened else {}
     for call_id, text in firing.shortened:  # as cleared ones, which says why the next prompt differs
         call, result = calls.get(call_id), Raw(encode(text))
         if call is not None:
-            events.append(ToolResultCleared(call_ids=(call_id,), placeholder=result, chain=name, at=at))
+            events.append(ToolResultCleared(call_ids=(call_id,), placeholder=result, chain=chain, at=at))
             if not is_absent(call.error):  # an error is read instead of a result
-                events.append(PatchToolCall(call_id=call_id, status=call.status, error=result, chain=name, at=at))
+                events.append(PatchToolCall(call_id=call_id, status=call.status, error=result, chain=chain, at=at))
     outside = [*_unheard(held, firing), *([Raw(encode([{"role": "user", "text": context}]))] if context else [])]
     turn = 1 if held.turn is None else held.turn.turn + 1
     place = _place(held, firing, leading=session.divider == "before")
     events += [
-        ContextPersisted(turn=turn, insert_at=place, content=text, outside=True, chain=name, at=at) for text in outside
+        ContextPersisted(turn=turn, insert_at=place, content=text, outside=True, chain=chain, at=at) for text in outside
     ]
     return tuple(events)
 
@@ -101,7 +103,7 @@ class _Sizes(NamedTuple):
 
 def _sizes(chain: Chain, firing: Firing, summary: str) -> _Sizes:
     """Measure a compaction, outside context left out: who asks for it wants more to be said. Costs O(entries)."""
-    head, stay = overhead(chain), _parted(chain, firing)[1]
+    head, stay = overhead(chain), kept(chain.entries, firing.cut)
     text = Raw(encode(summary or firing.marker)) if summary or firing.marker else NULL
     divider = [Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)] if firing.cut.place else []
     after = tokens_of([*divider, *with_results(stay, firing.shortened)])
@@ -111,18 +113,22 @@ def _sizes(chain: Chain, firing: Firing, summary: str) -> _Sizes:
 LEAST = 48  # tokens: a summary that has less room says nothing (the first line of the built-in one takes 27)
 
 
-class Shorter(NamedTuple):
-    """A firing that makes the prompt shorter, with its summary; `refused`: why nothing is pruned (its cut is at 0)."""
+class Prepared(NamedTuple):
+    """A firing that makes the prompt shorter, with what it needs from outside: its summary, and what sources said,
+    wrapped. `ids` are those of the entries before the cut; `refused`: why nothing is pruned (the cut is at 0).
+    """
 
     firing: Firing
     summary: str = ""
     refused: str = ""
+    context: str = ""
+    ids: tuple[str, ...] = ()
 
 
 def shorter(
     chain: Chain, firing: Firing, settings: Compaction, summaries: Callable[[Firing, SummaryRequest], Iterable[str]], *,
     tell: Tell,
-) -> Shorter:  # fmt: skip
+) -> Prepared:  # fmt: skip
     """Return the first stage of a firing that makes the prompt shorter; `tell` hears of each that another one follows.
 
     `summaries` are tried in turn, as few as it takes, and never asked for where there is no room for one.
@@ -137,26 +143,15 @@ def shorter(
         for summary in summaries(stage, request) if fits else ():
             sizes = _sizes(chain, stage, summary)
             if sizes.after < sizes.before:
-                return Shorter(stage, summary)
+                return Prepared(stage, summary)
             refused = f"the prompt would go from {sizes.before:,} to {sizes.after:,} tokens"
         stage = next_stage(chain.entries, stage)
         if stage is not None:
             tell(f"no {firing.trigger} compaction: {refused}; the next stage is tried")
     if stage is not None and stage.shortened:
-        return Shorter(stage)
-    return Shorter(Firing(firing.trigger, Cut(0), _alone(firing)), refused=refused)
-
-
-def _alone(firing: Firing) -> Window | None:
-    """Return the window of sources that are asked though nothing is pruned: not at a cadence, which comes again."""
-    return None if firing.trigger == "cadence" else firing.window
-
-
-def _parted(chain: Chain, firing: Firing) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
-    """Return the entries that go, and those that stay."""
-    if not firing.cut.place:
-        return (), tuple(chain.entries)
-    return pruned(chain.entries, firing.cut), kept(chain.entries, firing.cut)
+        return Prepared(stage)
+    window = None if firing.trigger == "cadence" else firing.window  # of sources alone: a cadence comes again
+    return Prepared(Firing(firing.trigger, Cut(0), window), refused=refused)
 
 
 def _unheard(chain: Chain, firing: Firing) -> Iterator[Raw]:
@@ -181,35 +176,16 @@ def _place(chain: Chain, firing: Firing, *, leading: bool) -> int:
     return int(cut.place > 0) + len(places)
 
 
-Learn = Callable[[Entries, int], object]
-"""Learn from a timeline's entries before a place, which are about to go."""
-
-
-Audit = Callable[[int, str], object]
-"""Note that so many answers for a summary could not be used, and why it failed in the end (empty: it did not)."""
-
-
 class Dependencies(NamedTuple):
     """What a compaction works with: who sums up, who asks the sources about a window (what each said, harmless and cut
-    already, as `commands.outside_context` returns it), the key of boundary lines.
+    already, as `commands.outside_context` returns it), the key of boundary lines, who remembers what goes.
     """
 
     summarizer: Summarizer
     ask: Callable[[Window], Sequence[SourceText]] | None = None
     key: bytes = b""
     tell: Tell = silent
-    learn: Learn | None = None
-    audit: Audit | None = None
-
-
-class Prepared(NamedTuple):
-    """What a firing needs from outside: its summary, and what sources said, wrapped."""
-
-    firing: Firing
-    summary: str
-    context: str
-    ids: tuple[str, ...]  # of the entries before the cut
-    refused: str = ""
+    memory: AgentMemory | None = None
 
 
 def execute(
@@ -228,8 +204,8 @@ def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, 
         tell("what stays fills more than 90 % of the window even so: nothing more can go")
 
     def summaries(stage: Firing, request: SummaryRequest) -> Iterator[str]:
-        if dependencies.learn is not None:  # from all that this stage drops
-            dependencies.learn(held.entries, stage.cut.place)
+        if dependencies.memory is not None:  # learns from all that this stage drops
+            dependencies.memory.before_drop(held.entries, stage.cut.place)
         why = "the summariser's would make the prompt longer"
         try:
             yield _audited(dependencies, request, settings)
@@ -242,12 +218,12 @@ def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, 
             most = max(0, request.tokens - in_tokens(len(stage.marker)) - 1)
             yield f"{stage.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
 
-    firing, summary, refused = shorter(held, firing, settings, summaries, tell=tell)
-    context = ""
-    if firing.window is not None and dependencies.ask is not None:
-        answers = dependencies.ask(firing.window)
-        context = context_refresh(answers, session_id=session.id, key=dependencies.key, at=firing.window.end)
-    return Prepared(firing, summary, context, _ids(held, firing), refused)
+    made, context = shorter(held, firing, settings, summaries, tell=tell), ""
+    window = made.firing.window
+    if window is not None and dependencies.ask is not None:
+        answers = dependencies.ask(window)
+        context = context_refresh(answers, session_id=session.id, key=dependencies.key, at=window.end)
+    return made._replace(context=context, ids=_ids(held, made.firing))
 
 
 def _audited(dependencies: Dependencies, request: SummaryRequest, settings: Compaction) -> str:
@@ -259,8 +235,8 @@ def _audited(dependencies: Dependencies, request: SummaryRequest, settings: Comp
         failure = error.message
         raise
     finally:
-        if faults and dependencies.audit is not None:
-            dependencies.audit(len(faults), failure)
+        if faults and dependencies.memory is not None:
+            dependencies.memory.note_summary(len(faults), failure)
 
 
 def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None) -> Done | None:
@@ -270,7 +246,7 @@ def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None
         return None
     stamp = None if at is None else timestamp(at)
     events = compacted(session, chain, firing, prepared.summary, prepared.context, at=stamp)
-    gone, stay = map(messages, _parted(held, firing))
+    gone, stay = messages(pruned(held.entries, firing.cut)), messages(kept(held.entries, firing.cut))
     context = in_tokens(len(prepared.context.encode("utf-8", "replace")))
     return Done(firing.trigger, events, gone, stay, context, prepared.refused)
 

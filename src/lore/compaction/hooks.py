@@ -96,11 +96,7 @@ class Continuous:
         if settings is not None and dependencies.ask is not None and not dependencies.key:
             raise LoreError("outside context needs a key for its boundary lines", hint="Dependencies(key=secret bytes)")
         self._stored, self._settings = stored, settings
-        self._dependencies = (
-            dependencies
-            if memory is None
-            else dependencies._replace(learn=memory.before_drop, audit=memory.note_summary)
-        )
+        self._dependencies = dependencies._replace(memory=memory)
         self._agent, self._cache = agent, cache
         self._work: _Work | None = None
         self._waits = self._told = False

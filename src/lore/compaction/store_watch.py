@@ -11,16 +11,16 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from lore.cache.rules import Rules
 from lore.compaction.activity import UNTIMED, Tracker
-from lore.compaction.base import Firing, SourceText, SummaryAnswer, SummaryRequest, Window
+from lore.compaction.base import Firing, SummaryAnswer, SummaryRequest
 from lore.compaction.costs import cache_of
 from lore.compaction.executor import Dependencies, execute, judged, timestamp, waits
 from lore.compaction.extractive import Extractive
@@ -42,6 +42,8 @@ from lore.store.deltas import save_delta
 from lore.store.lines import follow
 from lore.store.registry import shown
 
+T = TypeVar("T")
+R = TypeVar("R")
 Waiting = Callable[[], AbstractContextManager[None]]
 
 
@@ -75,29 +77,28 @@ class Stopping:
             self._waits = False
 
 
-class Interruptible:
-    """A summariser, and sources, that a signal interrupts."""
+@dataclass(slots=True)
+class InterruptibleSummarizer:
+    """A summariser that a signal interrupts."""
 
-    def __init__(self, dependencies: Dependencies, waiting: Waiting) -> None:
-        self.name, self._inner, self._waiting = dependencies.summarizer.name, dependencies, waiting
-
-    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
-        """Do as the summariser does."""
-        with self._waiting():
-            return self._inner.summarizer.summarize(request)
-
-    def ask(self, window: Window) -> Sequence[SourceText]:
-        """Do as the sources do."""
-        assert self._inner.ask is not None
-        with self._waiting():
-            return self._inner.ask(window)
+    name: str
+    summarize: Callable[[SummaryRequest], SummaryAnswer]
 
 
 def interruptible(dependencies: Dependencies, waiting: Waiting) -> Dependencies:
     """Return dependencies whose summariser and sources a signal interrupts; the extractive summariser never waits."""
-    slow, summarizer = Interruptible(dependencies, waiting), dependencies.summarizer
-    ask = None if dependencies.ask is None else slow.ask
-    return dependencies._replace(summarizer=summarizer if isinstance(summarizer, Extractive) else slow, ask=ask)
+
+    def waited(call: Callable[[T], R]) -> Callable[[T], R]:
+        def answer(request: T) -> R:
+            with waiting():
+                return call(request)
+
+        return answer
+
+    summarizer, ask = dependencies.summarizer, dependencies.ask
+    if not isinstance(summarizer, Extractive):
+        summarizer = InterruptibleSummarizer(summarizer.name, waited(summarizer.summarize))
+    return dependencies._replace(summarizer=summarizer, ask=None if ask is None else waited(ask))
 
 
 MOST = 64  # sessions whose state is held
@@ -191,7 +192,7 @@ class Watch:
         if settings is not None and idle.memory.system == "structured":
             model = Dependencies(summarizer_of(settings, os.environ, tell=hands.tell))
             self._ask: Ask | None = asking(interruptible(model, hands.waiting).summarizer)
-        self._seen: dict[str, _Seen] = {}
+        self._seen: defaultdict[str, _Seen] = defaultdict(_Seen)
         self._memories: dict[str, AgentMemory | None] = {}
         self._held: OrderedDict[str, _Log] = OrderedDict()
 
@@ -220,14 +221,14 @@ class Watch:
         for summary in listed:
             if self._hands.is_ended():
                 return made
-            seen = self._seen.setdefault(summary.session_id, _Seen())
+            seen = self._seen[summary.session_id]
             if seen.head == summary.head and not seen.waits:
                 continue
             try:
                 made += self._changed(summary.session_id)
             except LoreError as error:  # also a source that is not there just now: others may need none of it
                 self._hands.tell(f"{summary.session_id}: {error.message}")
-            self._seen.setdefault(summary.session_id, _Seen()).head = summary.head
+            self._seen[summary.session_id].head = summary.head
         now, gap = self._hands.clock(), self._idle.sessions.gap_secs
         moved = {name: seen.last for name, seen in self._seen.items() if (seen.moves or 0) > seen.learnt_moves}
         for name in [name for name, last in moved.items() if is_idle(gap, last, now)]:
@@ -258,7 +259,7 @@ class Watch:
             tell = "another pass is at work for this agent and user, skipped until the next look"
             self._hands.tell(f"{session_id}: {tell}")
             return
-        self._seen.setdefault(session_id, _Seen()).learnt_moves = silence.moves
+        self._seen[session_id].learnt_moves = silence.moves
         added, removed = (sum(counts.values()) for counts in (extracted.added, extracted.removed))
         topics = len(consolidated.topics)
         line = f"{added:,} remembered, {removed:,} taken away, {topics:,} topic{'s' * (topics != 1)} dreamt"
@@ -285,7 +286,7 @@ class Watch:
         except UnknownSessionError:  # deleted since it was listed
             return False
         if self._idle.is_on and self._memory_of(log.header) is not None:
-            seen, silence = self._seen.setdefault(session_id, _Seen()), log.tracker.silence
+            seen, silence = self._seen[session_id], log.tracker.silence
             seen.moves, seen.last = silence.moves, silence.last
         if self._settings is None:
             return False
@@ -313,7 +314,7 @@ class Watch:
     def _due(self, settings: Compaction, log: _Log, chain: Chain, now: float) -> Firing | None:
         """Return what is due; a cadence that had better wait for a cold cache is looked at again without a change."""
         session_id, tracker = log.header.session_id, log.tracker
-        seen = self._seen.setdefault(session_id, _Seen())
+        seen = self._seen[session_id]
         unsent = chain.entries.since(min(chain.sent, len(chain.entries)))
         spoke = any(is_real(entry.item) for entry in islice(unsent, LATEST))  # only then a pause has ended
         if spoke and settings.gap_secs and not seen.is_untimed and not tracker.chain(MAIN).is_timed:
@@ -333,10 +334,7 @@ class Watch:
                 self._seen[session_id].waits = True  # whoever is at work may end without having done it
                 return False
             dependencies = dependencies_of(settings, hands.tell, session_id, agent, user)
-            dependencies = interruptible(dependencies, hands.waiting)
-            memory = self._memory_of(log.header)
-            if memory is not None:
-                dependencies = dependencies._replace(learn=memory.before_drop, audit=memory.note_summary)
+            dependencies = interruptible(dependencies, hands.waiting)._replace(memory=self._memory_of(log.header))
             done = execute(state, chain.id, firing, settings, dependencies, at=now)
             if done.refused:
                 hands.tell(f"{session_id}: no {done.trigger} compaction: {done.refused}")

@@ -212,14 +212,13 @@ class TrialPlan:
 
     def _fire(self, firing: Firing, known: RecordedState, chain: Chain, at: float | None) -> None:
         session, settings, scale = self.session, self._settings, known.scale
-        firing, summary, refused = shorter(
+        firing, summary, refused, *_ = shorter(
             chain, firing, settings, lambda _, request: (EXTRACTIVE.summarize(request).text,), tell=silent
         )
         self.refused += bool(refused)
         if not (firing.cut.place or firing.shortened or firing.window):
             return
-        gone = pruned(chain.entries, firing.cut) if firing.cut.place else ()
-        stay = kept(chain.entries, firing.cut) if firing.cut.place else tuple(chain.entries)
+        gone, stay = pruned(chain.entries, firing.cut), kept(chain.entries, firing.cut)
         before = session.tokens(chain.id)
         # Sources that are asked alone leave one event, whatever they say: a space stands for it.
         unsaid = " " if firing.window is not None and not gone else None

@@ -115,9 +115,7 @@ class Compacting:
         if waits(firing, tracker, chain, settings, cache_of(session, chain, self._rules, now), now):
             why = "the cache is warm, and waiting until it is cold costs less"
             return f'Nothing was compacted: {why} (when = "cheapest").'
-        if memory is not None:
-            dependencies = dependencies._replace(learn=memory.before_drop, audit=memory.note_summary)
-        done = execute(session, chain.id, firing, settings, dependencies, at=now)
+        done = execute(session, chain.id, firing, settings, dependencies._replace(memory=memory), at=now)
         if done.events:
             return done
         why = f"Nothing was compacted: {done.refused}" if done.refused else few
