@@ -9,7 +9,7 @@ from typing import Any
 
 from lore.compaction.base import SummaryAnswer, SummaryError
 from lore.compaction.memory.agent_memory import AgentMemory
-from lore.compaction.memory.identities import Bucket, bucket
+from lore.compaction.memory.identities import MemoryBucket, bucket
 from lore.model.state import Entry
 from lore.store.base import Store
 from model.making import Fold, append, said, started, user
@@ -51,7 +51,7 @@ class Model:
         return [tokens for _, _, tokens in self.asked]
 
 
-def memory(store: Store, place: Path, whose: Bucket = ANN, **fields: Any) -> AgentMemory:
+def memory(store: Store, place: Path, whose: MemoryBucket = ANN, **fields: Any) -> AgentMemory:
     """The memory of a user, with locks of the test's own."""
     return AgentMemory(store, whose, **{"clock": lambda: AT, "session_id": "s1", "locks": place / "locks", **fields})
 

@@ -10,7 +10,7 @@ from compaction.programs import program
 from helpers.strategies.talks import talk, user
 from lore.compaction import commands
 from lore.compaction.base import GivenUpError, SummaryError, SummaryRequest
-from lore.compaction.commands import Command, is_nested
+from lore.compaction.commands import SummaryCommand, is_nested
 from lore.compaction.settings import Compaction
 from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
@@ -24,7 +24,7 @@ def make(tmp_path):
     """Make a summariser of a script."""
 
     def made(code, *more, **kwargs):
-        return Command([program(tmp_path, "sum", code), *more], environ=ENVIRON, **{"seconds": 20.0, **kwargs})
+        return SummaryCommand([program(tmp_path, "sum", code), *more], environ=ENVIRON, **{"seconds": 20.0, **kwargs})
 
     return made
 
@@ -109,7 +109,7 @@ def test_what_it_complains_about_is_told_without_secrets(make):
 def test_a_secret_of_the_environment_is_not_shown_not_even_in_half(tmp_path, said):
     """Only what looks like a key was masked, and only when the line had been cut."""
     environ = {**ENVIRON, "MY_API_KEY": "cafe4711cafe4711"}
-    command = Command([program(tmp_path, "sum", f"sys.exit({said})")], environ=environ)
+    command = SummaryCommand([program(tmp_path, "sum", f"sys.exit({said})")], environ=environ)
     with pytest.raises(SummaryError, match="exit code 1") as caught:
         command.summarize(REQUEST)
     assert "cafe" not in caught.value.message
@@ -150,7 +150,7 @@ def test_a_flood_of_complaints_is_no_failure(make):
 )
 def test_a_command_that_cannot_be_run_is_an_error_when_it_is_made(name, message):
     with pytest.raises(LoreError, match=message):
-        Command([name], environ=ENVIRON)
+        SummaryCommand([name], environ=ENVIRON)
 
 
 def test_one_that_is_gone_when_it_is_asked_is_a_failure(make, tmp_path):
@@ -165,7 +165,7 @@ def test_one_that_is_no_program_is_a_failure(tmp_path):
     path.write_bytes(b"\x00\x01")
     path.chmod(0o700)
     with pytest.raises(GivenUpError, match="cannot be run: exec format error"):
-        Command([str(path)], environ=ENVIRON).summarize(REQUEST)
+        SummaryCommand([str(path)], environ=ENVIRON).summarize(REQUEST)
 
 
 def test_the_settings_name_it(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from helpers.strategies.compacting import Compacted
 from lore.compaction.activity import tokens_of
-from lore.compaction.base import Cut, Firing, Shortened
+from lore.compaction.base import Firing, Shortened, TimelineCut
 from lore.compaction.executor import compacted
 from lore.model import events as e
 from lore.model.items import CompactDivider
@@ -24,7 +24,7 @@ def events_of(agent, firing, summary="so far", context=None):
 
 def test_a_compaction_starts_and_is_applied():
     agent = agent_of()
-    agent.take(events_of(agent, Firing("cadence", Cut(4))))
+    agent.take(events_of(agent, Firing("cadence", TimelineCut(4))))
     begun, applied = agent.made[0][0]
     assert begun == e.CompactStarted(trigger="cadence", pre_tokens=applied.pre_tokens, at=AT)
     assert (applied.trigger, applied.at, applied.preserved_uuids) == ("cadence", AT, ("u7", "a8", "u10", "a11"))
@@ -36,7 +36,7 @@ def test_a_compaction_starts_and_is_applied():
 def test_its_estimates_are_those_of_the_timeline_before_and_after():
     agent = agent_of()
     before, old = tokens_of(agent.entries()), agent.session.state.chain("main")
-    agent.take(events_of(agent, Firing("cadence", Cut(4))))
+    agent.take(events_of(agent, Firing("cadence", TimelineCut(4))))
     applied = agent.made[0][0][1]
     assert applied.pre_tokens - applied.post_tokens == before - tokens_of(agent.entries())
     assert applied.pre_tokens > before, "tools and system prompt are part of a prompt"
@@ -45,7 +45,7 @@ def test_its_estimates_are_those_of_the_timeline_before_and_after():
 
 def test_where_nothing_stays_nothing_is_named():
     agent = agent_of()
-    agent.take(events_of(agent, Firing("manual", Cut(8))))
+    agent.take(events_of(agent, Firing("manual", TimelineCut(8))))
     assert agent.made[0][0][1].preserved_uuids is None
     assert len(agent.entries()) == 1
 
@@ -62,7 +62,7 @@ def test_held_calls_stay_before_what_is_kept():
 
 def test_without_a_summary_an_overflow_leaves_its_marker():
     agent = agent_of()
-    agent.take(events_of(agent, Firing("overflow", Cut(4), marker="[4 went]"), ""))
+    agent.take(events_of(agent, Firing("overflow", TimelineCut(4), marker="[4 went]"), ""))
     assert bytes(agent.entries()[0].item.summary) == b'"[4 went]"'
 
 
@@ -74,7 +74,9 @@ def test_results_are_cut_even_where_no_message_goes():
     agent.turn()
     agent.do("patch_tool_call", call_id="c3", status="failed", error="y" * 9_000)
     agent.take(
-        events_of(agent, Firing("overflow", Cut(0), shortened=(Shortened("c3", "cut"), Shortened("gone", "x"))), "")
+        events_of(
+            agent, Firing("overflow", TimelineCut(0), shortened=(Shortened("c3", "cut"), Shortened("gone", "x"))), ""
+        )
     )
     assert [type(one) for one in agent.made[0][0]] == [e.ToolResultCleared, e.PatchToolCall]
     call = agent.entries()[1].item
@@ -138,7 +140,7 @@ def test_outside_context_that_nobody_came_for_outlives_the_next_compaction():
 
 def test_a_summary_may_hold_any_text():
     agent = agent_of()
-    agent.take(events_of(agent, Firing("manual", Cut(4)), 'a "b" \ud83d \x00 </x>\u2028'))
+    agent.take(events_of(agent, Firing("manual", TimelineCut(4)), 'a "b" \ud83d \x00 </x>\u2028'))
     agent.restart("log")
     assert isinstance(agent.entries()[0].item, CompactDivider)
 

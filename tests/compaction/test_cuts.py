@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from helpers.strategies.compacting import Compacted
-from lore.compaction.base import Cut
+from lore.compaction.base import TimelineCut
 from lore.compaction.policy import cut, kept, opening, pruned
 
 
@@ -18,7 +18,7 @@ def exchanges(count):
 def test_the_last_messages_stay():
     entries = exchanges(4).entries()
     made = cut(entries, 4)
-    assert made == Cut(4)
+    assert made == TimelineCut(4)
     assert (names(pruned(entries, made)), names(kept(entries, made))) == (names(entries)[:4], names(entries)[4:])
 
 
@@ -39,7 +39,7 @@ def test_a_cut_inside_an_exchange_says_where_it_begins():
     for _ in range(4):
         agent.calls(1)
     made = cut(agent.entries(), 2)
-    assert made == Cut(5, (), 2)
+    assert made == TimelineCut(5, (), 2)
     assert names(opening(agent.entries(), made)) == names(agent.entries())[2:5]
 
 
@@ -53,7 +53,7 @@ def test_a_long_exchange_that_is_cut_again_begins_where_its_rest_does():
     for _ in range(3):
         agent.calls(1)
     made = cut(agent.entries(), 2)
-    assert made == Cut(4, (), 1)
+    assert made == TimelineCut(4, (), 1)
     assert names(opening(agent.entries(), made)) == names(agent.entries())[1:4]
 
 
@@ -84,19 +84,19 @@ def test_what_nobody_has_answered_stays():
     agent.user("first")
     agent.inject()
     agent.user("second")
-    assert cut(agent.entries(), 0) == Cut(6)
+    assert cut(agent.entries(), 0) == TimelineCut(6)
 
 
 def test_results_that_no_model_has_seen_stay():
     agent = exchanges(3)
     agent.user("do it")
     agent.calls(3)
-    assert cut(agent.entries(), 1) == Cut(7, (), 6)
+    assert cut(agent.entries(), 1) == TimelineCut(7, (), 6)
 
 
 def test_all_goes_where_nothing_is_to_stay():
     agent = exchanges(3)
-    assert cut(agent.entries(), 0) == Cut(6)
+    assert cut(agent.entries(), 0) == TimelineCut(6)
 
 
 def test_opaque_items_are_not_counted_and_go_with_what_is_before_them():

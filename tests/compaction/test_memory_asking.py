@@ -7,7 +7,7 @@ import json
 import pytest
 
 from compaction.remembering import Model, entries
-from lore.compaction.base import SummaryAnswer, SummaryError, UnusableError
+from lore.compaction.base import SummaryAnswer, SummaryError, UnusableAnswerError
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.buckets import Structure
 from lore.compaction.memory.extraction import LIMITS, asking, extract, transcript_of
@@ -54,7 +54,7 @@ def test_one_that_is_always_cut_off_is_given_up_and_says_so():
         ("", "empty"), ("no JSON at all", "no JSON"), ("[1]", "no JSON"), ("{]}", "no JSON"),
         ({"fact": []}, "other keys"),
         ({"facts": "text"}, "other"), ({"facts": [1]}, "other"), ({"facts": []}, "something was known"),
-        ("{" * 900 + "}" * 900, "no JSON"), (UnusableError("it is no text"), "no text"),
+        ("{" * 900 + "}" * 900, "no JSON"), (UnusableAnswerError("it is no text"), "no text"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_asked_for_again_once_with_the_error_then_what_is_known_stays(answer, why):

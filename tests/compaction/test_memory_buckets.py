@@ -15,7 +15,7 @@ from lore.compaction.memory.buckets import (
     AuditRecord,
     Extracted,
     Forgotten,
-    Known,
+    KnownMemory,
     Remembered,
     Topic,
     audit_log,
@@ -95,7 +95,7 @@ def test_a_change_that_changes_nothing_writes_nothing(store):
 
 @two
 def test_nothing_is_read_where_nothing_was_written(store):
-    assert read(store, ANN) == Known()
+    assert read(store, ANN) == KnownMemory()
     assert wipe(store, "ann").agents == {}
     assert sessions(store) == []
 
@@ -272,11 +272,11 @@ def test_a_wipe_takes_a_user_or_one_agent_and_counts_by_kind(store):
     learn(store, "one", "two")
     learn(store, "three", section="tasks", whose=bucket("ann", "helper"))
     learn(store, "four", whose=bucket("bob"))
-    assert wipe(store, "ann", "helper").agents == {"helper": {**Known().counts(), "tasks": 1}}
+    assert wipe(store, "ann", "helper").agents == {"helper": {**KnownMemory().counts(), "tasks": 1}}
     assert facts(store) == ("one", "two")
-    assert wipe(store, "ann").counts == {**Known().counts(), "facts": 2}
+    assert wipe(store, "ann").counts == {**KnownMemory().counts(), "facts": 2}
     assert sum(wipe(store, "ann").counts.values()) == 0
-    assert (read(store, ANN), facts(store, bucket("bob"))) == (Known(), ("four",))
+    assert (read(store, ANN), facts(store, bucket("bob"))) == (KnownMemory(), ("four",))
     assert not any("/ann" in one for one in sessions(store))
 
 
@@ -291,7 +291,7 @@ def test_a_volume_without_its_anchor_is_not_read_and_goes_with_a_wipe(store):
     assert facts(store) == ("two",)
     store.delete(anchor_of("ann"))
     store.create(encode(SessionStarted(session_id=ANN.volume("3"))))
-    assert read(store, ANN) == Known()
+    assert read(store, ANN) == KnownMemory()
     wipe(store, "ann")
     assert sessions(store) == []
 

@@ -7,13 +7,13 @@ import pytest
 from compaction.remembering import AT, Model, topics
 from lore.compaction.base import SummaryError
 from lore.compaction.memory.agent_memory import CONTENT, MOST, MOST_KEPT, consolidate, snake
-from lore.compaction.memory.buckets import GENERAL, Known, Remembered, Topic, has_expired
+from lore.compaction.memory.buckets import GENERAL, KnownMemory, Remembered, Topic, has_expired
 
 
 def known(*names, texts=(("facts", "one"), ("facts", "two"), ("tasks", "three")), **fields):
     entries = {key: Remembered(section=key[0], text=key[1]) for key in texts}
     before = {name: Topic(topic=name, summary="", content="old", **fields) for name in names}
-    return Known(entries, before, is_fresh=True)
+    return KnownMemory(entries, before, is_fresh=True)
 
 
 def dreamt(answer, *names, **fields):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lore.compaction.memory.identities import (
     DEFAULT_USER,
     RESERVED,
-    Bucket,
+    MemoryBucket,
     anchor_of,
     audit_of,
     bucket,
@@ -26,7 +26,7 @@ NIL = "00000000-0000-0000-0000-000000000000"
 
 
 def test_where_nobody_is_named_it_is_always_the_same_user_and_the_main_agent():
-    assert bucket(None) == Bucket(DEFAULT_USER, "main") == bucket("default", "main")
+    assert bucket(None) == MemoryBucket(DEFAULT_USER, "main") == bucket("default", "main")
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_what_is_no_name_is_refused_for_users_and_agents(name):
 @pytest.mark.parametrize("name", ["../bob", "..%2Fbob", "bob/main", "bob/main/1", "/", "ann/", "a%2Fb", "~", "bob#1"])
 def test_an_id_that_tries_to_leave_its_bucket_stays_in_its_own(name):
     assert anchor_of(name).count("/") == 1
-    assert Bucket(name, name).volume("1").count("/") == 3
-    assert owner_of(Bucket(name, name).volume("1")) == (name, name)
+    assert MemoryBucket(name, name).volume("1").count("/") == 3
+    assert owner_of(MemoryBucket(name, name).volume("1")) == (name, name)
 
 
 def test_ids_that_differ_by_case_or_by_unicode_form_are_different_users():

@@ -8,7 +8,7 @@ from msgspec import structs
 from helpers.strategies.compacting import Compacted
 from lore import event
 from lore.compaction.activity import Tracked, Tracker
-from lore.compaction.base import Cut, Window
+from lore.compaction.base import TimelineCut, Window
 from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC, BEFORE_TURN, due, window
 from lore.compaction.settings import Compaction, ContextSource
@@ -271,7 +271,7 @@ def test_a_gap_with_nothing_to_prune_asks_the_sources_alone_and_once():
     assert agent.due(Compaction(gap_secs=60, keep_recent=6), 10, ask=BEFORE_TURN) is None
     assert agent.due(structs.replace(asking, context_token_cap=0), 10, ask=BEFORE_TURN) is None
     firing = agent.due(asking, 10, ask=BEFORE_TURN)
-    assert (firing.trigger, firing.cut, firing.window) == ("gap", Cut(0), Window(clock(10) - DAY, clock(10)))
+    assert (firing.trigger, firing.cut, firing.window) == ("gap", TimelineCut(0), Window(clock(10) - DAY, clock(10)))
     for one in compacted(agent.session.state, "main", firing, "", "news", at=stamp(10)):
         agent.write(one)
         agent.session.apply(one)

@@ -25,7 +25,7 @@ from lore.compaction.executor import Dependencies, execute, judged
 from lore.compaction.hooks import Continuous
 from lore.compaction.memory.agent_memory import remembering_of
 from lore.compaction.memory.buckets import GENERAL, audit_log, read
-from lore.compaction.memory.identities import SHARED, Bucket, bucket
+from lore.compaction.memory.identities import SHARED, MemoryBucket, bucket
 from lore.compaction.settings import Compaction, ContextSource, MemorySettings
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.transcripts import instructions
@@ -423,7 +423,7 @@ def test_an_agent_that_is_not_named_neither_reads_nor_writes_it(tmp_path):
     loner.consolidate()
     assert ("tea" in told(loner), "tabs" in told(loner)) == (True, False)
     assert "tea" not in told(agent_of(store, tmp_path, "helper", "s5"))
-    assert read(store, Bucket("ann", SHARED)).structure.preferences == ("I prefer tabs over spaces.",)
+    assert read(store, MemoryBucket("ann", SHARED)).structure.preferences == ("I prefer tabs over spaces.",)
     outside = SessionStarted(session_id="s6", user_id="ann", agent_id="other")
     assert remembering_of(store, outside, SHARING, clock=lambda: AT) is None
     assert remembering_of(store, outside, MemorySettings("structured", share=("main",)), clock=lambda: AT) is None
@@ -479,7 +479,7 @@ def test_a_wiped_memory_is_not_learnt_anew_by_an_idle_pass_that_shares(tmp_path)
     rested = agent_of(store, tmp_path, "main", "s1", at="2026-01-02T05:00:00Z").rest(said_, last=1_767_323_045.0)
     assert rested.extracted is not None
     assert rested.extracted.skipped
-    assert not any(read(store, Bucket("ann", SHARED)).counts().values())
+    assert not any(read(store, MemoryBucket("ann", SHARED)).counts().values())
 
 
 @pytest.mark.usefixtures("desk")

@@ -11,7 +11,7 @@ import pytest
 from helpers.strategies.compacting import Compacted
 from lore import event
 from lore.compaction.activity import Tracker, has_real_activity, messages, needs_extraction, tokens_of, tool_calls
-from lore.compaction.base import Cut, Firing, Window
+from lore.compaction.base import Firing, TimelineCut, Window
 from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, cut, due, kept, needs_continuous, pruned, stages
 from lore.compaction.settings import Compaction, ContextSource, Sessions
@@ -209,13 +209,13 @@ def test_up_to_70_percent_nothing_happens():
 
 def test_stage_1_keeps_the_last_10_where_that_is_enough():
     plan = stages(filled(16, 50), 1_000)
-    assert (drained(filled(16, 50), plan), plan.cut, plan.shortened, plan.final) == (6, Cut(6), (), False)
+    assert (drained(filled(16, 50), plan), plan.cut, plan.shortened, plan.final) == (6, TimelineCut(6), (), False)
     assert plan.tokens <= 700
 
 
 def test_stage_2_keeps_the_last_4_with_a_marker():
     plan = stages(filled(12, 70), 1_000)
-    assert (drained(filled(12, 70), plan), plan.cut) == (8, Cut(8))
+    assert (drained(filled(12, 70), plan), plan.cut) == (8, TimelineCut(8))
     assert plan.marker == (
         "[System: 8 earlier messages were removed due to context overflow. The conversation continues from here. "
         "Use /compact for smarter summarization.]"

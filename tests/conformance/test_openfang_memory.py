@@ -11,7 +11,7 @@ from compaction.remembering import ANN, AT, SAID, Model, contents, entries, memo
 from helpers.storing import opened
 from lore.compaction.base import SummaryAnswer, SummaryError
 from lore.compaction.memory.buckets import GENERAL, KINDS, audit_log, last_failure, read, wipe
-from lore.compaction.memory.identities import DEFAULT_USER, Bucket, bucket, refusal
+from lore.compaction.memory.identities import DEFAULT_USER, MemoryBucket, bucket, refusal
 from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
 from lore.run.stored.memory import audited
@@ -165,7 +165,7 @@ def test_the_nil_id_and_reserved_names_are_refused(name):
 
 
 def test_the_default_user_is_stable():
-    assert bucket(None) == Bucket("default", "main")
+    assert bucket(None) == MemoryBucket("default", "main")
 
 
 # wipe

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lore.cli.main import main
-from lore.compaction.base import Cut, Firing
+from lore.compaction.base import Firing, TimelineCut
 from lore.compaction.executor import compacted
 from lore.errors import LoreError
 from lore.prompt.base import Rules
@@ -240,7 +240,7 @@ def test_outside_context_stands_before_the_users_next_message_wherever_the_divid
     log = own_log()[:6]
     ask = event("append", item={"type": "user_message", "uuid": "ask", "text": "and now?"})
     session = Session.restore([*log, ask], rules=rules)
-    firing = Firing("manual", Cut(2))
+    firing = Firing("manual", TimelineCut(2))
     made = compacted(session.state, "main", firing, "so far", "news")
     for each in made:
         session.apply(each)

@@ -19,7 +19,7 @@ from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.buckets import audit_log, read
 from lore.compaction.memory.identities import bucket
-from lore.compaction.store_watch import StoppedError, Stopping, interruptible
+from lore.compaction.store_watch import Stopping, WatchStoppedError, interruptible
 from run.test_idle_memory_watch import begun, exchange
 
 POLICY = """[compaction]
@@ -48,11 +48,11 @@ def test_a_signal_ends_what_is_waited_for_and_nothing_else():
                 stopping.hear()  # one more, while the first is cleaned up after
                 cleaned.append(stopping.asked.is_set())
 
-    with pytest.raises(StoppedError):
+    with pytest.raises(WatchStoppedError):
         ask()
     assert cleaned == [True]
     stopping.hear()
-    with pytest.raises(StoppedError), stopping.waiting():
+    with pytest.raises(WatchStoppedError), stopping.waiting():
         raise AssertionError("a signal that came before is heard, too")
 
 

@@ -17,7 +17,7 @@ Trigger = Literal["cadence", "gap", "overflow", "manual"]
 BYTES_PER_TOKEN = 4  # estimates: UTF-8 bytes of what is sent
 
 
-class Cut(NamedTuple):
+class TimelineCut(NamedTuple):
     """Which entries stay: those from `place` on (and `held`, places before it whose calls are still running).
 
     `exchange` is the place where the user exchange begins that the cut falls into (or what an
@@ -59,7 +59,7 @@ class Firing(NamedTuple):
     """
 
     trigger: Trigger
-    cut: Cut
+    cut: TimelineCut
     window: Window | None = None
     marker: str = ""
     shortened: tuple[Shortened, ...] = ()
@@ -98,7 +98,7 @@ class GivenUpError(SummaryError):
     """No summary, and an immediate retry would not help: a wrong key, no server, a time-out."""
 
 
-class UnusableError(SummaryError):
+class UnusableAnswerError(SummaryError):
     """An answer that cannot be read: asked for again once, with what is wrong with it in the prompt."""
 
 

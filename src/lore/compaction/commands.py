@@ -32,7 +32,7 @@ from lore.compaction.base import (
     SummaryAnswer,
     SummaryError,
     SummaryRequest,
-    UnusableError,
+    UnusableAnswerError,
     Window,
 )
 from lore.compaction.settings import Compaction, ContextSource
@@ -55,7 +55,7 @@ _GRACE = 5.0  # seconds for a process that was killed to be gone: one of another
 _PIPES = 32  # pieces that a pipe can hold when its writer has ended: others may go on writing for ever
 
 
-class CommandError(LoreError):
+class ProgramError(LoreError):
     """A command failed: `message` says how in one line, without its name. `lasting`: again at once would not help."""
 
     def __init__(self, message: str, *, lasting: bool = False) -> None:
@@ -94,7 +94,7 @@ def run(
     command: Sequence[str], *, given: bytes, environ: Mapping[str, str], seconds: float,
     stop: threading.Event | None = None,
 ) -> Ran:  # fmt: skip
-    """Run a command to its end; raises CommandError where it fails, is too slow, or writes more than `MOST_BYTES`.
+    """Run a command to its end; raises ProgramError where it fails, is too slow, or writes more than `MOST_BYTES`.
 
     Safe to call from several threads. `stop` ends it early, as a time-out does. Nothing that is secret by its name in
     the environment is in what it complains about.
@@ -106,9 +106,9 @@ def run(
             [program, *command[1:]], stdin=pipe, stdout=pipe, stderr=pipe, env=dict(environ), start_new_session=True
         )
     except OSError as error:
-        raise CommandError(f"cannot be run: {(error.strerror or str(error)).lower()}", lasting=True) from None
+        raise ProgramError(f"cannot be run: {(error.strerror or str(error)).lower()}", lasting=True) from None
     except LoreError as error:
-        raise CommandError(error.message, lasting=True) from None
+        raise ProgramError(error.message, lasting=True) from None
     try:
         output, stderr = _talk(process, given, seconds=seconds, stop=stop)
     finally:
@@ -121,7 +121,7 @@ def run(
     code = process.returncode
     if code:
         reason = f"exit code {code}" if code > 0 else f"it was ended by signal {-code}"
-        raise CommandError(f"{reason}: {why}" if why else reason)
+        raise ProgramError(f"{reason}: {why}" if why else reason)
     return Ran(bytes(output), why)
 
 
@@ -144,7 +144,7 @@ def _talk(
         heard[number].extend(piece)
         del stderr[:-_MOST_STDERR]
         if len(output) > MOST_BYTES:
-            raise CommandError(f"it wrote more than {MOST_BYTES:,} bytes")
+            raise ProgramError(f"it wrote more than {MOST_BYTES:,} bytes")
         return bool(piece)
 
     def feed(number: int) -> bool:
@@ -164,10 +164,10 @@ def _talk(
             selector.register(pipe, selectors.EVENT_WRITE if pipe is process.stdin else selectors.EVENT_READ)
         while not _has_ended(process):
             if stop is not None and stop.is_set():
-                raise CommandError("it was stopped", lasting=True)
+                raise ProgramError("it was stopped", lasting=True)
             left = deadline - time.monotonic()
             if left <= 0:
-                raise CommandError(f"no end after {seconds:g} s", lasting=True)
+                raise ProgramError(f"no end after {seconds:g} s", lasting=True)
             for key, _ in selector.select(min(left, _SLICE)):
                 if not (hear(key.fd) if key.fd in heard else feed(key.fd)):
                     selector.unregister(key.fd)
@@ -290,7 +290,7 @@ def _answers(
 def _text(source: ContextSource, answer: Ran | LoreError, tell: Tell) -> str:
     name = f"context source {source.name!r}"
     if isinstance(answer, LoreError):
-        reason = answer.message if isinstance(answer, CommandError) else one_line(answer.message)
+        reason = answer.message if isinstance(answer, ProgramError) else one_line(answer.message)
         tell(f"{name} is skipped: {reason}")
         return ""
     try:
@@ -306,7 +306,7 @@ def _text(source: ContextSource, answer: Ran | LoreError, tell: Tell) -> str:
     return text
 
 
-class Command:
+class SummaryCommand:
     """A summariser that runs a command, without a shell. Safe between threads; each call is a process.
 
     `tell` hears what the command writes on standard error: its last line, without credentials. Raises LoreError when
@@ -335,7 +335,7 @@ class Command:
         given = encode(question) + b"\n"
         try:
             ran = run(self._command, given=given, environ=self._environ, seconds=self._seconds)
-        except CommandError as error:
+        except ProgramError as error:
             kind = GivenUpError if error.lasting else SummaryError
             raise kind(f"the summary command failed: {error.message}") from None
         if ran.complaint:
@@ -343,4 +343,4 @@ class Command:
         try:
             return SummaryAnswer(ran.output.decode("utf-8").strip())
         except UnicodeDecodeError as error:
-            raise UnusableError(f"the summary command wrote what is no UTF-8, byte {error.start}") from None
+            raise UnusableAnswerError(f"the summary command wrote what is no UTF-8, byte {error.start}") from None

@@ -76,7 +76,7 @@ class HttpAnswer(NamedTuple):
     ended: float
 
 
-class LostError(Exception):
+class LostConnectionError(Exception):
     """The connection broke, or `unreached` there was none: another try may help. Says why, not of whom."""
 
     def __init__(self, reason: str, *, unreached: bool) -> None:
@@ -84,7 +84,7 @@ class LostError(Exception):
         self.unreached = unreached
 
 
-class UnansweredError(Exception):
+class NoAnswerError(Exception):
     """No answer, and another try would not help: too late, too long, or nothing can be asked. Says why, in one line."""
 
 
@@ -102,9 +102,9 @@ class Endpoint(NamedTuple):
     proxy: str | None = None
 
     def ask(self, request: HttpRequest) -> HttpAnswer:
-        """Ask once, over a connection of its own; raises LostError and UnansweredError."""
+        """Ask once, over a connection of its own; raises LostConnectionError and NoAnswerError."""
         http, deadline = self.httpx, Deadline(request.seconds, near=self.is_near)
-        late = UnansweredError(f"{self.shown}: no whole answer after {request.seconds:g} s")
+        late = NoAnswerError(f"{self.shown}: no whole answer after {request.seconds:g} s")
         deadline.start()
         try:
             answer = self._exchange(request, deadline)
@@ -114,9 +114,9 @@ class Endpoint(NamedTuple):
             if deadline.is_over:
                 raise late from None
             reason = one_line(self.clean(str(error))) or type(error).__name__
-            raise LostError(reason, unreached=isinstance(error, http.ConnectError)) from None
+            raise LostConnectionError(reason, unreached=isinstance(error, http.ConnectError)) from None
         except (http.InvalidURL, ImportError, OSError, ValueError) as error:  # a host, a proxy, certificates
-            raise UnansweredError(f"{self.shown} cannot be asked: {one_line(self.clean(str(error)))}") from None
+            raise NoAnswerError(f"{self.shown} cannot be asked: {one_line(self.clean(str(error)))}") from None
         finally:
             deadline.cancel()
         if deadline.is_over:  # what was hung up on may look like the end
@@ -141,7 +141,7 @@ class Endpoint(NamedTuple):
             for piece in response.iter_raw():
                 body += piece
                 if len(body) > request.most:
-                    raise UnansweredError(f"{self.shown}: its answer has more than {request.most:,} bytes")
+                    raise NoAnswerError(f"{self.shown}: its answer has more than {request.most:,} bytes")
             return HttpAnswer(response.status_code, dict(response.headers), bytes(body), sent, began, time.time())
 
 

@@ -21,13 +21,13 @@ from msgspec import Raw, structs
 from lore.cache.bills import total, unbelievable
 from lore.compaction.activity import Tracker, in_tokens, messages, overhead, tokens_of
 from lore.compaction.base import (
-    Cut,
     Done,
     Firing,
     SourceText,
     Summarizer,
     SummaryError,
     SummaryRequest,
+    TimelineCut,
     Trigger,
     Window,
 )  # fmt: skip
@@ -151,7 +151,7 @@ def shorter(
     if stage is not None and stage.shortened:
         return Prepared(stage)
     window = None if firing.trigger == "cadence" else firing.window  # of sources alone: a cadence comes again
-    return Prepared(Firing(firing.trigger, Cut(0), window), refused=refused)
+    return Prepared(Firing(firing.trigger, TimelineCut(0), window), refused=refused)
 
 
 def _unheard(chain: Chain, firing: Firing) -> Iterator[Raw]:

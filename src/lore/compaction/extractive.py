@@ -54,7 +54,7 @@ _GREETING = 24  # bytes
 _PASSING = ("opening", "last")  # exchanges that are over when they are carried on: their requests are kept
 
 
-class _Lines(NamedTuple):
+class _SectionLines(NamedTuple):
     """What a section says; `more` lines were left out before."""
 
     lines: tuple[str, ...] = ()
@@ -72,12 +72,12 @@ class Extractive:
         count, before = _before(request)
         if "open" in before and found.messages:
             before["open"] = _still_open(before["open"], found)
-        sections: dict[str, _Lines] = {}
+        sections: dict[str, _SectionLines] = {}
         for name, new in _new(found):  # each line once: where it came last, a request where it was made
-            old = before.get(name, _Lines())
+            old = before.get(name, _SectionLines())
             lines = (*old.lines, *new)
             once = dict.fromkeys(lines) if name in _KEEPS_FIRST else reversed(dict.fromkeys(reversed(lines)))
-            sections[name] = _Lines(tuple(once), old.more)
+            sections[name] = _SectionLines(tuple(once), old.more)
         head = _HEAD.format(found.messages + count)
         room = request.tokens * BYTES_PER_TOKEN
         body = _fitted(sections, room - len(head.encode()) - 2)
@@ -110,12 +110,12 @@ def _files(paths: dict[str, int]) -> tuple[str, ...]:
     return tuple(f"- {path}" + (f" ({times} times)" if times > 1 else "") for path, times in paths.items())
 
 
-def _exchange(talk: Talk) -> tuple[str, ...]:
+def _exchange(talk: UserExchange) -> tuple[str, ...]:
     texts = (("user", talk.user), ("assistant", talk.assistant))
     return tuple(f"{role}: {one_line(clipped(text, 900), 1_000)}" for role, text in texts if text)
 
 
-def _before(request: SummaryRequest) -> tuple[int, dict[str, _Lines]]:
+def _before(request: SummaryRequest) -> tuple[int, dict[str, _SectionLines]]:
     """Read the summary that is replaced, the request's, else that of the last divider: its messages, its sections."""
     text = request.previous
     for entry in reversed(request.entries):
@@ -127,10 +127,10 @@ def _before(request: SummaryRequest) -> tuple[int, dict[str, _Lines]]:
     own = _OWN.match(text)
     if own is not None:
         return int(own[1]), _read(text)
-    return 0, {"earlier": _Lines(tuple(f"  {line.rstrip()}" for line in text.split("\n") if line.strip()))}
+    return 0, {"earlier": _SectionLines(tuple(f"  {line.rstrip()}" for line in text.split("\n") if line.strip()))}
 
 
-def _read(text: str) -> dict[str, _Lines]:
+def _read(text: str) -> dict[str, _SectionLines]:
     """Read a summary of this class by its titles. Costs O(its length): it may have been written by anybody."""
     lines: dict[str, list[str]] = {}
     more: dict[str, int] = {}
@@ -146,18 +146,18 @@ def _read(text: str) -> dict[str, _Lines]:
         past = lines.pop(passing, [])
         requests = ["- " + one_line(line[6:], 400) for line in past if line.startswith("user: ")]
         lines.setdefault("requests", []).extend(requests)
-    return {name: _Lines(tuple(lines.get(name, ())), more.get(name, 0)) for name in (*lines, *more)}
+    return {name: _SectionLines(tuple(lines.get(name, ())), more.get(name, 0)) for name in (*lines, *more)}
 
 
-def _still_open(old: _Lines, found: SummaryFacts) -> _Lines:
+def _still_open(old: _SectionLines, found: SummaryFacts) -> _SectionLines:
     """Leave out what later messages settled: questions and running calls by being later, the rest by being tried."""
     over = tuple(f"- {begin}" for begin in (ASKED, RUNNING, INTERRUPTED, *([TO_DO] if found.listed else [])))
     lines = [line for line in old.lines[-MOST_OPEN:] if not line.startswith(over)]
     tried = tuple(f"- {FAILED}{call}: " for call in sorted(found.tried))
-    return _Lines(tuple([line for line in lines if not line.startswith(tried)]), old.more)
+    return _SectionLines(tuple([line for line in lines if not line.startswith(tried)]), old.more)
 
 
-def _fitted(sections: dict[str, _Lines], room: int) -> list[str]:
+def _fitted(sections: dict[str, _SectionLines], room: int) -> list[str]:
     """Give each section its share of the room, then what others leave, and write those that have something to say."""
     full = {name: _size(name, section) for name, section in sections.items() if section.lines or section.more}
     given = {name: min(size, int(room * _SECTIONS[name].share)) for name, size in full.items()}
@@ -169,12 +169,12 @@ def _fitted(sections: dict[str, _Lines], room: int) -> list[str]:
     return [text for name in full if (text := _written(name, sections[name], given[name]))]
 
 
-def _size(name: str, section: _Lines) -> int:
+def _size(name: str, section: _SectionLines) -> int:
     more = 24 if section.more else 0
     return len(_SECTIONS[name].title) + 4 + more + sum([len(line.encode()) + 1 for line in section.lines])
 
 
-def _written(name: str, section: _Lines, room: int) -> str:
+def _written(name: str, section: _SectionLines, room: int) -> str:
     """Write a section in `room` bytes: the newest lines, and of requests the first that says more than a greeting."""
     chosen, title = list(section.lines), f"{_SECTIONS[name].title}:"
     if _size(name, section) > room:
@@ -235,7 +235,7 @@ _MESSAGE = re.compile(
 )
 
 
-class Talk(NamedTuple):
+class UserExchange(NamedTuple):
     """An exchange: what the user said, and what the assistant said last."""
 
     user: str
@@ -250,8 +250,8 @@ class SummaryFacts(NamedTuple):
     """
 
     messages: int
-    talks: tuple[Talk, ...]
-    opening: Talk | None
+    talks: tuple[UserExchange, ...]
+    opening: UserExchange | None
     decisions: tuple[str, ...]
     commits: tuple[str, ...]
     changed: dict[str, int]
@@ -263,13 +263,13 @@ class SummaryFacts(NamedTuple):
 
 def found_in(entries: Iterable[Entry], goes_on: int | None = None) -> SummaryFacts:
     """Gather what a summary says; at `goes_on` begins an exchange whose end is not there. Costs O(their bytes)."""
-    return _Gathered(entries, goes_on).found()
+    return _FactGatherer(entries, goes_on).found()
 
 
-class _Gathered:
+class _FactGatherer:
     def __init__(self, entries: Iterable[Entry], goes_on: int | None) -> None:
         self._messages = 0
-        self._talks: list[Talk] = []
+        self._talks: list[UserExchange] = []
         self._ended: int | None = None
         self._decisions: dict[str, None] = {}
         self._commits: dict[str, None] = {}
@@ -298,7 +298,9 @@ class _Gathered:
         whole = self._talks[: self._ended]
         opening = self._talks[len(whole) :]
         begun = (
-            Talk("\n".join(filter(None, [talk.user for talk in opening])), opening[-1].assistant) if opening else None
+            UserExchange("\n".join(filter(None, [talk.user for talk in opening])), opening[-1].assistant)
+            if opening
+            else None
         )
         decisions, commits = tuple(self._decisions)[-MOST_LINES:], tuple(self._commits)[-MOST_LINES:]
         return SummaryFacts(
@@ -324,13 +326,13 @@ class _Gathered:
             if self._question and len(text) <= 300:
                 self._decide(f"{self._question} → {text}")
             self._question, self._interrupted = "", False
-            self._talks.append(Talk(text))
+            self._talks.append(UserExchange(text))
 
     def _assistant(self, text: str) -> None:
         if not text.strip():
             return
         if len(self._talks) == (self._ended or 0):
-            self._talks.append(Talk(""))
+            self._talks.append(UserExchange(""))
         self._talks[-1] = self._talks[-1]._replace(assistant=text)
         self._question = _question(text)
         for sentence in _decided(text):

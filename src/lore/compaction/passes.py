@@ -20,7 +20,14 @@ from typing import NamedTuple
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.compaction.base import BYTES_PER_TOKEN, GivenUpError, Summarizer, SummaryError, SummaryRequest, UnusableError
+from lore.compaction.base import (
+    BYTES_PER_TOKEN,
+    GivenUpError,
+    Summarizer,
+    SummaryError,
+    SummaryRequest,
+    UnusableAnswerError,
+)
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, words
@@ -143,7 +150,7 @@ class _Passes:
                     return truncated(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
             except GivenUpError:
                 raise
-            except UnusableError as error:
+            except UnusableAnswerError as error:
                 self._unusable(error.message)
                 if request.fault:
                     raise SummaryError(f"{error.message}, also when asked again", hint=error.hint) from None
@@ -163,7 +170,7 @@ class _Passes:
 
 def _checked_text(text: str) -> str:
     if not text.strip():
-        raise UnusableError("the summary is empty")
+        raise UnusableAnswerError("the summary is empty")
     return text.strip()
 
 

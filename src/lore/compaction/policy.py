@@ -36,7 +36,7 @@ from lore.compaction.activity import (
     messages,
     tokens_of,
 )
-from lore.compaction.base import BYTES_PER_TOKEN, Cut, Firing, Shortened, Trigger, Window
+from lore.compaction.base import BYTES_PER_TOKEN, Firing, Shortened, TimelineCut, Trigger, Window
 from lore.compaction.settings import Compaction
 from lore.model.canonical import encode, text_of
 from lore.model.items import (
@@ -107,7 +107,7 @@ def gap(inputs: PolicyInput) -> Firing | None:
     if _in_loop(inputs.entries) or not _is_active(inputs):
         return None  # who asked for a long job was not away while it went on
     about = _window(inputs)
-    return _firing("gap", inputs) or (None if about is None else Firing("gap", Cut(0), about))
+    return _firing("gap", inputs) or (None if about is None else Firing("gap", TimelineCut(0), about))
 
 
 def cadence(inputs: PolicyInput) -> Firing | None:
@@ -183,7 +183,7 @@ def _in_loop(entries: Entries) -> bool:
     return False
 
 
-def cut(entries: Entries, keep_recent: int) -> Cut | None:
+def cut(entries: Entries, keep_recent: int) -> TimelineCut | None:
     """Return the cut that keeps at least the last messages; None where it would take none away. Costs O(entries)."""
     left, place = keep_recent, len(entries)
     while left > 0 and place > 0:
@@ -198,22 +198,22 @@ def cut(entries: Entries, keep_recent: int) -> Cut | None:
         if isinstance(entry.item, ToolCall) and entry.item.status == "running"
     }
     held = tuple([at for at in range(place) if entries[at].group in running]) if running else ()
-    made = Cut(place, held, _exchange(entries, place))
+    made = TimelineCut(place, held, _exchange(entries, place))
     return made if any(is_message(entry.item) for entry in pruned(entries, made)) else None
 
 
-def pruned(entries: Entries, made: Cut) -> tuple[Entry, ...]:
+def pruned(entries: Entries, made: TimelineCut) -> tuple[Entry, ...]:
     """Return the entries that go, oldest first."""
     held = set(made.held)
     return tuple([entry for at, entry in enumerate(islice(entries, made.place)) if at not in held])
 
 
-def kept(entries: Entries, made: Cut) -> tuple[Entry, ...]:
+def kept(entries: Entries, made: TimelineCut) -> tuple[Entry, ...]:
     """Return the entries that stay, in their order."""
     return (*[entries[place] for place in made.held], *[entries[at] for at in range(made.place, len(entries))])
 
 
-def opening(entries: Entries, made: Cut) -> tuple[Entry, ...]:
+def opening(entries: Entries, made: TimelineCut) -> tuple[Entry, ...]:
     """Return those of the entries that go which begin the exchange whose end stays."""
     if made.exchange is None:
         return ()
@@ -272,7 +272,7 @@ def stages(
         first = _drop(entries, FIRST, overhead, reserve)
         if first is not None and _share(first.tokens, window) <= CALM:
             return first if _share(before - first.tokens, window) >= LEAST else None
-    second = _drop(entries, SECOND, overhead, reserve) or Firing("overflow", Cut(0), tokens=before)
+    second = _drop(entries, SECOND, overhead, reserve) or Firing("overflow", TimelineCut(0), tokens=before)
     second = second._replace(full=_share(before, window) > FULL)
     if _share(second.tokens, window) <= FULL:
         gains = second.full or _share(before - second.tokens, window) >= LEAST
@@ -294,7 +294,7 @@ def next_stage(entries: Entries, firing: Firing) -> Firing | None:
     if second is not None and second.cut.place > firing.cut.place:
         return firing._replace(cut=second.cut, marker=second.marker if firing.marker else "")
     cuts = [Shortened(name, text) for name, call in latest(entries).items() if (text := shortened(call)) is not None]
-    return firing._replace(cut=Cut(0), marker="", shortened=tuple(cuts)) if cuts else None
+    return firing._replace(cut=TimelineCut(0), marker="", shortened=tuple(cuts)) if cuts else None
 
 
 def _share(tokens: int, window: int) -> float:

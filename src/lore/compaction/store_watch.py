@@ -47,7 +47,7 @@ R = TypeVar("R")
 Waiting = Callable[[], AbstractContextManager[None]]
 
 
-class StoppedError(BaseException):
+class WatchStoppedError(BaseException):
     """What was waited for is not wanted any more."""
 
 
@@ -63,7 +63,7 @@ class Stopping:
         self.asked.set()
         if self._waits:
             self._waits = False  # a second one does not disturb what cleans up
-            raise StoppedError
+            raise WatchStoppedError
 
     @contextmanager
     def waiting(self) -> Generator[None]:
@@ -71,7 +71,7 @@ class Stopping:
         self._waits = True
         try:
             if self.asked.is_set():
-                raise StoppedError
+                raise WatchStoppedError
             yield
         finally:
             self._waits = False
@@ -110,7 +110,7 @@ class Hands(NamedTuple):
 
     `wait` waits until the next look, False ends it. `is_ended` is asked between two sessions: a look over many of them,
     with a model to ask, takes long. `waiting` surrounds each wait for a model or a command, and may raise
-    `StoppedError` there.
+    `WatchStoppedError` there.
     """
 
     wait: Callable[[], bool]
@@ -163,7 +163,7 @@ class _Log:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _WatchedSession:
     """What is known of a session, held or not: its head as it was looked at, how far it had moved when it was read
     (`moves`, None where it is not learnt from for its silence) and when it was learnt from (`learnt_moves`).
     """
@@ -192,7 +192,7 @@ class Watch:
         if settings is not None and idle.memory.system == "structured":
             model = Dependencies(summarizer_of(settings, os.environ, tell=hands.tell))
             self._ask: Ask | None = asking(interruptible(model, hands.waiting).summarizer)
-        self._seen: defaultdict[str, _Seen] = defaultdict(_Seen)
+        self._seen: defaultdict[str, _WatchedSession] = defaultdict(_WatchedSession)
         self._memories: dict[str, AgentMemory | None] = {}
         self._held: OrderedDict[str, _Log] = OrderedDict()
 
@@ -206,7 +206,7 @@ class Watch:
                     made += self.look()
                 except StoreError as error:  # gone for a moment: a watch runs for days, and the store may come back
                     self._hands.tell(f"{shown(self._store.url)}: {error.message}; the next look tries again")
-        except StoppedError:
+        except WatchStoppedError:
             self._hands.tell(
                 "stopped while a model or a command was asked: nothing of that was stored, the next watch asks"
             )

@@ -23,16 +23,16 @@ from lore.compaction.base import (
     SummaryAnswer,
     SummaryError,
     SummaryRequest,
-    UnusableError,
+    UnusableAnswerError,
     Window,
 )
-from lore.compaction.commands import NESTED, Command, ContextRequest, check_sources, is_nested, outside_context
+from lore.compaction.commands import NESTED, ContextRequest, SummaryCommand, check_sources, is_nested, outside_context
 from lore.compaction.endpoints import (  # fmt: skip
     Endpoint,
     HttpAnswer,
     HttpRequest,
-    LostError,
-    UnansweredError,
+    LostConnectionError,
+    NoAnswerError,
     error_message,
     is_near,
     key_in,
@@ -111,7 +111,7 @@ class OpenAISummarizer:
         for wait in (*PAUSES, None):
             try:
                 reply = self._once(body)
-            except LostError as error:
+            except LostConnectionError as error:
                 why, asks = f"{self._shown}: {error}", None
             else:
                 if reply.status != 429 and reply.status < 500:
@@ -130,7 +130,7 @@ class OpenAISummarizer:
             headers["authorization"] = f"Bearer {self._key}"
         try:
             return self._endpoint.ask(HttpRequest("POST", self._url, body, headers, self._seconds, MOST_BYTES))
-        except UnansweredError as error:
+        except NoAnswerError as error:
             raise GivenUpError(str(error)) from None
 
     def _answer(self, body: bytes, request: SummaryRequest) -> SummaryAnswer:
@@ -156,7 +156,7 @@ class OpenAISummarizer:
             parts = [cast("dict[str, Any]", part) for part in cast("list[Any]", content) if isinstance(part, dict)]
             content = "".join([text for part in parts if isinstance(text := part.get("text"), str)])
         if content is not None and not isinstance(content, str):
-            raise UnusableError("the answer's content is no text")
+            raise UnusableAnswerError("the answer's content is no text")
         text = _THOUGHT.sub("", content or "").strip()
         return SummaryAnswer(text, cut_off=choice.get("finish_reason") == "length")
 
@@ -184,7 +184,7 @@ def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tel
         raise LoreError(fault)
     seconds = settings.timeout_secs
     if settings.summarizer == "command":
-        return Command(settings.command, environ=environ, seconds=seconds, tell=tell)
+        return SummaryCommand(settings.command, environ=environ, seconds=seconds, tell=tell)
     if settings.summarizer == "openai":
         endpoint, model, key_env = settings.endpoint, settings.model, settings.key_env
         return OpenAISummarizer(endpoint, model, key_env=key_env, environ=environ, seconds=seconds, tell=tell)

@@ -27,13 +27,13 @@ from typing import Any, NamedTuple, cast
 from msgspec.structs import replace
 
 from lore.compaction.activity import Entries
-from lore.compaction.base import UnusableError
+from lore.compaction.base import UnusableAnswerError
 from lore.compaction.locks import trylock
 from lore.compaction.memory.buckets import (
     GENERAL,
     SECTIONS,
     AuditRecord,
-    Known,
+    KnownMemory,
     Learnt,
     Record,
     Structure,
@@ -62,7 +62,7 @@ from lore.compaction.memory.extraction import (
     to_learn,
     transcript_of,
 )
-from lore.compaction.memory.identities import SHARED, Bucket, bucket, is_reserved, refusal, written_by
+from lore.compaction.memory.identities import SHARED, MemoryBucket, bucket, is_reserved, refusal, written_by
 from lore.compaction.memory.statements import conflicts_in, replaces, statement_of
 from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
@@ -116,7 +116,7 @@ class Consolidation(NamedTuple):
     unusable: int = 0
 
 
-def consolidate(known: Known, ask: Ask | None, *, at: str) -> Consolidation:
+def consolidate(known: KnownMemory, ask: Ask | None, *, at: str) -> Consolidation:
     """Return the topics of what is known; never raises. Deterministic without a model."""
     made = _by_rule(known.structure, at) if ask is None else _by_model(known, ask, at)
     ended = [name for name, topic in known.topics.items() if has_expired(topic, at) and name not in made.topics]
@@ -149,7 +149,7 @@ def _listed(texts: Iterable[str], conflicts: Mapping[str, Sequence[str]]) -> str
     return "\n".join(lines)
 
 
-def _by_model(known: Known, ask: Ask, at: str) -> Consolidation:
+def _by_model(known: KnownMemory, ask: Ask, at: str) -> Consolidation:
     structure = known.structure
     data = _DATA.format(
         known=encode({section: structure.of(section) for section in SECTIONS}).decode(),
@@ -190,7 +190,7 @@ def told_together(shared: Iterable[Topic], own: Iterable[Topic]) -> tuple[Topic,
 def _topics_in(answer: dict[str, Any], at: str) -> Consolidation:
     """Read the topics of an answer, the first 7; of two with one name the later holds. Malformed ones are left out.
 
-    Raises UnusableError where none is left.
+    Raises UnusableAnswerError where none is left.
     """
     topics: dict[str, Topic] = {}
     for value in _list_in(answer, "topics"):
@@ -203,7 +203,7 @@ def _topics_in(answer: dict[str, Any], at: str) -> Consolidation:
                 expires_at=None if seconds_in(encode(ends)) is None else ends, at=at,
             )  # fmt: skip
     if not topics:
-        raise UnusableError("the answer has no topics")
+        raise UnusableAnswerError("the answer has no topics")
     listed = [snake(name) for name in _list_in(answer, "supersedes") if isinstance(name, str)]
     gone = dict.fromkeys([GENERAL, *listed])  # `general` stood in for topics
     return Consolidation(topics, tuple(name for name in gone if name not in topics))
@@ -289,7 +289,7 @@ class AgentMemory:
     """
 
     def __init__(
-        self, store: Store, bucket: Bucket, *, clock: Callable[[], str], session_id: str | None = None,
+        self, store: Store, bucket: MemoryBucket, *, clock: Callable[[], str], session_id: str | None = None,
         ask: Ask | None = None, window: int = WINDOW, tell: Tell = silent, locks: Path | None = None,
         agent: str | None = None,
     ) -> None:  # fmt: skip
@@ -297,7 +297,7 @@ class AgentMemory:
         self._agent = agent if bucket.agent == SHARED else None
         self._own: AgentMemory | None = None
         if self._agent is not None:
-            own = Bucket(bucket.user, self._agent)
+            own = MemoryBucket(bucket.user, self._agent)
             self._own = AgentMemory(store, own, clock=clock, ask=ask, window=window, tell=tell, locks=locks)
         self._clock, self._session_id, self._window, self._tell, self._locks = clock, session_id, window, tell, locks
         self._who = f"agent {self._agent or bucket.agent} of user {bucket.user}"
@@ -313,13 +313,13 @@ class AgentMemory:
         learnt = [] if name is None or not mark else [Learnt(session_id=name, mark=mark, at=at)]
         tries = 0
 
-        def found_in(known: Known) -> tuple[Known, Given, Extraction]:
+        def found_in(known: KnownMemory) -> tuple[KnownMemory, Given, Extraction]:
             given = to_learn(entries, None if again else self._mark_in(known), stop)
             return known, given, self._extracted(known.structure, given)
 
         before, given, found = found_in(read(self.store, self.bucket))
 
-        def make(known: Known) -> tuple[Record, ...]:
+        def make(known: KnownMemory) -> tuple[Record, ...]:
             nonlocal before, given, found, tries
             if (known.structure, known.learnt) != (before.structure, before.learnt):
                 tries += 1
@@ -359,7 +359,7 @@ class AgentMemory:
             return Extraction(noticed(messages, known))
         return extract(self.ask, messages, known, window=self._window)
 
-    def _mark_in(self, known: Known) -> Mark | None:
+    def _mark_in(self, known: KnownMemory) -> Mark | None:
         found = None if self._session_id is None else known.learnt.get(self._session_id)
         if found is None and self._own is not None and self._session_id is not None:  # learnt from before it was shared
             found = read(self.store, self._own.bucket).learnt.get(self._session_id)
@@ -400,7 +400,7 @@ class AgentMemory:
                 return ConsolidationResult(skipped=QUIET)
             made, written = consolidate(before, self.ask, at=at), before
 
-            def make(known: Known) -> tuple[Record, ...]:
+            def make(known: KnownMemory) -> tuple[Record, ...]:
                 nonlocal written
                 if known.structure != before.structure:
                     raise StoreError("something else was extracted meanwhile", hint="dream again")

@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.compaction.memory.identities import Bucket, anchor_of, audit_of, owner_of
+from lore.compaction.memory.identities import MemoryBucket, anchor_of, audit_of, owner_of
 from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.events import SessionStarted
@@ -70,11 +70,11 @@ class Structure(Struct, frozen=True):
         return not any(map(self.of, SECTIONS))
 
 
-class _Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+class _MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
     at: str | None = None
 
 
-class Remembered(_Record, frozen=True, kw_only=True, tag="remembered"):
+class Remembered(_MemoryRecord, frozen=True, kw_only=True, tag="remembered"):
     """A text that is known from now on; `session_id` says where it was said."""
 
     section: str
@@ -82,14 +82,14 @@ class Remembered(_Record, frozen=True, kw_only=True, tag="remembered"):
     session_id: str | None = None
 
 
-class Forgotten(_Record, frozen=True, kw_only=True, tag="forgotten"):
+class Forgotten(_MemoryRecord, frozen=True, kw_only=True, tag="forgotten"):
     """A text that is not known any more."""
 
     section: str
     text: str
 
 
-class Topic(_Record, frozen=True, kw_only=True, tag="topic"):
+class Topic(_MemoryRecord, frozen=True, kw_only=True, tag="topic"):
     """A consolidated topic; hidden from `expires_at` on."""
 
     topic: str
@@ -98,34 +98,34 @@ class Topic(_Record, frozen=True, kw_only=True, tag="topic"):
     expires_at: str | None = None
 
 
-class Superseded(_Record, frozen=True, kw_only=True, tag="superseded"):
+class Superseded(_MemoryRecord, frozen=True, kw_only=True, tag="superseded"):
     """A topic that another one took the place of."""
 
     topic: str
 
 
-class Extracted(_Record, frozen=True, kw_only=True, tag="extracted"):
+class Extracted(_MemoryRecord, frozen=True, kw_only=True, tag="extracted"):
     """What was extracted changed: there is something to dream over."""
 
     session_id: str | None = None
 
 
-class Consolidated(_Record, frozen=True, kw_only=True, tag="dreamt"):
+class Consolidated(_MemoryRecord, frozen=True, kw_only=True, tag="dreamt"):
     """All that was extracted so far has been dreamt over."""
 
 
-class Learnt(_Record, frozen=True, kw_only=True, tag="learnt"):
+class Learnt(_MemoryRecord, frozen=True, kw_only=True, tag="learnt"):
     """How far a session was learnt from, as `extraction.mark_of` notes it."""
 
     session_id: str
     mark: tuple[str, ...]
 
 
-class Horizon(_Record, frozen=True, kw_only=True, tag="horizon"):
+class Horizon(_MemoryRecord, frozen=True, kw_only=True, tag="horizon"):
     """Marks up to `at` were dropped: a session without a mark that has been silent since was learnt from."""
 
 
-class Sealed(_Record, frozen=True, kw_only=True, tag="sealed"):
+class Sealed(_MemoryRecord, frozen=True, kw_only=True, tag="sealed"):
     """The volume takes no more records: its contents move to the next one."""
 
 
@@ -133,7 +133,7 @@ Record: TypeAlias = Remembered | Forgotten | Topic | Superseded | Extracted | Co
 _DECODER = msgspec.json.Decoder(Record)
 
 
-class Known(Struct):
+class KnownMemory(Struct):
     """What a bucket holds. `is_fresh`: something was extracted since the last dream; `odd` lines are no records.
 
     `learnt` are the marks of sessions, the oldest first; `horizon` is when the latest was made that was let go of.
@@ -171,9 +171,9 @@ def has_expired(topic: Topic, now: str) -> bool:
     return ends is not None and today is not None and ends <= today
 
 
-def known_of(lines: Iterable[bytes]) -> Known:
+def known_of(lines: Iterable[bytes]) -> KnownMemory:
     """Fold the lines behind a header. Costs O(their bytes)."""
-    known = Known()
+    known = KnownMemory()
     for line in lines:
         try:
             _take(known, _DECODER.decode(line))
@@ -182,7 +182,7 @@ def known_of(lines: Iterable[bytes]) -> Known:
     return known
 
 
-def _take(known: Known, record: Record) -> None:
+def _take(known: KnownMemory, record: Record) -> None:
     match record:
         case Remembered() | Forgotten() if record.section not in SECTIONS:
             known.odd += 1
@@ -207,12 +207,12 @@ def _take(known: Known, record: Record) -> None:
             known.is_sealed = True
 
 
-def applied(known: Known, records: Iterable[Record]) -> Known:
+def applied(known: KnownMemory, records: Iterable[Record]) -> KnownMemory:
     """Return what is known after a change."""
     return replace(known_of(lines_of([*whole(known), *records])), odd=known.odd)
 
 
-def whole(known: Known) -> Iterator[Record]:
+def whole(known: KnownMemory) -> Iterator[Record]:
     """Yield the fewest records that give what is known."""
     yield from known.entries.values()
     yield from known.topics.values()
@@ -228,7 +228,7 @@ def lines_of(records: Iterable[Record]) -> tuple[bytes, ...]:
     return tuple(map(msgspec.json.encode, records))
 
 
-def replaced(known: Known, new: Structure, *, at: str, session_id: str | None) -> tuple[Record, ...]:
+def replaced(known: KnownMemory, new: Structure, *, at: str, session_id: str | None) -> tuple[Record, ...]:
     """Return the records that turn what is known into a structure: removals first, then additions."""
     wanted = dict.fromkeys((section, text) for section in SECTIONS for text in new.of(section))
     gone = [Forgotten(section=key[0], text=key[1], at=at) for key in known.entries if key not in wanted]
@@ -238,7 +238,7 @@ def replaced(known: Known, new: Structure, *, at: str, session_id: str | None) -
 
 
 def consolidated(
-    known: Known, topics: Mapping[str, Topic], supersedes: Iterable[str], *, at: str, is_whole: bool = True
+    known: KnownMemory, topics: Mapping[str, Topic], supersedes: Iterable[str], *, at: str, is_whole: bool = True
 ) -> tuple[Record, ...]:
     """Return the change of a dream; after one that is not whole, what was extracted waits for the next one."""
     gone = [name for name in known.topics if name in set(supersedes) and name not in topics]
@@ -260,7 +260,7 @@ FEW, MOSTLY_PAST = 64, 4  # lines of a volume that are never too many; as many t
 HINT_WIPE = "`lore memory wipe` finishes it"
 BUSY = "gave up after repeated write conflicts, or a wipe was interrupted"
 
-MakeRecords = Callable[[Known], Iterable[Record]]
+MakeRecords = Callable[[KnownMemory], Iterable[Record]]
 
 
 class _Notes(msgspec.Struct):
@@ -271,7 +271,7 @@ class _Notes(msgspec.Struct):
     wiped: bool = False
 
 
-class _Place(NamedTuple):
+class _BucketPlace(NamedTuple):
     """Where a bucket is: its anchor as it was read, what it notes, the volume where there is one."""
 
     anchor: SessionData
@@ -279,21 +279,21 @@ class _Place(NamedTuple):
     data: SessionData | None
 
 
-def read(store: Store, bucket: Bucket) -> Known:
+def read(store: Store, bucket: MemoryBucket) -> KnownMemory:
     """Return what is remembered; empty where there is no such bucket. Raises StoreError."""
     for _ in range(ATTEMPTS):
         user, place = noted(store, anchor_of(bucket.user)), _place(store, bucket)
         if place is None or place.notes.wiped or (user is not None and _notes(user).wiped):
-            return Known()
+            return KnownMemory()
         if place.data is not None:
             return known_of(place.data.events[1:])
         if place.notes.volume is None:
-            return Known()  # begun, and nothing written yet
+            return KnownMemory()  # begun, and nothing written yet
     message = f"the session that {bucket.anchor} names is gone: what was remembered is lost"
     raise StoreError(message, hint="`lore memory wipe` clears the rest away")
 
 
-def change(store: Store, bucket: Bucket, make: MakeRecords, *, at: str, purge: bool = False) -> Known:
+def change(store: Store, bucket: MemoryBucket, make: MakeRecords, *, at: str, purge: bool = False) -> KnownMemory:
     """Change what is remembered in one transaction, and return the result; `make` may be called several times.
 
     With `purge` what is taken away is not kept in the log either. Raises StoreError; then nothing was changed, unless
@@ -329,15 +329,15 @@ def change(store: Store, bucket: Bucket, make: MakeRecords, *, at: str, purge: b
     raise StoreError(BUSY, hint=HINT_WIPE)
 
 
-def _place(store: Store, bucket: Bucket) -> _Place | None:
+def _place(store: Store, bucket: MemoryBucket) -> _BucketPlace | None:
     anchor = noted(store, bucket.anchor)
     if anchor is None:
         return None
     notes = _notes(anchor)
     try:
-        return _Place(anchor, notes, None if notes.volume is None else store.load(bucket.volume(notes.volume)))
+        return _BucketPlace(anchor, notes, None if notes.volume is None else store.load(bucket.volume(notes.volume)))
     except UnknownSessionError:
-        return _Place(anchor, notes, None)
+        return _BucketPlace(anchor, notes, None)
 
 
 def _notes(anchor: SessionData) -> _Notes:
@@ -350,7 +350,7 @@ def _notes(anchor: SessionData) -> _Notes:
         ) from None
 
 
-def _begun(store: Store, bucket: Bucket, at: str) -> _Place:
+def _begun(store: Store, bucket: MemoryBucket, at: str) -> _BucketPlace:
     """Return where a bucket is, made where it was not; ConflictError where a wipe has begun."""
     user = noted(store, anchor_of(bucket.user))
     if user is None:
@@ -379,10 +379,10 @@ def _header(
     )
 
 
-def _finish(store: Store, bucket: Bucket) -> None:
+def _finish(store: Store, bucket: MemoryBucket) -> None:
     """Move on from a volume that this change sealed; if another writer interferes, the next change does it."""
     place = _place(store, bucket)
-    known = Known() if place is None or place.data is None else known_of(place.data.events[1:])
+    known = KnownMemory() if place is None or place.data is None else known_of(place.data.events[1:])
     if place is None or not known.is_sealed:
         return
     try:
@@ -394,7 +394,7 @@ def _finish(store: Store, bucket: Bucket) -> None:
         raise
 
 
-def _move(store: Store, bucket: Bucket, place: _Place, known: Known) -> None:
+def _move(store: Store, bucket: MemoryBucket, place: _BucketPlace, known: KnownMemory) -> None:
     """Write a sealed volume's image as the next one, point there, delete the sealed one. ConflictError: others did."""
     assert place.notes.volume is not None
     sealed = bucket.volume(place.notes.volume)
@@ -407,7 +407,7 @@ def _move(store: Store, bucket: Bucket, place: _Place, known: Known) -> None:
     save_delta(store, bucket.anchor, SessionDelta(base=head, metadata=encode({"old": None})))
 
 
-def _point(store: Store, bucket: Bucket, place: _Place, lines: tuple[bytes, ...]) -> Head:
+def _point(store: Store, bucket: MemoryBucket, place: _BucketPlace, lines: tuple[bytes, ...]) -> Head:
     """Write a volume, and note it on the anchor as it was read: that is what decides.
 
     Its name is by chance: no volume is ever made twice, or who is late with a change to the first would make it there.
@@ -452,7 +452,7 @@ def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
     The audit log stays. Raises StoreError; where a wipe was interrupted, nothing of it is read any more, and the next
     one finishes it. Memory that cannot be read is counted as none.
     """
-    anchor = anchor_of(user) if agent is None else Bucket(user, agent).anchor
+    anchor = anchor_of(user) if agent is None else MemoryBucket(user, agent).anchor
     for _ in range(ATTEMPTS):
         data = noted(store, anchor)
         if data is None or b'"wiped":true' in data.metadata:
@@ -476,7 +476,7 @@ def to_wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
     for name in owners(store).get(user, ()):
         if agent in (None, name):
             try:
-                place = _place(store, Bucket(user, name))
+                place = _place(store, MemoryBucket(user, name))
             except StoreError:
                 place = None
             known = known_of(() if place is None or place.data is None else place.data.events[1:])

@@ -30,7 +30,14 @@ import msgspec
 from msgspec import Raw
 
 from lore.compaction.activity import Entries, has_real_activity, is_injected, needs_extraction
-from lore.compaction.base import BYTES_PER_TOKEN, Summarizer, SummaryAnswer, SummaryError, SummaryRequest, UnusableError
+from lore.compaction.base import (
+    BYTES_PER_TOKEN,
+    Summarizer,
+    SummaryAnswer,
+    SummaryError,
+    SummaryRequest,
+    UnusableAnswerError,
+)
 from lore.compaction.memory.buckets import SECTIONS, STATED, Structure
 from lore.compaction.memory.statements import listed, replaces, statement_of
 from lore.compaction.transcripts import again
@@ -358,7 +365,7 @@ def extract(ask: Ask, messages: Iterable[Utterance], known: Structure, *, window
 
 
 def ask_for_object(ask: Ask, prompt: str, data: str, read: Callable[[dict[str, Any]], T]) -> ModelAnswer[T]:
-    """Ask for a JSON object; `read` makes of it what is wanted, or raises UnusableError.
+    """Ask for a JSON object; `read` makes of it what is wanted, or raises UnusableAnswerError.
 
     An answer that cannot be used is asked for once more, with what is wrong with it in the prompt; where there is none,
     or it is cut off in the end, nothing is asked again.
@@ -367,7 +374,7 @@ def ask_for_object(ask: Ask, prompt: str, data: str, read: Callable[[dict[str, A
     for unusable in (0, 1):
         try:
             return ModelAnswer(read(_object(ask, prompt + again(reason), data)), unusable=unusable)
-        except UnusableError as error:
+        except UnusableAnswerError as error:
             reason = error.message
         except SummaryError as error:
             return ModelAnswer(None, error.message, unusable)
@@ -382,30 +389,30 @@ def _object(ask: Ask, prompt: str, data: str) -> dict[str, Any]:
         if answer.cut_off or ("{" in text and text.count("{") > text.count("}")):
             continue
         if not text.strip():
-            raise UnusableError("the answer is empty")
+            raise UnusableAnswerError("the answer is empty")
         try:
             value = decode(text[text.find("{") : text.rfind("}") + 1].encode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError) as error:
             why = f": {one_line(str(error))}" if "{" in text else ""
-            raise UnusableError(f"the answer is no JSON object{why}") from None
+            raise UnusableAnswerError(f"the answer is no JSON object{why}") from None
         if not isinstance(value, dict):
-            raise UnusableError("the answer is no JSON object")
+            raise UnusableAnswerError("the answer is no JSON object")
         return cast("dict[str, Any]", value)
     raise SummaryError(f"the answer was cut off at {LIMITS[-1]:,} tokens")
 
 
 def _structure(known: Structure, value: dict[str, Any]) -> Structure:
-    """Read what is known after an answer. What a key is left out for is nothing known. Raises UnusableError."""
+    """Read what is known after an answer. What a key is left out for is nothing known. Raises UnusableAnswerError."""
     try:
         said = msgspec.convert({section: value.get(section) or () for section in SECTIONS}, Structure)
     except msgspec.ValidationError:
         said = None
     if said is None or not set(SECTIONS) & set(value):
-        raise UnusableError("the answer has other keys, or other values than texts")
+        raise UnusableAnswerError("the answer has other keys, or other values than texts")
     clean = {section: dict.fromkeys(map(clipped, said.of(section))) for section in SECTIONS}
     structure = Structure(**{section: tuple(filter(None, texts))[:MOST] for section, texts in clean.items()})
     if structure.is_empty and not known.is_empty:
-        raise UnusableError("the answer is empty, and something was known")
+        raise UnusableAnswerError("the answer is empty, and something was known")
     return structure
 
 

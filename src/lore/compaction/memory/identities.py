@@ -38,7 +38,7 @@ LONGEST = 220  # characters of an encoded part: stores take ids of 512
 _NIL = "0" * 32
 
 
-class Bucket(NamedTuple):
+class MemoryBucket(NamedTuple):
     """The memory that one agent has of one user, or (agent `SHARED`) those that share it."""
 
     user: str
@@ -54,14 +54,14 @@ class Bucket(NamedTuple):
         return f"{self.anchor}/{name}"
 
 
-def bucket(user: str | None, agent: str | None = None) -> Bucket:
+def bucket(user: str | None, agent: str | None = None) -> MemoryBucket:
     """Return the bucket of a user and an agent, by default the default ones; raises LoreError for an invalid name."""
-    return Bucket(good_user(user), good_agent(agent))
+    return MemoryBucket(good_user(user), good_agent(agent))
 
 
-def written_by(memory: MemorySettings, owner: Bucket) -> Bucket:
+def written_by(memory: MemorySettings, owner: MemoryBucket) -> MemoryBucket:
     """Return the bucket that an agent of a user learns into: that which is shared, where the policy names the agent."""
-    return Bucket(owner.user, SHARED) if owner.agent in memory.share else owner
+    return MemoryBucket(owner.user, SHARED) if owner.agent in memory.share else owner
 
 
 def good_scope(name: str) -> str:

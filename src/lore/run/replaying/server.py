@@ -23,8 +23,8 @@ from lore.compaction.endpoints import (
     Endpoint,
     HttpAnswer,
     HttpRequest,
-    LostError,
-    UnansweredError,
+    LostConnectionError,
+    NoAnswerError,
     error_message,
     is_near,
     key_in,
@@ -245,9 +245,9 @@ class Server:
         """Ask once; what is kept of the answer's headers is harmless."""
         try:
             found = self._endpoint.ask(request)
-        except UnansweredError as error:
+        except NoAnswerError as error:
             raise ServerRefusedError(str(error)) from None
-        except LostError as error:
+        except LostConnectionError as error:
             self._reached = self._reached or not error.unreached
             if not self._reached:
                 reason = f"{self.shown} cannot be reached: {error}"

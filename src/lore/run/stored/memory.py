@@ -17,7 +17,7 @@ from lore.compaction.memory.buckets import (
     AuditRecord,
     Extracted,
     Forgotten,
-    Known,
+    KnownMemory,
     Record,
     Superseded,
     Wiped,
@@ -35,7 +35,7 @@ from lore.compaction.memory.buckets import (
 from lore.compaction.memory.extraction import asking
 from lore.compaction.memory.identities import (
     SHARED,
-    Bucket,
+    MemoryBucket,
     bucket,
     good_scope,
     good_user,
@@ -75,7 +75,7 @@ def users(store: Store) -> MemoryUsers:
     """Return of whom something is remembered. Costs a list of the store's sessions, and all that is remembered."""
     found: list[RememberedUser] = []
     for user, agents in owners(store).items():
-        counts = {agent: read(store, Bucket(user, agent)).counts() for agent in agents}
+        counts = {agent: read(store, MemoryBucket(user, agent)).counts() for agent in agents}
         holding = [agent for agent, kinds in counts.items() if any(kinds.values())]
         sums = {kind: sum(kinds[kind] for kinds in counts.values()) for kind in KINDS}
         if holding:
@@ -98,15 +98,15 @@ def everything(store: Store, user: str | None, agent: str | None, *, now: str, t
 
 def _tell_of_shared(store: Store, user: str, agent: str | None, what: str, tell: Tell) -> None:
     """Say where agents remember together what one that is named is told, too."""
-    if agent not in (None, SHARED) and any(read(store, Bucket(user, SHARED)).counts().values()):
+    if agent not in (None, SHARED) and any(read(store, MemoryBucket(user, SHARED)).counts().values()):
         tell(f"what agents remember of user {user} together {what}: --agent '{SHARED}' names it")
 
 
-def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[Bucket, Known]:
+def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[MemoryBucket, KnownMemory]:
     """Return what each agent that is meant remembers; an agent that is named is there, whatever it remembers."""
     named = good_user(user)
     agents = owners(store).get(named, ()) if agent is None else (good_scope(agent),)
-    return {Bucket(named, name): read(store, Bucket(named, name)) for name in agents}
+    return {MemoryBucket(named, name): read(store, MemoryBucket(named, name)) for name in agents}
 
 
 def listed(shown: MemoryShown) -> MemoryShown:
@@ -137,7 +137,7 @@ def check(names: Iterable[str], known: Iterable[str]) -> None:
         raise LoreError(f"nothing is remembered as {unknown!r}", hint="`lore memory show` prints the names")
 
 
-def _agent(agent: str, known: Known, failure: AuditRecord | None, there: set[str], now: str) -> RememberedAgent:
+def _agent(agent: str, known: KnownMemory, failure: AuditRecord | None, there: set[str], now: str) -> RememberedAgent:
     topics = [
         convert({**asdict(topic), "expired": has_expired(topic, now)}, RememberedTopic)
         for _, topic in sorted(known.topics.items())
@@ -186,7 +186,7 @@ def deleted(
     check(names, [*(name for memory in known.values() for name in memory.topics), *(id_of(*key) for key in keys)])
     counts, still = dict.fromkeys(KINDS, 0), dict[str, None]()
 
-    def make(held: Known) -> tuple[Record, ...]:
+    def make(held: KnownMemory) -> tuple[Record, ...]:
         texts = [Forgotten(section=key[0], text=key[1], at=now) for key in held.entries if id_of(*key) in names]
         topics = [Superseded(topic=name, at=now) for name in held.topics if name in names]
         return (*texts, *topics, *((Extracted(at=now),) if texts else ()))
@@ -281,7 +281,7 @@ def consolidated(
 
 
 def _memory(
-    store: Store, owner: Bucket, memory: MemorySettings, compaction: Compaction | None, session_id: str | None,
+    store: Store, owner: MemoryBucket, memory: MemorySettings, compaction: Compaction | None, session_id: str | None,
     tell: Tell, clock: Clock, is_forked: bool = False,
 ) -> AgentMemory:  # fmt: skip
     """Return an agent's memory with the configured model; LoreError without opt-in, or inside a summariser."""
