@@ -13,10 +13,9 @@ import lore
 from helpers.sdk_fakes import MODELS
 from lore import conversation, events, session
 from lore.errors import LoreError
-from lore.store import opening
 from lore.store import session as stored
 
-MODULES = [events.items, events.kinds, events.plain, session, conversation, stored, opening]
+MODULES = [events.items, events.kinds, events.plain, session, conversation, stored]
 NAMES = {**vars(events), "lore": lore, "Session": lore.Session, "event": lore.event}
 
 

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from lore.store.base import SessionDelta as SessionDelta
     from lore.store.base import Store as Store
     from lore.store.base import StoreError as StoreError
-    from lore.store.opening import open_session as open  # noqa: A004 - as in `lore.open`, never alone
     from lore.store.registry import open_store as open_store
     from lore.store.session import StoredSession as Kept
     from lore.store.session import StoredSession as StoredSession
+    from lore.store.session import open_session as open  # noqa: A004 - as in `lore.open`, never alone
 
 __version__ = "0.1.0"
 
@@ -65,7 +65,7 @@ _PLACES = {
     "event": ("lore.events.plain", "event"),
     "events": ("lore.events", ""),
     "judge": ("lore.judge", ""),
-    "open": ("lore.store.opening", "open_session"),
+    "open": ("lore.store.session", "open_session"),
     "open_store": ("lore.store.registry", "open_store"),
     "recordings": ("lore.run.results", "recordings"),
 }

@@ -73,3 +73,10 @@ def make_folder(path: str) -> None:
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
     synchronise_folder(above)
+
+
+def database_uri(path: str, options: str) -> str:
+    """Return the URI by which sqlite opens exactly this absolute path, whatever characters are in it."""
+    from urllib.parse import quote  # noqa: PLC0415 - asked for by few commands
+
+    return f"file://{quote(os.fsencode(path))}?{options}"

@@ -12,10 +12,10 @@ import pytest
 from cli.storing import appended, each_store, exported, fed, store
 from helpers.schemas import valid
 from lore.run.stored.sessions import append_lines
-from lore.store import appending
-from lore.store.appending import parse_line
+from lore.store import sync
 from lore.store.base import ConflictError
 from lore.store.sqlite import Memory
+from lore.store.sync import parse_line
 
 HEADER = b'{"kind":"session_started","v":1,"session_id":"s"}'
 RESET = b'{"kind":"cache_reset","reason":"%b"}'
@@ -190,7 +190,7 @@ def test_a_line_with_a_number_that_another_writer_took_is_a_conflict():
 
 
 def test_a_writer_that_is_never_first_gives_up(monkeypatch):
-    monkeypatch.setattr(appending, "ATTEMPTS", 3)
+    monkeypatch.setattr(sync, "ATTEMPTS", 3)
     with pytest.raises(ConflictError, match="repeated write conflicts"):
         taken(Busy(9), HEADER, FIRST)
 

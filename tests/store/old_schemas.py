@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lore.store.lines import SEED, follow, note
 from lore.store.sql_tables import SQLITE, STEPS
-from lore.store.sqlite_file import APPLICATION
+from lore.store.sqlite import APPLICATION
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "stores"
 PARENT = (

@@ -6,8 +6,7 @@ import psycopg
 import pytest
 
 from lore.store.base import DamagedError, StoreError, UnknownSessionError
-from lore.store.postgres import Postgres
-from lore.store.postgres_link import DELAYS, Cursor
+from lore.store.postgres import DELAYS, Cursor, Postgres
 from lore.store.registry import silent
 from lore.testing.stores.scenarios import add, begun, events, header, message
 

@@ -9,8 +9,7 @@ from threading import Barrier
 import pytest
 
 from lore.store.base import FormatError, StoreError
-from lore.store.postgres import Postgres
-from lore.store.postgres_link import WRITE, Link
+from lore.store.postgres import WRITE, Postgres, PostgresLink
 from lore.store.registry import open_store, shown, silent
 from lore.store.sql_tables import LATEST, POSTGRES, STEPS, TABLES, take
 from lore.testing.stores.scenarios import LATER, add, begun, header, line, message
@@ -65,7 +64,7 @@ def test_clients_that_open_a_new_database_at_once_all_have_it(bare):
 
 def made_by(version, url):
     """Make the schema as a lore of that version made it."""
-    link = Link(url, shown(url), silent)
+    link = PostgresLink(url, shown(url), silent)
     store = Postgres(link)
     with link.transaction(WRITE) as tx:
         store.begin_schema(tx)
@@ -278,8 +277,10 @@ def test_what_is_missing_is_named(postgres):
 
 def test_without_its_client_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "lore.store.postgres_link")
-    assert refused("postgresql://h/db").hint == "pip install 'lore-cache[postgres]'"
+    monkeypatch.delitem(sys.modules, "lore.store.postgres")
+    with pytest.raises(StoreError) as caught:
+        open_store("postgresql://h/db")
+    assert caught.value.hint == "pip install 'lore-cache[postgres]'"
 
 
 def test_a_closed_store_says_so(database):

@@ -13,10 +13,10 @@ from threading import Barrier
 
 import pytest
 
-from lore.store import sqlite_file
+from lore.store import sqlite
 from lore.store.base import ConflictError, SessionDelta, StoreError
 from lore.store.registry import open_store, open_there
-from lore.store.sqlite_file import stamp_of
+from lore.store.sqlite import stamp_of
 from lore.testing.stores.scenarios import LATER, add, begun, message
 from store.sqlite_files import opened
 
@@ -386,7 +386,7 @@ def test_many_that_open_a_new_file_at_once_are_no_damage_to_each_other(tmp_path)
 def test_what_looks_damaged_for_a_moment_is_looked_at_again(tmp_path, monkeypatch):
     path, seen = str(tmp_path / "s.db"), []
     open_store(f"sqlite:{path}").create(b'{"kind":"session_started","session_id":"a"}')
-    numbers = sqlite_file._numbers
+    numbers = sqlite._numbers
 
     def torn(path):
         seen.append(path)
@@ -396,6 +396,6 @@ def test_what_looks_damaged_for_a_moment_is_looked_at_again(tmp_path, monkeypatc
             raise error
         return numbers(path)
 
-    monkeypatch.setattr(sqlite_file, "_numbers", torn)
+    monkeypatch.setattr(sqlite, "_numbers", torn)
     assert len(open_store(f"sqlite:{path}").list()) == 1
     assert len(seen) == 3

@@ -18,6 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from lore.errors import LoreError, Where
+from lore.files import database_uri
 from lore.formats.base import HOLDS
 from lore.formats.lines import BOM, SPACE, each, is_crowded
 from lore.model.canonical import encode
@@ -32,7 +33,6 @@ from lore.recording.base import Problems
 from lore.recording.converting import Conversion
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
-from lore.store.sqlite_file import address
 
 LARGEST = 64 * 1024 * 1024  # bytes of rows: a session has some hundred of a few hundred bytes
 _DATABASE = b"SQLite format 3\0"
@@ -81,7 +81,7 @@ def _records(path: str) -> Iterator[bytes]:
 def _selected(path: str) -> Iterator[bytes]:
     """Read the table of a database, which nothing is written to."""
     try:
-        with closing(sqlite3.connect(address(os.path.realpath(path), "mode=ro"), uri=True)) as connection:
+        with closing(sqlite3.connect(database_uri(os.path.realpath(path), "mode=ro"), uri=True)) as connection:
             connection.text_factory = bytes
             cursor = connection.execute(f"SELECT * FROM {_TABLE} ORDER BY session_id, seq")  # noqa: S608 - a constant
             names = [str(column[0]) for column in cursor.description]

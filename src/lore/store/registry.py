@@ -79,7 +79,12 @@ def open_store(url: str, tell: Tell = silent) -> Store:
         raise StoreError(f"{shown(url)!r} names no store", hint=HINT)
     if scheme in _PLACES:
         module, name = _PLACES[scheme]
-        return cast("Callable[[str, Tell], Store]", getattr(import_module(module), name).open)(url, tell)
+        try:
+            opened = getattr(import_module(module), name).open
+        except ImportError as error:
+            hint = "pip install 'lore-cache[postgres]'"
+            raise StoreError(f"PostgreSQL's client cannot be used: {error}", hint=hint) from None
+        return cast("Callable[[str, Tell], Store]", opened)(url, tell)
     return STORES[scheme](url, tell)
 
 

@@ -31,7 +31,7 @@ import msgspec
 from lore import __version__
 from lore.conversation import Begun, Context, Conversation
 from lore.errors import LoreError, MisuseError
-from lore.events.strict import check, kind_of, time_of
+from lore.events.strict import JSON, check, kind_of, named, time_of
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Event, Remove, SessionStarted, encode
@@ -40,7 +40,7 @@ from lore.model.turn import Prompt
 from lore.prompt.base import Dialect, Rules
 from lore.sdk.objects import awaited
 from lore.sdk.replies import Reply
-from lore.session import Session
+from lore.session import Session, dialect_from, header_of
 from lore.store.base import (
     EMPTY,
     Checkpoint,
@@ -50,12 +50,12 @@ from lore.store.base import (
     SessionDelta,
     Store,
     Tell,
+    UnknownSessionError,
 )
 from lore.store.deltas import is_same, lines_of, merged, save_delta
 from lore.store.lines import follow, good_line, good_notes, is_id
-from lore.store.rebase import rebased
-from lore.store.registry import silent
-from lore.store.sync import Clock, now
+from lore.store.registry import open_store, silent
+from lore.store.sync import Clock, now, rebased
 
 _UNSURE = 8  # deltas: of more failures in a row the last ones are known
 FOLDED = f"lore {__version__} session"  # of a checkpoint's data: another version folds anew
@@ -393,3 +393,64 @@ def _log(lines: Sequence[bytes]) -> bytes:
 
 def _is_empty(delta: SessionDelta) -> bool:
     return not delta.new_events and not delta.removed_ids and delta.leaf_id is None and delta.metadata == EMPTY
+
+
+# `lore.open`: begin a session in a store, or go on with it, in one call
+
+
+@named
+def open_session(
+    store: str | Store, session_id: str, *, model: str | None = None, system: str | Sequence[str] | None = None,
+    tools: Sequence[JSON] | Mapping[str, JSON] | None = None, params: Mapping[str, JSON] | None = None,
+    dialect: Dialect | str | None = None, rules: Rules | None = None, attachments: Sequence[str] = (),
+    user_id: str | None = None, project_id: str | None = None, clock: Clock = now, tell: Tell = silent,
+) -> StoredSession:  # fmt: skip
+    """Begin a session in a store, or go on with the one of this id: `lore.open`.
+
+    `store` is a URL (`sqlite:agent.db`, `jsonl:DIR`, `postgresql://…`), whose store is closed with the session, or a
+    store. The other arguments are those of `lore.Session`; where the session is there already, what is given and
+    differs (another model, system prompt, tools, parameters) is changed from the next turn on, what is not given
+    stays. `clock` gives times as RFC 3339: the system's, by default. `tell` hears what a person should know: a store
+    that was repaired. Raises StoreError, and LoreError where there is no such session and no model to begin one with.
+
+    >>> session = lore.open("memory:", "demo", model="claude-opus-5", clock=lambda: "2026-11-20T10:00:00Z")
+    >>> session.created_at, session.leaf_id
+    ('2026-11-20T10:00:00Z', 'demo')
+    """
+    opened = open_store(store, tell) if isinstance(store, str) else store
+    try:
+        session = _opened(
+            opened, session_id, clock, tell, dialect_from(dialect), rules,
+            {"system": system, "tools": tools, "params": params, "attachments": attachments, "user_id": user_id,
+             "project_id": project_id}, model,
+        )  # fmt: skip
+        session.owns_store = isinstance(store, str)
+        session.change(model=model, system=system, tools=tools, params=params)
+        if session.leaf_id is None:
+            last = session.state.main().entries.last()
+            session.note(leaf_id=session_id if last is None else last.item.uuid)
+            session.save()
+    except BaseException:
+        if isinstance(store, str):
+            opened.close()
+        raise
+    return session
+
+
+def _opened(
+    store: Store, session_id: str, clock: Clock, tell: Tell, dialect: Dialect | None, rules: Rules | None,
+    given: dict[str, Any], model: str | None,
+) -> StoredSession:  # fmt: skip
+    """Go on with a session, or create it; where another process does so at the same moment, go on with that one."""
+    try:
+        return StoredSession.open(store, session_id, dialect=dialect, rules=rules, clock=clock, tell=tell)
+    except UnknownSessionError:
+        if model is None:
+            error = UnknownSessionError(session_id, store.url)
+            error.hint = f"model= begins one; {error.hint}"
+            raise error from None
+    header = header_of(model, dialect=dialect, session_id=session_id, at=clock(), **given)
+    try:
+        return StoredSession.begin(store, header, dialect=dialect, rules=rules, clock=clock, tell=tell)
+    except ConflictError:
+        return StoredSession.open(store, session_id, dialect=dialect, rules=rules, clock=clock, tell=tell)

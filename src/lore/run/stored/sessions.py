@@ -25,7 +25,6 @@ from lore.model.results.store import (
     StoreWritten,
 )
 from lore.model.turn import seconds
-from lore.store.appending import SessionAppender
 from lore.store.base import (
     DamagedError,
     SalvagingStore,
@@ -37,7 +36,7 @@ from lore.store.base import (
 from lore.store.deltas import with_forks
 from lore.store.lines import good_id
 from lore.store.registry import BEYOND, noted, silent
-from lore.store.sync import Clock, now
+from lore.store.sync import Clock, SessionAppender, now
 
 
 class SessionFilter(NamedTuple):
