@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lore.store.jsonl_folder import reading, write_whole, writing
+from lore.store.jsonl_folder import Folder
 from store.logs import Logs, begun, header
 
 NAMING = ("link", "replace", "unlink", "mkdir", "ftruncate")
@@ -92,11 +92,11 @@ def test_what_is_being_written_is_nothing_that_a_dead_writer_left(tmp_path):
         assert store.vacuum() == 0
         yield b"two"
 
-    write_whole(str(tmp_path / "folder"), "s.torn", pieces(), replace=True)
+    Folder(str(tmp_path / "folder")).write_whole("s.torn", pieces(), replace=True)
     assert (tmp_path / "folder" / "s.torn").read_bytes() == b"one two"
 
 
-@pytest.mark.parametrize("held", [reading, writing])
+@pytest.mark.parametrize("held", [Folder.reading, Folder.writing])
 def test_who_waited_for_a_file_that_was_replaced_has_the_one_that_took_its_place(tmp_path, monkeypatch, held):
     """A whole session is written under another name: a delta that waited for the old file would go nowhere."""
     path = tmp_path / "s.jsonl"
@@ -110,5 +110,5 @@ def test_who_waited_for_a_file_that_was_replaced_has_the_one_that_took_its_place
         return stat(*words, **more)
 
     monkeypatch.setattr(os, "stat", replaced_first)
-    with held(str(path), 1.0) as descriptor:
+    with held(Folder(str(tmp_path), 1.0), str(path)) as descriptor:
         assert os.fstat(descriptor).st_ino == stat(path).st_ino

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.formats.lore_log import LoreLog
-from lore.store.base import DamagedError, FormatError, SessionDelta, Summary
+from lore.store.base import DamagedError, FormatError, SessionDelta, SessionSummary
 from lore.store.objects import GRACE
 from lore.store.objects_log import TAIL
 from lore.store.registry import open_store
@@ -190,7 +190,7 @@ def test_another_programs_stamp_is_refused(store, bucket, url, objects):
 def test_a_session_whose_names_fill_many_pages_is_listed(store):
     store.create(header("x" * 512, user_id="u" * 30_000))
     assert [(one.session_id, one.user_id) for one in open_store(store.url).list()] == [("x" * 512, "u" * 30_000)]
-    assert type(open_store(store.url).list()[0]) is Summary
+    assert type(open_store(store.url).list()[0]) is SessionSummary
 
 
 def test_a_binding_that_is_damaged_is_said_and_bound_anew(store, bucket):

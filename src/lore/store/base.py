@@ -92,7 +92,7 @@ class SessionData(Struct, frozen=True, kw_only=True):
         return b"\n".join((*self.events, b""))
 
 
-class Summary(Struct, frozen=True, kw_only=True):
+class SessionSummary(Struct, frozen=True, kw_only=True):
     """One session of a list; `size` is that of its log in bytes.
 
     `user_id` and `agent_id` are its header's. `turns` counts the model requests that it began, of all chains, and
@@ -254,7 +254,7 @@ class Store(Protocol):
         """
         ...
 
-    def list(self, project_id: str | None = None) -> Sequence[Summary]:
+    def list(self, project_id: str | None = None) -> Sequence[SessionSummary]:
         """List the sessions, those of one project where it is given, by their ids."""
         ...
 

@@ -38,8 +38,8 @@ from lore.store.base import (
     Damage,
     DamagedError,
     Salvaged,
+    SessionSummary,
     StoreError,
-    Summary,
     Tell,
     UnknownSessionError,
     Verified,
@@ -55,16 +55,10 @@ from lore.store.jsonl_folder import (
     Folder,
     append,
     failed,
-    put_aside,
     read_range,
     read_small,
-    reading,
-    remove_left,
     stamp_of,
     synchronise,
-    synchronise_folder,
-    write_whole,
-    writing,
 )
 from lore.store.jsonl_log import MOST, Addition, Decide, LogState, LogStore, LogView, begun
 from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, is_sealed, read_checkpoint, sealed
@@ -80,10 +74,9 @@ class Jsonl(LogStore):
     def __init__(self, folder: str, url: str, tell: Tell, *, patience: float = PATIENCE) -> None:
         """Take a folder, which the first session makes; `patience` is how many seconds to wait for another writer."""
         self.url = url
-        self._folder = Folder(folder)
+        self._folder = Folder(folder, patience)
         self._tell = tell
-        self._patience = patience
-        self._bindings = _Bindings(self._folder, patience, tell)
+        self._bindings = _Bindings(self._folder, tell)
         self._states: dict[str, tuple[tuple[int, ...], LogState]] = {}
         self._is_closed = False
 
@@ -119,7 +112,7 @@ class Jsonl(LogStore):
                         self._add(log, addition)
                     else:  # who wrote it may have died before it, or its name, was durable
                         synchronise(log.descriptor, log.place)
-                        synchronise_folder(self._folder.path)
+                        self._folder.synchronise()
                     return result
             except UnknownSessionError:
                 result, addition = decide(None)
@@ -133,8 +126,7 @@ class Jsonl(LogStore):
         """Write behind a log; what is too much for one record, with all of the session."""
         state = log.state
         if state.torn:
-            aside = self._folder.beside(log.place, TORN)
-            self._tell(put_aside(log.descriptor, state.end, state.end + state.torn, log.place, aside, self._patience))
+            self._tell(self._folder.put_aside(log.descriptor, log.place, state.end, state.end + state.torn))
         if len(addition.lines) > MOST:
             header, events = log.header(), (*log.part(0).lines, *addition.lines)
             digests = digests_of(events)
@@ -150,7 +142,7 @@ class Jsonl(LogStore):
 
     def _write_whole(self, path: str, addition: Addition, *, replace: bool) -> None:
         pieces = chain((addition.header or b"", b"\n"), (data for data, _ in addition.pieces()))
-        write_whole(self._folder.path, os.path.basename(path), pieces, replace=replace)
+        self._folder.write_whole(os.path.basename(path), pieces, replace=replace)
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         with self._opened(session_id):
@@ -160,14 +152,14 @@ class Jsonl(LogStore):
         self._bindings.forget(gone)
         for name in gone:
             if name == session_id:
-                synchronise_folder(self._folder.path)  # a fork never outlives it, whatever happens
+                self._folder.synchronise()  # a fork never outlives it, whatever happens
             self._remove(name)
-        synchronise_folder(self._folder.path)
+        self._folder.synchronise()
         return gone
 
     def _remove(self, session_id: str) -> None:
         path = self._folder.log(session_id)
-        with suppress(FileNotFoundError), writing(path, self._patience):
+        with suppress(FileNotFoundError), self._folder.writing(path):
             for name in (self._folder.beside(path, CHECKPOINT), self._folder.beside(path, TORN), path):
                 try:
                     with suppress(FileNotFoundError):
@@ -175,7 +167,7 @@ class Jsonl(LogStore):
                 except OSError as error:
                     raise failed(error, "remove", name) from None
 
-    def _summaries(self) -> Iterable[Summary]:
+    def _summaries(self) -> Iterable[SessionSummary]:
         """Costs a header and a last delta each; of a log that an older lore wrote last, once all of it."""
         return (state.summary for state in self._each(self._known))
 
@@ -201,7 +193,7 @@ class Jsonl(LogStore):
     def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
         with self._opened(session_id, write=True) as log:
             name = os.path.basename(self._folder.beside(log.place, CHECKPOINT))
-            write_whole(self._folder.path, name, (checkpoint_bytes(checkpoint),), replace=True)
+            self._folder.write_whole(name, (checkpoint_bytes(checkpoint),), replace=True)
 
     # the store
 
@@ -210,7 +202,7 @@ class Jsonl(LogStore):
         paths = self._folder.logs() if session_id is None else [self._folder.log(session_id)]
         if session_id is not None and not os.path.lexists(paths[0]):
             raise self._unknown(session_id)
-        logs = (verify_log(path, self._folder.beside(path, TORN), self._patience) for path in paths)
+        logs = (verify_log(self._folder, path) for path in paths)
         damage, notes = list[Damage](), list[str]()
         if session_id is None:
             damage, notes = self._bindings.verify()
@@ -230,7 +222,7 @@ class Jsonl(LogStore):
     def vacuum(self) -> int:
         """Remove what writers that died had begun to write."""
         self._ready()
-        return sum(map(remove_left, self._folder.leftovers()))
+        return self._folder.vacuum()
 
     def close(self) -> None:
         self._is_closed = True
@@ -256,7 +248,7 @@ class Jsonl(LogStore):
             self._folder.prepare()
         path = self._folder.log(session_id)
         try:
-            with (writing if write else reading)(path, self._patience) as descriptor:
+            with (self._folder.writing if write else self._folder.reading)(path) as descriptor:
                 yield LogFile(descriptor, path, self._states.get(path))
         except FileNotFoundError:
             raise self._unknown(session_id) from None
@@ -278,7 +270,7 @@ class Jsonl(LogStore):
         answers: list[_T] = []
         for path in self._folder.logs():
             try:
-                with reading(path, self._patience) as descriptor:
+                with self._folder.reading(path) as descriptor:
                     answers.append(ask(LogFile(descriptor, path, self._states.get(path))))
             except FileNotFoundError:  # deleted meanwhile
                 continue
@@ -301,7 +293,7 @@ class _Binding(msgspec.Struct):
 _BINDING = msgspec.json.Decoder(_Binding)
 
 
-class _Bound(NamedTuple):
+class _BoundClients(NamedTuple):
     """What the bindings' file says: the clients that are surely bound, damaged lines, where it ends, its size."""
 
     sessions: Mapping[str, str | None]
@@ -316,17 +308,16 @@ class _Bindings:
     Each has a check. Any client may be named in a damaged line, so that only what later lines say is sure.
     """
 
-    def __init__(self, folder: Folder, patience: float, tell: Tell) -> None:
+    def __init__(self, folder: Folder, tell: Tell) -> None:
         self.path = folder.file(BINDINGS + LOG)
         self._folder = folder
-        self._patience = patience
         self._tell = tell
 
     def session(self, client_key: str) -> str | None:
         """Return a client's session; raises DamagedError where a damaged line may have said another."""
         return self._sure(self._known(), client_key)
 
-    def _sure(self, known: _Bound, client_key: str) -> str | None:
+    def _sure(self, known: _BoundClients, client_key: str) -> str | None:
         if known.damaged and client_key not in known.sessions:
             raise DamagedError(
                 "a damaged line may say which session the client means",
@@ -334,17 +325,17 @@ class _Bindings:
             )  # fmt: skip
         return known.sessions.get(client_key)
 
-    def _known(self) -> _Bound:
+    def _known(self) -> _BoundClients:
         try:
-            with reading(self.path, self._patience) as descriptor:
+            with self._folder.reading(self.path) as descriptor:
                 return _read_bindings(descriptor)
         except FileNotFoundError:
-            return _Bound({}, (), 0, 0)
+            return _BoundClients({}, (), 0, 0)
 
     def change(self, wanted: Mapping[str, str | None], *, unless_other: bool = False) -> str | None:
         """Bind clients; with `unless_other` nothing is done where one has another session, which is returned."""
         is_new = not os.path.lexists(self.path)
-        with writing(self.path, self._patience, create=True) as descriptor:
+        with self._folder.writing(self.path, create=True) as descriptor:
             known, lines = _read_bindings(descriptor), list[bytes]()
             for key, session_id in wanted.items():
                 other = self._sure(known, key) if unless_other else None
@@ -354,11 +345,10 @@ class _Bindings:
                     text = b'{"client_key":%b,"session_id":%b' % (encode(key), encode(session_id))
                     lines.append(sealed(text) + b"\n")
             if known.end < known.size:
-                aside = self._folder.file(BINDINGS + TORN)
-                self._tell(put_aside(descriptor, known.end, known.size, self.path, aside, self._patience))
+                self._tell(self._folder.put_aside(descriptor, self.path, known.end, known.size))
             append(descriptor, b"".join(lines), known.end, self.path)
         if is_new:
-            synchronise_folder(self._folder.path)
+            self._folder.synchronise()
         return None
 
     def forget(self, sessions: Iterable[str]) -> None:
@@ -386,7 +376,7 @@ class _Bindings:
         return damage, notes
 
 
-def _read_bindings(descriptor: int) -> _Bound:
+def _read_bindings(descriptor: int) -> _BoundClients:
     data = read_range(descriptor, 0, os.fstat(descriptor).st_size)
     end = data.rfind(b"\n") + 1
     sessions, damaged, at = dict[str, str | None](), list[int](), 0
@@ -399,4 +389,4 @@ def _read_bindings(descriptor: int) -> _Bound:
         else:
             sessions[found.client_key] = found.session_id
         at += len(line) + 1
-    return _Bound(sessions, tuple(damaged), end, len(data))
+    return _BoundClients(sessions, tuple(damaged), end, len(data))

@@ -13,7 +13,7 @@ from lore.formats.lines import BOM, LONGEST, fault
 from lore.model.events import Saved
 from lore.model.items import is_absent
 from lore.store.base import EMPTY, Damage, DamagedError, Head, StoreError, Verified
-from lore.store.jsonl_folder import LOG, name_of, read_range, read_small, reading, stamp_of
+from lore.store.jsonl_folder import LOG, TORN, Folder, name_of, read_range, read_small, stamp_of
 from lore.store.jsonl_log import LogState, LogView
 from lore.store.jsonl_records import BEGIN, Fault, LogPart, is_record, read, read_record
 from lore.store.lines import Activity, SessionHeader, activity, note, read_header
@@ -132,11 +132,12 @@ class LogFile(LogView):
 # what is damaged
 
 
-def verify_log(path: str, aside: str, patience: float) -> Verified | None:
-    """Recompute every digest of a log; `aside` has what was cut off of it. None where it was deleted meanwhile."""
+def verify_log(folder: Folder, path: str) -> Verified | None:
+    """Recompute every digest of a log, and look at what was cut off it. None where it was deleted meanwhile."""
     session_id, damage, notes = None, list[Damage](), list[str]()
+    aside = folder.beside(path, TORN)
     try:
-        with reading(path, patience) as descriptor:
+        with folder.reading(path) as descriptor:
             log = LogFile(descriptor, path)
             part = log.read()
             try:

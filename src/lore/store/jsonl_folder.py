@@ -32,9 +32,8 @@ from secrets import token_hex
 
 import msgspec
 
-from lore import files
 from lore.errors import Where
-from lore.files import make_folder, try_lock
+from lore.files import make_folder, synchronise_folder, try_lock
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode
 from lore.store.base import FormatError, StoreError
@@ -45,6 +44,11 @@ _OTHERS = ((0o040, 0o010, "its group"), (0o004, 0o001, "everybody"))  # what let
 LOG, CHECKPOINT, TORN = ".jsonl", ".checkpoint", ".torn"
 STAMP, BINDINGS = "lore-store.json", "bindings"
 LONGEST, KEPT = 200, 120  # bytes: file systems take 255, with the endings
+NEW = ".new"  # ends the name of a file that is being written; it begins with a dot, as no other does
+PATIENCE, PAUSE = 10.0, 0.005  # seconds to wait for another writer, and between two looks
+_SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+_NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_PIECE = 16 * 1024 * 1024
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-.")
 _DEVICES = {"con", "prn", "aux", "nul"} | {f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)}
 
@@ -63,16 +67,37 @@ def is_log(name: str) -> bool:
     return name.endswith(LOG) and not name.startswith(".") and name != BINDINGS + LOG
 
 
-class _Stamp(msgspec.Struct):
+class StoreStamp(msgspec.Struct):
+    """Whose a store is, and of which version of its layout."""
+
     kind: str
     version: int
 
 
-class Folder:
-    """A folder that may be there or not."""
+def stamped(data: bytes, newest: int, place: str, kind: str, where: Where | None = None) -> int:
+    """Return the version that a stamp says; raises FormatError where it is another program's, or a newer lore's.
 
-    def __init__(self, path: str) -> None:
+    `kind` is what a store of this sort lies in.
+    """
+    try:
+        stamp = msgspec.json.decode(data, type=StoreStamp)
+    except (ValueError, RecursionError):
+        stamp = None
+    if stamp is None or stamp.kind != KIND or stamp.version < 1:
+        message, hint = f"{place} is not a store of lore: {STAMP} says something else", f"name another {kind}"
+    elif stamp.version > newest:
+        message, hint = f"{place} is a store of version {stamp.version}: this lore knows {newest}", "use a newer lore"
+    else:
+        return stamp.version
+    raise FormatError(message, hint=f"{hint}; nothing was changed", where=where)
+
+
+class Folder:
+    """A folder that may be there or not; `patience` is how many seconds it is waited for another writer."""
+
+    def __init__(self, path: str, patience: float = PATIENCE) -> None:
         self.path = path
+        self._patience = patience
 
     @property
     def is_there(self) -> bool:
@@ -89,21 +114,7 @@ class Folder:
         data = read_small(self.file(STAMP), _HEAD)
         if data is None:
             return 0
-        try:
-            stamp = msgspec.json.decode(data, type=_Stamp)
-        except (ValueError, RecursionError):
-            stamp = None
-        if stamp is None or stamp.kind != KIND or stamp.version < 1:
-            raise FormatError(
-                f"{self.path} is not a store of lore: {STAMP} says something else",
-                hint="name another folder; this one was not touched", where=Where(self.file(STAMP)),
-            )  # fmt: skip
-        if stamp.version > VERSION:
-            raise FormatError(
-                f"{self.path} is a store of version {stamp.version}: this lore knows {VERSION}",
-                hint="use a newer lore; the folder was not touched", where=Where(self.file(STAMP)),
-            )  # fmt: skip
-        return stamp.version
+        return stamped(data, VERSION, self.path, "folder", Where(self.file(STAMP)))
 
     def prepare(self) -> None:
         """Make the folder and stamp it, where that was not done; raises FormatError, StoreError.
@@ -123,7 +134,7 @@ class Folder:
                 hint="name a new folder, or an empty one; this one was not touched",
             )
         try:
-            write_whole(self.path, STAMP, (encode({"kind": KIND, "version": VERSION}) + b"\n",), replace=version > 0)
+            self.write_whole(STAMP, (encode({"kind": KIND, "version": VERSION}) + b"\n",), replace=version > 0)
         except FileExistsError:
             self.check()
 
@@ -177,34 +188,86 @@ class Folder:
                 found.append(f"{path} may be read by {' and '.join(others)}")
         return found
 
+    def vacuum(self) -> int:
+        """Remove files whose writers died, and return their bytes; those that are held stay."""
+        return sum(map(_remove_left, self.leftovers()))
 
-def remove_left(path: str) -> int:
-    """Remove a file whose writer died, and return its bytes; one that is held stays."""
-    try:
-        descriptor = opened(path, os.O_RDWR)
-    except FileNotFoundError:
-        return 0
-    try:
-        if not try_lock(descriptor):
-            return 0
-        found = os.fstat(descriptor)
-        os.unlink(path)
-        return found.st_size if found.st_nlink == 1 else 0
-    except FileNotFoundError:
-        return 0
-    except OSError as error:
-        raise failed(error, "remove", path) from None
-    finally:
-        os.close(descriptor)
+    # files of the folder, by their paths
+
+    def writing(self, path: str, *, create: bool = False) -> AbstractContextManager[int]:
+        """Open a file to append to it, alone; raises FileNotFoundError, StoreError where another holds it too long."""
+        return self._held(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0))
+
+    def reading(self, path: str) -> AbstractContextManager[int]:
+        """Open a file for reading under a shared lock; raises FileNotFoundError, StoreError."""
+        return self._held(path, os.O_RDONLY, shared=True)
+
+    @contextmanager
+    def _held(self, path: str, flags: int, *, shared: bool = False) -> Generator[int]:
+        end = time.monotonic() + self._patience
+        while True:
+            descriptor = opened(path, flags)
+            try:
+                while not try_lock(descriptor, shared=shared):
+                    if time.monotonic() > end:
+                        hint = "nothing was saved: try again when it is done"
+                        raise StoreError(f"another writer holds {path}", hint=hint, where=Where(path))
+                    time.sleep(PAUSE)
+                if _is_named(descriptor, path):
+                    yield descriptor
+                    return
+            finally:
+                os.close(descriptor)
+
+    def write_whole(self, name: str, pieces: Iterable[bytes], *, replace: bool) -> None:
+        """Write a file under another name, synchronise it, and give it its own.
+
+        Raises FileExistsError where there is one and `replace` is not said, StoreError; the folder is then as it was.
+        """
+        path, final = self.file(f".{name}.{token_hex(6)}{NEW}"), self.file(name)
+        try:
+            descriptor = opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        except FileNotFoundError as error:
+            raise failed(error, "write to", self.path) from None
+        try:
+            try_lock(descriptor)  # `vacuum` takes away what nobody holds
+            _write_all(descriptor, pieces)
+            os.fsync(descriptor)
+            (os.replace if replace else _link)(path, final)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            hint = "nothing was saved: make room or mend the disk, and save again"
+            raise failed(error, "write to", final, hint) from None
+        finally:
+            try:
+                with suppress(OSError):  # what stays is `vacuum`'s
+                    os.unlink(path)
+            finally:
+                os.close(descriptor)
+        self.synchronise()
+
+    def synchronise(self) -> None:
+        """Make the names in the folder durable, where the system can; raises StoreError."""
+        try:
+            synchronise_folder(self.path)
+        except OSError as error:
+            raise _undurable(error, self.path) from None
+
+    def put_aside(self, descriptor: int, path: str, end: int, size: int) -> str:
+        """Move the bytes of a file that stand behind `end`; returns what a person should know. Raises StoreError."""
+        data, aside = read_range(descriptor, end, size), self.beside(path, TORN)
+        with self.writing(aside, create=True) as kept:
+            append(kept, data, os.fstat(kept).st_size, aside)
+        self.synchronise()
+        try:
+            os.ftruncate(descriptor, end)
+        except OSError as error:
+            raise failed(error, "repair", path) from None
+        return f"{path}: the last {len(data):,} bytes were a delta that was never acknowledged; they are in {aside}"
 
 
-# its files
-
-NEW = ".new"  # ends the name of a file that is being written; it begins with a dot, as no other does
-PATIENCE, PAUSE = 10.0, 0.005  # seconds to wait for another writer, and between two looks
-_SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-_NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
-_PIECE = 16 * 1024 * 1024
+# files
 
 
 def failed(error: OSError, what: str, path: str, hint: str = "") -> StoreError:
@@ -229,43 +292,6 @@ def opened(path: str, flags: int) -> int:
         return descriptor
     os.close(descriptor)
     raise StoreError(f"{path} is not a regular file", hint="take it out of the folder", where=Where(path))
-
-
-def writing(path: str, patience: float, *, create: bool = False) -> AbstractContextManager[int]:
-    """Open a file to append to it, alone; raises FileNotFoundError, and StoreError where another has it too long."""
-    flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
-    return _held(path, flags, patience)
-
-
-def reading(path: str, patience: float) -> AbstractContextManager[int]:
-    """Open a file for reading under a shared lock; raises FileNotFoundError, StoreError."""
-    return _held(path, os.O_RDONLY, patience, shared=True)
-
-
-@contextmanager
-def _held(path: str, flags: int, patience: float, *, shared: bool = False) -> Generator[int]:
-    end = time.monotonic() + patience
-    while True:
-        descriptor = opened(path, flags)
-        try:
-            while not try_lock(descriptor, shared=shared):
-                if time.monotonic() > end:
-                    hint = "nothing was saved: try again when it is done"
-                    raise StoreError(f"another writer holds {path}", hint=hint, where=Where(path))
-                time.sleep(PAUSE)
-            if _is_named(descriptor, path):
-                yield descriptor
-                return
-        finally:
-            os.close(descriptor)
-
-
-def _is_named(descriptor: int, path: str) -> bool:
-    """Tell whether a file still has its name."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
-    except FileNotFoundError:
-        return False
 
 
 def stamp_of(found: os.stat_result) -> tuple[int, ...]:
@@ -326,44 +352,6 @@ def _undurable(error: OSError, path: str) -> StoreError:
     return failed(error, "write to", path, "what is stored is not durable: mend the disk, and save again")
 
 
-def synchronise_folder(path: str) -> None:
-    """Make the names in a folder durable, where the system can; raises StoreError."""
-    try:
-        files.synchronise_folder(path)
-    except OSError as error:
-        raise _undurable(error, path) from None
-
-
-def write_whole(folder: str, name: str, pieces: Iterable[bytes], *, replace: bool) -> None:
-    """Write a file under another name, synchronise it, and give it its own.
-
-    Raises FileExistsError where there is one and `replace` is not said, and StoreError; the folder is then as it was.
-    """
-    path = os.path.join(folder, f".{name}.{token_hex(6)}{NEW}")
-    final = os.path.join(folder, name)
-    try:
-        descriptor = opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    except FileNotFoundError as error:
-        raise failed(error, "write to", folder) from None
-    try:
-        try_lock(descriptor)  # `vacuum` takes away what nobody holds
-        _write_all(descriptor, pieces)
-        os.fsync(descriptor)
-        (os.replace if replace else _link)(path, final)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        hint = "nothing was saved: make room or mend the disk, and save again"
-        raise failed(error, "write to", final, hint) from None
-    finally:
-        try:
-            with suppress(OSError):  # what stays is `vacuum`'s
-                os.unlink(path)
-        finally:
-            os.close(descriptor)
-    synchronise_folder(folder)
-
-
 def _write_all(descriptor: int, pieces: Iterable[bytes]) -> None:
     for piece in pieces:
         if os.write(descriptor, piece) != len(piece):
@@ -394,14 +382,29 @@ def read_small(path: str, limit: int) -> bytes | None:
         os.close(descriptor)
 
 
-def put_aside(descriptor: int, end: int, size: int, path: str, aside: str, patience: float) -> str:
-    """Move the bytes of a file that stand behind `end`; returns what a person should know. Raises StoreError."""
-    data = read_range(descriptor, end, size)
-    with writing(aside, patience, create=True) as kept:
-        append(kept, data, os.fstat(kept).st_size, aside)
-    synchronise_folder(os.path.dirname(aside))
+def _is_named(descriptor: int, path: str) -> bool:
+    """Tell whether a file still has its name."""
     try:
-        os.ftruncate(descriptor, end)
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _remove_left(path: str) -> int:
+    """Remove a file whose writer died, and return its bytes; one that is held stays."""
+    try:
+        descriptor = opened(path, os.O_RDWR)
+    except FileNotFoundError:
+        return 0
+    try:
+        if not try_lock(descriptor):
+            return 0
+        found = os.fstat(descriptor)
+        os.unlink(path)
+        return found.st_size if found.st_nlink == 1 else 0
+    except FileNotFoundError:
+        return 0
     except OSError as error:
-        raise failed(error, "repair", path) from None
-    return f"{path}: the last {len(data):,} bytes were a delta that was never acknowledged; they are in {aside}"
+        raise failed(error, "remove", path) from None
+    finally:
+        os.close(descriptor)

@@ -24,7 +24,7 @@ from lore.store.base import (
     Head,
     SessionData,
     SessionDelta,
-    Summary,
+    SessionSummary,
     UnknownSessionError,
 )  # fmt: skip
 from lore.store.deltas import checked, digests_of, same_header, settle
@@ -45,7 +45,7 @@ HINT = "`lore store verify` says what is damaged; `lore store export ID --salvag
 _T = TypeVar("_T")
 
 
-class LogState(Summary, frozen=True, kw_only=True):
+class LogState(SessionSummary, frozen=True, kw_only=True):
     """What is known of a session; `torn` counts the bytes of its file behind `end`, where what is whole ends."""
 
     end: int
@@ -55,9 +55,9 @@ class LogState(Summary, frozen=True, kw_only=True):
     metadata_at: int | None  # the byte of the record that has it
 
     @property
-    def summary(self) -> Summary:
+    def summary(self) -> SessionSummary:
         """What a list says of it."""
-        return Summary(**{name: getattr(self, name) for name in Summary.__struct_fields__})
+        return SessionSummary(**{name: getattr(self, name) for name in SessionSummary.__struct_fields__})
 
 
 class LogView(ABC):
@@ -196,7 +196,7 @@ class LogStore(ABC):
         """
 
     @abstractmethod
-    def _summaries(self) -> Iterable[Summary]:
+    def _summaries(self) -> Iterable[SessionSummary]:
         """Yield what is known of each session; one that is damaged is told, and left out."""
 
     def _unknown(self, session_id: str) -> UnknownSessionError:
@@ -245,7 +245,7 @@ class LogStore(ABC):
 
         return self._write(session_id, add)
 
-    def list(self, project_id: str | None = None) -> Sequence[Summary]:
+    def list(self, project_id: str | None = None) -> Sequence[SessionSummary]:
         """List the sessions; one that is damaged is told, and left out."""
         found = sorted(self._summaries(), key=lambda summary: summary.session_id)
         return [summary for summary in found if project_id is None or summary.project_id == project_id]

@@ -36,7 +36,16 @@ from typing import TypeVar
 
 import msgspec
 
-from lore.store.base import Checkpoint, Damage, DamagedError, Salvaged, Summary, Tell, UnknownSessionError, Verified
+from lore.store.base import (
+    Checkpoint,
+    Damage,
+    DamagedError,
+    Salvaged,
+    SessionSummary,
+    Tell,
+    UnknownSessionError,
+    Verified,
+)
 from lore.store.deltas import bound_to, with_forks
 from lore.store.jsonl_folder import name_of
 from lore.store.jsonl_log import Decide, LogStore, LogView
@@ -58,7 +67,7 @@ _T = TypeVar("_T")
 GRACE = 24 * 3600.0  # seconds after which a part that no session names was left by a writer that died
 
 
-class _Bound(msgspec.Struct):
+class _BoundObject(msgspec.Struct):
     client_key: str
     session_id: str
     born: str
@@ -73,7 +82,7 @@ class Objects(LogStore):
         self.url = client.url
         self._client = client
         self._tell = tell
-        self._fronts: dict[str, tuple[str, Summary | None]] = {}
+        self._fronts: dict[str, tuple[str, SessionSummary | None]] = {}
         self._sessions = SessionObjects(client, tell)
 
     @classmethod
@@ -107,7 +116,7 @@ class Objects(LogStore):
             return True
         return found is not None and found.stored.state is not None
 
-    def _summaries(self) -> Iterator[Summary]:
+    def _summaries(self) -> Iterator[SessionSummary]:
         """See above for what it costs."""
         self._sessions.ready()
         if not self._sessions.is_stamped and not is_stamped(self._client):
@@ -127,7 +136,7 @@ class Objects(LogStore):
             if (summary := self._fronts[each.key][1]) is not None:
                 yield summary
 
-    def _summary(self, key: str, found: Object) -> Summary | None:
+    def _summary(self, key: str, found: Object) -> SessionSummary | None:
         """Return what an object says, whose first bytes were read; None where the session was deleted."""
         front = front_of(found.data, f"{self.url} {key}")
         if front is None and (whole := self._client.get(key)) is not None:
@@ -140,7 +149,7 @@ class Objects(LogStore):
     def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
         good_id(client_key, "client key")
         born = self._sessions.named(session_id).stored.born
-        text = msgspec.json.encode(_Bound(client_key, session_id, born)).removesuffix(b',"check":""}')
+        text = msgspec.json.encode(_BoundObject(client_key, session_id, born)).removesuffix(b',"check":""}')
         key, data = f"clients/{name_of(client_key)}", sealed(text)
         tries = Tries()
         while True:
@@ -169,7 +178,7 @@ class Objects(LogStore):
     def _meant(self, found: Object, client_key: str) -> str | None:
         """Return the session of a binding, None where it was deleted since."""
         try:
-            bound = msgspec.json.decode(found.data if is_sealed(found.data) else b"", type=_Bound)
+            bound = msgspec.json.decode(found.data if is_sealed(found.data) else b"", type=_BoundObject)
         except ValueError:
             raise DamagedError(
                 f"what says which session client {client_key!r} means is damaged",

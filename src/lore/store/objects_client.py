@@ -25,18 +25,17 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-import msgspec
-
-from lore.model.canonical import printable
+from lore.model.canonical import encode, printable
 from lore.model.mask import mask
-from lore.store.base import FormatError, StoreError
+from lore.store.base import StoreError
+from lore.store.jsonl_folder import KIND, STAMP, stamped
 from lore.store.registry import shown
 
 if TYPE_CHECKING:
     from obstore import GetOptions, PutMode
     from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
 
-KIND, VERSION, STAMP = "lore-store", 1, "lore-store.json"
+VERSION = 1  # of the layout of a store
 HINT = "pip install 'lore-cache[remote]'"
 _NO_TAG = '"00000000000000000000000000000000"'
 SHAPE = "s3://BUCKET/PREFIX?endpoint=https://HOST&region=NAME, credentials in the environment (AWS_ACCESS_KEY_ID, …)"
@@ -313,29 +312,12 @@ class ObjectClient:
         return _BrokenError(f"{self.url}: {text}", hint="see that the endpoint can be reached, and try again")
 
 
-class _Stamp(msgspec.Struct):
-    kind: str
-    version: int
-
-
 def is_stamped(client: ObjectClient) -> bool:
     """Tell whether there is a store; raises FormatError where it is another's, or a newer lore's. Costs a request."""
     found = client.get(STAMP)
     if found is None:
         return False
-    try:
-        stamp = msgspec.json.decode(found.data, type=_Stamp)
-    except (ValueError, RecursionError):
-        stamp = None
-    if stamp is None or stamp.kind != KIND or stamp.version < 1:
-        raise FormatError(
-            f"{client.url} is not a store of lore: {STAMP} says something else", hint="name another prefix"
-        )
-    if stamp.version > VERSION:
-        raise FormatError(
-            f"{client.url} is a store of version {stamp.version}: this lore knows {VERSION}",
-            hint="use a newer lore; nothing was changed",
-        )
+    stamped(found.data, VERSION, client.url, "prefix")
     return True
 
 
@@ -354,7 +336,7 @@ def make_stamp(client: ObjectClient) -> None:
             hint="use one that honours If-None-Match and If-Match; nothing was kept there",
         )
     try:
-        client.create(STAMP, msgspec.json.encode(_Stamp(KIND, VERSION)))
+        client.create(STAMP, encode({"kind": KIND, "version": VERSION}))
     except TakenError:
         is_stamped(client)
 

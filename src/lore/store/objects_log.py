@@ -36,8 +36,8 @@ from lore.store.base import (
     DamagedError,
     FormatError,
     Salvaged,
+    SessionSummary,
     StoreError,
-    Summary,
     Tell,
     UnknownSessionError,
 )
@@ -76,7 +76,7 @@ class Front(Struct, frozen=True, kw_only=True):
     write: str
     born: str
     deleted: bool = False
-    summary: Summary | None = None
+    summary: SessionSummary | None = None
     check: str = ""
 
 
@@ -180,7 +180,7 @@ def stored_of(data: bytes, place: str) -> StoredObject:
     assert front is not None
     if front.summary is None:
         return StoredObject(front.write, front.born)
-    fields = {name: getattr(front.summary, name) for name in Summary.__struct_fields__}
+    fields = {name: getattr(front.summary, name) for name in SessionSummary.__struct_fields__}
     state = LogState(
         **fields, end=back.end, torn=0, is_ended=True, metadata=bytes(back.metadata), metadata_at=back.metadata_at
     )
@@ -301,7 +301,7 @@ _REMEMBERED = 64  # sessions whose object is kept: it may be asked for again, or
 _T = TypeVar("_T")
 
 
-class Seen(NamedTuple):
+class ReadObject(NamedTuple):
     """A session's object as it was read."""
 
     e_tag: str
@@ -316,7 +316,7 @@ class SessionObjects:
         self.client = client
         self.is_closed = False
         self._tell = tell
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, ReadObject] = {}
         self.is_stamped = is_stamped(client)
 
     def read(self, session_id: str, ask: Callable[[ObjectLog], _T]) -> _T:
@@ -366,7 +366,7 @@ class SessionObjects:
             if found is not None and found.stored.write == then.write:
                 return result
 
-    def _look_behind(self, session_id: str, failure: TakenError | UnansweredWriteError) -> Seen | None:
+    def _look_behind(self, session_id: str, failure: TakenError | UnansweredWriteError) -> ReadObject | None:
         """Look what is stored behind a write that was not done, as far as is known."""
         try:
             return self.look(session_id)
@@ -375,7 +375,7 @@ class SessionObjects:
                 raise failure from None
             raise
 
-    def _put(self, session_id: str, found: Seen | None, stored: StoredObject, parts: dict[str, bytes]) -> None:
+    def _put(self, session_id: str, found: ReadObject | None, stored: StoredObject, parts: dict[str, bytes]) -> None:
         """Write a session's object, and its new parts before it."""
         if not self.is_stamped:
             make_stamp(self.client)
@@ -391,14 +391,14 @@ class SessionObjects:
         key, data = key_of(session_id), stored.encoded()
         e_tag = self.client.create(key, data) if found is None else self.client.replace(key, data, found.e_tag)
         if e_tag:  # else it is looked at before it is built on
-            self._remember(session_id, Seen(e_tag, stored))
+            self._remember(session_id, ReadObject(e_tag, stored))
 
     def ready(self) -> None:
         """Raise StoreError where the store was closed."""
         if self.is_closed:
             raise StoreError(f"the store {self.client.url} is closed", hint="open it again")
 
-    def look(self, session_id: str) -> Seen | None:
+    def look(self, session_id: str) -> ReadObject | None:
         """Return a session's object as it is now; None where there was never one. Costs a request."""
         self.ready()
         if not is_id(session_id):
@@ -415,16 +415,16 @@ class SessionObjects:
         stored = stored_of(found.data, place)
         if stored.state is not None and stored.state.session_id != session_id:
             raise DamagedError(f"{place} says it is session {stored.state.session_id!r}", hint="restore a backup")
-        return self._remember(session_id, Seen(found.e_tag, stored))
+        return self._remember(session_id, ReadObject(found.e_tag, stored))
 
-    def named(self, session_id: str) -> Seen:
+    def named(self, session_id: str) -> ReadObject:
         """Return a session's object; raises UnknownSessionError."""
         found = self.look(session_id)
         if found is None or found.stored.state is None:
             raise UnknownSessionError(session_id, self.client.url)
         return found
 
-    def _remember(self, session_id: str, found: Seen) -> Seen:
+    def _remember(self, session_id: str, found: ReadObject) -> ReadObject:
         if len(self._seen) >= _REMEMBERED:
             self._seen.clear()
         self._seen[name_of(session_id)] = found

@@ -30,7 +30,7 @@ from lore.store.base import (
     Salvaged,
     SessionData,
     SessionDelta,
-    Summary,
+    SessionSummary,
     UnknownSessionError,
     Verified,
 )  # fmt: skip
@@ -177,7 +177,7 @@ class SqlStore(ABC):
         tx.executemany("DELETE FROM sessions WHERE session_id = ?", ((name,) for name in gone))
         return gone
 
-    def list(self, project_id: str | None = None) -> Sequence[Summary]:
+    def list(self, project_id: str | None = None) -> Sequence[SessionSummary]:
         where, values = ("", ()) if project_id is None else (" WHERE project_id = ?", (project_id,))
         if project_id is not None and not is_id(project_id):
             return []

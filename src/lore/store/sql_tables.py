@@ -20,7 +20,7 @@ from itertools import chain
 from types import UnionType
 from typing import Any, NamedTuple, Protocol, cast
 
-from lore.store.base import DamagedError, DeltaRow, FormatError, Head, StoreError, Summary
+from lore.store.base import DamagedError, DeltaRow, FormatError, Head, SessionSummary, StoreError
 from lore.store.lines import IDLE, SEED, Activity, Row, activity, note, read_header, rows_of
 
 Value = int | str | bytes | None
@@ -108,7 +108,7 @@ class SqlSession:
         self.key: int = key
         self.head = Head(number, digest.hex(), noted.hex())
         self.leaf_id = decoded(leaf_id)
-        self.summary = Summary(
+        self.summary = SessionSummary(
             session_id=session_id, head=self.head, size=size, project_id=project_id, parent_session_id=parent,
             leaf_id=self.leaf_id, created_at=decoded(created_at), updated_at=decoded(updated_at),
             user_id=decoded(user_id), agent_id=decoded(agent_id), turns=turns, used_at=decoded(used_at),

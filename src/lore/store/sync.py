@@ -231,18 +231,18 @@ class _Comparison:
         return _place(event, chained=self._source.chained)
 
 
-class _Item(msgspec.Struct, frozen=True):
+class _ResponseItem(msgspec.Struct, frozen=True):
     type: str = ""
     uuid: str = ""
 
 
-class _Response(msgspec.Struct, frozen=True):
+class _ResponseEvent(msgspec.Struct, frozen=True):
     kind: str = ""
-    item: _Item = _Item()
+    item: _ResponseItem = _ResponseItem()
     uuids: tuple[str, ...] = ()
 
 
-_RESPONSE = msgspec.json.Decoder(_Response)
+_RESPONSE = msgspec.json.Decoder(_ResponseEvent)
 _SAID = frozenset(("assistant_message", "tool_call"))
 
 

@@ -21,7 +21,7 @@ from lore.errors import LoreError
 from lore.model.canonical import printable
 from lore.model.events import MAIN
 from lore.model.mask import cut_masked
-from lore.store.base import Summary
+from lore.store.base import SessionSummary
 from lore.store.lines import SessionHeader
 
 DEFAULT_USER = "default"
@@ -134,7 +134,7 @@ def refusal(memory: MemorySettings, agent: str, *, chain: str = MAIN, is_forked:
 HINT_RESERVED = "`lore memory` reads and changes what is remembered"
 
 
-def of_users(sessions: Iterable[Summary]) -> list[Summary]:
+def of_users(sessions: Iterable[SessionSummary]) -> list[SessionSummary]:
     """Return the sessions of users."""
     return [summary for summary in sessions if not is_reserved(summary.session_id)]
 

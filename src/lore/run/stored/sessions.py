@@ -28,8 +28,8 @@ from lore.model.turn import seconds
 from lore.store.base import (
     DamagedError,
     SalvagingStore,
+    SessionSummary,
     Store,
-    Summary,
     Tell,
     UnknownSessionError,
 )  # fmt: skip
@@ -52,7 +52,7 @@ class SessionFilter(NamedTuple):
     since: float | None = None
     memory: bool = False
 
-    def takes(self, summary: Summary) -> bool:
+    def takes(self, summary: SessionSummary) -> bool:
         """Tell whether a session is one of these, its time apart."""
         user, agent = summary.user_id or DEFAULT_USER, summary.agent_id or MAIN
         return self.user_id in (None, user) and self.agent_id in (None, agent)
@@ -92,7 +92,7 @@ def shown(store: Store, session_id: str) -> StoreShown:
     )  # fmt: skip
 
 
-def _session(summary: Summary) -> SessionRow:
+def _session(summary: SessionSummary) -> SessionRow:
     return SessionRow(
         session_id=summary.session_id, events=summary.head.number, bytes=summary.size, project_id=summary.project_id,
         parent_session_id=summary.parent_session_id, leaf_id=summary.leaf_id, created_at=summary.created_at,
