@@ -2,7 +2,8 @@
 
 Rules: an answer has an end in time and in size; a redirect is not followed (whoever asks refuses it); a URL is shown
 without user, password and query; a key comes from an environment variable that is named, and is never shown; what a
-server says is text of a stranger, to be made harmless by whoever shows it. Over httpx (the extra `lore-cache[http]`).
+server says is text of a stranger, to be made harmless by whoever shows it. Over httpx and tenacity (the extra
+`lore-cache[http]`).
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import SplitResult, urlsplit
 
 from lore.compaction.untrusted import one_line
 from lore.errors import LoreError
 from lore.model.canonical import decode
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 
 class Deadline(threading.Timer):
@@ -88,13 +92,39 @@ class NoAnswerError(Exception):
     """No answer, and another try would not help: too late, too long, or nothing can be asked. Says why, in one line."""
 
 
+class TryAgainError(Exception):
+    """Another try may help; `wait` is what the server asks for, in seconds; at most so many `tries` are worth it."""
+
+    def __init__(self, reason: str, wait: float = 0.0, tries: int = 2**31) -> None:
+        super().__init__(reason)
+        self.wait, self.tries = wait, tries
+
+
+class HttpLibraries(NamedTuple):
+    """The modules of the extra `lore-cache[http]`, which are slow to load."""
+
+    httpx: Any
+    tenacity: Any
+
+
+def libraries(user: str) -> HttpLibraries:
+    """Import httpx and tenacity; raises LoreError where the extra is not installed, saying who needs it."""
+    try:
+        import httpx  # noqa: PLC0415 - an extra, and slow to load
+        import tenacity  # noqa: PLC0415
+    except ImportError:
+        hint = "pip install 'lore-cache[http]'"
+        raise LoreError(f"{user} needs httpx and tenacity, which are not installed", hint=hint) from None
+    return HttpLibraries(httpx, tenacity)
+
+
 class Endpoint(NamedTuple):
     """A server, how it is shown, and how it is asked: `trust_env` and `proxy` as httpx takes them.
 
     `clean` takes the key out of an error's text.
     """
 
-    httpx: Any
+    libraries: HttpLibraries
     shown: str
     is_near: bool
     clean: Callable[[str], str]
@@ -103,7 +133,7 @@ class Endpoint(NamedTuple):
 
     def ask(self, request: HttpRequest) -> HttpAnswer:
         """Ask once, over a connection of its own; raises LostConnectionError and NoAnswerError."""
-        http, deadline = self.httpx, Deadline(request.seconds, near=self.is_near)
+        http, deadline = self.libraries.httpx, Deadline(request.seconds, near=self.is_near)
         late = NoAnswerError(f"{self.shown}: no whole answer after {request.seconds:g} s")
         deadline.start()
         try:
@@ -123,13 +153,43 @@ class Endpoint(NamedTuple):
             raise late
         return answer
 
+    def repeated(
+        self, ask: Callable[[], HttpAnswer], pauses: Sequence[float], note: Callable[[TryAgainError, float], None], *,
+        sleep: Callable[[float], None],
+    ) -> HttpAnswer:  # fmt: skip
+        """Ask until there is an answer, or the last TryAgainError is raised.
+
+        Between tries are these pauses (seconds), or what the server asks for where that is longer; `note` hears of each
+        before it begins.
+        """
+        tenacity = self.libraries.tenacity
+
+        def error_of(state: RetryCallState) -> TryAgainError:
+            return cast("Any", state.outcome).exception()
+
+        def is_enough(state: RetryCallState) -> bool:
+            return state.attempt_number >= min(error_of(state).tries, len(pauses) + 1)
+
+        def pause(state: RetryCallState) -> float:  # also asked for behind the last try
+            return max(*pauses[state.attempt_number - 1 : state.attempt_number], error_of(state).wait, 0.0)
+
+        def tell(state: RetryCallState) -> None:
+            note(error_of(state), state.upcoming_sleep)
+
+        retry = tenacity.retry_if_exception_type(TryAgainError)
+        retrying = tenacity.Retrying(
+            retry=retry, stop=is_enough, wait=pause, before_sleep=tell, sleep=sleep, reraise=True
+        )
+        return retrying(ask)
+
     def _exchange(self, request: HttpRequest, deadline: Deadline) -> HttpAnswer:
+        httpx = self.libraries.httpx
         plain = request.url.startswith("http:") and (self.is_near or not self.trust_env)
-        verify = SSLContext(PROTOCOL_TLS_CLIENT) if plain else self.httpx.create_ssl_context()  # 25 ms
+        verify = SSLContext(PROTOCOL_TLS_CLIENT) if plain else httpx.create_ssl_context()  # 25 ms
         body, sent = bytearray(), time.time()
         extensions = {"trace": deadline.note}
         with (
-            self.httpx.Client(
+            httpx.Client(
                 timeout=request.seconds, follow_redirects=False, verify=verify,
                 trust_env=self.trust_env, proxy=self.proxy,
             ) as client,

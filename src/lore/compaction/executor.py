@@ -38,14 +38,7 @@ from lore.compaction.policy import due, kept, latest, next_stage, opening, prune
 from lore.compaction.settings import Compaction
 from lore.compaction.untrusted import context_refresh
 from lore.model.canonical import encode, text_of
-from lore.model.events import (
-    CompactApplied,
-    CompactStarted,
-    ContextPersisted,
-    Event,
-    PatchToolCall,
-    ToolResultCleared,
-)  # fmt: skip
+from lore.model.events import CompactApplied, CompactStarted, ContextPersisted, Event, PatchToolCall, ToolResultCleared
 from lore.model.items import NULL, CompactDivider, is_absent
 from lore.model.state import Chain, Entry, Session, settled
 from lore.prompt.layout import is_real

@@ -1,6 +1,6 @@
 """The summariser that a configuration names, and the one that asks a model behind any OpenAI-compatible endpoint.
 
-One `POST {endpoint}/chat/completions` a try, with httpx (the extra `lore-cache[http]`). The key comes from the
+One `POST {endpoint}/chat/completions` a try (`endpoints`, with the extra `lore-cache[http]`). The key comes from the
 environment variable that the configuration names, goes to that endpoint alone and is never shown; a redirect is
 refused; 429, 5xx and lost connections are tried again, with pauses that grow.
 
@@ -33,9 +33,11 @@ from lore.compaction.endpoints import (  # fmt: skip
     HttpRequest,
     LostConnectionError,
     NoAnswerError,
+    TryAgainError,
     error_message,
     is_near,
     key_in,
+    libraries,
     shown,
     url_of,
 )
@@ -71,25 +73,21 @@ class OpenAISummarizer:
         self, endpoint: str, model: str, *, key_env: str = "", environ: Mapping[str, str], seconds: float = 60.0,
         pause: Callable[[float], None] = time.sleep, tell: Tell = silent,
     ) -> None:  # fmt: skip
-        try:
-            import httpx  # noqa: PLC0415 - an extra, and slow to load
-        except ImportError:
-            hint = 'pip install "lore-cache[http]"'
-            raise LoreError('summarizer = "openai" needs httpx, which is not installed', hint=hint) from None
         self._model, self._seconds, self._pause, self._tell = model, seconds, pause, tell
         self._url, self._shown, self._key = _url(endpoint), shown(endpoint), key_in(environ, key_env, "key_env")
         self._limit = "max_tokens"
         near = is_near(self._url)  # no proxy is asked then
-        self._endpoint = Endpoint(httpx, self._shown, near, self._clean, trust_env=not near)
+        imported = libraries('summarizer = "openai"')
+        self._endpoint = Endpoint(imported, self._shown, near, self._clean, trust_env=not near)
         if self._key and self._url.startswith("http:") and not near:
             tell(f"the key and the session go to {self._shown} unencrypted: name an https endpoint")
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return the model's answer, `cut_off` where it stopped for its length; raises SummaryError without one."""
-        reply = self._reply(request, self._limit)
+        reply = self._reply(request)
         if reply.status == 400 and b"max_completion_tokens" in reply.body:  # newer models refuse the older name
             self._limit = "max_completion_tokens"
-            reply = self._reply(request, self._limit)
+            reply = self._reply(request)
         if reply.status == 200:
             return self._answer(reply.body, request)
         raise GivenUpError(self._refusal(reply), hint=_HINTS.get(reply.status, ""))
@@ -101,35 +99,35 @@ class OpenAISummarizer:
         message = one_line(self._clean(harmless(error_message(reply.body)))) if reply.status >= 400 else ""
         return f"{self._shown} answers {reply.status}" + (f": {message}" if message else "")
 
-    def _reply(self, request: SummaryRequest, limit: str) -> HttpAnswer:
+    def _reply(self, request: SummaryRequest) -> HttpAnswer:
         """Ask until there is an answer that another try would not change."""
         messages = [
             {"role": "system", "content": instructions(request)},
             {"role": "user", "content": "".join(transcript_request(request))},
         ]
-        body = encode({"model": self._model, "messages": messages, limit: request.tokens, "stream": False})
-        for wait in (*PAUSES, None):
-            try:
-                reply = self._once(body)
-            except LostConnectionError as error:
-                why, asks = f"{self._shown}: {error}", None
-            else:
-                if reply.status != 429 and reply.status < 500:
-                    return reply
-                why, wait_text = self._refusal(reply), reply.headers.get("retry-after", "")
-                asks = float(wait_text) if re.fullmatch(r"[0-9]{1,6}", wait_text) else None  # a date: our own pauses
-            if wait is None:
-                raise GivenUpError(self._clean(f"{why}, {len(PAUSES) + 1} times"))
-            self._tell(self._clean(f"{why}; asked again"))
-            self._pause(min(max(wait, asks or 0.0), MOST_PAUSE))
-        raise AssertionError("the last try returns or raises")
-
-    def _once(self, body: bytes) -> HttpAnswer:
+        body = encode({"model": self._model, "messages": messages, self._limit: request.tokens, "stream": False})
         headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
+        asked = HttpRequest("POST", self._url, body, headers, self._seconds, MOST_BYTES)
+
+        def ask() -> HttpAnswer:
+            try:
+                reply = self._endpoint.ask(asked)
+            except LostConnectionError as error:
+                raise TryAgainError(self._clean(f"{self._shown}: {error}")) from None
+            if reply.status != 429 and reply.status < 500:
+                return reply
+            wait = reply.headers.get("retry-after", "")
+            seconds = min(float(wait), MOST_PAUSE) if re.fullmatch(r"[0-9]{1,6}", wait) else 0.0  # a date: our pauses
+            raise TryAgainError(self._refusal(reply), seconds)
+
         try:
-            return self._endpoint.ask(HttpRequest("POST", self._url, body, headers, self._seconds, MOST_BYTES))
+            return self._endpoint.repeated(
+                ask, PAUSES, lambda error, _: self._tell(f"{error}; asked again"), sleep=self._pause
+            )
+        except TryAgainError as error:
+            raise GivenUpError(f"{error}, {len(PAUSES) + 1} times") from None
         except NoAnswerError as error:
             raise GivenUpError(str(error)) from None
 

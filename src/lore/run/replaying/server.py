@@ -25,9 +25,11 @@ from lore.compaction.endpoints import (
     HttpRequest,
     LostConnectionError,
     NoAnswerError,
+    TryAgainError,
     error_message,
     is_near,
     key_in,
+    libraries,
     shown,
     url_of,
 )
@@ -39,18 +41,15 @@ from lore.model.providers import LLAMA_CPP, UNKNOWN, provider_of
 from lore.model.turn import http_seconds
 
 if TYPE_CHECKING:
-    from tenacity import RetryCallState
-
     from lore.prompt.sending import SentBody
 
-TRIES, UNREACHED_TRIES = 6, 2  # of a server that took a connection before, and of one that never did
-FIRST_PAUSE, MOST_PAUSE = 1.0, 60.0  # seconds between tries, where the server does not say
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before each further try, where the server does not ask for more
+UNREACHED_TRIES = 2  # of a server that never took a connection
 MOST_WAIT = 300.0  # seconds of what `Retry-After` may ask for: beyond, the run ends and can be resumed
 SECONDS = 600.0  # that one try may take: a long prompt on a CPU
 MOST_SLOTS = 256  # slots of a llama.cpp server: LLAMA_MAX_SEQ
 MOST_BYTES = 16 * 1024 * 1024  # bytes of an answer; the longest hold some hundred thousand
 _PROBE_SECONDS, _PROBE_BYTES = 10.0, 4 * 1024 * 1024
-_HINT_HTTP = "pip install 'lore-cache[http]'"
 
 # Where keys are looked for: by whose server it is, else by the dialect of the requests.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -72,11 +71,6 @@ _BY_DIALECT = {"openai-chat": "openai", "openai-responses": "openai"}
 _KEPT = ("content-type", "content-encoding", "date", "server", "request-id", "x-request-id", "x-amzn-requestid")
 
 
-class _Libraries(NamedTuple):
-    httpx: Any
-    tenacity: Any
-
-
 class Probed(NamedTuple):
     """What a server says of itself: the cache model that stands for it, its version, its models, its slots."""
 
@@ -92,14 +86,6 @@ class ServerRefusedError(Exception):
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
-
-
-class _AgainError(Exception):
-    """Another try may help; `wait` is what the server asks for, in seconds; `tries` are worth it in all."""
-
-    def __init__(self, reason: str, wait: float | None = None, tries: int = TRIES) -> None:
-        super().__init__(reason)
-        self.wait, self.tries = wait, tries
 
 
 class Key(NamedTuple):
@@ -157,8 +143,7 @@ class Server:
         self.proxy = shown(proxy) if proxy else ""
         self.provider = UNKNOWN if self.near else provider_of(self.host, None, "")
         self._seconds, self._quotes, self._tell = seconds, quotes, tell
-        httpx, self._tenacity = _libraries()
-        self._endpoint = Endpoint(httpx, self.shown, self.near, self._clean, proxy=proxy or None)
+        self._endpoint = Endpoint(libraries("lore replay"), self.shown, self.near, self._clean, proxy=proxy or None)
         self._reached = False  # it took a connection
 
     def probe(self) -> Probed:
@@ -192,7 +177,7 @@ class Server:
             url = self._with_query(base + path)
             found = self._once(HttpRequest("GET", url, b"", headers, _PROBE_SECONDS, _PROBE_BYTES))
             value: Any = decode(found.body) if found.status == 200 else {}
-        except (ServerRefusedError, _AgainError, ValueError, RecursionError):
+        except (ServerRefusedError, TryAgainError, ValueError, RecursionError):
             return {}
         return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
@@ -208,22 +193,16 @@ class Server:
 
     def send(self, sent: SentBody, dialect: str, betas: tuple[str, ...] = ()) -> HttpAnswer:
         """Send a request until there is an answer; raises RefusedError where another try would not help."""
-        tenacity = self._tenacity
+        headers = self._headers(dialect, betas)
+        request = HttpRequest("POST", self.url(sent.path), sent.body, headers, self._seconds, MOST_BYTES)
 
-        def note(state: RetryCallState) -> None:
-            error = None if state.outcome is None else state.outcome.exception()
-            self._tell(f"{error}; tried again in {state.upcoming_sleep:,.0f} s")
+        def note(error: TryAgainError, pause: float) -> None:
+            self._tell(f"{error}; tried again in {pause:,.0f} s")
 
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(_AgainError), stop=_enough,
-            wait=_wait, sleep=time.sleep, before_sleep=note, reraise=True,
-        )  # fmt: skip
         try:
-            headers = self._headers(dialect, betas)
-            request = HttpRequest("POST", self.url(sent.path), sent.body, headers, self._seconds, MOST_BYTES)
-            return retrying(self._answered, request)
-        except _AgainError as error:
-            raise ServerRefusedError(f"{error}, {error.tries} times") from None
+            return self._endpoint.repeated(lambda: self._answered(request), PAUSES, note, sleep=time.sleep)
+        except TryAgainError as error:
+            raise ServerRefusedError(f"{error}, {min(error.tries, len(PAUSES) + 1)} times") from None
 
     def _answered(self, request: HttpRequest) -> HttpAnswer:
         answer = self._once(request)
@@ -239,7 +218,7 @@ class Server:
         wait = _asked_wait(answer.headers.get("retry-after", ""), now)
         if wait is not None and wait > MOST_WAIT:
             raise ServerRefusedError(f"{reason}; it asks to wait {wait:,.0f} s", answer.status)
-        raise _AgainError(reason, wait)
+        raise TryAgainError(reason, wait or 0.0)
 
     def _once(self, request: HttpRequest) -> HttpAnswer:
         """Ask once; what is kept of the answer's headers is harmless."""
@@ -251,8 +230,8 @@ class Server:
             self._reached = self._reached or not error.unreached
             if not self._reached:
                 reason = f"{self.shown} cannot be reached: {error}"
-                raise _AgainError(reason, tries=UNREACHED_TRIES) from None
-            raise _AgainError(f"{self.shown}: {error}") from None
+                raise TryAgainError(reason, tries=UNREACHED_TRIES) from None
+            raise TryAgainError(f"{self.shown}: {error}") from None
         self._reached = True
         names = [name for name in (*_KEPT, "retry-after") if name in found.headers]
         return found._replace(headers={name: cut_masked(harmless(found.headers[name]), 200) for name in names})
@@ -286,26 +265,6 @@ def _proxy(scheme: str, host: str) -> str:
     known = getproxies()
     found = "" if proxy_bypass(host) else known.get(scheme) or known.get("all", "")
     return found if "://" in found or not found else f"http://{found}"
-
-
-def _libraries() -> _Libraries:
-    try:
-        import httpx  # noqa: PLC0415 - an extra, and slow to load
-        import tenacity  # noqa: PLC0415
-    except ImportError:
-        raise LoreError("lore replay needs httpx and tenacity, which are not installed", hint=_HINT_HTTP) from None
-    return _Libraries(httpx, tenacity)
-
-
-def _enough(state: RetryCallState) -> bool:
-    error = None if state.outcome is None else state.outcome.exception()
-    return state.attempt_number >= (error.tries if isinstance(error, _AgainError) else TRIES)
-
-
-def _wait(state: RetryCallState) -> float:
-    error = None if state.outcome is None else state.outcome.exception()
-    pause = min(FIRST_PAUSE * 2 ** (state.attempt_number - 1), MOST_PAUSE)
-    return max(pause, error.wait or 0.0) if isinstance(error, _AgainError) else pause
 
 
 def _asked_wait(text: str, now: float) -> float | None:
