@@ -265,6 +265,36 @@ def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next_in_a_template_that_append
         before = list(prompt.messages)
 
 
+PARTS = ["a", "\n", "<", "|", ">", "<|", "|>", "</s>", "<end_of_turn>", "[INST]"]
+SPOKEN = st.lists(st.sampled_from(PARTS), max_size=30)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(SPOKEN, min_size=1, max_size=5))
+def test_what_was_cut_before_changes_no_cut(spoken):
+    dialect = JinjaTemplate("{% for m in messages %}{{ m.content }}{% endfor %}")
+    for words in ["".join(parts) for parts in spoken]:
+        units, tail = (Unit("user", (text(words),)),), (Unit("user", (text("n"),), joins=True),)
+        fresh = JinjaTemplate("{% for m in messages %}{{ m.content }}{% endfor %}")
+        for given_tail in ((), tail):
+            prompt = prompt_of(dialect, units, tail=given_tail)[0]
+            assert dialect.finish(prompt) == fresh.finish(prompt)
+
+
+def test_a_turn_shares_the_segments_of_the_text_before():
+    dialect, lines = JinjaTemplate(LIKE_CHATML), "line\n" * 500
+    units = [Unit("user", (text(lines),)), Unit("assistant", (text(lines),))]
+    before, after = (dialect.finish(prompt_of(dialect, units[:size])[0]).messages for size in (1, 2))
+    assert sum(one is other for one, other in zip(before, after, strict=False)) > 490
+
+
+def test_a_text_without_line_ends_is_cut_once():
+    """It was searched to its end from each of its characters: 32,000 of them took a minute and a half."""
+    dialect = JinjaTemplate("{{ messages[0].content }}")
+    prompt = dialect.finish(prompt_of(dialect, [Unit("user", (text("x" * 2_000_000),))])[0])
+    assert [len(segment.data) for segment in prompt.messages] == [2_000_000]
+
+
 def test_an_assembled_session_is_append_only_in_chatml():
     fold = Fold(started(system="S", tools=[msgspec.json.decode(TOOLS[0])]))
     assembler, before = Assembler(ChatML()), []

@@ -76,7 +76,7 @@ class RenderedText:
 
 def whole(text: str) -> str:
     """Return text that UTF-8 can hold."""
-    return _HALF.sub("\ufffd", text)
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
 
 
 def decoded(raw: Raw | bytes) -> str:

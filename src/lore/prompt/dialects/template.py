@@ -11,9 +11,11 @@ a given time.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar, cast
 
 from msgspec import Raw
@@ -42,8 +44,9 @@ from lore.prompt.system_messages import Does
 # Where text is cut into segments: at line ends, and around what parts messages in the usual templates. A longer
 # text is cut at the same places, so that what was stable stays the same segments.
 _PIECE = re.compile(
-    r"\n|.+?(?:\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>|(?=<\||<｜|</s>|\[INST\]|<end_of_turn>))", re.DOTALL
+    r"\n|.+?(?:\Z|\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>|(?=<\||<｜|</s>|\[INST\]|<end_of_turn>))", re.DOTALL
 )
+_LOOKS_AHEAD = len("<end_of_turn>")  # characters behind a piece that say where it ends
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
@@ -106,6 +109,7 @@ class JinjaTemplate(RenderedText):
             return strftime(time, format)
 
         self._sandbox = Sandbox(source, {"strftime_now": strftime_now}, file=file)
+        self._before: tuple[str, list[int], Vector[Segment]] = ("", [], Vector())  # as the last prompt was cut
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
         lacking = [name for name, value in self._tokens.items() if not value and re.search(rf"\b{name}\b", source)]
         self.notes = tuple([f"the template names {name}, which is empty: set assemble.{name}" for name in lacking])
@@ -169,9 +173,30 @@ class JinjaTemplate(RenderedText):
         work = WORK + 20_000 * len(prompt) + 4 * size + 100 * tool_size
         stable = self._text(before, tools, work, opened=False)
         text = self._text(_messages(before, prompt.tail), tools, work, opened=True)
-        pieces, rest = _cut(stable, text)
+        pieces, rest = self._cut(stable, text)
         tail = (Segment("messages", "text", rest.encode(), "text", origin="what follows history"),) if rest else ()
-        return Prompt(dialect=self.name, fidelity="rendered", model=prompt.model, messages=Vector(pieces), tail=tail)
+        return Prompt(dialect=self.name, fidelity="rendered", model=prompt.model, messages=pieces, tail=tail)
+
+    def _cut(self, stable: str, text: str) -> tuple[Vector[Segment], str]:
+        """Cut the common start of both texts into segments; what is left of the whole text is the rest.
+
+        Where the whole text leaves the stable one in the middle of a piece, that piece is no longer stable. Segments
+        that the text before had, too, are shared with it.
+        """
+        before, ends, pieces = self._before
+        same = common_prefix(stable, text)
+        kept = bisect_right(ends, min(common_prefix(before, stable) - _LOOKS_AHEAD, same))
+        start = ends[kept - 1] if kept else 0
+        new = [end for found in _PIECE.finditer(stable, start) if (end := found.end()) <= same]
+        pieces = pieces.cut(kept).extend(
+            [
+                Segment("messages", f"text[{number}]", stable[begin:end].encode(), "text")
+                for number, (begin, end) in enumerate(pairwise([start, *new]), kept)
+            ]
+        )
+        ends = [*ends[:kept], *new]
+        self._before = stable, ends, pieces
+        return pieces, text[ends[-1] if ends else 0 :]
 
     def write(self, prompt: Prompt) -> bytes:
         return b"".join([segment.data for segment in self.finish(prompt)])
@@ -260,22 +285,6 @@ def _read(segment: Segment) -> Any:
         raise LoreError(
             f"{segment.path} holds JSON that a template cannot take", hint="a number too large, or nested too deeply?"
         ) from None
-
-
-def _cut(stable: str, text: str) -> tuple[list[Segment], str]:
-    """Cut the common start of both texts into segments; what is left of the whole text is the rest.
-
-    Where the whole text leaves the stable one in the middle of a piece, that piece is no longer stable.
-    """
-    same = common_prefix(stable, text)
-    ends = [found.end() for found in _PIECE.finditer(stable) if found.end() <= same]
-    if same == len(stable) > (ends[-1] if ends else 0):
-        ends.append(same)
-    pieces = [
-        Segment("messages", f"text[{number}]", stable[start:end].encode(), "text")
-        for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False))
-    ]
-    return pieces, text[ends[-1] if ends else 0 :]
 
 
 def moment(text: str | None) -> datetime:
