@@ -156,6 +156,14 @@ def apart(
     return Billed(uncached, read, write, output, write_1h_tokens=hour, client=client)
 
 
+def name_of(at: object, bill: Billed | None) -> str | None:
+    """Name a response that its provider gave no name: by its time in ms and its counts; a fork's copy has the same."""
+    if bill is None or not isinstance(at, int):
+        return None
+    counts = (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens)
+    return f"{at}:{'-'.join(str(count or 0) for count in counts)}"
+
+
 def with_terms(bill: Billed, usage: Mapping[str, Any]) -> Billed:
     """Return a bill with what its usage says besides the counts: other passes, what it was served at, server tools."""
     listed = usage.get("iterations")

@@ -48,6 +48,7 @@ def _requests(title: str, fidelity: str, *, bills: Holds = "yes") -> Answers:
     return Answers(title, fidelity, "yes", bills, "yes", "yes", "some")
 
 
+_CHATS: dict[str, Holds] = {"requests": "some", "bills": "some", "system_prompt": "some", "compaction": "no"}
 ROWS: dict[str, Answers] = {
     "lore": _log("lore's own session log", system_prompt="yes", tools="yes"),
     "assembled": Answers("what `lore assemble --all` writes", "as written", "yes", "no", "yes", "yes", "some"),
@@ -70,16 +71,8 @@ ROWS: dict[str, Answers] = {
     "flue": _log("sessions of flue"),
     "sidecode": _log("sidecode's event deltas", bills="some"),
     "openfang": _log("openfang's sessions as message lines", bills="no", system_prompt="some", compaction="no"),
-    "chat": _log(
-        "plain chats, a message or a conversation a line",
-        requests="some",
-        bills="some",
-        system_prompt="some",
-        compaction="no",
-    ),
-    "chat-json": _log(
-        "plain chats, one JSON document", requests="some", bills="some", system_prompt="some", compaction="no"
-    ),
+    "chat": _log("plain chats, a message or a conversation a line", **_CHATS),
+    "chat-json": _log("plain chats, one JSON document", **_CHATS),
     "bodies": _requests("request bodies, alone or with their responses", "wire", bills="some"),
     "body-pairs": _requests("a folder of request and response files", "wire"),
     "claude-events": _requests("request bodies in Claude Code's telemetry events", "wire"),

@@ -52,70 +52,33 @@ class _Sign(NamedTuple):
 
 _SIGNS = (
     _Sign(Foreign("cursor", "a Cursor chat store", "it records no usage"), frozenset(("blobs", "meta"))),
-    _Sign(
-        Foreign("cursor", "a Cursor state store", "its counts of tokens are zero since its third version"),
-        frozenset(("cursorDiskKV",)),
-    ),
-    _Sign(
-        Foreign("zed", "Zed's store of threads", "it records the usage of a part of its requests alone"),
-        frozenset(("threads",)),
-        (b"data_type",),
-    ),
-    _Sign(
-        Foreign("crush", "a Crush session store", "it records sums of sessions, and no cached tokens"),
-        frozenset(("sessions", "messages")),
-        (b"summary_message_id", b"prompt_tokens"),
-    ),
-    _Sign(
-        Foreign("goose", "a Goose session store", "it records sums of sessions, not what each request read"),
-        frozenset(("sessions", "messages")),
-        (b"accumulated_",),
-    ),
-    _Sign(
-        Foreign(
-            "copilot",
-            "Copilot CLI's store of usage",
-            "the requests stand in each session's events.jsonl",
-            "name a session's events.jsonl in session-state/; the store beside it is read with it",
-        ),
-        frozenset(("assistant_usage_events",)),
-    ),  # fmt: skip
-    _Sign(
-        Foreign("goose", "a Goose session", "it records sums of sessions, not what each request read"),
-        members=frozenset(("working_dir", "message_count")),
-    ),
-    _Sign(
-        Foreign("amp", "an Amp thread", LATER),
-        members=frozenset(("v", "id", "created", "messages")),
-        texts=(b'"T-',),
-    ),
-    _Sign(
-        Foreign("droid", "a Droid session", "its usage stands beside it, as the sums of the session"),
-        members=frozenset(("type", "id", "title")),
-        texts=(b'"session_start"',),
-    ),
-    _Sign(
-        Foreign("droid", "the settings of a Droid session", "its usage is the sums of the session"),
-        members=frozenset(("tokenUsage",)),
-        ends=(".settings.json",),
-    ),
-    _Sign(
-        Foreign(
-            "grok", "Grok Build's log of updates", "it records usage for each prompt of the user, not each request"
-        ),
-        members=frozenset(("method", "params")),
-        texts=(b"sessionUpdate",),
-    ),
-    _Sign(
-        Foreign("vibe", "Mistral Vibe's account of a session", "it records the sums of the session alone"),
-        members=frozenset(("session_id", "stats")),
-        texts=(b'"session_prompt_tokens"',),
-    ),
-    _Sign(
-        Foreign("aider", "Aider's history", "it is the text of prompts, and records no usage"),
-        ends=(".aider.llm.history", ".aider.chat.history.md"),
-    ),
-)
+    _Sign(Foreign("cursor", "a Cursor state store", "its counts of tokens are zero since its third version"),
+          frozenset(("cursorDiskKV",))),
+    _Sign(Foreign("zed", "Zed's store of threads", "it records the usage of a part of its requests alone"),
+          frozenset(("threads",)), (b"data_type",)),
+    _Sign(Foreign("crush", "a Crush session store", "it records sums of sessions, and no cached tokens"),
+          frozenset(("sessions", "messages")), (b"summary_message_id", b"prompt_tokens")),
+    _Sign(Foreign("goose", "a Goose session store", "it records sums of sessions, not what each request read"),
+          frozenset(("sessions", "messages")), (b"accumulated_",)),
+    _Sign(Foreign("copilot", "Copilot CLI's store of usage", "the requests stand in each session's events.jsonl",
+                  "name a session's events.jsonl in session-state/; the store beside it is read with it"),
+          frozenset(("assistant_usage_events",))),
+    _Sign(Foreign("goose", "a Goose session", "it records sums of sessions, not what each request read"),
+          members=frozenset(("working_dir", "message_count"))),
+    _Sign(Foreign("amp", "an Amp thread", LATER),
+          members=frozenset(("v", "id", "created", "messages")), texts=(b'"T-',)),
+    _Sign(Foreign("droid", "a Droid session", "its usage stands beside it, as the sums of the session"),
+          members=frozenset(("type", "id", "title")), texts=(b'"session_start"',)),
+    _Sign(Foreign("droid", "the settings of a Droid session", "its usage is the sums of the session"),
+          members=frozenset(("tokenUsage",)), ends=(".settings.json",)),
+    _Sign(Foreign("grok", "Grok Build's log of updates",
+                  "it records usage for each prompt of the user, not each request"),
+          members=frozenset(("method", "params")), texts=(b"sessionUpdate",)),
+    _Sign(Foreign("vibe", "Mistral Vibe's account of a session", "it records the sums of the session alone"),
+          members=frozenset(("session_id", "stats")), texts=(b'"session_prompt_tokens"',)),
+    _Sign(Foreign("aider", "Aider's history", "it is the text of prompts, and records no usage"),
+          ends=(".aider.llm.history", ".aider.chat.history.md")),
+)  # fmt: skip
 # Where the files of agents lie whose contents show less: the folders in their paths.
 _FOLDERS: dict[str, Foreign] = {
     "/.factory/sessions/": Foreign("droid", "a file of Droid", "it records the sums of sessions alone"),

@@ -35,7 +35,7 @@ from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import Item
 from lore.model.jsonslice import is_json
-from lore.model.mask import cut_masked
+from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
 M = TypeVar("M", bound="TranscriptMemory")
@@ -91,6 +91,10 @@ class Emitting(Generic[M]):
         self._problem(code, message)
         self._emit(e.OpaqueEvent(record=Raw(self._line.data)))
 
+    def _unknown(self, what: str, name: str, most: int = 60) -> None:
+        """Keep a record of a kind that nobody knows, and say which, in so many characters."""
+        self._opaque(Code.UNKNOWN_RECORD, f"{what} {mask(name)[:most]!r}; kept as opaque")
+
     def _malformed(self, error: Exception) -> None:
         """Keep a record that could not be taken, for this reason."""
         reason = cut_masked(str(error).partition("\n")[0], 120)
@@ -105,6 +109,13 @@ class Emitting(Generic[M]):
             fields = msgspec.structs.asdict(sign)
             fields["version"] = version
             self._emit(e.Observed(**fields, chain=chain, at=at))
+
+    def _changed(
+        self, name: str, before: str | None, after: str | None, chain: str, at: str | None, version: str = ""
+    ) -> None:
+        """Note that a setting is another than before, where it was known."""
+        if before and before != after:
+            self._observe((Sign(name, before=before, after=after or ""),), chain, at, version)
 
     def _start_turn(
         self, chain: str, turns: TranscriptTurns, model: str | None, at: str | None, agent_id: str | None = None

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from lore.formats.bills import MOST
 from lore.model import lenient
 from lore.model.canonical import decode, printable
-from lore.model.items import NULL, Block, RawBlock, TextBlock, ToolCall
+from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ToolCall
 from lore.model.jsonslice import array, members
 
 _LATEST = 32_503_680_000  # seconds: the year 3000
@@ -229,6 +229,22 @@ class FunctionCall(Struct, frozen=True):
     def item(self, uuid: str, response: str) -> ToolCall:
         """Make the call's item."""
         return called(uuid, self.id, self.function.name, self.function.arguments, response)
+
+
+def result_of(blocks: Sequence[Block]) -> Raw:
+    """Return a result made of blocks as lore keeps it: one text alone, nothing as an empty text."""
+    if len(blocks) == 1 and isinstance(blocks[0], TextBlock):
+        return blocks[0].text
+    return Raw(msgspec.json.encode(list(blocks))) if blocks else Raw(b'""')
+
+
+_DATA = re.compile(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
+
+
+def image_at(url: bytes) -> ImageBlock | None:
+    """Return the image that an address holds; None where it is one of another place."""
+    match = _DATA.match(url)
+    return None if match is None else ImageBlock(match[1].decode(), Raw(b'"' + url[match.end() :]))
 
 
 def output_of(content: Raw) -> Raw:

@@ -133,7 +133,7 @@ class OpenHandsConversation(Emitting[OpenHandsMemory]):
         if handle is not None:
             handle(self, event, at)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown event kind {mask(event.kind)[:60]!r}; kept as opaque")
+            self._unknown("unknown event kind", event.kind)
 
     # the state, the session
 

@@ -9,19 +9,17 @@ Source: `event/`, `llm/message.py`, `llm/utils/metrics.py` of the OpenHands soft
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.values import opens
+from lore.formats.values import image_at, opens, result_of
 from lore.model import lenient
 from lore.model.canonical import encode
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock
+from lore.model.items import NULL, Block, RawBlock, TextBlock, ThinkingBlock
 from lore.model.jsonslice import array, table
 
-_DATA = re.compile(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
 _EMPTY = Raw(b'""')
 _ERROR = "[An error occurred during execution.]\n"
 
@@ -204,10 +202,8 @@ def _blocks(part: OpenHandsPart, piece: bytes) -> Iterable[Block]:
 
 
 def _picture(url: Raw) -> Block:
-    match = _DATA.match(bytes(url))
-    if match is not None:
-        return ImageBlock(match[1].decode(), Raw(b'"' + bytes(url)[match.end() :]))
-    return RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % bytes(url)), "openai-chat")
+    shown = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % bytes(url)), "openai-chat")
+    return image_at(bytes(url)) or shown
 
 
 def thoughts_of(thinking: tuple[Raw, ...], text: Raw, item: Reasoning | None) -> Iterator[Block]:
@@ -243,9 +239,7 @@ def output_of(observation: Observation, extended: Raw) -> Raw:
     if observation.is_error:
         blocks.insert(0, TextBlock(Raw(encode(_ERROR))))
     blocks += blocks_of(extended)
-    if len(blocks) == 1 and isinstance(blocks[0], TextBlock):
-        return blocks[0].text
-    return Raw(msgspec.json.encode(blocks)) if blocks else _EMPTY
+    return result_of(blocks)
 
 
 def tool_of(raw: Raw) -> Raw:

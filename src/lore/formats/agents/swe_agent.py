@@ -26,7 +26,7 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.bills import MOST, billed_of
+from lore.formats.bills import billed_of
 from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
 from lore.formats.values import FunctionCall, blocks_in, called, opens, output_of, stamp_of, text_in
@@ -213,14 +213,6 @@ class _MiniSweResponse(Struct, frozen=True):
     usage: Raw = NULL
 
 
-class _Usage(Struct, frozen=True):
-    """What DeepSeek counts; other usage is read by `bills`."""
-
-    prompt_tokens: int
-    completion_tokens: int | None = None
-    prompt_cache_hit_tokens: int | None = None
-
-
 class _Extra(Struct, frozen=True):
     response: _MiniSweResponse | None = None
     timestamp: Raw = NULL
@@ -280,7 +272,6 @@ class _MiniSweMemory(TranscriptMemory):
 
 
 _MINI_MESSAGE = msgspec.json.Decoder(_MiniSweMessage)
-_USAGE = msgspec.json.Decoder(_Usage)
 _ITEMS = msgspec.json.Decoder(list[Raw])
 _ITEM = msgspec.json.Decoder(_MiniSweItem)
 
@@ -337,7 +328,7 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
             memory.turns.asked_at = at
             self._append(UserMessage(uuid, blocks=blocks_in(message.content)), e.MAIN, at)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"a message of role {mask(message.role)[:40]!r}; kept as opaque")
+            self._unknown("a message of role", message.role, 40)
 
     def _answer(self, message: _MiniSweMessage, extra: _Extra, uuid: str, at: str | None) -> None:
         response = extra.response or _MiniSweResponse()
@@ -378,19 +369,8 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
         self._emit(e.TurnCompleted(turn=memory.turns.turn, at=at, usage=usage, response_id=response.id or None))
 
     def _billed(self, raw: Raw) -> e.Billed | None:
-        client, plain = self._memory.client, bytes(raw)
-        if plain[:1] != b"{":
-            return None
-        if b'"prompt_cache_hit_tokens"' in plain:  # DeepSeek counts nothing else
-            try:
-                found = _USAGE.decode(plain)
-            except msgspec.DecodeError:
-                found = None
-            read = None if found is None else found.prompt_cache_hit_tokens
-            if found is not None and read is not None and 0 <= read <= found.prompt_tokens <= MOST:
-                return e.Billed(found.prompt_tokens - read, read, None, found.completion_tokens, client=client)
-        usage = billed_of(plain)
-        return None if usage is None else msgspec.structs.replace(usage, client=client)
+        usage = billed_of(bytes(raw))
+        return None if usage is None else msgspec.structs.replace(usage, client=self._memory.client)
 
     def _result(self, message: _MiniSweMessage, extra: _Extra, at: str | None) -> None:
         self._memory.turns.asked_at = at

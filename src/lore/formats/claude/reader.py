@@ -28,7 +28,7 @@ from lore.formats.transcripts import TranscriptLines
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem
-from lore.model.mask import cut_masked, mask
+from lore.model.mask import cut_masked
 from lore.model.state import Sign
 from lore.model.turn import verdict_of
 
@@ -94,7 +94,7 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
             if record.type == "progress" and name in state.chains and timeline.RESUMED in self._line.data:
                 self._seen((Sign("resume"),), record, name)
             if record.type not in records.METADATA:
-                self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {mask(record.type)[:60]!r}; kept as opaque")
+                self._unknown("unknown record type", record.type)
             return
         if state.session is None:
             state.session = record.session_id or ""

@@ -71,7 +71,7 @@ class Codex(CodexResponses):
         if handle is not None:
             handle(self, record)
         elif record.type not in items.SILENT:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {mask(record.type)[:60]!r}; kept as opaque")
+            self._unknown("unknown record type", record.type)
 
     def _last(self) -> None:
         self._settle()

@@ -44,7 +44,6 @@ from lore.model.items import (
     is_blank,
 )
 from lore.model.jsonslice import table
-from lore.model.mask import mask
 from lore.model.state import Sign
 
 _QUOTE = b'"'
@@ -88,7 +87,7 @@ class Copilot(CopilotBills):
         if handle is not None:
             handle(self, record)
         elif record.type not in records.SILENT and not getattr(record, "ephemeral", False):  # as what is streamed is
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {mask(record.type)[:60]!r}; kept as opaque")
+            self._unknown("unknown record type", record.type)
 
     def _last(self) -> None:
         self._begin_session()

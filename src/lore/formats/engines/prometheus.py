@@ -47,16 +47,13 @@ class _Counters(NamedTuple):
 
 
 _ENGINES: dict[str, _Counters] = {
-    "vllm": _Counters(
-        ("vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries"),
-        ("vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits"),
-        ("vllm:request_success",),
-        ("vllm:external_prefix_cache_hits",),
-    ),
+    "vllm": _Counters(("vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries"),
+                      ("vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits"),
+                      ("vllm:request_success",), ("vllm:external_prefix_cache_hits",)),
     "sglang": _Counters(("sglang:prompt_tokens",), ("sglang:cached_tokens",), ("sglang:num_requests",), late=True),
     "llama.cpp": _Counters(("llamacpp:prompt_tokens",), ("llamacpp:prompt_tokens_cached",), apart=True),
     "lmcache": _Counters(("lmcache:num_requested_tokens",), ("lmcache:num_hit_tokens",)),
-}
+}  # fmt: skip
 _WANTED = frozenset(name for counters in _ENGINES.values() for part in counters[:4] for name in part)
 _PREFIXES = (b"vllm:", b"sglang:", b"llamacpp:", b"lmcache:")
 _SAMPLE = re.compile(

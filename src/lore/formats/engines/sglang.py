@@ -92,14 +92,9 @@ class SglangLog(EngineLog[_SglangState]):
             if new is None or cached is None:
                 return []
             step = Measure(
-                "batch",
-                ENGINE,
-                time.at,
-                time.clock,
-                server=self._server,
-                prompt_tokens=new + cached,
+                "batch", ENGINE, time.at, time.clock, server=self._server, prompt_tokens=new + cached,
                 cached_tokens=cached,
-            )
+            )  # fmt: skip
             return [placed(step, line)]
         if message.startswith(b"Finish: obj="):
             return _ended_in_python(message, self._time(text), line)

@@ -209,7 +209,7 @@ class _Chats(Emitting[GeminiMemory]):
         elif record.type in _SHOWN:
             self._shown(record)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown message type {mask(record.type)[:60]!r}; kept as opaque")
+            self._unknown("unknown message type", record.type)
 
     def _shown(self, record: GeminiRecord) -> None:
         """Note what the screen was told where it tells of a request; no model sees it."""

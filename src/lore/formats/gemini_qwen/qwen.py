@@ -190,7 +190,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
     def _take(self, data: bytes) -> None:
         record = decode(data)
         if record.type not in TYPES:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {mask(record.type)[:60]!r}; kept as opaque")
+            self._unknown("unknown record type", record.type)
             return
         name = _chain_of(record)
         self._begin_session(record, name)
@@ -306,9 +306,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
 
     def _version(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         before, chain.version = chain.version, record.version or chain.version
-        if before and before != chain.version:
-            sign = Sign("client-version", before=before, after=chain.version)
-            self._observe((sign,), name, record.timestamp, chain.version)
+        self._changed("client-version", before, chain.version, name, record.timestamp, chain.version)
 
     def _system(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         handle = _SYSTEM.get(record.subtype or "")
@@ -389,9 +387,7 @@ class QwenCode(TranscriptLines[QwenMemory]):
 
     def _mode(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
         before, chain.mode = chain.mode, payload_of(record).mode
-        if before and before != chain.mode:
-            sign = Sign("permission-mode", before=before, after=chain.mode)
-            self._observe((sign,), name, record.timestamp, record.version or "")
+        self._changed("permission-mode", before, chain.mode, name, record.timestamp, record.version or "")
 
     def _uuid(self, record: QwenRecord) -> str:
         return record.uuid or f"line-{self._line.number}"

@@ -41,10 +41,8 @@ from lore.formats.lines import Lines, each
 from lore.formats.transcripts import TranscriptLines
 from lore.model import events as e
 from lore.model.canonical import encode, text_of
-from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Item, TextBlock, UserMessage, is_absent
 from lore.model.jsonslice import table
-from lore.model.mask import mask
 
 _CLIENTS = (b'"<system', b'"<notification')  # how texts begin that the client says in the user's place
 _SUMMARY = b'"<system>Previous context has been compacted'
@@ -122,7 +120,7 @@ class KimiContext(Wire):
             if blocks:
                 self._keep(line, UserMessage(self._own_uuid(), blocks=blocks, source=source))
         elif role != "_checkpoint":
-            self._opaque(Code.UNKNOWN_RECORD, f"a record of role {mask(role)[:40]!r}; kept as opaque")
+            self._unknown("a record of role", role, 40)
 
     def _own_uuid(self) -> str:
         return self._memory.context.file + self._uuid()

@@ -26,10 +26,8 @@ from lore.formats.transcripts import TranscriptLines, TranscriptMemory, Transcri
 from lore.formats.values import stamp_of
 from lore.model import events as e
 from lore.model import lenient
-from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Item, ToolCall, UserMessage, is_absent
 from lore.model.jsonslice import table
-from lore.model.mask import mask
 from lore.model.state import Sign
 
 
@@ -181,7 +179,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         if handle is not None:
             handle(self, record)
         elif record.type != "metadata" and not record.type.startswith(_SILENT):
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown record type {mask(record.type)[:60]!r}; kept as opaque")
+            self._unknown("unknown record type", record.type)
 
     # the history
 
@@ -286,7 +284,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
             call = ToolCall(uuid, event.tool_call_id or uuid, event.name, args, response_id=step.uuid)
             self._made(step, call, at)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown event type {mask(event.type)[:60]!r}; kept as opaque")
+            self._unknown("unknown event type", event.type)
 
     def _step(self, uuid: str | None, at: str | None) -> KimiStep:
         """Begin a step: a message of the history."""
@@ -350,8 +348,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
     def _effort(self, record: KimiCodeRecord) -> None:
         memory, effort = self._memory, record.thinking_effort or record.thinking_level
         before, memory.effort = memory.effort, effort or memory.effort
-        if before and effort and before != effort:
-            self._observe((Sign("effort", before=before, after=effort),), e.MAIN, _at(record))
+        self._changed("effort", before, memory.effort, e.MAIN, _at(record))
 
     def _tools(self, record: KimiCodeRecord) -> None:
         tables = self._memory.tables
@@ -362,8 +359,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
 
     def _permitted(self, record: KimiCodeRecord) -> None:
         before, self._memory.mode = self._memory.mode, record.mode or self._memory.mode
-        if before and record.mode and before != record.mode:
-            self._observe((Sign("permission-mode", before=before, after=record.mode),), e.MAIN, _at(record))
+        self._changed("permission-mode", before, self._memory.mode, e.MAIN, _at(record))
 
     def _compaction(self, record: KimiCodeRecord) -> None:
         begins = record.type == "full_compaction.begin"

@@ -9,21 +9,18 @@ October 2026).
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.bills import apart
-from lore.formats.values import called
+from lore.formats.values import CalledFunction, called, image_at, result_of
 from lore.model import events as e
 from lore.model import lenient
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_absent
+from lore.model.items import NULL, Block, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_absent
 from lore.model.jsonslice import array, table
 
 _QUOTE, _OBJECT, _LIST = b'"{['
 _EMPTY, _NO_INPUT = Raw(b'""'), Raw(b'"{}"')
-_DATA = re.compile(rb'"data:(image/[a-z0-9.+-]{1,40});base64,')
 
 
 class KimiPart(Struct, frozen=True, gc=False):
@@ -35,20 +32,13 @@ class KimiPart(Struct, frozen=True, gc=False):
     encrypted: str | None = None
 
 
-class KimiFunction(Struct, frozen=True, gc=False):
-    """What a call names; arguments are JSON in a string."""
-
-    name: str = ""
-    arguments: Raw = NULL
-
-
 class KimiCall(Struct, frozen=True, gc=False):
     """A call: what it names stands in its function, or (newer) in the call itself."""
 
     id: str = ""
     name: str = ""
     arguments: Raw = NULL
-    function: KimiFunction | None = None
+    function: CalledFunction | None = None
 
 
 class KimiUsage(Struct, frozen=True, gc=False):
@@ -105,15 +95,12 @@ def _plain(part: KimiPart) -> Block | None:
 def _odd(part: KimiPart, raw: bytes) -> Block:
     own = table(raw) or {}
     url = (table(own.get("image_url", own.get("imageUrl", b"null"))) or {}).get("url", b"")
-    match = _DATA.match(url)
-    if part.type == "image_url" and match is not None:
-        return ImageBlock(match[1].decode(), Raw(b'"' + url[match.end() :]))
-    return RawBlock(Raw(raw))
+    return (image_at(url) if part.type == "image_url" else None) or RawBlock(Raw(raw))
 
 
 def call_of(call: KimiCall, uuid: str, response: str) -> ToolCall:
     """Return a call as an item; one without arguments has an empty object of them."""
-    function = call.function or KimiFunction(call.name, call.arguments)
+    function = call.function or CalledFunction(call.name, call.arguments)
     given = function.arguments
     given = _NO_INPUT if is_absent(given) or given == _EMPTY else given
     return called(uuid, call.id or uuid, function.name, given, response)
@@ -125,9 +112,7 @@ def output_of(content: Raw, note: Raw = NULL) -> Raw:
     if memoryview(content)[0] == _QUOTE:
         return Raw(bytes(content)[:-1] + b"\\n" + bytes(note)[1:]) if noted else content
     blocks = (*blocks_of(content), *((TextBlock(note),) if noted else ()))
-    if len(blocks) == 1 and isinstance(blocks[0], TextBlock):
-        return blocks[0].text
-    return Raw(msgspec.json.encode(list(blocks))) if blocks else Raw(b'""')
+    return result_of(blocks)
 
 
 def billed(usage: KimiUsage | CamelUsage, client: str, dialect: str) -> e.Billed:

@@ -23,13 +23,12 @@ from msgspec import Raw, Struct, field
 from lore.formats.kimi import content as kimi
 from lore.formats.kimi.content import KimiCall, KimiUsage
 from lore.formats.transcripts import Emitting, TranscriptMemory, TranscriptTurns
-from lore.formats.values import stamp_of, text_in
+from lore.formats.values import result_of, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Item, TextBlock, UserMessage
-from lore.model.mask import mask
 from lore.model.state import Sign
 
 T = TypeVar("T", bound=Struct)
@@ -224,7 +223,7 @@ class Wire(Emitting[KimiMemory]):
         if handle is not None:
             handle(self, event, at, chain)
         elif event.type not in _SILENT:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown event type {mask(event.type)[:60]!r}; kept as opaque")
+            self._unknown("unknown event type", event.type)
 
     def _subagent(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
         payload = said(event, PAYLOAD)
@@ -386,6 +385,4 @@ def _returned(value: Value) -> Raw:
     note = note or ("" if blocks else "Tool output is empty.")
     before = (TextBlock(Raw(encode(f"<system>{note}</system>"))),) if note else ()
     blocks = (*before, *blocks)
-    if len(blocks) == 1 and isinstance(blocks[0], TextBlock):
-        return blocks[0].text
-    return Raw(msgspec.json.encode(list(blocks))) if blocks else NULL
+    return result_of(blocks)

@@ -24,6 +24,7 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct, field
 
+from lore.formats.bills import name_of
 from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.opencode import records, typed
 from lore.formats.opencode.records import OpenCodeInfo, OpenCodePart, OpenCodeRecord, OpenCodeTokens
@@ -119,7 +120,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         elif info.role == "assistant":
             self._assistant(record)
         else:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown message of role {mask(info.role)[:60]!r}; kept as opaque")
+            self._unknown("unknown message of role", info.role)
 
     def _revert(self, message: str) -> None:
         memory = self._memory
@@ -135,7 +136,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             return
         record = typed.record_of(message)
         if record is None:
-            self._opaque(Code.UNKNOWN_RECORD, f"unknown message of type {mask(message.type)[:60]!r}; kept as opaque")
+            self._unknown("unknown message of type", message.type)
         elif record.info.role == "user":
             self._given(record)
         else:
@@ -176,7 +177,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         info, memory = record.info, self._memory
         at = stamp_of(info.time.created)
         blocks, unknown = records.given(record.parts)
-        self._unknown(unknown)
+        self._unknown_parts(unknown)
         if blocks:
             own = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
             said = UserMessage(
@@ -189,7 +190,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             self._observe((Sign("image"),), e.MAIN, at)
         memory.turns.asked_at = at
 
-    def _unknown(self, types: list[str]) -> None:
+    def _unknown_parts(self, types: list[str]) -> None:
         for kind in types:
             self._problem(Code.UNKNOWN_RECORD, f"unknown part of type {mask(kind)[:60]!r}; passed over")
 
@@ -270,7 +271,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             if made is not None:
                 self._put(e.Append(item=made, at=at), info.id)
             elif part.type not in records.SILENT and part.type != "tool":
-                self._unknown([part.type])
+                self._unknown_parts([part.type])
             if part.type == "tool" and part.state is not None:
                 ended = self._outcome(part, part.state) or ended
         return ended
@@ -296,7 +297,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         turn = memory.turns.turn if chain == e.MAIN else 1
         error = info.error if failed else None
         if error is None:
-            name = records.name_of(info, bill)
+            name = name_of(count_in(info.time.created, LATEST_MS), bill)
             self._emit(e.TurnCompleted(turn=turn, at=at, usage=bill, response_id=name, chain=chain))
         else:
             aborted = error.name == "MessageAbortedError"

@@ -311,12 +311,3 @@ def billed(tokens: OpenCodeTokens | None, client: str, dialect: str | None = Non
 def size_of(tokens: OpenCodeTokens) -> int:
     """Return all of the input, in tokens."""
     return (tokens.input or 0) + (tokens.cache.read or 0) + (tokens.cache.write or 0)
-
-
-def name_of(info: OpenCodeInfo, bill: Billed | None) -> str | None:
-    """Name a response, whose own name is not recorded, by its time and its counts: a fork's copy has the same."""
-    at = bytes(info.time.created)
-    if bill is None or not at.isdigit():
-        return None
-    counts = (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens)
-    return f"{at.decode()}:{'-'.join(str(count or 0) for count in counts)}"

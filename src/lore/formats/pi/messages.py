@@ -23,7 +23,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from lore.formats.bills import apart
 from lore.formats.contents import unescaped
 from lore.formats.pi.flue_messages import STOPS
-from lore.formats.values import Other, Parts
+from lore.formats.values import Other, Parts, result_of
 from lore.model import lenient
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Billed, PatchToolCall
@@ -300,10 +300,7 @@ def _typed(item: bytes) -> bytes:
 
 def _result(message: PiMessage, at: str | None) -> PatchToolCall:
     parts: Sequence[Part] = () if is_absent(message.content) else parts_of(message.content)
-    if len(parts) == 1 and isinstance(parts[0], PiText):
-        output = parts[0].text
-    else:
-        output = Raw(msgspec.json.encode([_block(part) for part in parts])) if parts else Raw(b'""')
+    output = result_of(tuple(map(_block, parts)))
     status = "failed" if _is_true(message.is_error) else "completed"
     return PatchToolCall(call_id=message.tool_call_id, status=status, output=output, detail=message.details, at=at)
 

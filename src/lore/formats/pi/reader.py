@@ -27,6 +27,7 @@ from typing import ClassVar, NamedTuple
 from msgspec import UNSET, Raw, Struct, field
 
 from lore.formats.base import Clock
+from lore.formats.bills import name_of
 from lore.formats.lines import each
 from lore.formats.pi import messages
 from lore.formats.pi.flue_messages import dialect_of
@@ -395,7 +396,7 @@ class Pi(TranscriptLines[PiMemory]):
     def _end(self, message: PiMessage, at: str | None) -> None:
         memory, turn, bill = self._memory, self._memory.turns.turn, messages.billed(message.usage, self._memory.dialect)
         if message.stop_reason not in messages.GIVEN_UP:
-            name = message.response_id or _name_of(message, bill)
+            name = message.response_id or name_of(message.timestamp, bill)
             self._emit(e.TurnCompleted(turn=turn, at=at, usage=bill, response_id=name))
             return
         memory.skipped.update(dict.fromkeys(messages.calls_of(message)))
@@ -474,15 +475,6 @@ class Pi(TranscriptLines[PiMemory]):
         tree.fold = tree.kept = len(tree.path) - 1
         if gone:
             self._emit(e.Remove(uuids=gone))
-
-
-def _name_of(message: PiMessage, bill: e.Billed | None) -> str | None:
-    """Name a response that its provider gave no name: by its time and its counts, which a copy in a fork has, too."""
-    at = message.timestamp
-    if bill is None or not isinstance(at, int):
-        return None
-    counts = (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens)
-    return f"{at}:{'-'.join(str(count or 0) for count in counts)}"
 
 
 def _session_in(path: str) -> str:

@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
-from lore.formats.plain_chat.signs import TIMES, ChatConversation, ChatFunction, ChatMessage
-from lore.formats.values import block_in, opens, stamp_of, text_in
+from lore.formats.plain_chat.signs import TIMES, ChatConversation, ChatMessage
+from lore.formats.values import CalledFunction, block_in, opens, stamp_of, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.deferred import pattern
@@ -101,7 +101,7 @@ _LIST = msgspec.json.Decoder(list[Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _PART = msgspec.json.Decoder(ChatPart)
 _TYPED = msgspec.json.Decoder(_Typed)
-_FUNCTION = msgspec.json.Decoder(ChatFunction)
+_FUNCTION = msgspec.json.Decoder(CalledFunction)
 _times_of: Callable[[ChatMessage], tuple[Raw, ...]] = attrgetter(*TIMES)
 
 

@@ -29,7 +29,7 @@ from lore.formats.bills import billed_of
 from lore.formats.documents import Elements
 from lore.formats.http import FIELDS, KEPT
 from lore.formats.lines import BOM, SPACE, each
-from lore.formats.values import text_in
+from lore.formats.values import CalledFunction, text_in
 from lore.model.deferred import pattern
 from lore.model.events import Billed
 from lore.model.items import NULL
@@ -60,25 +60,18 @@ def role_in(word: str) -> Role:
     return ROLES.get(word) or ROLES.get(word.lower(), "")
 
 
-class ChatFunction(Struct, frozen=True, gc=False):
-    """What a call names and is given: arguments as a text, or as an object."""
-
-    name: str = ""
-    arguments: Raw = NULL
-
-
 class ChatCall(Struct, frozen=True, gc=False):
     """A call of OpenAI's shape, or of LangChain's (`name`, `args`)."""
 
-    function: ChatFunction | None = None
+    function: CalledFunction | None = None
     id: str | None = None
     name: str = ""
     args: Raw = NULL
 
     @property
-    def named(self) -> ChatFunction:
+    def named(self) -> CalledFunction:
         """What it names, and what that is given."""
-        return self.function or ChatFunction(self.name, self.args)
+        return self.function or CalledFunction(self.name, self.args)
 
 
 class ChatMessage(Struct, frozen=True, gc=False):
@@ -93,7 +86,7 @@ class ChatMessage(Struct, frozen=True, gc=False):
     tool_calls: list[ChatCall] | None = None
     tool_call_id: str | None = None
     tool_name: str | None = None
-    function_call: ChatFunction | None = None
+    function_call: CalledFunction | None = None
     refusal: Raw = NULL
     reasoning: Raw = NULL
     reasoning_content: Raw = NULL
