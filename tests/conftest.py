@@ -59,11 +59,20 @@ def pytest_collection_finish():
 
 
 def pytest_generate_tests(metafunc):
-    """Run a test that takes `recording` over every real recording that has a reader."""
+    """Run a test that takes `recording` over every real recording that has a reader; the larger half is `soak`."""
     if "recording" not in metafunc.fixturenames:
         return
-    files = sorted(file for pattern in READABLE for file in CORPUS.glob(pattern))
-    marked = [pytest.param(file, id=f"{file.parent.name}/{file.stem}", marks=pytest.mark.corpus) for file in files]
+    files = sorted(
+        (file for pattern in READABLE for file in CORPUS.glob(pattern)), key=lambda file: file.stat().st_size
+    )
+    marked = [
+        pytest.param(
+            file,
+            id=f"{file.parent.name}/{file.stem}",
+            marks=[pytest.mark.corpus, *([pytest.mark.soak] if at >= len(files) / 2 else [])],
+        )
+        for at, file in enumerate(files)
+    ]
     absent = pytest.param(None, id="absent", marks=[pytest.mark.corpus, pytest.mark.skip(reason=ABSENT)])
     metafunc.parametrize("recording", marked or [absent])
 

@@ -1,4 +1,4 @@
-"""Law 9 on real recordings: every Claude Code log gives the same bytes under any seed, locale, zone, number of jobs."""
+"""Law 9 on real recordings: Claude Code logs give the same bytes under any seed, locale, zone, number of jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from conftest import ABSENT, CORPUS
 from laws.test_law_09_deterministic import SCRIPT, WORLDS
 
 FOLDER = CORPUS / "claude-code"
-FILES = [str(path) for path in sorted(FOLDER.glob("*.jsonl"))]
+MOST = 9  # the smallest: each is judged eight times
+FILES = [str(path) for path in sorted(FOLDER.glob("*.jsonl"), key=lambda path: path.stat().st_size)[:MOST]]
 FIRST = "seed 0"
 FOLDED = tuple(("fold", "--json", name) for name in FILES)
 
@@ -35,7 +36,7 @@ def run(world: str, *words: str) -> tuple[int, bytes, bytes]:
 
 def checked(world: str, jobs: str) -> tuple[int, bytes, bytes]:
     """Judge the whole folder, with so many processes."""
-    return run(world, script(), "check", "--json", str(FOLDER), "--jobs", jobs)
+    return run(world, script(), "check", "--json", *FILES, "--jobs", jobs)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from oracle.drawn import drawn_capture, drawn_session
 from oracle.recordings import read
 from oracle.verdicts import Answers, differences
 
-EACH = 50  # drawn sessions of a case
+EACH = 25  # drawn sessions of a case
 FILES = sorted(file for name in ("claude-code", "capture", "vcr") for file in CORPUS.glob(f"{name}/*"))
 
 
@@ -48,7 +48,7 @@ def test_of_a_real_recording_is_said_what_must_hold(path):
     assert differences(path, answers(path)) == []
 
 
-@pytest.mark.parametrize("first", some(range(0, 40 * EACH, EACH)))
+@pytest.mark.parametrize("first", some(range(0, 80 * EACH, EACH)))
 def test_of_a_drawn_session_is_said_what_must_hold(first, tmp_path):
     wrong: list[str] = []
     for seed in range(first, first + EACH):
@@ -58,7 +58,7 @@ def test_of_a_drawn_session_is_said_what_must_hold(first, tmp_path):
     assert wrong == []
 
 
-@pytest.mark.parametrize("first", some(range(0, 20 * EACH, EACH)))
+@pytest.mark.parametrize("first", some(range(0, 40 * EACH, EACH)))
 def test_of_a_drawn_capture_is_said_what_must_hold(first, tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, Injected.name, Injected)
     wrong: list[str] = []

@@ -2,6 +2,7 @@
 
 import json
 import re
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -93,9 +94,9 @@ def write(value: Any, style: Style = PLAIN) -> bytes:
 
 def _string(text: str, escapes: str) -> bytes:
     if escapes == "few":
-        return json.dumps(text, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        return encode_basestring(text).encode("utf-8", "backslashreplace")
     if escapes == "ascii":
-        return json.dumps(text).encode()
+        return encode_basestring_ascii(text).encode()
     return b'"' + b"".join(b"\\u%04x" % unit for unit in _units(text)) + b'"'
 
 
