@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from helpers.strategies.recorded import entries_of
 from helpers.strategies.talks import call, divider, said, talk, user
 from lore.compaction.base import SummaryRequest
-from lore.compaction.extractive import Extractive, file_mentions, found_in, said_by_user
+from lore.compaction.extractive import Extractive, SummaryFacts, file_mentions, said_by_user
 
 
 def summary(*entries, **more):
@@ -293,5 +293,5 @@ def test_every_real_session_is_summed_up_within_its_room(recording):
         text = summary(*entries[:-6], opening=entries[-12:-6], tokens=tokens)
         assert len(text.encode()) <= 4 * tokens
         assert text == summary(*entries[:-6], opening=entries[-12:-6], tokens=tokens)
-    asked = [talk.user for talk in found_in(entries[:-6]).talks]
+    asked = [talk.user for talk in SummaryFacts(entries[:-6]).talks]
     assert not any("<system-reminder>" in one for one in asked)

@@ -3,8 +3,8 @@
 It repeats and never judges; what does not fit is counted; the summary that is replaced is carried on, one of its own
 line by line, another summariser's as a shortened text. Each section has its share of the room, so it never grows.
 
-What entries say (`found_in`: requests, decisions, commits, files, what is open) is found by rule. Nothing is tuned to
-one agent: paths are looked for under the names that agents' tools use (Claude Code, Codex, Gemini CLI, opencode, pi,
+What entries say (`SummaryFacts`: requests, decisions, commits, files, what is open) is found by rule. Nothing is tuned
+to one agent: paths are looked for under the names that agents' tools use (Claude Code, Codex, Gemini CLI, opencode, pi,
 Copilot, OpenHands), in patches and in simple shell commands; what is not surely a path is left out. Sentences are
 recognised in English.
 """
@@ -68,7 +68,7 @@ class Extractive:
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return a summary of at most `request.tokens`; never fails. Empty where no token is allowed."""
-        found = found_in(request.entries, len(request.entries) - len(request.opening))
+        found = SummaryFacts(request.entries, len(request.entries) - len(request.opening))
         count, before = _before(request)
         if "open" in before and found.messages:
             before["open"] = _still_open(before["open"], found)
@@ -86,17 +86,16 @@ class Extractive:
 
 def _new(found: SummaryFacts) -> list[tuple[str, tuple[str, ...]]]:
     """Return what each section says of these entries, in the order of the summary."""
-    talks = list(found.talks)
-    opening = found.opening
+    talks, opening = found.talks, found.opening
     last = talks.pop() if talks else None
     return [
         ("earlier", ()),
         ("requests", tuple(_item(talk.user, 400) for talk in talks if talk.user)),
-        ("decisions", tuple(map(_item, found.decisions))),
-        ("commits", tuple(map(_item, found.commits))),
+        ("decisions", tuple(map(_item, list(found.decisions)[-MOST_LINES:]))),
+        ("commits", tuple(map(_item, list(found.commits)[-MOST_LINES:]))),
         ("changed", _files(found.changed)),
         ("read", _files({path: times for path, times in found.read.items() if path not in found.changed})),
-        ("open", tuple(map(_item, found.open))),
+        ("open", tuple(map(_item, found.open()))),
         ("last", _exchange(last) if last else ()),
         ("opening", _exchange(opening) if opening else ()),
     ]
@@ -151,7 +150,7 @@ def _read(text: str) -> dict[str, _SectionLines]:
 
 def _still_open(old: _SectionLines, found: SummaryFacts) -> _SectionLines:
     """Leave out what later messages settled: questions and running calls by being later, the rest by being tried."""
-    over = tuple(f"- {begin}" for begin in (ASKED, RUNNING, INTERRUPTED, *([TO_DO] if found.listed else [])))
+    over = tuple(f"- {begin}" for begin in (ASKED, RUNNING, INTERRUPTED, *([] if found.todos is None else [TO_DO])))
     lines = [line for line in old.lines[-MOST_OPEN:] if not line.startswith(over)]
     tried = tuple(f"- {FAILED}{call}: " for call in sorted(found.tried))
     return _SectionLines(tuple([line for line in lines if not line.startswith(tried)]), old.more)
@@ -242,50 +241,32 @@ class UserExchange(NamedTuple):
     assistant: str = ""
 
 
-class SummaryFacts(NamedTuple):
-    """What was found, oldest first; `changed` and `read` count by path, in the order of the last touch.
+class SummaryFacts:
+    """What entries say, oldest first; at `goes_on` begins an exchange whose end is not there. Costs O(their bytes).
 
-    `opening` is the exchange that goes on, as far as the entries have it; `tried` are the calls that were made, as they
-    stand in a line of `open`; `listed`: a list of things to do was written.
+    `changed` and `read` count by path, in the order of the last touch; `tried` are the calls that were made, as they
+    stand in a line of what is open; `todos` is what the last list of things to do leaves open (None: there was none).
     """
 
-    messages: int
-    talks: tuple[UserExchange, ...]
-    opening: UserExchange | None
-    decisions: tuple[str, ...]
-    commits: tuple[str, ...]
-    changed: dict[str, int]
-    read: dict[str, int]
-    open: tuple[str, ...]
-    tried: frozenset[str]
-    listed: bool
-
-
-def found_in(entries: Iterable[Entry], goes_on: int | None = None) -> SummaryFacts:
-    """Gather what a summary says; at `goes_on` begins an exchange whose end is not there. Costs O(their bytes)."""
-    return _FactGatherer(entries, goes_on).found()
-
-
-class _FactGatherer:
-    def __init__(self, entries: Iterable[Entry], goes_on: int | None) -> None:
-        self._messages = 0
+    def __init__(self, entries: Iterable[Entry], goes_on: int | None = None) -> None:
+        self.messages = 0
+        self.decisions: dict[str, None] = {}
+        self.commits: dict[str, None] = {}
+        self.changed: dict[str, int] = {}
+        self.read: dict[str, int] = {}
+        self.tried: set[str] = set()
+        self.todos: list[str] | None = None
         self._talks: list[UserExchange] = []
         self._ended: int | None = None
-        self._decisions: dict[str, None] = {}
-        self._commits: dict[str, None] = {}
-        self._changed: dict[str, int] = {}
-        self._read: dict[str, int] = {}
         self._failed: dict[tuple[str, str], str] = {}
         self._running: dict[str, str] = {}
-        self._tried: set[str] = set()
-        self._todos: list[str] | None = None
         self._question = ""
         self._interrupted = False
         for place, entry in enumerate(entries):
             if place == goes_on:  # what it says is no part of the exchange before, though no words begin it
                 self._ended = len(self._talks)
             item = entry.item
-            self._messages += is_message(item)
+            self.messages += is_message(item)
             if isinstance(item, UserMessage):
                 self._user(item)
             elif isinstance(item, AssistantMessage):
@@ -293,25 +274,22 @@ class _FactGatherer:
             elif isinstance(item, ToolCall):
                 self._call(item)
 
-    def found(self) -> SummaryFacts:
-        """Return what was gathered."""
-        whole = self._talks[: self._ended]
-        opening = self._talks[len(whole) :]
-        begun = (
-            UserExchange("\n".join(filter(None, [talk.user for talk in opening])), opening[-1].assistant)
-            if opening
-            else None
-        )
-        decisions, commits = tuple(self._decisions)[-MOST_LINES:], tuple(self._commits)[-MOST_LINES:]
-        return SummaryFacts(
-            self._messages, tuple(whole), begun, decisions, commits, self._changed, self._read, tuple(self._open()),
-            frozenset(self._tried), self._todos is not None,
-        )  # fmt: skip
+    @property
+    def talks(self) -> list[UserExchange]:
+        """The whole exchanges."""
+        return self._talks[: self._ended]
 
-    def _open(self) -> Iterator[str]:
-        yield from (self._todos or [])[:MOST_LINES]
-        failed = list(self._failed.items())[-8:]
-        yield from (f"{FAILED}{name} {what}: {why}" for (name, what), why in failed)
+    @property
+    def opening(self) -> UserExchange | None:
+        """The exchange that goes on, as far as the entries have it."""
+        begun = self._talks[len(self.talks) :]
+        users = "\n".join(filter(None, [talk.user for talk in begun]))
+        return UserExchange(users, begun[-1].assistant) if begun else None
+
+    def open(self) -> Iterator[str]:
+        """Yield what is open."""
+        yield from (self.todos or [])[:MOST_LINES]
+        yield from (f"{FAILED}{name} {what}: {why}" for (name, what), why in list(self._failed.items())[-8:])
         yield from (f"{RUNNING}{call}" for call in self._running.values())
         if self._interrupted:
             yield INTERRUPTED
@@ -339,7 +317,7 @@ class _FactGatherer:
             self._decide(sentence)
 
     def _decide(self, text: str) -> None:
-        self._decisions[one_line(text, 400)] = None
+        self.decisions[one_line(text, 400)] = None
 
     def _call(self, call: ToolCall) -> None:
         try:
@@ -351,24 +329,24 @@ class _FactGatherer:
         key = (one_line(call.name, 60), mentions.about)
         self._running.pop(call.call_id, None)
         self._failed.pop(key, None)
-        self._tried.add(" ".join(key))
+        self.tried.add(" ".join(key))
         if call.status == "running":
             self._running[call.call_id] = " ".join(key)
         elif call.status == "failed":
             if not mentions.looks:  # what looks and finds nothing leaves nothing undone
                 self._failed[key] = one_line(result_of(call), 160)
         else:
-            for into, paths in ((self._changed, mentions.changed), (self._read, mentions.read)):
+            for into, paths in ((self.changed, mentions.changed), (self.read, mentions.read)):
                 for path in paths:
                     into[path] = into.pop(path, 0) + 1
             todos = _todos(table)
-            self._todos = self._todos if todos is None else todos
+            self.todos = self.todos if todos is None else todos
             if isinstance(table.get("questions"), list):
                 self._decide(result_of(call))
             for value in table.values():
                 if isinstance(value, str) and "commit" in value and _COMMIT.search(value):
                     for message in _MESSAGE.finditer(value):
-                        self._commits[one_line(message[message.lastindex or 0])] = None
+                        self.commits[one_line(message[message.lastindex or 0])] = None
 
 
 def said_by_user(text: str) -> str:

@@ -40,7 +40,7 @@ def trylock(store_url: str, agent: str, user: str, *, folder: Path | None = None
         yield False
         return
     except OSError as error:
-        raise _refused(path.parent, error) from None
+        raise _refused(f"locks in {path.parent}", error) from None
     try:
         yield True
     finally:
@@ -75,7 +75,7 @@ def private(folder: Path) -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
     except OSError as error:
-        raise _refused(folder, error) from None
+        raise _refused(f"locks in {folder}", error) from None
     if hasattr(os, "getuid") and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022):
         raise LoreError(f"{folder} can be written by others: nothing is kept there", hint=f"set ${FOLDER}")
     return folder
@@ -90,13 +90,12 @@ def boundary_key(folder: Path) -> bytes:
                 file.write(secrets.token_bytes(KEY_BYTES))
         key = path.read_bytes()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise LoreError(f"cannot keep a key in {path}: {reason}", hint="set $LORE_STATE") from None
+        raise _refused(f"a key in {path}", error) from None
     if len(key) != KEY_BYTES:
         raise LoreError(f"{path} holds no key of {KEY_BYTES} bytes", hint="delete it: another one is made")
     return key
 
 
-def _refused(folder: Path, error: OSError) -> LoreError:
+def _refused(what: str, error: OSError) -> LoreError:
     reason = (error.strerror or str(error)).lower()
-    return LoreError(f"cannot keep locks in {folder}: {reason}", hint=f"name a folder in ${FOLDER}")
+    return LoreError(f"cannot keep {what}: {reason}", hint=f"name a folder in ${FOLDER}")

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -50,13 +49,6 @@ _AROUND = 140  # bytes of a message's first line, and of what a transcript puts 
 MOST_TOKENS = 16_384  # tokens that an answer which is cut off may grow to
 
 
-class _Span(NamedTuple):
-    """Messages from `begin` up to `end`."""
-
-    begin: int
-    end: int
-
-
 def summarized(
     summarizer: Summarizer,
     request: SummaryRequest,
@@ -72,7 +64,7 @@ def summarized(
     if isinstance(summarizer, Extractive):
         return _checked_text(summarizer.summarize(request).text)
     request = request._replace(entries=fresh(request))
-    spans = [_Span(place, place + 1) for place in range(len(request.entries))]
+    spans = [range(place, place + 1) for place in range(len(request.entries))]
     return _Passes(summarizer, settings.summarizer_window, request.tokens, tell, unusable).whole(request, spans)
 
 
@@ -92,7 +84,7 @@ class _Passes:
             hint = "make summarizer_window larger, or summary_tokens smaller"
             raise GivenUpError(f"a window of {window:,} tokens has no room for {tokens:,} of summary", hint=hint)
 
-    def whole(self, request: SummaryRequest, spans: Sequence[_Span]) -> str:
+    def whole(self, request: SummaryRequest, spans: Sequence[range]) -> str:
         """Sum up a request, in parts where it must be; `spans` are the messages that each entry stands for.
 
         Ends: nine entries of a twelfth each and what comes with them fit one pass, and ten or more make at most a
@@ -112,20 +104,20 @@ class _Passes:
             return self._ask(shorter)
         return self._in_parts(shorter, spans, _parts(sizes, self._part))
 
-    def _in_parts(self, request: SummaryRequest, spans: Sequence[_Span], parts: Sequence[_Span]) -> str:
+    def _in_parts(self, request: SummaryRequest, spans: Sequence[range], parts: Sequence[range]) -> str:
         made: list[Entry] = []
-        covered: list[_Span] = []
+        covered: list[range] = []
         missing: list[str] = []
         why, lost = "", 0
         for number, part in enumerate(parts, 1):
-            span = _Span(spans[part.begin].begin, spans[part.end - 1].end)
+            span = range(spans[part.start].start, spans[part.stop - 1].stop)
             try:
-                text = self._ask(SummaryRequest(request.entries[part.begin : part.end], tokens=request.tokens))
+                text = self._ask(SummaryRequest(request.entries[part.start : part.stop], tokens=request.tokens))
             except SummaryError as error:
                 why = one_line(error.message)
-                self._tell(f"messages {span.begin + 1} to {span.end} have no summary: {why}")
+                self._tell(f"messages {span.start + 1} to {span.stop} have no summary: {why}")
                 missing.append(
-                    f"[Messages {span.begin + 1} to {span.end} of those that this summary replaces have none: {why}. "
+                    f"[Messages {span.start + 1} to {span.stop} of those that this summary replaces have none: {why}. "
                     "The session's log still holds them.]"
                 )
                 lost = lost + 1 if isinstance(error, GivenUpError) else 0
@@ -174,7 +166,7 @@ def _checked_text(text: str) -> str:
     return text.strip()
 
 
-def _parts(sizes: Sequence[int], room: int) -> list[_Span]:
+def _parts(sizes: Sequence[int], room: int) -> list[range]:
     """Cut at message borders into parts of at least five; no message has more than a twelfth of `room`."""
     borders, held = [0], 0
     for place, size in enumerate(sizes):
@@ -186,7 +178,7 @@ def _parts(sizes: Sequence[int], room: int) -> list[_Span]:
         last = borders.pop()
         if len(sizes) - borders[-1] >= 2 * FEWEST:
             borders.append(min(last, len(sizes) - FEWEST))
-    return [_Span(begin, end) for begin, end in pairwise([*borders, len(sizes)])]
+    return [range(*ends) for ends in pairwise([*borders, len(sizes)])]
 
 
 def _size(entry: Entry) -> int:

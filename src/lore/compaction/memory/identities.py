@@ -56,7 +56,7 @@ class MemoryBucket(NamedTuple):
 
 def bucket(user: str | None, agent: str | None = None) -> MemoryBucket:
     """Return the bucket of a user and an agent, by default the default ones; raises LoreError for an invalid name."""
-    return MemoryBucket(good_user(user), good_agent(agent))
+    return MemoryBucket(good_user(user), MAIN if agent is None else _good(agent, "agent"))
 
 
 def written_by(memory: MemorySettings, owner: MemoryBucket) -> MemoryBucket:
@@ -64,19 +64,14 @@ def written_by(memory: MemorySettings, owner: MemoryBucket) -> MemoryBucket:
     return MemoryBucket(owner.user, SHARED) if owner.agent in memory.share else owner
 
 
-def good_scope(name: str) -> str:
-    """Return the agent to look at, or `SHARED` for what agents share; raises LoreError for an invalid name."""
-    return name if name == SHARED else good_agent(name)
+def good_scope(name: str | None) -> str | None:
+    """Return the agent to look at (`SHARED`: what agents share; None: all); raises LoreError for an invalid name."""
+    return name if name in (None, SHARED) else _good(name, "agent")
 
 
 def good_user(name: str | None) -> str:
     """Return the user to use; raises LoreError for an invalid name."""
     return DEFAULT_USER if name is None else _good(name, "user")
-
-
-def good_agent(name: str | None) -> str:
-    """Return the agent to use; raises LoreError for an invalid name."""
-    return MAIN if name is None else _good(name, "agent")
 
 
 def _good(name: str, what: str) -> str:

@@ -105,7 +105,8 @@ def _tell_of_shared(store: Store, user: str, agent: str | None, what: str, tell:
 def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[MemoryBucket, KnownMemory]:
     """Return what each agent that is meant remembers; an agent that is named is there, whatever it remembers."""
     named = good_user(user)
-    agents = owners(store).get(named, ()) if agent is None else (good_scope(agent),)
+    scope = good_scope(agent)
+    agents = owners(store).get(named, ()) if scope is None else (scope,)
     return {MemoryBucket(named, name): read(store, MemoryBucket(named, name)) for name in agents}
 
 
@@ -162,7 +163,7 @@ def _agent(agent: str, known: KnownMemory, failure: AuditRecord | None, there: s
 def audited(store: Store, user: str | None, agent: str | None = None) -> MemoryAudit:
     """Return who changed what is remembered of a user; each entry says whether its session was deleted since."""
     named = good_user(user)
-    wanted = None if agent is None else good_scope(agent)
+    wanted = good_scope(agent)
     log = audit_log(store, named)
     there = {summary.session_id for summary in store.list()}
     entries = [_entry(entry, there) for entry in log.entries if wanted in (None, entry.agent, entry.by)]
@@ -211,7 +212,7 @@ def deleted(
 def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell) -> MemoryWiped:
     """Take away all that is remembered of a user, or by one agent; a second time there is nothing left to take."""
     named = good_user(user)
-    scope = None if agent is None else good_scope(agent)
+    scope = good_scope(agent)
     found = wipe(store, named, scope)
     if any(found.counts.values()):
         note_audit(store, named, AuditRecord(at=now, op="wipe", agent=scope, removed=found.counts), tell)
@@ -222,7 +223,7 @@ def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: 
 def wiping(store: Store, user: str | None, agent: str | None) -> MemoryWiped:
     """Return what `wiped` would take away by now; changes nothing."""
     named = good_user(user)
-    scope = None if agent is None else good_scope(agent)
+    scope = good_scope(agent)
     return _wiped(store, named, scope, to_wipe(store, named, scope))
 
 
