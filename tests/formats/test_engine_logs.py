@@ -31,7 +31,7 @@ from lore.formats.engines.sglang import SglangLog
 from lore.formats.engines.vllm import VllmLog
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
-from lore.model.measured import Measure
+from lore.model.measured import Measurement
 from lore.model.turn import Exchange
 from lore.testing import ReaderContract, everything
 
@@ -90,8 +90,8 @@ def read(data: bytes, reader: type[Reader] | None = None) -> list[object]:
     return [found.value for found in everything(kind(), data)]
 
 
-def measures(data: bytes, reader: type[Reader] | None = None) -> list[Measure]:
-    return [value for value in read(data, reader) if isinstance(value, Measure)]
+def measures(data: bytes, reader: type[Reader] | None = None) -> list[Measurement]:
+    return [value for value in read(data, reader) if isinstance(value, Measurement)]
 
 
 def exchanges(data: bytes, reader: type[Reader] | None = None) -> list[Exchange]:

@@ -31,7 +31,7 @@ from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.events import Event, TurnStarted
 from lore.model.jsonslice import table
-from lore.model.measured import Measure
+from lore.model.measured import Measurement
 from lore.model.state import Session
 from lore.model.turn import Exchange, Memo, Turn
 from lore.prompt.assemble import Assembler
@@ -93,7 +93,7 @@ def _read(reader: type[Reader], data: bytes) -> list[Read]:
 
 def _places(reads: list[Read]) -> None:
     for read in reads:
-        assert isinstance(read.value, (*EVENTS, Exchange, Measure, Turn, Problem)), (
+        assert isinstance(read.value, (*EVENTS, Exchange, Measurement, Turn, Problem)), (
             f"a reader gave {type(read.value).__name__}"
         )
         assert read.line >= 1

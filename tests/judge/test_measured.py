@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lore.judge.measured import Foreseen, LogMeasures, compared
-from lore.model.measured import EXTERNAL, Measure
+from lore.model.measured import EXTERNAL, Measurement
 from lore.model.results.measured import MeasuredResult
 
 NOON = 1_780_000_000.0 // 86400 * 86400 + 43200
@@ -20,11 +20,11 @@ def turn(
     return Foreseen(sent, name, prompt, read, billed, number, "main", "a.jsonl")
 
 
-def request(prompt: int, cached: int, *, at: float | None = None, name: str = "") -> Measure:
-    return Measure("request", "sglang", at, "utc", name, 1, prompt, cached)
+def request(prompt: int, cached: int, *, at: float | None = None, name: str = "") -> Measurement:
+    return Measurement("request", "sglang", at, "utc", name, 1, prompt, cached)
 
 
-def log(*measures: Measure) -> LogMeasures:
+def log(*measures: Measurement) -> LogMeasures:
     return LogMeasures("e.log", "sglang-log", measures)
 
 
@@ -62,7 +62,7 @@ def test_where_no_bill_says_sizes_the_order_does_if_there_are_as_many():
 
 
 def test_steps_and_turns_of_the_same_times_are_summed():
-    steps = [Measure("batch", "sglang", NOON + at, prompt_tokens=size, cached_tokens=read)
+    steps = [Measurement("batch", "sglang", NOON + at, prompt_tokens=size, cached_tokens=read)
              for at, size, read in ((61, 100, 0), (121, 200, 96), (181, 300, 96))]  # fmt: skip
     found = compared([log(*steps)], TURNS)
     assert found.pairing == "time"
@@ -75,7 +75,7 @@ def test_steps_and_turns_of_the_same_times_are_summed():
 def test_times_without_a_zone_are_moved_to_those_of_the_turns(hours: float):
     turns = [turn(number, 100, 50, at=NOON + 3600 * number) for number in range(12)]
     steps = [
-        Measure("batch", "sglang", NOON + 3600 * (number + hours) + 5, "local", "", None, 100, 50)
+        Measurement("batch", "sglang", NOON + 3600 * (number + hours) + 5, "local", "", None, 100, 50)
         for number in range(12)
     ]
     found = compared([log(*steps)], turns)
@@ -87,14 +87,14 @@ def test_times_without_a_zone_are_moved_to_those_of_the_turns(hours: float):
 def test_times_without_a_year_are_of_the_year_of_the_turns(year: int):
     said = datetime(2000, 11, 20, 8, 3, tzinfo=UTC).timestamp()
     sent = datetime(year, 11, 20, 8, 2, tzinfo=UTC).timestamp()
-    found = compared([log(Measure("window", "vllm", said, "year", "000", share=0.25))], [turn(1, 100, 50, at=sent)])
+    found = compared([log(Measurement("window", "vllm", said, "year", "000", share=0.25))], [turn(1, 100, 50, at=sent)])
     assert (found.pairing, found.share, found.rows[-1].at) == ("time", 0.25, sent + 60)
 
 
 def test_a_rate_is_beside_as_many_turns_as_it_is_over():
     turns = [turn(number, 100, 0 if number < 1000 else 100, at=NOON + number) for number in range(2000)]
     windows = [
-        Measure("window", "vllm", NOON + at, "utc", "000", share=share) for at, share in ((999, 0.0), (2000, 0.9))
+        Measurement("window", "vllm", NOON + at, "utc", "000", share=share) for at, share in ((999, 0.0), (2000, 0.9))
     ]
     found = compared([log(*windows)], turns)
     assert [(row.turns, row.predicted_share) for row in found.rows] == [(1000, 0.0), (1000, 1.0)]
@@ -107,7 +107,7 @@ def test_a_rate_is_beside_as_many_turns_as_it_is_over():
      (["pid 1", "pid 1", "pid 2"], [""])],
 )  # fmt: skip
 def test_rates_of_two_servers_are_apart_and_one_that_was_started_again_is_one(servers, shown):
-    measures = [Measure("window", "vllm", 1.0 * at, "utc", "000", share=0.5, server=name)
+    measures = [Measurement("window", "vllm", 1.0 * at, "utc", "000", share=0.5, server=name)
                 for at, name in enumerate(servers)]  # fmt: skip
     found = compared([LogMeasures("x.log", "vllm-log", measures)], ())
     assert [log.server for log in found.logs] == shown
@@ -115,20 +115,20 @@ def test_rates_of_two_servers_are_apart_and_one_that_was_started_again_is_one(se
 
 
 def test_logs_of_other_times_are_not_compared():
-    found = compared([log(Measure("batch", "sglang", NOON + 40 * 86400, prompt_tokens=9, cached_tokens=1))], TURNS)
+    found = compared([log(Measurement("batch", "sglang", NOON + 40 * 86400, prompt_tokens=9, cached_tokens=1))], TURNS)
     assert (found.pairing, found.apart) == (None, True)
 
 
 def test_without_times_sums_are_compared():
-    found = compared([log(Measure("interval", "vllm", None, "utc", "", 3, 600, 192))], TURNS)
+    found = compared([log(Measurement("interval", "vllm", None, "utc", "", 3, 600, 192))], TURNS)
     assert (found.pairing, found.share, found.predicted_share) == ("totals", 0.32, 0.48)
 
 
 def test_the_finest_measurements_count_once():
     measures = [
-        Measure("batch", "sglang", None, prompt_tokens=600, cached_tokens=1),
+        Measurement("batch", "sglang", None, prompt_tokens=600, cached_tokens=1),
         *(request(size, read) for size, read in ((100, 0), (200, 96), (300, 192))),
-        Measure("window", EXTERNAL, None, "utc", "000", share=0.1),
+        Measurement("window", EXTERNAL, None, "utc", "000", share=0.1),
     ]
     found = compared([log(*measures)], TURNS)
     assert found.share == found.predicted_share == 0.48
@@ -137,7 +137,7 @@ def test_the_finest_measurements_count_once():
 
 def test_without_turns_what_was_measured_stands_alone_in_few_rows():
     steps = [
-        Measure("batch", "sglang", NOON + 60 * number, prompt_tokens=10, cached_tokens=5) for number in range(5000)
+        Measurement("batch", "sglang", NOON + 60 * number, prompt_tokens=10, cached_tokens=5) for number in range(5000)
     ]
     found = compared([log(*steps)], [])
     assert found.pairing is None
@@ -146,5 +146,5 @@ def test_without_turns_what_was_measured_stands_alone_in_few_rows():
 
 
 def test_a_log_whose_clock_jumps_costs_no_more_rows():
-    steps = [Measure("batch", "sglang", at, prompt_tokens=10, cached_tokens=5) for at in (0.0, 4e9, 2.5e11)]
+    steps = [Measurement("batch", "sglang", at, prompt_tokens=10, cached_tokens=5) for at in (0.0, 4e9, 2.5e11)]
     assert len(compared([log(*steps)], TURNS).rows) <= 48

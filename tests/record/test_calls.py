@@ -7,7 +7,7 @@ import json
 
 from lore.formats.captures.lore_capture import LoreCapture
 from lore.model.turn import Exchange
-from lore.record.calls import Call, Writer
+from lore.record.calls import RecordedCall, Writer
 from lore.record.journal import Journal
 from lore.testing import everything
 
@@ -35,7 +35,7 @@ def passed(path, *refused, chunks=(b'{"id":"msg_1",', b'"usage":{"input_tokens":
     """Write a call: its records, and what was told."""
     told, disk = [], Disk(path, *(number + 1 for number in refused))
     disk.open_run(OPENING)
-    call = Call("a-1", Writer(disk, told.append), lambda: 100.0)
+    call = RecordedCall("a-1", Writer(disk, told.append), lambda: 100.0)
     call.request.begin(100.0, HEAD)
     call.request.add(BODY)
     call.request.end(100.0)
@@ -94,7 +94,7 @@ def test_a_call_of_which_the_beginning_stands_in_another_file_is_not_gone_on_wit
     journal = Journal(str(path))
     journal.open_run(OPENING)
     writer = Writer(journal, told.append)
-    call = Call("a-1", writer, lambda: 100.0)
+    call = RecordedCall("a-1", writer, lambda: 100.0)
     call.request.begin(100.0, HEAD)
     call.request.add(BODY)
     call.request.end(100.0)
@@ -113,7 +113,7 @@ def test_a_request_of_which_an_answer_comes_early_stands_before_it(tmp_path):
     path = tmp_path / "c.jsonl"
     journal = Journal(str(path))
     journal.open_run(OPENING)
-    call = Call("a-1", Writer(journal, print), lambda: 100.0)
+    call = RecordedCall("a-1", Writer(journal, print), lambda: 100.0)
     call.request.begin(100.0, HEAD)
     call.request.add(b"begin")
     call.request.flush()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lore.config import Loaded, Settings
     from lore.model.codes import Reader
-    from lore.model.results import Result
+    from lore.model.results import CommandResult
     from lore.prompt.base import Policy, Rules
     from lore.recording.agents.logs import Surroundings
     from lore.recording.base import Problems, Template
@@ -76,7 +76,7 @@ For: TypeAlias = Annotated[
 ]
 
 P = ParamSpec("P")
-R = TypeVar("R", bound="Result")
+R = TypeVar("R", bound="CommandResult")
 
 
 def quiet_pipe(command: Callable[P, int]) -> Callable[P, int]:

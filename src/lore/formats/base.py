@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from lore.model.codes import Problem
 from lore.model.events import Event
-from lore.model.measured import Measure
+from lore.model.measured import Measurement
 from lore.model.turn import Exchange, Turn
 
 Yields: TypeAlias = Literal["events", "exchanges", "turns"]
@@ -38,7 +38,7 @@ class Read(Struct, frozen=True, gc=False):
     `file` names the file below a folder that is read as one recording; empty: there is only one.
     """
 
-    value: Event | Exchange | Turn | Measure | Problem
+    value: Event | Exchange | Turn | Measurement | Problem
     line: int
     byte: int
     file: str = ""

@@ -31,7 +31,7 @@ from lore.formats.base import Clock, Read, Yields
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import array, is_json
-from lore.model.measured import Measure
+from lore.model.measured import Measurement
 from lore.model.turn import Exchange
 
 LONGEST = 12 * 1024 * 1024  # bytes of a line: 6 times the longest one that was seen in a real recording
@@ -385,7 +385,7 @@ class LineReader(TextReader):
         """Take notice that a line could not be read."""
 
 
-def placed(value: Exchange | Measure | Problem | Read, line: Line) -> Read:
+def placed(value: Exchange | Measurement | Problem | Read, line: Line) -> Read:
     """Give a value the place of its line, if it has none."""
     if isinstance(value, Read):
         return value

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.model.measured import EXTERNAL, PROCESS, Extent, Measure
+from lore.model.measured import EXTERNAL, PROCESS, Extent, Measurement
 from lore.model.results.measured import MeasuredLog, MeasuredResult, MeasuredRow
 
 WINDOW = 1000  # requests that vLLM's rate is over: `CachingMetrics`, vLLM 0.32.0
@@ -37,7 +37,7 @@ class LogMeasures(NamedTuple):
 
     path: str
     format: str
-    measures: Sequence[Measure]
+    measures: Sequence[Measurement]
 
 
 class Foreseen(NamedTuple):
@@ -57,7 +57,7 @@ class Foreseen(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    request: Measure
+    request: Measurement
     turn: Foreseen
 
 
@@ -85,7 +85,7 @@ def compared(logs: Sequence[LogMeasures], turns: Sequence[Foreseen]) -> Measured
 
 def _summaries(log: LogMeasures) -> Iterator[MeasuredLog]:
     """Sum the measurements of each engine in a log, by what they are of, the finest first."""
-    groups: dict[tuple[Extent, str, str, str], list[Measure]] = {}
+    groups: dict[tuple[Extent, str, str, str], list[Measurement]] = {}
     for measure in _of_servers(log.measures):
         name = measure.name if measure.extent == "window" else ""
         groups.setdefault((measure.extent, measure.engine, name, measure.server), []).append(measure)
@@ -100,7 +100,7 @@ def _summaries(log: LogMeasures) -> Iterator[MeasuredLog]:
         )  # fmt: skip
 
 
-def _of_servers(measures: Sequence[Measure]) -> list[Measure]:
+def _of_servers(measures: Sequence[Measurement]) -> list[Measurement]:
     """Return measurements without processes that wrote one after the other: those are one server, started again."""
     processes = [measure.server for measure in measures if measure.server.startswith(PROCESS)]
     if len(list(groupby(processes))) > len(set(processes)):
@@ -108,11 +108,11 @@ def _of_servers(measures: Sequence[Measure]) -> list[Measure]:
     return [replace(measure, server="") if measure.server.startswith(PROCESS) else measure for measure in measures]
 
 
-def _finest(logs: Sequence[LogMeasures]) -> list[Measure]:
+def _finest(logs: Sequence[LogMeasures]) -> list[Measurement]:
     """Return the measurements of the finest kind that any log has, of the engine that has most of them."""
     every = [measure for log in logs for measure in _of_servers(log.measures)]
     for extent in _ORDER:
-        groups: dict[tuple[str, ...], list[Measure]] = {}
+        groups: dict[tuple[str, ...], list[Measurement]] = {}
         for measure in every:
             if measure.extent == extent and measure.engine != EXTERNAL:
                 names = (measure.name, measure.server) if extent == "window" else ()
@@ -125,7 +125,7 @@ def _finest(logs: Sequence[LogMeasures]) -> list[Measure]:
 # requests and turns that are the same
 
 
-def _by_id(measures: list[Measure], turns: list[Foreseen]) -> list[_Pair]:
+def _by_id(measures: list[Measurement], turns: list[Foreseen]) -> list[_Pair]:
     """Pair by the response's id; an engine may add parts of its own behind a hyphen."""
     named = {turn.name: turn for turn in turns if turn.name}
     pairs: list[_Pair] = []
@@ -138,7 +138,7 @@ def _by_id(measures: list[Measure], turns: list[Foreseen]) -> list[_Pair]:
     return pairs
 
 
-def _by_size(measures: list[Measure], turns: list[Foreseen]) -> list[_Pair]:
+def _by_size(measures: list[Measurement], turns: list[Foreseen]) -> list[_Pair]:
     """Pair by the sizes of prompts, in the order of both, where most turns meet a request of the same size."""
     if measures[0].extent != "request" or max(len(measures), len(turns)) > MOST_SIZES:
         return []
@@ -150,7 +150,7 @@ def _by_size(measures: list[Measure], turns: list[Foreseen]) -> list[_Pair]:
     return pairs if len(pairs) >= _ENOUGH * len(turns) else []
 
 
-def _by_order(measures: list[Measure], turns: list[Foreseen]) -> list[_Pair]:
+def _by_order(measures: list[Measurement], turns: list[Foreseen]) -> list[_Pair]:
     """Pair by order, where nothing says that these are others: as many, and no bill gives their sizes."""
     if measures[0].extent != "request" or len(measures) != len(turns) or any(turn.billed for turn in turns):
         return []
@@ -166,7 +166,7 @@ def _row(pair: _Pair) -> MeasuredRow:
 # stretches of time
 
 
-def _shift(measures: list[Measure], turns: list[Foreseen]) -> float | None:
+def _shift(measures: list[Measurement], turns: list[Foreseen]) -> float | None:
     """Return what to add to a log's times, so that they meet those of the turns; None where they never do."""
     found, wanted = _range(measure.at for measure in measures), _range_of(turns)
     clock = measures[0].clock
@@ -196,11 +196,11 @@ def _years(at: float, wanted: float) -> Iterator[float]:
         return
 
 
-def _moved(measure: Measure, shift: float) -> Measure:
+def _moved(measure: Measurement, shift: float) -> Measurement:
     return measure if not shift or measure.at is None else replace(measure, at=measure.at + shift)
 
 
-def _by_time(measures: list[Measure], turns: Sequence[Foreseen]) -> list[MeasuredRow]:
+def _by_time(measures: list[Measurement], turns: Sequence[Foreseen]) -> list[MeasuredRow]:
     """Return a row for each stretch of time, at most `MOST_ROWS`; none where the log has no times."""
     timed = sorted((measure for measure in measures if measure.at is not None), key=lambda found: found.at or 0.0)
     if not timed:
@@ -219,7 +219,7 @@ def _by_time(measures: list[Measure], turns: Sequence[Foreseen]) -> list[Measure
     return rows
 
 
-def _ends(timed: list[Measure]) -> list[float]:
+def _ends(timed: list[Measurement]) -> list[float]:
     """Return where stretches end: at scrapes, else at round times."""
     first, last = timed[0].at or 0.0, timed[-1].at or 0.0
     if timed[0].extent == "interval":
@@ -233,7 +233,7 @@ def _ends(timed: list[Measure]) -> list[float]:
     return [*ends[:-1], max(ends[-1], last)]
 
 
-def _windows(timed: list[Measure], turns: Sequence[Foreseen]) -> list[MeasuredRow]:
+def _windows(timed: list[Measurement], turns: Sequence[Foreseen]) -> list[MeasuredRow]:
     """Return the rate at some of its times, with what was predicted of as many turns as it is over."""
     step = -(-len(timed) // MOST_ROWS)
     chosen = timed[::-1][::step][::-1]
@@ -249,7 +249,7 @@ def _windows(timed: list[Measure], turns: Sequence[Foreseen]) -> list[MeasuredRo
 # sums
 
 
-def _sums(measures: Sequence[Measure], turns: Iterable[Foreseen], at: float | None) -> MeasuredRow:
+def _sums(measures: Sequence[Measurement], turns: Iterable[Foreseen], at: float | None) -> MeasuredRow:
     """Sum both sides. A window's rate is the last one that was said."""
     prompt, cached, requests = (
         _added(getattr(measure, name) for measure in measures)

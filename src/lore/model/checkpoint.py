@@ -49,7 +49,7 @@ class _SavedChain(Struct, frozen=True):
     outside: bytes
 
 
-class _Head(Struct, frozen=True):
+class _StateHead(Struct, frozen=True):
     version: int
     session: bytes
     chains: list[_SavedChain]
@@ -100,7 +100,7 @@ class SavedChunk(Sequence[Entry]):
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
 
-class Saved(NamedTuple):
+class SavedState(NamedTuple):
     """A state as bytes: `texts` to stand behind what is known, the head of all, and how many known bytes that needs."""
 
     texts: list[bytes | memoryview]
@@ -108,7 +108,7 @@ class Saved(NamedTuple):
     kept: int
 
 
-def save(state: Session, *, at: int = 0, known: memoryview | None = None) -> Saved:
+def save(state: Session, *, at: int = 0, known: memoryview | None = None) -> SavedState:
     """Encode a state whose texts will stand at `at`; what was loaded of `known` stays where it is.
 
     Costs O(what is not in `known`, and 256 entries a chain), and a little an entry and an insert.
@@ -127,8 +127,8 @@ def save(state: Session, *, at: int = 0, known: memoryview | None = None) -> Sav
                 places.append((at, at := at + len(texts[-1])))
         bare = encode(msgspec.structs.replace(chain, **_BARE))
         chains.append(_SavedChain(bare, places, encode(list(chain.persisted)), encode(list(chain.outside))))
-    head = _Head(VERSION, encode(msgspec.structs.replace(state, chains={})), chains)
-    return Saved(texts, msgspec.msgpack.encode(head), kept)
+    head = _StateHead(VERSION, encode(msgspec.structs.replace(state, chains={})), chains)
+    return SavedState(texts, msgspec.msgpack.encode(head), kept)
 
 
 def _encoded(chunk: Sequence[Entry]) -> bytes | memoryview:
@@ -247,7 +247,7 @@ def _decode_vector(kind: Any, value: Any) -> Any:
     return Vector()
 
 
-_HEAD = msgspec.msgpack.Decoder(_Head)
+_HEAD = msgspec.msgpack.Decoder(_StateHead)
 _COLUMNS = msgspec.msgpack.Decoder(_Columns)
 _SESSION = msgspec.json.Decoder(Session, dec_hook=_decode_vector)
 _CHAIN = msgspec.json.Decoder(Chain, dec_hook=_decode_vector)

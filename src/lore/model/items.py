@@ -21,32 +21,32 @@ from lore.model.canonical import text_of
 NULL = Raw(b"null")
 
 
-class _Shape(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="type"):
+class _Tagged(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="type"):
     """What items and blocks have in common: told apart by `type`, and strict about their fields."""
 
 
-class RawBlock(_Shape, frozen=True, omit_defaults=True, tag="raw"):
+class RawBlock(_Tagged, frozen=True, omit_defaults=True, tag="raw"):
     """A block of a provider's own shape, verbatim; `dialect` is whose, None: its shape tells."""
 
     json: Raw
     dialect: str | None = None
 
 
-class TextBlock(_Shape, frozen=True, omit_defaults=True, tag="text"):
+class TextBlock(_Tagged, frozen=True, omit_defaults=True, tag="text"):
     """Text; `text` is a JSON string. `raw` is the block as its provider gave it, where that says more."""
 
     text: Raw
     raw: RawBlock | None = None
 
 
-class ThinkingBlock(_Shape, frozen=True, omit_defaults=True, tag="thinking"):
+class ThinkingBlock(_Tagged, frozen=True, omit_defaults=True, tag="thinking"):
     """A model's reasoning, with the provider's signature where it gave one."""
 
     text: Raw
     signature: str | None = None
 
 
-class ImageBlock(_Shape, frozen=True, tag="image"):
+class ImageBlock(_Tagged, frozen=True, tag="image"):
     """An image in base64; `data` is a JSON string."""
 
     media_type: str
@@ -57,7 +57,7 @@ Block: TypeAlias = TextBlock | ThinkingBlock | ImageBlock | RawBlock
 Status: TypeAlias = Literal["running", "completed", "failed"]
 
 
-class UserMessage(_Shape, frozen=True, omit_defaults=True, tag="user_message"):
+class UserMessage(_Tagged, frozen=True, omit_defaults=True, tag="user_message"):
     """What a user, or a harness in the user's place (`source`), said. Either `text` or `blocks`.
 
     `form` is the message that was sent, where a request was recorded, without its content: `""` stands for a text, `[]`
@@ -71,7 +71,7 @@ class UserMessage(_Shape, frozen=True, omit_defaults=True, tag="user_message"):
     form: RawBlock | None = None
 
 
-class AssistantMessage(_Shape, frozen=True, omit_defaults=True, tag="assistant_message"):
+class AssistantMessage(_Tagged, frozen=True, omit_defaults=True, tag="assistant_message"):
     """What the model said. Either `text` or `blocks`. Items of one `response_id` are one response.
 
     `form` is the message that a recorded request holds of it and the calls behind it, as a user's message has one.
@@ -85,7 +85,7 @@ class AssistantMessage(_Shape, frozen=True, omit_defaults=True, tag="assistant_m
     form: RawBlock | None = None
 
 
-class ToolCall(_Shape, frozen=True, omit_defaults=True, tag="tool_call"):
+class ToolCall(_Tagged, frozen=True, omit_defaults=True, tag="tool_call"):
     """A tool call together with its result; `output` is a JSON string or an array of blocks, `error` a string.
 
     `raw` is the call as its provider gave it, where that says more than name and input; `result` is the result as a
@@ -105,7 +105,7 @@ class ToolCall(_Shape, frozen=True, omit_defaults=True, tag="tool_call"):
     result: RawBlock | None = None
 
 
-class CompactDivider(_Shape, frozen=True, omit_defaults=True, tag="compact_divider"):
+class CompactDivider(_Tagged, frozen=True, omit_defaults=True, tag="compact_divider"):
     """Where a compaction pruned `pruned` items; `summary` is a JSON string, `trigger` the word that was recorded."""
 
     uuid: str
@@ -117,7 +117,7 @@ class CompactDivider(_Shape, frozen=True, omit_defaults=True, tag="compact_divid
     duration_ms: int | float | None = None
 
 
-class OpaqueItem(_Shape, frozen=True, tag="opaque"):
+class OpaqueItem(_Tagged, frozen=True, tag="opaque"):
     """A record that stands in the timeline though lore cannot model it, verbatim."""
 
     uuid: str

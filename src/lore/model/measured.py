@@ -16,7 +16,7 @@ PROCESS = "pid "  # before the number of the process, where that is all that nam
 EXTERNAL = "external"  # stands for the engine where vLLM says what another cache than its own held
 
 
-class Measure(Struct, frozen=True, gc=False):
+class Measurement(Struct, frozen=True, gc=False):
     """One measurement, in tokens; what the log does not say is None.
 
     `engine` is the engine's name, `name` the request's or, where several engines share a log, the engine's number.

@@ -41,10 +41,10 @@ class Writer:
         return written
 
 
-class Side:
+class CallSide:
     """One side of a call: its body is `size` bytes so far; `whole` while every record of it stands in the file."""
 
-    def __init__(self, writer: Writer, call: str, part: str, before: Side | None = None) -> None:
+    def __init__(self, writer: Writer, call: str, part: str, before: CallSide | None = None) -> None:
         self._writer, self._named, self._before = writer, {"call": call, "part": part}, before
         self._members: dict[str, Any] = {}  # of the first record
         self._pieces = bytearray()
@@ -108,12 +108,12 @@ class Side:
         self._refused = not written
 
 
-class Call:
+class RecordedCall:
     """A call under way, from `began` on; `ended` says how it came to its end, once it has. Times are of `clock`."""
 
     def __init__(self, name: str, writer: Writer, clock: Callable[[], float]) -> None:
-        self.request = Side(writer, name, "request")
-        self.response = Side(writer, name, "response", self.request)
+        self.request = CallSide(writer, name, "request")
+        self.response = CallSide(writer, name, "response", self.request)
         self.clock, self.began, self.ended = clock, clock(), LEFT
         self.server = ""  # its origin
         self.status: int | None = None

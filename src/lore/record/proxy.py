@@ -25,7 +25,7 @@ import httpx
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from lore.record.calls import COMPLETE, STOPPED, Call, Writer
+from lore.record.calls import COMPLETE, STOPPED, RecordedCall, Writer
 from lore.record.forwarding import passed_on, reason, request_of
 from lore.record.journal import Journal
 from lore.record.kept import account, line_of, moment, request_headers, response_headers, url_of
@@ -49,7 +49,7 @@ class Passed:
         self.calls = self.request_bytes = self.response_bytes = self.unanswered = 0
         self.statuses = Counter[int]()
 
-    def add(self, call: Call) -> None:
+    def add(self, call: RecordedCall) -> None:
         """Count a call that ended."""
         self.calls += 1
         self.request_bytes += call.request.size
@@ -60,7 +60,7 @@ class Passed:
             self.statuses[call.status] += 1
 
 
-class Counts:
+class TrafficCounts:
     """What passed: calls, those that were not written whole, refused requests; `open` ones have not ended."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Counts:
 class _Body(httpx.AsyncByteStream):
     """The body of a request as its client sends it: the last bytes pass when all of it stands in the file."""
 
-    def __init__(self, receive: Receive, call: Call, length: int | None) -> None:
+    def __init__(self, receive: Receive, call: RecordedCall, length: int | None) -> None:
         self._receive, self._call, self._left = receive, call, length
         self.done = asyncio.Event()
 
@@ -126,7 +126,7 @@ class Proxy:
         self._journal, self._writer = journal, Writer(journal, tell)
         self._client, self._signer = server, Signer()
         self._told = set[str]()
-        self.counts = Counts()
+        self.counts = TrafficCounts()
 
     def open(self, version: str) -> None:
         """Write the first record of this run. Raises LoreError."""
@@ -151,7 +151,7 @@ class Proxy:
             return
         self.counts.calls += 1
         self.counts.open += 1
-        call = Call(f"{self._run}-{self.counts.calls}", self._writer, self._clock)
+        call = RecordedCall(f"{self._run}-{self.counts.calls}", self._writer, self._clock)
         try:
             await self._pass(call, scope, headers, *found, receive=receive, send=send, may_sign=named)
         finally:
@@ -182,8 +182,8 @@ class Proxy:
                 return
 
     async def _pass(
-        self, call: Call, scope: Scope, headers: Headers, route: Route, path: bytes, *, receive: Receive, send: Send,
-        may_sign: bool,
+        self, call: RecordedCall, scope: Scope, headers: Headers, route: Route, path: bytes, *, receive: Receive,
+        send: Send, may_sign: bool,
     ) -> None:  # fmt: skip
         """Pass a call on; a client that leaves while it waits ends what is done for it."""
         length, query = headers.get("content-length", ""), scope["query_string"]
@@ -222,7 +222,13 @@ class Proxy:
             raise error
 
     async def _forward(
-        self, call: Call, request: httpx.Request, signature: Signature | None, unsigned: str, body: _Body, send: Send
+        self,
+        call: RecordedCall,
+        request: httpx.Request,
+        signature: Signature | None,
+        unsigned: str,
+        body: _Body,
+        send: Send,
     ) -> None:
         """Send a request to its server and its answer to the client; errors of either are an end of the call."""
         server = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
@@ -284,7 +290,7 @@ class Proxy:
             self._tell(text)
 
 
-async def _send_back(call: Call, method: str, response: httpx.Response, send: Send) -> str:
+async def _send_back(call: RecordedCall, method: str, response: httpx.Response, send: Send) -> str:
     """Pass an answer to its client and write it down; return how it ended."""
     side, raw = call.response, response.headers.raw
     call.request.flush()
@@ -312,7 +318,7 @@ async def _send_back(call: Call, method: str, response: httpx.Response, send: Se
     return COMPLETE
 
 
-def _write(call: Call, chunk: bytes, *, whole: bool) -> None:
+def _write(call: RecordedCall, chunk: bytes, *, whole: bool) -> None:
     """Write a chunk of an answer; the last one ends it, where its request had ended, too."""
     ended = COMPLETE if whole and call.request.over else None
     if chunk or not call.response.over:

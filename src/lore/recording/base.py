@@ -23,7 +23,7 @@ from lore.errors import LoreError
 from lore.formats.base import Read, Reader
 from lore.model.codes import Problem
 from lore.model.deferred import Places
-from lore.model.measured import Measure
+from lore.model.measured import Measurement
 from lore.model.state import Session
 from lore.model.turn import Turn
 from lore.plugins import published
@@ -92,7 +92,7 @@ class Recording:
         self.problems = problems
         self.companions: tuple[str, ...] = ()
         self.boundaries: list[tuple[str, str | None]] = []
-        self.measures: list[Measure] = []
+        self.measures: list[Measurement] = []
         self._data = data
 
     @property
@@ -148,7 +148,7 @@ class Recording:
         for read in found:
             if type(read.value) is Problem:
                 self.problems.add(read.value, self.shown)
-            elif type(read.value) is Measure:
+            elif type(read.value) is Measurement:
                 self.measures.append(read.value)
             else:
                 yield read

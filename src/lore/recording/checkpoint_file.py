@@ -25,7 +25,7 @@ from msgspec import Struct
 from lore import __version__
 from lore.errors import LoreError
 from lore.files import replaced, try_lock
-from lore.model.checkpoint import CRC, Saved, save, sealed, unsealed
+from lore.model.checkpoint import CRC, SavedState, save, sealed, unsealed
 from lore.model.codes import Problem
 from lore.model.results.store import TurnResult
 from lore.model.state import Session
@@ -73,14 +73,14 @@ class LogCheckpoint(Struct, frozen=True):
     session: bytes = b""
 
 
-class Loaded(NamedTuple):
+class LoadedCheckpoint(NamedTuple):
     """A checkpoint, and all bytes of its file, in which the texts of its session lie."""
 
     known: LogCheckpoint
     data: memoryview
 
 
-def load(path: str) -> Loaded | None:
+def load(path: str) -> LoadedCheckpoint | None:
     """Load a checkpoint; None where there is none yet (no file, or an empty one).
 
     Raises UnusableError where it is damaged or of another version, LoreError where the file is something
@@ -97,7 +97,7 @@ def load(path: str) -> Loaded | None:
         raise UnusableError(f"it is damaged: {error}") from None
     if known.lore != __version__:
         raise UnusableError(f"it is of lore {known.lore}, this is {__version__}")
-    return Loaded(known, data)
+    return LoadedCheckpoint(known, data)
 
 
 def _read_file(path: str) -> memoryview:
@@ -140,7 +140,7 @@ def store(path: str, known: LogCheckpoint, state: Session, data: memoryview | No
     return None
 
 
-def _head(known: LogCheckpoint, saved: Saved) -> bytes:
+def _head(known: LogCheckpoint, saved: SavedState) -> bytes:
     return msgspec.msgpack.encode(msgspec.structs.replace(known, session=saved.head))
 
 

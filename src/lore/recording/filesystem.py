@@ -31,7 +31,7 @@ class Status(NamedTuple):
     tag: str = ""
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """What a folder holds, as `os.DirEntry` is asked."""
 
     name: str
@@ -111,7 +111,7 @@ def names(folder: str) -> list[str]:
     return [entry.name for entry in entries(folder)]
 
 
-def entries(folder: str) -> Iterator[Entry | os.DirEntry[str]]:
+def entries(folder: str) -> Iterator[FolderEntry | os.DirEntry[str]]:
     """Yield what lies in a folder; raises OSError."""
     if not is_remote(folder):
         with os.scandir(folder) as found:
@@ -119,7 +119,7 @@ def entries(folder: str) -> Iterator[Entry | os.DirEntry[str]]:
         return
     from lore.recording import remote  # noqa: PLC0415 - as above
 
-    yield from (Entry(each.key.rstrip("/"), each.key.endswith("/")) for each in remote.entries(folder))
+    yield from (FolderEntry(each.key.rstrip("/"), each.key.endswith("/")) for each in remote.entries(folder))
 
 
 def files(folder: str) -> dict[str, float]:

@@ -256,7 +256,7 @@ def _folders(base: str, failed_on: Failed) -> Iterator[str]:
         )
 
 
-def _entries(folder: str, failed_on: Failed) -> list[filesystem.Entry | os.DirEntry[str]]:
+def _entries(folder: str, failed_on: Failed) -> list[filesystem.FolderEntry | os.DirEntry[str]]:
     """List a folder; what is none has nothing in it."""
     if folder and not filesystem.is_folder(folder):
         return []

@@ -23,7 +23,7 @@ from lore.model.codes import Problem
 from lore.model.events import MAIN, OpaqueEvent, SessionChanged, SessionStarted
 from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import array, is_json, table
-from lore.model.measured import Measure
+from lore.model.measured import Measurement
 from lore.model.turn import Exchange
 from lore.recording import corpus
 
@@ -49,7 +49,7 @@ class Completion(NamedTuple):
         first: str | None = None
         for read in kind().feed(head if head.endswith(b"\n") else head + b"\n"):
             event = read.value
-            if isinstance(event, Problem | Exchange | Measure | OpaqueEvent):
+            if isinstance(event, Problem | Exchange | Measurement | OpaqueEvent):
                 continue
             if event.chain == MAIN:
                 return MAIN

@@ -56,7 +56,7 @@ class _Returned(NamedTuple):
     failed: bool = False
 
 
-class _Shape(NamedTuple):
+class _CallShape(NamedTuple):
     """How a dialect names things: its words for the model's role, and how a call and a result are read."""
 
     models: tuple[bytes, ...]
@@ -143,11 +143,11 @@ def _responses_result(own: Members) -> _Returned | None:
 
 _ASSISTANT = (b'"assistant"',)
 _SHAPES = {
-    "anthropic": _Shape(_ASSISTANT, _anthropic_call, _anthropic_result),
-    "bedrock": _Shape(_ASSISTANT, _bedrock_call, _bedrock_result),
-    "gemini": _Shape((b'"model"',), _gemini_call, _gemini_result),
-    "openai-chat": _Shape(_ASSISTANT, _chat_call, _chat_result),
-    "openai-responses": _Shape(_ASSISTANT, _responses_call, _responses_result),
+    "anthropic": _CallShape(_ASSISTANT, _anthropic_call, _anthropic_result),
+    "bedrock": _CallShape(_ASSISTANT, _bedrock_call, _bedrock_result),
+    "gemini": _CallShape((b'"model"',), _gemini_call, _gemini_result),
+    "openai-chat": _CallShape(_ASSISTANT, _chat_call, _chat_result),
+    "openai-responses": _CallShape(_ASSISTANT, _responses_call, _responses_result),
 }
 
 

@@ -108,7 +108,7 @@ def session_of(recording: Recording, instead: str, *, hint: str) -> EventRecordi
 
 
 @dataclass(slots=True)
-class _Head:
+class _RequestHead:
     """What a request says besides its messages, as a session keeps it."""
 
     dialect: str
@@ -120,14 +120,14 @@ class _Head:
 
 
 @dataclass(slots=True)
-class _Chain:
+class _RequestChain:
     """A chain: its latest request's messages and head, and the exchange whose response no request held yet."""
 
     name: str
     reader: ItemReader
     assembler: Assembler
     sent: list[Sent] = field(default_factory=list[Sent])
-    head: _Head | None = None
+    head: _RequestHead | None = None
     prompt: Prompt | None = None
     open: Exchange | None = None
     number: int = 0
@@ -141,7 +141,7 @@ class RequestEvents:
 
     def __init__(self, format: str, unkept: Counter[tuple[str, ...]]) -> None:
         self._lacking = unkept
-        self._chains: dict[str, _Chain] = {}
+        self._chains: dict[str, _RequestChain] = {}
         self._folding = Folding(Session(format=format))
         self._started = False
         self._memo: dict[str, Memo] = {}
@@ -154,7 +154,9 @@ class RequestEvents:
         chain = self._chains.get(turn.chain)
         if chain is None or chain.reader.dialect is not dialect:
             before = chain
-            chain = _Chain(turn.chain, ItemReader(dialect, turn.chain, count(1)), Assembler(dialect, rules=Rules()))
+            chain = _RequestChain(
+                turn.chain, ItemReader(dialect, turn.chain, count(1)), Assembler(dialect, rules=Rules())
+            )
             if before is not None:
                 chain.sent, chain.head, chain.open, chain.number = before.sent, before.head, before.open, before.number
             self._chains[turn.chain] = chain
@@ -190,7 +192,7 @@ class RequestEvents:
         """Return what ends all chains."""
         return [event for name in list(self._chains) for event in self.end(name)]
 
-    def _begin(self, chain: _Chain, head: _Head, call: Call, at: str | None) -> list[e.Event]:
+    def _begin(self, chain: _RequestChain, head: _RequestHead, call: Call, at: str | None) -> list[e.Event]:
         if self._started:
             return []
         self._started, chain.head = True, head
@@ -216,7 +218,7 @@ class RequestEvents:
             return body, prompt
         return body, dialect.parse(body, exchange.fidelity, self._memo.setdefault(dialect.name, Memo()))
 
-    def _messages(self, chain: _Chain, turn: Turn, dialect: Body, members: dict[str, bytes]) -> list[e.Event]:
+    def _messages(self, chain: _RequestChain, turn: Turn, dialect: Body, members: dict[str, bytes]) -> list[e.Event]:
         """Return what became of the messages since the request before of the chain."""
         root = members.get(dialect.root, b"[]")
         given = array(root) if root[:1] == b"[" else [root]
@@ -250,14 +252,14 @@ class RequestEvents:
         return events
 
     @staticmethod
-    def _is_compacted(chain: _Chain, turn: Turn) -> bool:
+    def _is_compacted(chain: _RequestChain, turn: Turn) -> bool:
         """Tell whether what is new behind the divergence begins with a summary."""
         before, messages = chain.prompt, turn.prompt.messages
         shared = 0 if before is None else before.messages.common(messages)
         return any(is_summary(segment) for segment in islice(messages.since(shared), LOOKED_AT))
 
     @staticmethod
-    def _response(chain: _Chain) -> list[Sent]:
+    def _response(chain: _RequestChain) -> list[Sent]:
         """Return what the latest response said, as it was recorded."""
         if chain.open is None or not chain.open.output:
             return []
@@ -265,7 +267,7 @@ class RequestEvents:
         raws = [chain.reader.stripped(raw) for raw in array(said) if table(raw)]
         return chain.reader.read(raws, chain.open.response_id, ended=False)
 
-    def _unkept(self, chain: _Chain, exchange: Exchange, body: bytes, dialect: Body) -> tuple[str, ...]:
+    def _unkept(self, chain: _RequestChain, exchange: Exchange, body: bytes, dialect: Body) -> tuple[str, ...]:
         """Name what of a request's bytes the session does not give back."""
         state = self._folding.session
         made = dialect.write(chain.assembler.assemble(state, self._folding.chain(chain.name)).prompt)
@@ -305,7 +307,7 @@ def _on_one_line(body: bytes) -> bytes:
     return body.translate(None, b"\r\n") if b"\n" in body or b"\r" in body else body
 
 
-def _end(chain: _Chain, exchange: Exchange) -> list[e.Event]:
+def _end(chain: _RequestChain, exchange: Exchange) -> list[e.Event]:
     """Return the end of a request, where something of its response is known.
 
     It stands directly behind the start: what the response said is spelled by the next request.
@@ -333,7 +335,7 @@ def _end(chain: _Chain, exchange: Exchange) -> list[e.Event]:
     ]
 
 
-def _changes(chain: _Chain, head: _Head) -> list[e.Event]:
+def _changes(chain: _RequestChain, head: _RequestHead) -> list[e.Event]:
     """Return how a request's head differs from what the session says; a new chain says it all."""
     before = chain.head
     if before is None:
@@ -388,14 +390,14 @@ def _is_message(path: str, dialect: Body) -> bool:
     return path.startswith(f"{dialect.root}[")
 
 
-def _head_of(prompt: Prompt, members: dict[str, bytes], reader: ItemReader, style: Style) -> _Head:
+def _head_of(prompt: Prompt, members: dict[str, bytes], reader: ItemReader, style: Style) -> _RequestHead:
     """Return what a body says besides its messages."""
     dialect = reader.dialect
     tools = [segment.data for segment in prompt.head if segment.section == "tools"]
     if dialect.name == "gemini":
         tools = array(members.get("tools", b""))
     system, alone = _system_of(prompt, members, reader)
-    return _Head(
+    return _RequestHead(
         dialect.name, prompt.model, Raw(system), tuple(map(Raw, tools)), Raw(style.object(prompt.params.items())),
         Raw(_form_of(prompt, members, reader, style, alone)),
     )  # fmt: skip

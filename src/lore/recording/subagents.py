@@ -17,7 +17,7 @@ from lore.formats.base import Read
 from lore.formats.registry import recognise
 from lore.model.codes import Code, Problem
 from lore.model.events import MAIN, Event, OpaqueEvent, SessionStarted
-from lore.model.measured import Measure
+from lore.model.measured import Measurement
 from lore.model.turn import Exchange, Turn
 from lore.recording import corpus
 from lore.recording.base import Problems
@@ -36,7 +36,7 @@ class SessionChains:
         """Pass on the session's own reads, and remember its chains."""
         for read in reads:
             self._started = self._started or isinstance(read.value, SessionStarted)
-            self._taken.add(MAIN if isinstance(read.value, Problem | Exchange | Measure) else read.value.chain)
+            self._taken.add(MAIN if isinstance(read.value, Problem | Exchange | Measurement) else read.value.chain)
             yield read
 
     def reads(self) -> Iterator[tuple[str, Read]]:
@@ -68,7 +68,9 @@ class SessionChains:
             if isinstance(event, Problem):
                 self._problems.add(event, shown)
                 continue
-            if isinstance(event, Exchange | Measure | Turn) or (isinstance(event, SessionStarted) and self._started):
+            if isinstance(event, Exchange | Measurement | Turn) or (
+                isinstance(event, SessionStarted) and self._started
+            ):
                 continue
             if not isinstance(event, OpaqueEvent):
                 read = Read(self._named(event, names, stem), read.line, read.byte)

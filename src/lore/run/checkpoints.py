@@ -18,7 +18,15 @@ from lore.errors import LoreError
 from lore.model.checkpoint import restore
 from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, collected_seldom
-from lore.recording.checkpoint_file import Digester, Loaded, LogCheckpoint, UnusableError, load, recognised, store
+from lore.recording.checkpoint_file import (
+    Digester,
+    LoadedCheckpoint,
+    LogCheckpoint,
+    UnusableError,
+    load,
+    recognised,
+    store,
+)
 from lore.recording.opening import Options, reader_named
 from lore.run.folding import Folded, LogFold, TurnRows
 
@@ -63,7 +71,7 @@ def fold_resumed(path: str, options: Options, checkpoint: str, *, verify: bool =
         return _fold(folding, opened.data, Digester(), checkpoint)._replace(refused=refused)
 
 
-def _resume(path: str, options: Options, checkpoint: str, loaded: Loaded, *, verify: bool) -> Resumed:
+def _resume(path: str, options: Options, checkpoint: str, loaded: LoadedCheckpoint, *, verify: bool) -> Resumed:
     known, name = loaded.known, loaded.known.format
     if options.format not in (None, name):
         raise UnusableError(f"it was read as {name}, not as {options.format}")
@@ -94,7 +102,7 @@ def _resume(path: str, options: Options, checkpoint: str, loaded: Loaded, *, ver
 
 
 def _fold(
-    folding: LogFold, data: Iterator[bytes], digester: Digester, checkpoint: str, before: Loaded | None = None
+    folding: LogFold, data: Iterator[bytes], digester: Digester, checkpoint: str, before: LoadedCheckpoint | None = None
 ) -> Resumed:
     """Fold what comes, save where that ended (behind what is saved), then close what is open and answer."""
     recording, problems = folding.recording, folding.recording.problems

@@ -25,7 +25,7 @@ from lore.formats.engines.lines import EngineLog, LogTime, count_in, plain, reme
 from lore.formats.lines import Line, placed
 from lore.model.canonical import text_of
 from lore.model.jsonslice import table
-from lore.model.measured import Measure
+from lore.model.measured import Measurement
 
 ENGINE = "llama.cpp"
 _OWN = re.compile(rb"(?:^|[\] ])(\d{1,7})\.(\d\d)\.(\d{3})\.(\d{3}) ")
@@ -49,7 +49,7 @@ class _Task(Struct):
     drafted: bool = False
     mixed: bool = False  # two prompts under one number: those of two servers
 
-    def measure(self, held: int | None, time: LogTime, *, truncated: bool) -> Measure | None:
+    def measure(self, held: int | None, time: LogTime, *, truncated: bool) -> Measurement | None:
         """Return what it read, where `held` tokens stand in its slot at the end; None where that is not sure."""
         prompt, kept = self.prompt, self.kept
         if kept is None and prompt is not None and self.processed is not None:
@@ -61,7 +61,7 @@ class _Task(Struct):
             prompt = kept + self.processed
         if prompt is None or kept is None or self.mixed or not 0 <= kept <= prompt:
             return None
-        return Measure("request", ENGINE, time.at, time.clock, "", 1, prompt, kept)
+        return Measurement("request", ENGINE, time.at, time.clock, "", 1, prompt, kept)
 
 
 class _LlamaState(Struct):

@@ -27,7 +27,7 @@ from lore.formats.base import Read
 from lore.formats.engines.lines import LARGEST_COUNT, EngineLog, LogTime, named, remember
 from lore.formats.lines import BOM, SPACE, Line, placed, problem
 from lore.model.codes import Code
-from lore.model.measured import Measure
+from lore.model.measured import Measurement
 from lore.model.turn import seconds
 
 
@@ -177,7 +177,7 @@ def _labels(series: bytes) -> bytes:
     return series.partition(b"{")[2]
 
 
-def _measure(engine: str, counters: _Counters, gained: dict[str, float], at: float | None) -> Measure | None:
+def _measure(engine: str, counters: _Counters, gained: dict[str, float], at: float | None) -> Measurement | None:
     prompt, cached, requests, besides = (
         next((gained[name] for name in names if name in gained), None) for names in counters[:4]
     )
@@ -187,7 +187,9 @@ def _measure(engine: str, counters: _Counters, gained: dict[str, float], at: flo
     cached += besides or 0.0
     prompt = prompt + cached if counters.apart else prompt
     whole = None if requests is None else int(requests)
-    return Measure("interval", engine, at, "utc", "", whole, int(prompt), int(min(cached, prompt))) if prompt else None
+    return (
+        Measurement("interval", engine, at, "utc", "", whole, int(prompt), int(min(cached, prompt))) if prompt else None
+    )
 
 
 def _count(digits: bytes) -> float | None:

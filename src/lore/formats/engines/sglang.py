@@ -29,7 +29,7 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.jsonslice import table
-from lore.model.measured import Measure
+from lore.model.measured import Measurement
 from lore.model.turn import Exchange
 
 ENGINE = "sglang"
@@ -91,7 +91,7 @@ class SglangLog(EngineLog[_SglangState]):
             new, cached, time = count_in(match[1]), count_in(match[2]), self._time(text)
             if new is None or cached is None:
                 return []
-            step = Measure(
+            step = Measurement(
                 "batch", ENGINE, time.at, time.clock, server=self._server, prompt_tokens=new + cached,
                 cached_tokens=cached,
             )  # fmt: skip
@@ -172,4 +172,4 @@ def _exchange(body: _SglangBody, bill: Billed | None, name: str) -> Read:
 def _measured(name: str, prompt: int | None, cached: int | None, time: LogTime, line: Line) -> list[Read]:
     if prompt is None or cached is None or cached > prompt:
         return []
-    return [placed(Measure("request", ENGINE, time.at, time.clock, name, 1, prompt, cached), line)]
+    return [placed(Measurement("request", ENGINE, time.at, time.clock, name, 1, prompt, cached), line)]

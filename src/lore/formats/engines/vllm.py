@@ -26,7 +26,7 @@ from lore.formats.lines import Line, placed, problem
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import is_json, table
-from lore.model.measured import EXTERNAL, PROCESS, Measure
+from lore.model.measured import EXTERNAL, PROCESS, Measurement
 from lore.model.turn import Exchange
 
 ENGINE = "vllm"
@@ -77,10 +77,10 @@ class VllmLog(EngineLog[_VllmState]):
                 return [*(placed(value, line) for value in found), *self._mixed(found, line)]
         return []
 
-    def _mixed(self, found: list[Measure | Exchange | Problem], line: Line) -> list[Read]:
+    def _mixed(self, found: list[Measurement | Exchange | Problem], line: Line) -> list[Read]:
         """Say once where reports of an engine come too often, and no line says that they are of two servers."""
         first = found[0] if found else None
-        if not isinstance(first, Measure) or first.extent != "window" or first.server or first.at is None:
+        if not isinstance(first, Measurement) or first.extent != "window" or first.server or first.at is None:
             return []
         last, state = self._kept.last.get(first.name), self._kept
         remember(state.last, first.name, first.at)
@@ -90,9 +90,9 @@ class VllmLog(EngineLog[_VllmState]):
         text = f"engine {first.name or '0'} reports more than once in {_EARLY:g} seconds: if these are two servers, "
         return [problem(Code.ENGINES_MIXED, text + "their rates are read as one", line)]
 
-    def _of_server(self, value: Measure | Exchange | Problem, text: bytes) -> Measure | Exchange | Problem:
+    def _of_server(self, value: Measurement | Exchange | Problem, text: bytes) -> Measurement | Exchange | Problem:
         """Return a measurement with whose it is: as its collector names it, else the process that wrote it."""
-        if not isinstance(value, Measure):
+        if not isinstance(value, Measurement):
             return value
         process = _PROCESS.search(text[:_BEGINNING])
         return replace(value, server=self._server or (f"{PROCESS}{process[1].decode()}" if process else ""))
@@ -105,22 +105,22 @@ class VllmLog(EngineLog[_VllmState]):
         return LogTime() if match is None else LogTime(moment(("2000", *match.groups())), "year")
 
 
-def _rates(text: bytes, time: LogTime) -> list[Measure]:
+def _rates(text: bytes, time: LogTime) -> list[Measurement]:
     """Return the rate of this engine's own cache, and that of what a connector found of the rest."""
     report = _REPORT.match(text)
     if report is None:
         return []
     name = "" if report[1] is None else report[1].decode()
-    found: list[Measure] = []
+    found: list[Measurement] = []
     for engine, pattern in ((ENGINE, _RATE), (EXTERNAL, _EXTERNAL)):
         match = pattern.search(text)
         share = None if match is None else float(match[1]) / 100
         if share is not None and share <= 1:
-            found.append(Measure("window", engine, time.at, time.clock, name, share=share))
+            found.append(Measurement("window", engine, time.at, time.clock, name, share=share))
     return found
 
 
-def _lookup(text: bytes, time: LogTime) -> list[Measure]:
+def _lookup(text: bytes, time: LogTime) -> list[Measurement]:
     """Return what a request found in both caches: computed here, and loaded on top of that.
 
     A prompt that stands there whole has its last token computed again, and that is taken off what is loaded.
@@ -136,7 +136,7 @@ def _lookup(text: bytes, time: LogTime) -> list[Measure]:
     if not 0 <= cached <= prompt:
         return []
     name = match[1].decode("utf-8", "replace")
-    return [Measure("request", ENGINE, time.at, time.clock, name, 1, prompt, cached)]
+    return [Measurement("request", ENGINE, time.at, time.clock, name, 1, prompt, cached)]
 
 
 def _body(text: bytes, time: LogTime) -> list[Exchange | Problem]:

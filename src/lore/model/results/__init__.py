@@ -30,7 +30,7 @@ RESETS: tuple[tuple[str, Reset], ...] = (
 _CODES: dict[Reset, str] = {name: code for code, name in reversed(RESETS)}
 
 
-class Result(Struct, frozen=True, kw_only=True):
+class CommandResult(Struct, frozen=True, kw_only=True):
     """What a command answers; `schema` is the version of all results."""
 
     schema: int = 2
@@ -191,7 +191,7 @@ class ColumnsResult(Struct, frozen=True):
     dispute: str | None
 
 
-class Diff(Result, frozen=True, kw_only=True):
+class Diff(CommandResult, frozen=True, kw_only=True):
     """`lore diff-prefix --json`. `chain` and `turn` name the right side, in a pair of one session."""
 
     left: Side
@@ -340,7 +340,7 @@ class Interrupted(Struct, frozen=True):
     of: int
 
 
-class Checked(Result, frozen=True, kw_only=True):
+class Checked(CommandResult, frozen=True, kw_only=True):
     """`lore check --json`; `top` holds the three costliest causes, those that are no waste behind those that are;
     `unseen` says what logs lack of their prompts. `interrupted` is left out where the run came to its end.
     """
@@ -407,7 +407,7 @@ class TemplateResult(Struct, frozen=True):
     source: str
 
 
-class Explained(Result, frozen=True, kw_only=True):
+class Explained(CommandResult, frozen=True, kw_only=True):
     """`lore assemble --explain --json`. `turn` is None where a session without turns stands at its end.
 
     `chat_templates` are those that servers are known to use for the model; all that are known where the model is not.

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from lore.model.results import Result
+from lore.model.results import CommandResult
 
 Holds: TypeAlias = Literal["yes", "some", "no", "unknown"]
 
@@ -54,7 +54,7 @@ class UnreadLogs(Struct, frozen=True):
     message: str
 
 
-class FoundSessions(Result, frozen=True, kw_only=True):
+class FoundSessions(CommandResult, frozen=True, kw_only=True):
     """`lore sessions --json`: the newest first.
 
     `found` are all sessions that there are, `bytes` their size; `read_bytes` were read for this answer. `looked` are
@@ -98,7 +98,7 @@ class UnreadFormat(Struct, frozen=True):
     message: str
 
 
-class FormatsResult(Result, frozen=True, kw_only=True):
+class FormatsResult(CommandResult, frozen=True, kw_only=True):
     """`lore formats --json`: what lore reads, those of plug-ins last; what it only names."""
 
     formats: list[FormatResult]
@@ -116,7 +116,7 @@ class Limit(Struct, frozen=True):
     reason: str
 
 
-class LimitsResult(Result, frozen=True, kw_only=True):
+class LimitsResult(CommandResult, frozen=True, kw_only=True):
     """`lore limits --json`: every cap of the program, in the order of their names."""
 
     limits: list[Limit]

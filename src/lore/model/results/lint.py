@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.model.codes import Problem
-from lore.model.results import CostlyCause, Finding, Result, Unseen
+from lore.model.results import CommandResult, CostlyCause, Finding, Unseen
 
 
 class LintBreakpoint(Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class LintSummary(Struct):
     problems: int = 0
 
 
-class LintResult(Result, frozen=True, kw_only=True):
+class LintResult(CommandResult, frozen=True, kw_only=True):
     """`lore lint --json`; `rules` is the day on which the tables of rules were checked."""
 
     summary: LintSummary

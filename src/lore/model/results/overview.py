@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from lore.model.codes import Actor, CauseKind
-from lore.model.results import Result
+from lore.model.results import CommandResult
 from lore.model.results.found import UnreadLogs
 
 GroupBy: TypeAlias = Literal["day", "session", "model", "project", "agent"]
@@ -90,7 +90,7 @@ class SpendingSession(Struct, frozen=True, kw_only=True):
     compactions: int | None = None
 
 
-class Overview(Result, frozen=True, kw_only=True):
+class Overview(CommandResult, frozen=True, kw_only=True):
     """`lore --json`: what was spent between two times, in seconds since the epoch, and what was paid again.
 
     `agents` and `groups` (by `by`) stand in the order of what they cost, days in theirs; `causes` are those whose loss
@@ -185,7 +185,7 @@ class ComparedSide(Struct, frozen=True, kw_only=True):
     spending: Spending
 
 
-class Comparison(Result, frozen=True, kw_only=True):
+class Comparison(CommandResult, frozen=True, kw_only=True):
     """`lore compare --json`: two sides, measures of both, and causes, those first that differ most in money."""
 
     left: ComparedSide

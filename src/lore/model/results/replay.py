@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from lore.model.results import Result
+from lore.model.results import CommandResult
 from lore.model.results.simulate import Simulated
 
 
@@ -70,7 +70,7 @@ class LayoutComparison(Struct, frozen=True, kw_only=True):
     computes_least: str
 
 
-class Replayed(Result, frozen=True, kw_only=True):
+class Replayed(CommandResult, frozen=True, kw_only=True):
     """`lore replay --json`. `server` is shown without a password or a query; `cache` is the model that predicts, None
     where it is the one of whoever is known to serve each turn. `reads_most` names a layout, None where no two were
     compared, or none reads more than chance. `comparison` is None where no two layouts were sent whole. `stopped` says

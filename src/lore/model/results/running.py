@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.model.codes import CauseKind
-from lore.model.results import Result
+from lore.model.results import CommandResult
 from lore.model.running import Running
 
 
@@ -25,7 +25,7 @@ class RunningBreak(Struct, frozen=True, kw_only=True):
     fix: str
 
 
-class RunningSession(Result, frozen=True, kw_only=True):
+class RunningSession(CommandResult, frozen=True, kw_only=True):
     """A session up to its last request.
 
     Size, read and time are of its main chain, sums of all chains of its log. `expires_at` (seconds since the epoch) is

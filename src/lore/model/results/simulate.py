@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from lore.model.codes import Problem
-from lore.model.results import BilledResult, CauseResult, Interrupted, Result, VerdictResult
+from lore.model.results import BilledResult, CauseResult, CommandResult, Interrupted, VerdictResult
 from lore.model.results.measured import MeasuredResult
 
 RuleValue: TypeAlias = bool | int | float | str | None
@@ -186,7 +186,7 @@ class Saving(Struct, frozen=True, kw_only=True):
         return self.saved > 0 if self.saved else self.tokens > 0
 
 
-class Simulated(Result, frozen=True, kw_only=True):
+class Simulated(CommandResult, frozen=True, kw_only=True):
     """`lore simulate --json`: one object a cache; `cache` is None where turns name different ones.
 
     `interrupted` is left out where the run came to its end; else nothing is said of changes. `measured` is what logs of
@@ -257,7 +257,7 @@ class HabitResult(Struct, frozen=True, kw_only=True):
     own: bool
 
 
-class RulesResult(Result, frozen=True, kw_only=True):
+class RulesResult(CommandResult, frozen=True, kw_only=True):
     """`lore simulate --rules --json`: rows in the order of their files, the user's first, and what was counted of
     clients (`habits`).
 
@@ -346,7 +346,7 @@ class CompactedTotals(Struct, frozen=True, kw_only=True):
     overfull: tuple[int, int] | None = None
 
 
-class DryRun(Result, frozen=True, kw_only=True):
+class DryRun(CommandResult, frozen=True, kw_only=True):
     """`lore compact --dry-run --json`: where each trigger would have fired, and what prompt and cache would have cost.
 
     `session` is what was read, `when` the moments that were chosen; `totals` is null where nothing is configured;
@@ -363,7 +363,7 @@ class DryRun(Result, frozen=True, kw_only=True):
     problems: list[Problem]
 
 
-class Compacted(Result, frozen=True, kw_only=True):
+class Compacted(CommandResult, frozen=True, kw_only=True):
     """`lore compact --json`: what was compacted, and where it was written. `triggers` is empty where nothing was due.
 
     `written` names the log, store or file, null where nothing was written; `events` counts what was.

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.model.codes import Problem
-from lore.model.results import Result
+from lore.model.results import CommandResult
 
 
 class ChainResult(Struct, frozen=True):
@@ -80,7 +80,7 @@ class InjectedResult(Struct, frozen=True):
     content: Raw
 
 
-class FoldResult(Result, frozen=True, kw_only=True):
+class FoldResult(CommandResult, frozen=True, kw_only=True):
     """`lore fold --json`; `timeline` holds the items of the main chain as lore's log spells them.
 
     `item_turns` has for each of them the turn that was under way when it came (0: none yet), `injected` what stands
@@ -97,7 +97,7 @@ class FoldResult(Result, frozen=True, kw_only=True):
     problems: list[Problem]
 
 
-class Followed(Result, frozen=True, kw_only=True):
+class Followed(CommandResult, frozen=True, kw_only=True):
     """One line of `lore fold --follow --json`: an event, as lore's log spells it, or a snapshot.
 
     `cursor` is EPOCH:N, with N events of the log folded: the one on this line, or all in the snapshot.
@@ -108,7 +108,7 @@ class Followed(Result, frozen=True, kw_only=True):
     snapshot: FoldResult | UnsetType = UNSET
 
 
-class StoreResult(Result, frozen=True, kw_only=True):
+class StoreResult(CommandResult, frozen=True, kw_only=True):
     """An answer about a store."""
 
     store: str
@@ -408,7 +408,7 @@ class KnownFact(Struct, frozen=True):
     state: str | None
 
 
-class KnowledgeResult(Result, frozen=True, kw_only=True):
+class KnowledgeResult(CommandResult, frozen=True, kw_only=True):
     """`lore knowledge list --json`; entries in the order in which prompts show them."""
 
     session: str
@@ -416,7 +416,7 @@ class KnowledgeResult(Result, frozen=True, kw_only=True):
     problems: list[Problem]
 
 
-class KnowledgeWritten(Result, frozen=True, kw_only=True):
+class KnowledgeWritten(CommandResult, frozen=True, kw_only=True):
     """`lore knowledge add, update, remove --json`: the entries, whole ids; `written` counts the records appended."""
 
     op: str

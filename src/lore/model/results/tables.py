@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from lore.model.results import Result
+from lore.model.results import CommandResult
 
 VERSION = 1  # of the columns: `lore.tables` in a file's metadata
 
@@ -110,13 +110,13 @@ TABLES: dict[str, tuple[Column, ...]] = {
 }
 
 
-class TablesResult(Result, frozen=True, kw_only=True):
+class TablesResult(CommandResult, frozen=True, kw_only=True):
     """What `lore sql` alone answers: the tables, with their columns."""
 
     tables: dict[str, tuple[Column, ...]]
 
 
-class SqlResult(Result, frozen=True, kw_only=True):
+class SqlResult(CommandResult, frozen=True, kw_only=True):
     """What a query answered: names of its columns, their types as DuckDB calls them, and rows of JSON values.
 
     `more`: there are rows behind these that were not asked for.

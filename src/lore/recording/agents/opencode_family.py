@@ -26,7 +26,7 @@ _EXPORT = 256 * 1024  # bytes in which an export's messages should begin, as whe
 _SESSION = msgspec.json.Decoder(OpenCodeSession)
 
 
-class Member(NamedTuple):
+class FamilyMember(NamedTuple):
     """A session, and the one that started it."""
 
     session: str
@@ -77,7 +77,7 @@ def _parent(path: str) -> str | None:
     return above if _member(above) is not None else None
 
 
-def _family(path: str) -> Mapping[str, Member]:
+def _family(path: str) -> Mapping[str, FamilyMember]:
     """Return the sessions that lie with one, itself among them, by the names under which they are read."""
     stored = opencode_store.session_in(path)
     if stored is not None:
@@ -87,13 +87,13 @@ def _family(path: str) -> Mapping[str, Member]:
     return {name: member for name in _beside(path) if (member := _member(name)) is not None}
 
 
-def _members(database: str) -> Mapping[str, Member]:
+def _members(database: str) -> Mapping[str, FamilyMember]:
     return _named(database, tuple(opencode_store.sessions_of(database) or ()))
 
 
 @lru_cache(maxsize=4)
-def _named(database: str, sessions: tuple[opencode_store.StoredSession, ...]) -> Mapping[str, Member]:
-    return {f"{database}#{session.id}": Member(session.id, session.parent) for session in sessions}
+def _named(database: str, sessions: tuple[opencode_store.DatabaseSession, ...]) -> Mapping[str, FamilyMember]:
+    return {f"{database}#{session.id}": FamilyMember(session.id, session.parent) for session in sessions}
 
 
 def _beside(path: str) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _beside(path: str) -> Iterator[str]:
     yield from (os.path.join(folder, name) for name in names if name.endswith(".json") and not name.startswith("."))
 
 
-def _member(path: str) -> Member | None:
+def _member(path: str) -> FamilyMember | None:
     try:
         about = os.stat(path)
         return _read(path, about.st_ino, about.st_size, about.st_mtime_ns) if os.path.isfile(path) else None
@@ -114,11 +114,11 @@ def _member(path: str) -> Member | None:
 
 
 @lru_cache(maxsize=65_536)
-def _read(path: str, *_: int) -> Member | None:
+def _read(path: str, *_: int) -> FamilyMember | None:
     """Read what a file says of its session; None where it is no session's."""
     if opencode_store.is_session_file(path):
         found = opencode_store.session_of(path)
-        return None if found is None or not found.id else Member(found.id, found.parent)
+        return None if found is None or not found.id else FamilyMember(found.id, found.parent)
     with open(path, "rb") as file:
         head = file.read(_EXPORT)
     if not OpenCode.recognises(head):
@@ -127,4 +127,4 @@ def _read(path: str, *_: int) -> Member | None:
     started = next((read.value for read in begun if isinstance(read.value, SessionStarted)), None)
     if started is None or not started.session_id:
         return None
-    return Member(started.session_id, started.parent_session_id)
+    return FamilyMember(started.session_id, started.parent_session_id)

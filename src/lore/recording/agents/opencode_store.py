@@ -75,7 +75,7 @@ def is_sqlite(path: str) -> bool:
         return False
 
 
-class StoredSession(NamedTuple):
+class DatabaseSession(NamedTuple):
     """A session of a database: who started it, when it was last written (seconds), how long it is (bytes, about).
 
     `begun` is when it was started, in seconds; 0 where nothing says it.
@@ -89,7 +89,7 @@ class StoredSession(NamedTuple):
     title: str = ""
 
 
-def sessions_of(path: str) -> list[StoredSession] | None:
+def sessions_of(path: str) -> list[DatabaseSession] | None:
     """Return a database's sessions, oldest first; None where it is none of OpenCode's, or unreadable."""
     try:
         return _listed(path, databases.stamps(path))
@@ -111,7 +111,7 @@ def fault_of(path: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _listed(path: str, _: databases.Stamps) -> list[StoredSession] | None:
+def _listed(path: str, _: databases.Stamps) -> list[DatabaseSession] | None:
     with closing(databases.connect(path)) as connection:
         newer, older = not _missing(connection, _TYPED), not _missing(connection, _TABLES)
         if not newer and not older:
@@ -121,7 +121,7 @@ def _listed(path: str, _: databases.Stamps) -> list[StoredSession] | None:
     return sorted(found.values(), key=lambda session: (session.begun, session.id))
 
 
-def _sessions(connection: sqlite3.Connection, table: str, messages: str) -> list[StoredSession]:
+def _sessions(connection: sqlite3.Connection, table: str, messages: str) -> list[DatabaseSession]:
     has = databases.columns_of(connection, table)
     parent, created, title = ((name if name in has else "null") for name in ("parent_id", "time_created", "title"))
     updated = f"coalesce(time_updated, {created})" if "time_updated" in has else created
@@ -129,7 +129,7 @@ def _sessions(connection: sqlite3.Connection, table: str, messages: str) -> list
     query = f"select id, {parent}, {created}, {updated}, substr({title}, 1, {_TITLE}) from {table} where exists (select 1 from {messages} where session_id = {table}.id)"  # noqa: E501, S608
     sizes = _sizes(connection, *((messages, "part") if table == "session" else (messages,)))
     return [
-        StoredSession(
+        DatabaseSession(
             str(name),
             str(above) if above else None,
             _seconds(at),
@@ -153,7 +153,7 @@ def _sizes(connection: sqlite3.Connection, *tables: str) -> dict[object, int]:
     return sizes
 
 
-def only_session(path: str, sessions: list[StoredSession]) -> str:
+def only_session(path: str, sessions: list[DatabaseSession]) -> str:
     """Return the one session of a database; raises LoreError where it has several, the newest first among its choices.
 
     A session that another started is left out as long as there are others.

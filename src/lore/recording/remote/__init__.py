@@ -70,7 +70,7 @@ class ChangedError(RemoteError):
     """The object is not the one that was begun."""
 
 
-class About(NamedTuple):
+class ObjectStatus(NamedTuple):
     """What is known of an object: bytes, seconds since the epoch (None: unknown), its ETag (empty: it has none)."""
 
     size: int | None = None
@@ -78,11 +78,11 @@ class About(NamedTuple):
     tag: str = ""
 
 
-class Entry(NamedTuple):
+class RemoteEntry(NamedTuple):
     """An object of a list; of a folder the key ends in `/`."""
 
     key: str
-    about: About = About()
+    about: ObjectStatus = ObjectStatus()
 
 
 class Source(Protocol):
@@ -90,11 +90,11 @@ class Source(Protocol):
 
     binds: bool  # the ETag that `read` gives is of the very bytes that it yields, not one asked for before
 
-    def about(self, key: str) -> About:
+    def about(self, key: str) -> ObjectStatus:
         """Return what is known of an object; raises MissingError."""
         ...
 
-    def read(self, key: str, start: int, tag: str) -> tuple[About, Iterator[bytes]]:
+    def read(self, key: str, start: int, tag: str) -> tuple[ObjectStatus, Iterator[bytes]]:
         """Read an object from a byte on, if it still has this ETag (empty: whichever); `size` is that of all of it."""
         ...
 
@@ -102,11 +102,11 @@ class Source(Protocol):
 class Bucket(Source, Protocol):
     """A source that lists its objects, and keeps others."""
 
-    def listed(self, prefix: str) -> Iterator[Entry]:
+    def listed(self, prefix: str) -> Iterator[RemoteEntry]:
         """Yield all objects below a prefix (empty, or ending in `/`), page by page."""
         ...
 
-    def children(self, prefix: str) -> Iterator[Entry]:
+    def children(self, prefix: str) -> Iterator[RemoteEntry]:
         """Yield the objects and the folders directly below a prefix."""
         ...
 
@@ -119,7 +119,7 @@ class Bucket(Source, Protocol):
         ...
 
 
-class Place(NamedTuple):
+class RemotePlace(NamedTuple):
     """What a name says: the scheme, the bucket or the server, the key in it."""
 
     scheme: str
@@ -127,7 +127,7 @@ class Place(NamedTuple):
     key: str
 
 
-def place_of(path: str) -> Place:
+def place_of(path: str) -> RemotePlace:
     """Read a name; raises RemoteError for one that names no bucket or server, or holds a password."""
     path = path if os.sep == "/" else path.replace(os.sep, "/")
     scheme, _, rest = path.partition("://")
@@ -138,16 +138,16 @@ def place_of(path: str) -> Place:
     if not root or not root.isprintable() or any(char in root for char in " \\?#"):
         raise RemoteError(f"{shown(path)} names no bucket and no server", hint="s3://BUCKET/KEY, https://HOST/FILE")
     if scheme in _WEB:
-        return Place(scheme, root, path)
+        return RemotePlace(scheme, root, path)
     if len(key.encode("utf-8", "surrogateescape")) > LONGEST_KEY:
         message = f"{cut_masked(shown(path), 80)}…: a name of more than {LONGEST_KEY:,} bytes"
         raise RemoteError(message, hint="no service keeps an object under such a name")
     if "/../" in f"/{key}/":  # what is beside a recording
         key = posixpath.normpath(key).lstrip("./") + ("/" if key.endswith("/") else "")
-    return Place(scheme, root, key)
+    return RemotePlace(scheme, root, key)
 
 
-def source_of(place: Place) -> Source:
+def source_of(place: RemotePlace) -> Source:
     """Return who reads this place; the same object as long as the environment says the same. Sends nothing."""
     settings = frozenset(entry for entry in os.environ.items() if entry[0].startswith(_ENVIRONMENT))
     return _source(place.scheme, place.root if place.scheme not in _WEB else "", os.getpid(), settings)
@@ -164,7 +164,7 @@ def _source(scheme: str, root: str, _process: int, _settings: frozenset[tuple[st
     return bucket(scheme, root)
 
 
-def _bucket_of(place: Place, path: str) -> Bucket:
+def _bucket_of(place: RemotePlace, path: str) -> Bucket:
     if place.scheme in _WEB:
         raise RemoteError(f"{shown(path)}: a web server lists no folder, and keeps nothing", hint="name each file")
     return cast("Bucket", source_of(place))
@@ -354,7 +354,7 @@ def _whole(path: str) -> bytes | None:
 # what there is
 
 
-def status(path: str) -> About:
+def status(path: str) -> ObjectStatus:
     """Return what is known of an object: what its list says, else what the service does. Raises RemoteError."""
     place = place_of(path)
     tree = _tree_of(place)
@@ -406,12 +406,12 @@ def is_folder(path: str) -> bool:
     return not place.key or place.key.endswith("/") or (not is_file(path) and next(entries(path), None) is not None)
 
 
-def _is_root(place: Place) -> bool:
+def _is_root(place: RemotePlace) -> bool:
     path = place.key.partition("://")[2].partition("?")[0]
     return "/" not in path or path.endswith("/")
 
 
-def entries(folder: str) -> Iterator[Entry]:
+def entries(folder: str) -> Iterator[RemoteEntry]:
     """Yield what lies directly in a folder; keys are names, those of folders end in `/`. Raises RemoteError."""
     place = place_of(folder)
     prefix = place.key if not place.key or place.key.endswith("/") else place.key + "/"
@@ -422,7 +422,7 @@ def entries(folder: str) -> Iterator[Entry]:
     bucket = _bucket_of(place, folder)
     for entry in again(lambda: list(bucket.children(prefix))):
         if (name := entry.key.removeprefix(prefix)) and name not in ("./", "../"):
-            yield Entry(name, entry.about)
+            yield RemoteEntry(name, entry.about)
 
 
 @contextmanager
@@ -448,5 +448,5 @@ def listing(folder: str) -> Generator[Tree]:
 _TREES: list[Tree] = []  # what was listed, as long as somebody goes through it
 
 
-def _tree_of(place: Place) -> Tree | None:
+def _tree_of(place: RemotePlace) -> Tree | None:
     return next((tree for tree in _TREES if tree.covers(place)), None)

@@ -23,13 +23,13 @@ from lore.model.canonical import printable
 from lore.recording.remote import (
     HINT,
     PIECE,
-    About,
     BrokenError,
     Bucket,
     ChangedError,
     DeniedError,
-    Entry,
     MissingError,
+    ObjectStatus,
+    RemoteEntry,
     RemoteError,
     again,
     missing,
@@ -149,13 +149,13 @@ class ByObstore:
         except (BaseError, ValueError) as error:
             raise place.failed("", error) from None
 
-    def about(self, key: str) -> About:
+    def about(self, key: str) -> ObjectStatus:
         if self._is_odd(key):
             return self._fsspec(key).about(key)
         with self._asked(key):
             return _about(self._store.head(key))
 
-    def read(self, key: str, start: int, tag: str) -> tuple[About, Iterator[bytes]]:
+    def read(self, key: str, start: int, tag: str) -> tuple[ObjectStatus, Iterator[bytes]]:
         if self._is_odd(key):
             return self._fsspec(key).read(key, start, tag)
         options: GetOptions = {"if_match": tag} if tag else {}
@@ -171,7 +171,7 @@ class ByObstore:
 
         return _about(found.meta), pieces()
 
-    def listed(self, prefix: str) -> Iterator[Entry]:
+    def listed(self, prefix: str) -> Iterator[RemoteEntry]:
         try:
             with self._asked(prefix, "list"):
                 pages = self._store.list(prefix or None, chunk_size=_PAGE)  # pyright: ignore[reportUnknownMemberType]
@@ -180,15 +180,15 @@ class ByObstore:
         except _OddError as error:
             yield from self._fsspec(prefix, error).listed(prefix)  # from the beginning
 
-    def children(self, prefix: str) -> Iterator[Entry]:
+    def children(self, prefix: str) -> Iterator[RemoteEntry]:
         try:
             with self._asked(prefix, "list"):
                 found = self._store.list_with_delimiter(prefix or None)  # pyright: ignore[reportUnknownMemberType]
         except _OddError as error:
             yield from self._fsspec(prefix, error).children(prefix)
             return
-        yield from (Entry(f"{name.rstrip('/')}/") for name in found["common_prefixes"])
-        yield from (Entry(each["path"], _about(each)) for each in found["objects"])
+        yield from (RemoteEntry(f"{name.rstrip('/')}/") for name in found["common_prefixes"])
+        yield from (RemoteEntry(each["path"], _about(each)) for each in found["objects"])
 
     def write(self, key: str, data: bytes) -> None:
         if self._is_odd(key):
@@ -204,13 +204,13 @@ class ByObstore:
         with self._asked(key, "delete"):
             self._store.delete(key)
 
-    def _listed(self, found: ObjectMeta) -> Entry:
+    def _listed(self, found: ObjectMeta) -> RemoteEntry:
         """Return an object of a list, or the folder that an empty one stands for: obstore shows `logs/` as `logs`."""
         key, about = found["path"], _about(found)
         try:
-            return Entry(key, about if about.size else self.about(key))
+            return RemoteEntry(key, about if about.size else self.about(key))
         except MissingError:
-            return Entry(f"{key}/")
+            return RemoteEntry(f"{key}/")
 
     @staticmethod
     def _is_odd(key: str) -> bool:
@@ -259,8 +259,8 @@ class _OddError(Exception):
     """A listing holds a name that obstore refuses, and with it all others."""
 
 
-def _about(meta: ObjectMeta) -> About:
-    return About(meta["size"], meta["last_modified"].timestamp(), meta["e_tag"] or "")
+def _about(meta: ObjectMeta) -> ObjectStatus:
+    return ObjectStatus(meta["size"], meta["last_modified"].timestamp(), meta["e_tag"] or "")
 
 
 # fsspec
@@ -286,14 +286,14 @@ class ByFsspec:
         with self._asked(""):
             self._files = cast("Any", import_module("fsspec")).filesystem(service, **options)
 
-    def about(self, key: str) -> About:
+    def about(self, key: str) -> ObjectStatus:
         with self._asked(key):
             found = self._files.info(self._name(key))
             if found.get("type") == "directory":
                 raise missing(self._place.path(key))
             return _said(found)
 
-    def read(self, key: str, start: int, tag: str) -> tuple[About, Iterator[bytes]]:
+    def read(self, key: str, start: int, tag: str) -> tuple[ObjectStatus, Iterator[bytes]]:
         about = self.about(key)
         if tag and about.tag != tag:
             raise ChangedError(key)
@@ -310,12 +310,12 @@ class ByFsspec:
 
         return about, pieces()
 
-    def listed(self, prefix: str) -> Iterator[Entry]:
+    def listed(self, prefix: str) -> Iterator[RemoteEntry]:
         with self._asked(prefix, "list"):
             found = self._files.find(self._name(prefix), detail=True)
-            yield from (Entry(self._key(name), _said(each)) for name, each in found.items())
+            yield from (RemoteEntry(self._key(name), _said(each)) for name, each in found.items())
 
-    def children(self, prefix: str) -> Iterator[Entry]:
+    def children(self, prefix: str) -> Iterator[RemoteEntry]:
         with self._asked(prefix, "list"):
             try:
                 found = self._files.ls(self._name(prefix), detail=True)
@@ -323,7 +323,7 @@ class ByFsspec:
                 return
             for each in found:
                 key = self._key(each["name"])
-                yield Entry(f"{key}/") if each["type"] == "directory" else Entry(key, _said(each))
+                yield RemoteEntry(f"{key}/") if each["type"] == "directory" else RemoteEntry(key, _said(each))
 
     def write(self, key: str, data: bytes) -> None:
         with self._asked(key, "write"):
@@ -358,7 +358,7 @@ class ByFsspec:
             raise self._place.failed(key, error, doing) from None
 
 
-def _said(found: dict[str, Any]) -> About:
+def _said(found: dict[str, Any]) -> ObjectStatus:
     """Return what a filesystem says of an object, each in words of its own."""
     written = next(
         (found[name] for name in ("LastModified", "last_modified", "updated", "mtime") if name in found), None
@@ -368,4 +368,4 @@ def _said(found: dict[str, Any]) -> About:
             written = datetime.fromisoformat(written)
     moment = written.timestamp() if isinstance(written, datetime) else None
     tag = next((str(found[name]) for name in ("ETag", "etag", "e_tag") if found.get(name)), "")
-    return About(found.get("size"), moment, tag)
+    return ObjectStatus(found.get("size"), moment, tag)

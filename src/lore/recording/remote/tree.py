@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from lore.errors import LoreError
-from lore.recording.remote import About, Entry, Place, RemoteError
+from lore.recording.remote import ObjectStatus, RemoteEntry, RemoteError, RemotePlace
 from lore.store.registry import shown
 
 MOST = 100_000_000  # names of a list: one that goes on behind them may have no end
@@ -48,7 +48,7 @@ class Names(Collection[str]):
 class Tree:
     """All objects below a prefix (empty, or ending in `/`); folders are prefixes, too."""
 
-    def __init__(self, place: Place, prefix: str) -> None:
+    def __init__(self, place: RemotePlace, prefix: str) -> None:
         self._place, self._prefix = place, prefix
         self._database = sqlite3.connect("", isolation_level=None)
         self._database.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;" + _TABLES)
@@ -57,7 +57,7 @@ class Tree:
         """Forget all."""
         self._database.close()
 
-    def add(self, entries: Iterable[Entry]) -> None:
+    def add(self, entries: Iterable[RemoteEntry]) -> None:
         """Take over what a listing says; what is said twice stands once."""
         self._database.execute("BEGIN")
         last = ""
@@ -85,23 +85,23 @@ class Tree:
             yield parent, name
             parent = f"{parent}{name}/"
 
-    def covers(self, place: Place) -> bool:
+    def covers(self, place: RemotePlace) -> bool:
         """Tell whether the listing says what is at a place, a file or a folder."""
         inside = f"{place.key}/".startswith(self._prefix)
         return inside and place.root == self._place.root and place.scheme == self._place.scheme
 
-    def about(self, key: str) -> About | None:
+    def about(self, key: str) -> ObjectStatus | None:
         """Return what is known of an object; None where there is none."""
         folder, slash, name = key.rpartition("/")
         query = "SELECT size, written, tag FROM object WHERE folder = ? AND name = ?"
         row = self._database.execute(query, (folder + slash, name)).fetchone()
-        return None if row is None else About(*row)
+        return None if row is None else ObjectStatus(*row)
 
-    def files(self, folder: str) -> Iterator[Entry]:
+    def files(self, folder: str) -> Iterator[RemoteEntry]:
         """Yield the objects directly in a folder, in the order of their names."""
         name = ""
         while rows := self._database.execute(_OBJECTS, (folder, name)).fetchall():
-            yield from (Entry(name, About(*about)) for name, *about in rows)
+            yield from (RemoteEntry(name, ObjectStatus(*about)) for name, *about in rows)
             name = rows[-1][0]
 
     def folders(self, folder: str) -> list[str]:
@@ -109,9 +109,9 @@ class Tree:
         query = "SELECT name FROM folder WHERE parent = ? ORDER BY name"
         return [name for (name,) in self._database.execute(query, (folder,))]
 
-    def entries(self, folder: str) -> Iterator[Entry]:
+    def entries(self, folder: str) -> Iterator[RemoteEntry]:
         """Yield what lies directly in a folder; names of folders end in `/`."""
-        yield from (Entry(f"{name}/") for name in self.folders(folder) if name)
+        yield from (RemoteEntry(f"{name}/") for name in self.folders(folder) if name)
         yield from self.files(folder)
 
     def walk(

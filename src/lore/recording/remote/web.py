@@ -31,10 +31,10 @@ from lore.recording.remote import (
     HINT,
     LONGEST_PAUSE,
     PIECE,
-    About,
     BrokenError,
     ChangedError,
     DeniedError,
+    ObjectStatus,
     RemoteError,
     missing,
 )
@@ -66,12 +66,12 @@ class Web:
         self._errors = (httpx.HTTPError, httpx.StreamError, OSError)
         self._no_url = (httpx.InvalidURL, httpx.UnsupportedProtocol, ValueError)
 
-    def about(self, key: str) -> About:
+    def about(self, key: str) -> ObjectStatus:
         about, body = self.read(key, 0, "")
         body.close()
         return about
 
-    def read(self, key: str, start: int, tag: str) -> tuple[About, Generator[bytes]]:
+    def read(self, key: str, start: int, tag: str) -> tuple[ObjectStatus, Generator[bytes]]:
         if len(key) > _LONGEST_NAME:
             raise RemoteError(f"{cut_masked(shown(key), 80)}…: a name of more than {_LONGEST_NAME:,} characters")
         headers = {} if not tag else {"If-Match": tag} if tag.startswith('"') else {"If-Unmodified-Since": tag}
@@ -87,7 +87,7 @@ class Web:
             _give_up_a_drip(response, key)
         return about, self._body(response, key, about, start)
 
-    def _body(self, response: httpx.Response, key: str, about: About, start: int) -> Generator[bytes]:
+    def _body(self, response: httpx.Response, key: str, about: ObjectStatus, start: int) -> Generator[bytes]:
         read = start
         try:
             with self._asked(key):
@@ -127,7 +127,7 @@ class Web:
         raise RemoteError(f"cannot read {shown(key)}: redirected more than {REDIRECTS} times", where=Where(shown(key)))
 
     @staticmethod
-    def _checked(response: httpx.Response, key: str, start: int) -> About:
+    def _checked(response: httpx.Response, key: str, start: int) -> ObjectStatus:
         """Return what an answer says of the whole file; raises RemoteError where it is not what was asked for."""
         status, name = response.status_code, shown(key)
         host = response.url.host
@@ -164,7 +164,7 @@ class Web:
         with suppress(ValueError, OverflowError):
             written = parsedate_to_datetime(modified).timestamp() if modified else None
         tag = response.headers.get("etag", "")
-        return About(size, written, "" if packed else tag if tag.startswith('"') else modified)
+        return ObjectStatus(size, written, "" if packed else tag if tag.startswith('"') else modified)
 
     @contextmanager
     def _asked(self, key: str) -> Generator[None]:

@@ -33,7 +33,7 @@ from lore.run.loopback import ADDRESS, listening
 
 if TYPE_CHECKING:
     from lore.record.journal import Journal
-    from lore.record.proxy import Counts
+    from lore.record.proxy import TrafficCounts
 
 HINT = "pip install 'lore-cache[record]'"
 PIECE = 1024 * 1024  # bytes of a capture that are read at once
@@ -100,7 +100,7 @@ class CaptureProxy:
             self._server.run(sockets=[self._listener])
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> TrafficCounts:
         """What passed so far."""
         return self._proxy.counts
 
