@@ -117,11 +117,17 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
         """When it was last used, as far as the store knows: its last event's time, else that of its last save."""
         return self.used_at or self.updated_at or self.created_at
 
-    def data(self, events: tuple[bytes, ...], first: int, metadata: bytes) -> SessionData:
+
+class SessionState(SessionSummary, frozen=True, kw_only=True):
+    """All that is known of a session beside its events."""
+
+    metadata: bytes = EMPTY
+
+    def data(self, events: tuple[bytes, ...], first: int) -> SessionData:
         """Return the session with these events, numbered from `first` on."""
         return SessionData(
             session_id=self.session_id, head=self.head, events=events, first=first, project_id=self.project_id,
-            parent_session_id=self.parent_session_id, leaf_id=self.leaf_id, metadata=metadata,
+            parent_session_id=self.parent_session_id, leaf_id=self.leaf_id, metadata=self.metadata,
             created_at=self.created_at, updated_at=self.updated_at,
         )  # fmt: skip
 

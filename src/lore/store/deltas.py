@@ -1,4 +1,4 @@
-"""What a delta does to what is stored: the one place that decides, for every store.
+"""What a call adds to what is stored: the one place that decides, for every store.
 
 In: a delta, the stored head, and a look at stored events. Out: the lines to append and the head behind them, or
 ConflictError. Pure. Rules:
@@ -13,10 +13,11 @@ ConflictError. Pure. Rules:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -31,11 +32,26 @@ from lore.store.base import (
     Head,
     SessionData,
     SessionDelta,
+    SessionState,
     Store,
     StoreError,
+    UnknownSessionError,
 )
-from lore.store.lines import SEED, SessionHeader, follow, good_id, good_line, good_notes, note, read_header
+from lore.store.lines import (
+    NOTHING,
+    SEED,
+    Activity,
+    SessionHeader,
+    activity,
+    follow,
+    good_id,
+    good_line,
+    good_notes,
+    note,
+    read_header,
+)
 
+_T = TypeVar("_T")
 HINT_AGAIN = "load the session again, and save what is new on top of it"
 
 
@@ -147,6 +163,155 @@ def merged(before: bytes, more: bytes) -> bytes:
         raise StoreError("metadata is no JSON object", hint="give an object")
     parts = {**(old or {}), **new}
     return b"{" + b",".join(encode(key) + b":" + value for key, value in parts.items()) + b"}"
+
+
+class Addition(NamedTuple):
+    """What comes behind a session: events with the digest behind each, and its notes by then, which `notes` has.
+
+    `state` is what it comes behind; of a new session it is that of its header alone, which is then given as well.
+    """
+
+    state: SessionState
+    notes: SessionState
+    lines: Sequence[bytes]
+    digests: Sequence[bytes]
+    header: bytes | None = None
+
+    def then(self) -> SessionState:
+        """Return the state that it leads to. Costs a look at each line."""
+        state, notes = self.state, self.notes
+        digest = self.digests[-1].hex() if self.digests else state.head.digest
+        used = activity(self.lines, Activity(state.turns or 0, state.used_at))
+        return msgspec.structs.replace(
+            notes, head=Head(state.head.number + len(self.lines), digest, note(notes.leaf_id, notes.metadata)),
+            size=state.size + sum(map(len, self.lines)) + len(self.lines), turns=used.turns, used_at=used.used_at,
+        )  # fmt: skip
+
+    def of_all(self, header: SessionHeader, events: Sequence[bytes], digests: Sequence[bytes]) -> Addition:
+        """Return the same as a new session of these events, the header first."""
+        return Addition(_begun(header, digests[0]), self.notes, events[1:], digests[1:], header.line)
+
+
+class SessionView(ABC):
+    """A stored session under its lock, as a store of this package shows it to what decides."""
+
+    @property
+    @abstractmethod
+    def state(self) -> SessionState:
+        """The session's state; raises DamagedError."""
+
+    @abstractmethod
+    def header(self) -> SessionHeader:
+        """Return the session's header; raises DamagedError."""
+
+    @abstractmethod
+    def digest(self, number: int) -> str | None:
+        """Return the digest behind event `number`; see `Stored`."""
+
+    @abstractmethod
+    def lines(self, after: int, count: int) -> Sequence[bytes]:
+        """Return at most `count` events that came after a number."""
+
+    @property
+    def head(self) -> Head:
+        return self.state.head
+
+    @property
+    def leaf_id(self) -> str | None:
+        return self.state.leaf_id
+
+    @property
+    def metadata(self) -> bytes:
+        return self.state.metadata
+
+
+Decide = Callable[[SessionView | None], tuple[_T, Addition | None]]
+
+
+class AddingStore(ABC):
+    """What is the same in all stores of this package: what a call adds to a session."""
+
+    url: str
+
+    @abstractmethod
+    def _write(self, session_id: str, decide: Decide[_T]) -> _T:
+        """Add what a function makes of a session, of None where there is none, and return its answer.
+
+        It is asked about what is stored then, perhaps several times; all that it adds is stored, or nothing.
+        """
+
+    def _unknown(self, session_id: str) -> UnknownSessionError:
+        return UnknownSessionError(session_id)
+
+    def create(self, header: bytes) -> Head:
+        found = read_header(header)
+        data = SessionData(session_id=found.session_id, head=NOTHING, events=(found.line,), project_id=found.project_id,
+                           created_at=found.at)  # fmt: skip
+
+        def begin(known: SessionView | None) -> tuple[Head, Addition | None]:
+            if known is not None:
+                return same_header(known.header().line, found, known.head), None
+            return _whole(data, digests_of(data.events), None)
+
+        return self._write(found.session_id, begin)
+
+    def save(self, data: SessionData) -> Head:
+        """Write what is new of a session in full; see `Store`."""
+        digests = digests_of(data.events)
+        return self._write(data.session_id, lambda known: _whole(data, digests, None if known is None else known.state))
+
+    def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
+        def add(known: SessionView | None) -> tuple[Head, Addition | None]:
+            if known is None:
+                raise self._unknown(session_id)
+            settled, state = settle(delta, known), known.state
+            if settled.is_empty:
+                return settled.head, None
+            notes = msgspec.structs.replace(
+                state, leaf_id=settled.leaf_id, metadata=settled.metadata,
+                created_at=delta.created_at or state.created_at, updated_at=delta.updated_at or state.updated_at,
+            )  # fmt: skip
+            return settled.head, Addition(state, notes, settled.lines, settled.digests)
+
+        return self._write(session_id, add)
+
+    def move(self, session_id: str, project_id: str) -> None:
+        good_id(project_id, "project id")
+
+        def change(known: SessionView | None) -> tuple[None, Addition | None]:
+            if known is None:
+                raise self._unknown(session_id)
+            if known.state.project_id == project_id:
+                return None, None
+            return None, Addition(known.state, msgspec.structs.replace(known.state, project_id=project_id), (), ())
+
+        self._write(session_id, change)
+
+
+def _whole(data: SessionData, digests: Sequence[bytes], state: SessionState | None) -> tuple[Head, Addition | None]:
+    """Decide what a session that is saved in full, whose events have these digests, adds to what is stored."""
+    header = checked(data, None if state is None else state.head, digests)
+    before = _begun(header, digests[0]) if state is None else state
+    notes = msgspec.structs.replace(
+        before, project_id=data.project_id, leaf_id=data.leaf_id, metadata=bytes(data.metadata),
+        created_at=data.created_at, updated_at=data.updated_at,
+    )  # fmt: skip
+    number = before.head.number
+    head = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
+    if state is not None and notes == state and number == head.number:
+        return head, None
+    first = header.line if state is None else None
+    return head, Addition(before, notes, data.events[number:], digests[number:], first)
+
+
+def _begun(header: SessionHeader, digest: bytes) -> SessionState:
+    """Return the state of a session that is its header alone."""
+    used = activity((header.line,))
+    return SessionState(
+        session_id=header.session_id, head=Head(1, digest.hex(), NOTHING.note), size=len(header.line) + 1,
+        parent_session_id=header.parent_session_id, user_id=header.user_id, agent_id=header.agent_id,
+        turns=used.turns, used_at=used.used_at,
+    )  # fmt: skip
 
 
 # a whole session

@@ -44,7 +44,7 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )
-from lore.store.deltas import bound_to, digests_of, with_forks
+from lore.store.deltas import Addition, Decide, bound_to, digests_of, with_forks
 from lore.store.jsonl_file import LogFile, unread, verify_log
 from lore.store.jsonl_folder import (
     BINDINGS,
@@ -60,7 +60,7 @@ from lore.store.jsonl_folder import (
     stamp_of,
     synchronise,
 )
-from lore.store.jsonl_log import MOST, Addition, Decide, LogState, LogStore, LogView, begun
+from lore.store.jsonl_log import MOST, LogState, LogStore, LogView, pieces, record
 from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, is_sealed, read_checkpoint, sealed
 from lore.store.lines import good_id
 
@@ -128,21 +128,18 @@ class Jsonl(LogStore):
         if state.torn:
             self._tell(self._folder.put_aside(log.descriptor, log.place, state.end, state.end + state.torn))
         if len(addition.lines) > MOST:
-            header, events = log.header(), (*log.part(0).lines, *addition.lines)
-            digests = digests_of(events)
-            before = begun(header, digests[0])
-            whole = Addition(before, addition.notes, events[1:], digests[1:], header.line)
-            self._write_whole(log.place, whole, replace=True)
+            events = (*log.part(0).lines, *addition.lines)
+            self._write_whole(log.place, addition.of_all(log.header(), events, digests_of(events)), replace=True)
             return
-        data, now = addition.record()
+        data, now = record(addition)
         append(log.descriptor, data, state.end, log.place)
         stamp = stamp_of(os.fstat(log.descriptor))
         if stamp[0] == now.end:
             self._remember(log.place, stamp, now)
 
     def _write_whole(self, path: str, addition: Addition, *, replace: bool) -> None:
-        pieces = chain((addition.header or b"", b"\n"), (data for data, _ in addition.pieces()))
-        self._folder.write_whole(os.path.basename(path), pieces, replace=replace)
+        data = chain((addition.header or b"", b"\n"), (piece for piece, _ in pieces(addition)))
+        self._folder.write_whole(os.path.basename(path), data, replace=replace)
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         with self._opened(session_id):

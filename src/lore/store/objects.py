@@ -46,9 +46,9 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )
-from lore.store.deltas import bound_to, with_forks
+from lore.store.deltas import Decide, bound_to, with_forks
 from lore.store.jsonl_folder import name_of
-from lore.store.jsonl_log import Decide, LogStore, LogView
+from lore.store.jsonl_log import LogStore, LogView
 from lore.store.jsonl_records import checkpoint_bytes, is_sealed, read_checkpoint, sealed
 from lore.store.lines import good_id, is_id
 from lore.store.objects_client import (
@@ -93,6 +93,9 @@ class Objects(LogStore):
         return cls(connected(url), tell)
 
     # sessions
+
+    def _unknown(self, session_id: str) -> UnknownSessionError:
+        return UnknownSessionError(session_id, self.url)
 
     def _read(self, session_id: str, ask: Callable[[LogView], _T]) -> _T:
         return self._sessions.read(session_id, ask)

@@ -41,8 +41,9 @@ from lore.store.base import (
     Tell,
     UnknownSessionError,
 )
+from lore.store.deltas import Addition, Decide
 from lore.store.jsonl_folder import name_of
-from lore.store.jsonl_log import HINT, Addition, Decide, LogState, LogView
+from lore.store.jsonl_log import HINT, LogState, LogView, pieces
 from lore.store.jsonl_records import Fault, LogPart, is_sealed, on_one_line, read, read_record, sealed
 from lore.store.lines import SessionHeader, is_id, read_header
 from lore.store.objects_client import (
@@ -126,7 +127,7 @@ def packed(stored: StoredObject | None, addition: Addition) -> tuple[StoredObjec
     if stored is None or stored.state is None:  # the header stands before every record
         stored = StoredObject("", token_hex(8), tail=(addition.header or b"") + b"\n")
     whole, state = [(stored.tail, stored.tail_after)] if stored.tail else [], addition.state
-    for data, then in addition.pieces():
+    for data, then in pieces(addition):
         whole.append((data, state.head.number))
         state = then
     stored = stored._replace(state=state, write=token_hex(8))

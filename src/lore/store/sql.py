@@ -12,41 +12,27 @@ of its files, vacuum and close. Rules:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from msgspec.structs import replace
 
 from lore.store.base import (
-    EMPTY,
     Checkpoint,
-    ConflictError,
     Damage,
     DamagedError,
     DeltaRow,
-    Head,
     Salvaged,
     SessionData,
-    SessionDelta,
+    SessionState,
     SessionSummary,
     UnknownSessionError,
     Verified,
-)  # fmt: skip
-from lore.store.deltas import Settled, bound_to, checked, digests_of, same_header, settle, with_forks
-from lore.store.lines import (
-    NOTHING,
-    Activity,
-    SessionHeader,
-    activity,
-    follow,
-    good_id,
-    is_id,
-    note,
-    read_header,
-    rows_of,
 )
+from lore.store.deltas import AddingStore, Addition, Decide, bound_to, with_forks
+from lore.store.lines import follow, good_id, is_id, note, rows_of
 from lore.store.sql_tables import (
     COLUMNS,
     HINT,
@@ -59,15 +45,16 @@ from lore.store.sql_tables import (
     put_events,
     put_rows,
     typed,
-)  # fmt: skip
+)
 from lore.store.sql_verify import orphans, salvaged, verify_session
 
+_T = TypeVar("_T")
 
-class SqlStore(ABC):
+
+class SqlStore(AddingStore):
     """Sessions in the tables of `sql_tables`."""
 
     lock: ClassVar[str] = ""  # ends a SELECT of a session's row that will be written
-    url: str  # what it was opened by, without passwords
 
     @abstractmethod
     def transaction(self, *, write: bool) -> AbstractContextManager[Transaction]:
@@ -95,77 +82,28 @@ class SqlStore(ABC):
 
     # sessions
 
-    def create(self, header: bytes) -> Head:
-        found = read_header(header)
-        digests = digests_of((found.line,))
-        head = Head(1, digests[0].hex(), NOTHING.note)
-        with self.transaction(write=True) as tx:
-            key = _insert(tx, found, head, len(found.line) + 1, activity((found.line,)))
-            if key is None:
-                known = self._found(tx, found.session_id, write=True)
-                lines = known.lines(0, 1)
-                if not lines:
-                    raise DamagedError(f"session {found.session_id!r}: event 1 is missing", hint=HINT)
-                return same_header(lines[0], found, known.head)
-            put_events(tx, key, 1, (found.line,), digests)
-            return head
-
     def load(self, session_id: str, *, after: int = 0) -> SessionData:
         after = max(0, after)
         with self.transaction(write=False) as tx:
             session = self._found(tx, session_id)
-            summary, head, metadata = session.summary, session.head, session.metadata
+            state, head = session.state, session.head
             start = min(after, head.number)
             lines, base = session.lines(start), session.digest(start)
             last = None if base is None else [bytes.fromhex(base), *follow(bytes.fromhex(base), lines)][-1].hex()
             whole = len(lines) == head.number - start and last == head.digest
-            if not whole or note(session.leaf_id, metadata) != head.note:
+            if not whole or note(state.leaf_id, state.metadata) != head.note:
                 raise _damaged(verify_session(session).damage, session_id)
-        return summary.data(lines, after + 1, metadata)
+        return state.data(lines, after + 1)
 
-    def save(self, data: SessionData) -> Head:
-        digests = digests_of(data.events)
-        used = activity(data.events)
+    def _write(self, session_id: str, decide: Decide[_T]) -> _T:
         with self.transaction(write=True) as tx:
-            known = self._find(tx, data.session_id, write=True)
-            header = checked(data, None if known is None else known.head, digests)
-            head = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
-            key = _insert(tx, header, head, 0, used) if known is None else known.key
-            if key is None:  # made since the look above: its row was not there to be locked
-                raise ConflictError(
-                    f"session {data.session_id!r} was created meanwhile", hint="load it, and save again"
-                )
-            tx.execute("DELETE FROM events WHERE session = ?", (key,))
-            tx.execute("DELETE FROM prompt_deltas WHERE session_id = ?", (data.session_id,))
-            put_events(tx, key, 1, data.events, digests)
-            put_rows(tx, data.session_id, data.project_id, rows_of(data.events))
-            _set(tx, key, head, {
-                "project_id": data.project_id, "parent_session_id": header.parent_session_id,
-                "created_at": encoded(data.created_at), "updated_at": encoded(data.updated_at),
-                "leaf_id": encoded(data.leaf_id), "metadata": bytes(data.metadata),
-                "size": sum(map(len, data.events)) + len(data.events), **_used(used),
-            })  # fmt: skip
-            return head
-
-    def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
-        with self.transaction(write=True) as tx:
-            session = self._found(tx, session_id, write=True)
-            session.check()
-            settled = settle(delta, session)
-            if not settled.is_empty:
-                self._append(tx, session, settled, delta)
-            return settled.head
-
-    def _append(self, tx: Transaction, session: SqlSession, settled: Settled, delta: SessionDelta) -> None:
-        summary = session.summary
-        put_events(tx, session.key, session.head.number + 1, settled.lines, settled.digests)
-        put_rows(tx, summary.session_id, summary.project_id, rows_of(settled.lines))
-        columns: dict[str, Value] = {"size": summary.size + sum(map(len, settled.lines)) + len(settled.lines)}
-        columns |= _used(activity(settled.lines, session.activity))
-        if settled.noted:
-            columns |= {"leaf_id": encoded(settled.leaf_id), "metadata": settled.metadata}
-        times = {"created_at": encoded(delta.created_at), "updated_at": encoded(delta.updated_at)}
-        _set(tx, session.key, settled.head, columns | {name: at for name, at in times.items() if at})
+            while True:
+                session = self._find(tx, session_id, write=True)
+                if session is not None:
+                    session.check()
+                result, addition = decide(session)
+                if addition is None or _add(tx, session, addition):
+                    return result
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         with self.transaction(write=True) as tx:
@@ -184,13 +122,6 @@ class SqlStore(ABC):
         with self.transaction(write=False) as tx:
             rows = tx.execute(f"SELECT {COLUMNS} FROM sessions{where} ORDER BY session_id", values)  # noqa: S608
             return [SqlSession(tx, row).summary for row in rows]
-
-    def move(self, session_id: str, project_id: str) -> None:
-        good_id(project_id, "project id")
-        with self.transaction(write=True) as tx:
-            session = self._found(tx, session_id, write=True)
-            tx.execute("UPDATE sessions SET project_id = ? WHERE session = ?", (project_id, session.key))
-            tx.execute("UPDATE prompt_deltas SET project_id = ? WHERE session_id = ?", (project_id, session_id))
 
     # beside the sessions
 
@@ -302,32 +233,47 @@ def _bound(tx: Transaction, client_key: str) -> str | None:
     return typed(rows, str)[0][0] if rows else None
 
 
-def _insert(tx: Transaction, header: SessionHeader, head: Head, size: int, used: Activity) -> int | None:
-    """Insert the row of a session; None where there is one."""
-    rows = tx.execute(
-        "INSERT INTO sessions (session_id, project_id, parent_session_id, created_at, metadata, head_number, "
-        "head_digest, head_note, size, user_id, agent_id, turns, used_at) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session_id) DO NOTHING RETURNING session",
-        (header.session_id, header.project_id, header.parent_session_id, encoded(header.at), EMPTY, head.number,
-         bytes.fromhex(head.digest), bytes.fromhex(head.note), size, encoded(header.user_id),
-         encoded(header.agent_id), used.turns, encoded(used.used_at)),
-    )  # fmt: skip
-    return rows[0][0] if rows else None
+_TEXTS = frozenset({"created_at", "updated_at", "leaf_id", "user_id", "agent_id", "used_at"})  # in columns of bytes
 
 
-def _used(used: Activity) -> dict[str, Value]:
-    """Return the columns that say how far a session was used."""
-    return {"turns": used.turns, "used_at": encoded(used.used_at)}
+def _columns(state: SessionState, before: SessionState | None) -> dict[str, Value]:
+    """Return the columns of a session's row that differ from what they were; of a new one, all."""
+    columns: dict[str, Value] = {}
+    for name in SessionState.__struct_fields__:
+        value = getattr(state, name)
+        if before is not None and value == getattr(before, name):
+            continue
+        if name == "head":
+            digest, noted = bytes.fromhex(value.digest), bytes.fromhex(value.note)
+            columns |= {"head_number": value.number, "head_digest": digest, "head_note": noted}
+        else:
+            columns[name] = encoded(value) if name in _TEXTS else value
+    return columns
 
 
-def _set(tx: Transaction, key: int, head: Head, columns: dict[str, Value]) -> None:
-    """Write a session's head and other columns; their names come from this file alone."""
-    columns = {
-        "head_number": head.number, "head_digest": bytes.fromhex(head.digest), "head_note": bytes.fromhex(head.note),
-        **columns,
-    }  # fmt: skip
-    names = ", ".join(f"{name} = ?" for name in columns)
-    tx.execute(f"UPDATE sessions SET {names} WHERE session = ?", (*columns.values(), key))  # noqa: S608
+def _add(tx: Transaction, session: SqlSession | None, addition: Addition) -> bool:
+    """Write what comes behind a session; False where a new one was made by another since it was looked for."""
+    state, then = addition.state, addition.then()
+    columns = _columns(then, None if session is None else state)
+    values = tuple(columns.values())
+    if session is None:
+        names, places = ", ".join(columns), ", ".join("?" * len(columns))  # names come from this file alone
+        sql = f"INSERT INTO sessions ({names}) VALUES ({places}) ON CONFLICT (session_id) DO NOTHING RETURNING session"  # noqa: S608
+        rows = tx.execute(sql, values)
+        if not rows:
+            return False
+        key = rows[0][0]
+        put_events(tx, key, 1, (addition.header or b"",), (bytes.fromhex(state.head.digest),))
+    else:
+        key = session.key
+        names = ", ".join(f"{name} = ?" for name in columns)
+        tx.execute(f"UPDATE sessions SET {names} WHERE session = ?", (*values, key))  # noqa: S608
+        if "project_id" in columns:
+            sql = "UPDATE prompt_deltas SET project_id = ? WHERE session_id = ?"
+            tx.execute(sql, (then.project_id, then.session_id))
+    put_events(tx, key, state.head.number + 1, addition.lines, addition.digests)
+    put_rows(tx, then.session_id, then.project_id, rows_of(addition.lines))
+    return True
 
 
 def _damaged(damage: Sequence[Damage], session_id: str) -> DamagedError:

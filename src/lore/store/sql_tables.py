@@ -18,10 +18,13 @@ from contextlib import suppress
 from decimal import Decimal
 from itertools import chain
 from types import UnionType
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
-from lore.store.base import DamagedError, DeltaRow, FormatError, Head, SessionSummary, StoreError
-from lore.store.lines import IDLE, SEED, Activity, Row, activity, note, read_header, rows_of
+from msgspec.structs import asdict
+
+from lore.store.base import DamagedError, DeltaRow, FormatError, Head, SessionState, SessionSummary, StoreError
+from lore.store.deltas import SessionView
+from lore.store.lines import IDLE, SEED, Row, SessionHeader, activity, note, read_header, rows_of
 
 Value = int | str | bytes | None
 AT_ONCE = 256  # events that are in memory at once where a whole session is gone through
@@ -95,8 +98,8 @@ _KINDS = (
 )  # fmt: skip
 
 
-class SqlSession:
-    """A session in a transaction, as `deltas.settle` looks at it: each look is one row, whatever its length."""
+class SqlSession(SessionView):
+    """A session in a transaction: each look is one row, whatever its length."""
 
     def __init__(self, tx: Transaction, row: tuple[Any, ...]) -> None:
         """Read a row of `COLUMNS`; raises DamagedError."""
@@ -104,24 +107,27 @@ class SqlSession:
         key, session_id, project_id, parent, created_at, updated_at, leaf_id, number, digest, noted, size, *used = row
         user_id, agent_id, turns, used_at = used
         self.tx = tx
-        self._metadata: bytes | None = None
         self.key: int = key
-        self.head = Head(number, digest.hex(), noted.hex())
-        self.leaf_id = decoded(leaf_id)
+        self._state: SessionState | None = None
         self.summary = SessionSummary(
-            session_id=session_id, head=self.head, size=size, project_id=project_id, parent_session_id=parent,
-            leaf_id=self.leaf_id, created_at=decoded(created_at), updated_at=decoded(updated_at),
-            user_id=decoded(user_id), agent_id=decoded(agent_id), turns=turns, used_at=decoded(used_at),
+            session_id=session_id, head=Head(number, digest.hex(), noted.hex()), size=size, project_id=project_id,
+            parent_session_id=parent, leaf_id=decoded(leaf_id), created_at=decoded(created_at),
+            updated_at=decoded(updated_at), user_id=decoded(user_id), agent_id=decoded(agent_id), turns=turns,
+            used_at=decoded(used_at),
         )  # fmt: skip
-        self.activity = Activity(turns, decoded(used_at))
 
     @property
-    def metadata(self) -> bytes:
-        """Its metadata, read when asked for."""
-        if self._metadata is None:
+    def state(self) -> SessionState:
+        if self._state is None:  # a list asks for no metadata
             rows = self.tx.execute("SELECT metadata FROM sessions WHERE session = ?", (self.key,))
-            self._metadata = cast("bytes", typed(rows, bytes)[0][0])
-        return self._metadata
+            self._state = SessionState(**asdict(self.summary), metadata=typed(rows, bytes)[0][0])
+        return self._state
+
+    def header(self) -> SessionHeader:
+        lines = self.lines(0, 1)
+        if not lines:
+            raise DamagedError(f"session {self.summary.session_id!r}: event 1 is missing", hint=HINT)
+        return read_header(lines[0])
 
     def digest(self, number: int) -> str | None:
         """Return the digest behind an event, as it is stored; None where there is none."""

@@ -47,7 +47,7 @@ def salvaged(session: SqlSession) -> Salvaged:
 
 
 def _read(session: SqlSession) -> _Read:
-    summary, head, noted = session.summary, session.head, note(session.leaf_id, session.metadata)
+    summary, head, noted = session.summary, session.summary.head, note(session.leaf_id, session.metadata)
     events, good, failure = list[Event](), list[int](), None
     try:
         for part in events_of(session.tx, session.key):
@@ -134,7 +134,7 @@ def _row(events: Sequence[Event], session: SqlSession, noted: str, *, whole: boo
         yield _Found(1, "sessions row", "its id or its parent is not that of the header")
     if (header.user_id, header.agent_id) != (summary.user_id, summary.agent_id):
         yield _Found(1, "sessions row", "its user or its agent is not that of the header")
-    if whole and activity([event.line for event in events]) != session.activity:
+    if whole and activity([event.line for event in events]) != (summary.turns, summary.used_at):
         yield _Found(None, "sessions row", "its turns or its last use are not those of its events")
 
 
