@@ -20,10 +20,10 @@ from bench import clock
 from formats import kimi, qwen
 from formats.test_swe_agent import SYSTEM, TASK, run, said, seen, step
 from fuzz.samples import CORPUS
+from lore.formats.agents.gemini import GeminiCliDocument
+from lore.formats.agents.qwen import QwenCode
 from lore.formats.agents.swe_agent import SweAgent
 from lore.formats.base import Reader
-from lore.formats.gemini_qwen.gemini import GeminiCliDocument
-from lore.formats.gemini_qwen.qwen import QwenCode
 from lore.formats.kimi.code import KimiCode
 from lore.formats.opencode.reader import OpenCode
 from lore.formats.pi.reader import Pi

@@ -18,9 +18,9 @@ import orjson
 
 from bench import clock, files
 from fuzz.samples import CORPUS
+from lore.formats.agents.cline import Cline
 from lore.formats.agents.swe_agent import MiniSweAgent
 from lore.formats.base import Reader
-from lore.formats.cline.reader import Cline
 from lore.formats.codex.reader import Codex
 from lore.formats.copilot.reader import Copilot
 from lore.formats.plain_chat.reader import Chat

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lore.formats.gemini_qwen.gemini import GeminiCli, GeminiCliDocument
+from lore.formats.agents.gemini import GeminiCli, GeminiCliDocument
 from lore.model.codes import Problem
 from lore.testing import everything
 from model.making import Fold, dumps

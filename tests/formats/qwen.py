@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from formats.gemini import folded
-from lore.formats.gemini_qwen.qwen import QwenCode
+from lore.formats.agents.qwen import QwenCode
 from lore.testing import everything
 from model.making import Fold, dumps
 

@@ -8,7 +8,7 @@ import pytest
 
 from formats.agents import codes, events, folded, with_members
 from formats.cline import BEGIN, Task, packed, simple
-from lore.formats.cline.reader import Cline, ClineTask
+from lore.formats.agents.cline import Cline, ClineTask
 from lore.formats.folders import API, HISTORY, METADATA, UI
 from lore.formats.registry import recognise
 from lore.model import events as e

@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
+from lore.formats.agents.cline import Cline
 from lore.formats.agents.swe_agent import MiniSweAgent, SweAgent
-from lore.formats.cline.reader import Cline
 from lore.formats.documents import LONGEST, Elements
 from lore.formats.lines import array_at, is_document
 from lore.formats.plain_chat.reader import ChatDocument

@@ -10,7 +10,6 @@ import pytest
 
 from formats import flue
 from lore.fold.step import Folding
-from lore.formats.pi import flue_path
 from lore.formats.pi.flue import Flue
 from lore.formats.pi.flue_messages import items_of, result_of
 from lore.formats.registry import recognise
@@ -383,7 +382,7 @@ def test_any_tree_in_any_pieces_is_the_way_to_its_leaf(seed):
 
 
 def test_branches_that_never_end_cost_no_more_than_their_bytes(monkeypatch):
-    monkeypatch.setattr(flue_path, "MOST_REPLAYED", 300)
+    monkeypatch.setattr("lore.formats.pi.flue.MOST_REPLAYED", 300)
     left = [flue.user(f"l{n}", f"l{n - 1}" if n else None, f"l{n}") for n in range(50)]
     right = [flue.user(f"r{n}", f"r{n - 1}" if n else None, f"r{n}") for n in range(50)]
     jumps = [flue.answer(f"j{n}", ("l49", "r49")[n % 2], f"j{n}") for n in range(100)]
@@ -394,7 +393,7 @@ def test_branches_that_never_end_cost_no_more_than_their_bytes(monkeypatch):
 
 
 def test_compactions_that_keep_all_cost_no_more_than_their_bytes(monkeypatch):
-    monkeypatch.setattr(flue_path, "MOST_REPLAYED", 300)
+    monkeypatch.setattr("lore.formats.pi.flue.MOST_REPLAYED", 300)
     entries, last = [flue.answer("a0", None, "hi")], "a0"
     for n in range(200):
         entries.append(flue.compaction(f"k{n}", last, f"s{n}", "a0"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from formats.gemini import MODEL, Chat, call, folded, old, plain, tokens
-from lore.formats.gemini_qwen.gemini import GeminiCli, GeminiCliDocument
+from lore.formats.agents.gemini import GeminiCli, GeminiCliDocument
 from lore.formats.registry import reader_of, recognise
 from lore.model import events as e
 from lore.model.canonical import text_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from formats.recordings import assert_parts_are_the_whole, each, recordings
-from lore.formats.gemini_qwen.gemini import GeminiCliDocument
+from lore.formats.agents.gemini import GeminiCliDocument
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Problem

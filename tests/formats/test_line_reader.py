@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lore.formats.agents.gemini import GeminiCli
 from lore.formats.agents.openfang import OpenFang
+from lore.formats.agents.qwen import QwenCode
 from lore.formats.base import Reader
 from lore.formats.captures.bodies import Bodies
 from lore.formats.captures.litellm import LiteLLM
@@ -14,8 +16,6 @@ from lore.formats.captures.telemetry import ClaudeEvents, GenAI
 from lore.formats.claude.reader import ClaudeCode
 from lore.formats.codex.reader import Codex
 from lore.formats.copilot.reader import Copilot
-from lore.formats.gemini_qwen.gemini import GeminiCli
-from lore.formats.gemini_qwen.qwen import QwenCode
 from lore.formats.kimi.cli import KimiCli
 from lore.formats.kimi.code import KimiCode
 from lore.formats.lines import LineReader, Lines

@@ -9,9 +9,9 @@ import pytest
 
 from lore.cli.main import main
 from lore.fold.step import Folding
+from lore.formats.agents.cline import Cline
 from lore.formats.agents.openfang import OpenFang
 from lore.formats.captures.bodies import Bodies
-from lore.formats.cline.reader import Cline
 from lore.formats.plain_chat.reader import Chat, ChatDocument
 from lore.formats.registry import READERS, recognise
 from lore.model import events as e

@@ -7,8 +7,8 @@ import pytest
 from formats.claude import asked, joined
 from formats.gemini import folded
 from formats.qwen import MODEL, Chat, call, content, plain, usage
+from lore.formats.agents.qwen import QwenCode
 from lore.formats.claude.reader import ClaudeCode
-from lore.formats.gemini_qwen.qwen import QwenCode
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of

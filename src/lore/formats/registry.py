@@ -19,12 +19,12 @@ ENGINE_LOGS = ("engine-metrics", "vllm-log", "sglang-log", "llama-log")
 _BUILT_IN: dict[str, str] = {
     "sidecode": "sidecode:Sidecode",  # before lore, whose own reader takes any event
     "lore": "lore_log:LoreLog",
-    "gemini-cli": "gemini_qwen.gemini:GeminiCli",
-    "gemini-cli-json": "gemini_qwen.gemini:GeminiCliDocument",
+    "gemini-cli": "agents.gemini:GeminiCli",
+    "gemini-cli-json": "agents.gemini:GeminiCliDocument",
     "kimi-code": "kimi.code:KimiCode",
     "kimi-cli": "kimi.cli:KimiCli",
     "kimi-cli-session": "kimi.cli:KimiCliSession",
-    "qwen-code": "gemini_qwen.qwen:QwenCode",  # before Claude Code, whose records have the same members around messages
+    "qwen-code": "agents.qwen:QwenCode",  # before Claude Code, whose records have the same members around messages
     "claude-code": "claude.reader:ClaudeCode",
     "codex": "codex.reader:Codex",
     "copilot": "copilot.reader:Copilot",
@@ -36,8 +36,8 @@ _BUILT_IN: dict[str, str] = {
     "openhands": "agents.openhands:OpenHands",
     "mini-swe-agent": "agents.swe_agent:MiniSweAgent",
     "swe-agent": "agents.swe_agent:SweAgent",
-    "cline": "cline.reader:Cline",
-    "cline-task": "cline.reader:ClineTask",
+    "cline": "agents.cline:Cline",
+    "cline-task": "agents.cline:ClineTask",
     "har": "captures.recorders:Har",
     "vcr": "captures.vcr:Vcr",
     "claude-tap": "captures.recorders:ClaudeTap",

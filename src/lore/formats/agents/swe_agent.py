@@ -248,19 +248,6 @@ class _MiniSweMessage(Struct, frozen=True):
     usage: Raw = NULL
 
 
-class _Config(Struct, frozen=True):
-    model: Raw = NULL
-
-
-class _Info(Struct, frozen=True):
-    config: _Config | None = None
-    mini_version: Raw = NULL
-
-
-class _MiniSweHead(Struct, frozen=True):
-    info: _Info | None = None
-
-
 class _MiniSweMemory(TranscriptMemory):
     """What the reader remembers: what stood before the messages, how many there were, the turns."""
 
@@ -291,15 +278,10 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
         return begin[:1] == b"{" and _SIGN.search(head) is not None and array_at(head, cls.paths) >= 0
 
     def _head(self, data: bytes) -> None:
-        memory = self._memory
-        try:
-            head = msgspec.json.decode(data, type=_MiniSweHead)
-        except msgspec.DecodeError:
-            return
-        if head.info is not None:
-            version = text_in(head.info.mini_version)
-            memory.client = f"mini-swe-agent {version}".rstrip()
-            memory.model = _model_of(head.info.config)
+        info = table((table(data) or {}).get("info", b"")) or {}
+        self._memory.client = f"mini-swe-agent {text_in(info.get('mini_version', b''))}".rstrip()
+        model = table((table(info.get("config", b"")) or {}).get("model", b"")) or {}
+        self._memory.model = text_in(model.get("model_name", b"")) or None
 
     def _take(self, data: bytes) -> None:
         message, memory = lenient.decoded(_MINI_MESSAGE, data), self._memory
@@ -321,7 +303,7 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
         if message.role == "assistant":
             self._answer(message, extra, uuid, at)
         elif message.object == "response":
-            self._respond(message, extra, uuid, at)
+            self._respond(message, uuid, at)
         elif message.role == "tool" or message.type == "function_call_output":
             self._result(message, extra, at)
         elif message.role in ("user", "system", "developer"):
@@ -343,7 +325,7 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
             self._append(call.item(f"{uuid}.{number}", uuid), e.MAIN, at)
         self._end_turn(response, at)
 
-    def _respond(self, message: _MiniSweMessage, extra: _Extra, uuid: str, at: str | None) -> None:
+    def _respond(self, message: _MiniSweMessage, uuid: str, at: str | None) -> None:
         """Take a response of the Responses API: its items are what the model said."""
         self._begin_turn(at)
         for number, raw in enumerate(lenient.decoded(_ITEMS, message.output)):
@@ -378,8 +360,3 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
         output = output_of(message.output if message.type else message.content)
         name, status = message.call_id or message.tool_call_id, "failed" if raised else "completed"
         self._emit(e.PatchToolCall(call_id=name, status=status, output=output, at=at))
-
-
-def _model_of(config: _Config | None) -> str | None:
-    named = table(bytes(config.model)) if config is not None else None
-    return text_in((named or {}).get("model_name", b"")) or None

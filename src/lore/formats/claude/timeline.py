@@ -284,19 +284,16 @@ def _signs_of_thinking(
 ) -> Sequence[Sign]:
     """Return that nothing was thought since the last prompt, at the next one; a command's lines are none."""
     first = parts[0]
-    if record.is_meta or ((type(first) is records.Plain or type(first) is items.TextBlock) and _is_clients(first.text)):
+    text = _head(first.text) if type(first) is records.Plain or type(first) is items.TextBlock else b""
+    if record.is_meta or text.startswith(_CLIENTS):
         return ()
     missing = chain.spoke and not chain.thought and _thinking_is_on(record, chain)
     chain.spoke = chain.thought = False
     return (Sign("no-thinking"),) if missing else ()
 
 
+# How a text begins that is the client's word about itself, and no prompt.
 _CLIENTS = (b'"<command-', b'"<local-command-', b'"[Request interrupted')
-
-
-def _is_clients(raw: Raw) -> bool:
-    """Tell whether a text is the client's word about itself, and no prompt."""
-    return _head(raw).startswith(_CLIENTS)
 
 
 def _thinking_is_on(record: records.ClaudeRecord, chain: ClaudeChainMemory) -> bool:

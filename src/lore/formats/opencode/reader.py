@@ -277,7 +277,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         return ended
 
     def _outcome(self, part: OpenCodePart, state: records.OpenCodeState) -> str | None:
-        outcome = records.outcome(part, state)
+        outcome = records.outcome(state)
         time = state.time or records.Time()
         at = stamp_of(time.end)
         if outcome is not None:

@@ -272,7 +272,7 @@ def text_of_parts(parts: Iterable[OpenCodePart]) -> Raw:
     return Raw(encode(whole)) if whole else NULL
 
 
-def outcome(part: OpenCodePart, state: OpenCodeState) -> OpenCodeOutcome | None:
+def outcome(state: OpenCodeState) -> OpenCodeOutcome | None:
     """Return what became of a call; None while it runs."""
     if state.status == "error":
         return OpenCodeOutcome("failed", state.error if opens(state.error) == '"' else Raw(b'""'))

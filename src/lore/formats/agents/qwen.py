@@ -22,8 +22,8 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct, field
 
+from lore.formats.agents import google
 from lore.formats.bills import split
-from lore.formats.gemini_qwen import content as google
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e

@@ -20,8 +20,8 @@ from typing import ClassVar, NamedTuple
 
 from msgspec import Raw, Struct, field
 
+from lore.formats.agents import google
 from lore.formats.bills import split
-from lore.formats.gemini_qwen import content as google
 from lore.formats.lines import array_at, each
 from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e

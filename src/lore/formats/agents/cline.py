@@ -25,9 +25,9 @@ from typing import ClassVar, NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw, Struct, field
 
+from lore.formats.agents import cline_records as records
+from lore.formats.agents.cline_records import ClineRecord
 from lore.formats.base import Read, Yields
-from lore.formats.cline import records
-from lore.formats.cline.records import ClineRecord
 from lore.formats.documents import Elements
 from lore.formats.folders import API, CLINE_TASK, HISTORY, LARGEST, METADATA, UI, PackMember, PackReader
 from lore.formats.lines import BOM, SPACE, Line, array_at, fault, problem
@@ -435,21 +435,18 @@ class ClineTask(PackReader):
         found = list[Read]()
         item = _part(files, HISTORY, records.HistoryItem)
         shown, sent = (list(_records(files.get(name, b""), name, found)) for name in (UI, API))
+        cuts = [(placed.record.context_condense, placed.record.context_truncation) for placed in shown]
         memory = ClineMemory(
             name=item.id or "",
             parent=item.parent_task_id,
             models=sorted(_part(files, METADATA, records.ClineMetadata).model_usage, key=lambda usage: usage.ts),
-            coming=sum([_is_cut(placed.record) for placed in shown]),
+            coming=sum(cut != (None, None) for cut in cuts),
         )
         return found + Cline().join(memory, _merged(shown, sent))
 
 
 def _in(name: str, read: Read) -> Read:
     return msgspec.structs.replace(read, file=name)
-
-
-def _is_cut(record: ClineRecord) -> bool:
-    return record.context_condense is not None or record.context_truncation is not None
 
 
 def _part(files: dict[str, bytes], name: str, kind: type[S]) -> S:

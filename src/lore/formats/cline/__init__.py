@@ -1,1 +1,0 @@
-"""Tasks of Cline, Roo Code and Kilo Code."""

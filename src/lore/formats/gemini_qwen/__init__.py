@@ -1,1 +1,0 @@
-"""Chats of Gemini CLI and of Qwen Code, which is made from it."""
