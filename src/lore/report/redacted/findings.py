@@ -159,8 +159,8 @@ def _side(side: Side, chain: str | None) -> Side:
 
 def _divergence(where: DivergenceResult) -> DivergenceResult:
     return DivergenceResult(
-        where.section, redacted_path(where.path), where.offset, where.prompt_offset, digest(where.left),
-        digest(where.right),
+        _section(where.section) or "", redacted_path(where.path), where.offset, where.prompt_offset,
+        digest(where.left), digest(where.right),
     )  # fmt: skip
 
 

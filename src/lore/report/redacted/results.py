@@ -171,13 +171,14 @@ def redacted_running(running: Running) -> Running:
     last = running.last_break
     return running._replace(
         model=_model(running.model), session=short_hash(running.session) if running.session else "",
+        response=short_hash(running.response) if running.response else "",
         last_break=None if last is None else last._replace(says=last.plain),
     )  # fmt: skip
 
 
 def redacted_sessions(result: FoundSessions) -> FoundSessions:
     """Return what agents keep without the projects and ids that logs name; where the logs lie stays."""
-    return replace(result, sessions=list(map(_session, result.sessions)))
+    return replace(result, sessions=list(map(_session, result.sessions)), failed=list(map(digest, result.failed)))
 
 
 def _session(row: FoundSession) -> FoundSession:

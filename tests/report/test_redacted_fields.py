@@ -1,0 +1,128 @@
+"""The table of what `--redact` does with each field: whole, kept, and what the guide says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import resources
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+import pytest
+
+from lore.judge.base import finding
+from lore.model.codes import Problem
+from lore.model.evidence import Told
+from lore.model.ledger import Ledger
+from lore.model.place import Place
+from lore.model.results import CauseResult, Checked, Diff, Finding
+from lore.model.results.found import FoundSessions
+from lore.model.results.lint import LintRequest
+from lore.model.results.overview import Comparison, Overview
+from lore.model.results.replay import Replayed
+from lore.model.results.simulate import DryRun, Simulated
+from lore.model.results.store import FoldResult
+from lore.model.running import Running
+from lore.report.forms.lint import redacted_request
+from lore.report.redacted import findings, fold, results
+from lore.report.redacted.fields import OF_FIELDS, SHOWN
+from lore.report.sentences.findings import cause_result, worded
+
+CANARY = "zEiSiG 12:30"
+REDACTED = {
+    Checked: findings.redacted, Diff: findings.redacted_diff, Simulated: results.redacted_simulated,
+    Replayed: results.redacted_replayed, Overview: results.redacted_overview, Ledger: results.redacted_ledger,
+    Comparison: results.redacted_comparison, DryRun: results.redacted_dry_run, Running: results.redacted_running,
+    FoundSessions: results.redacted_sessions, LintRequest: redacted_request,
+    FoldResult: lambda result: fold.redacted_fold(result, [])[0],
+}  # fmt: skip
+# Evidence, of which `test_redaction_by_field` tries every struct, and whether it is content says each field's type.
+EVIDENCE = ("lore.model.evidence", "lore.model.differences")
+PLAIN = {"code": "LORE101", "by": "project", "kind": "main", "Ledger.path": "r.jsonl"}
+
+
+def _structs(hint: Any, seen: set[type]) -> Iterator[type]:
+    """Yield the types of a result that have fields, however deep."""
+    for arg in get_args(hint):
+        yield from _structs(arg, seen)
+    module = getattr(hint, "__module__", "")
+    if _fields(hint) and hint not in seen and module.startswith("lore.") and not module.startswith(EVIDENCE):
+        seen.add(hint)
+        yield hint
+        for inner in get_type_hints(hint).values():
+            yield from _structs(inner, seen)
+
+
+def _fields(struct: Any) -> tuple[str, ...]:
+    return getattr(struct, "__struct_fields__", ()) or getattr(struct, "_fields", ())
+
+
+def _is_text(hint: Any) -> bool:
+    return hint is str or any(map(_is_text, get_args(hint)))
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    seen: set[type] = set()
+    for root in REDACTED:
+        for struct in _structs(root, seen):
+            hints = get_type_hints(struct)
+            yield from ((struct.__name__, name) for name in _fields(struct) if _is_text(hints[name]))
+
+
+def test_every_text_of_every_result_has_its_row():
+    """What is added to a result some day is content until somebody says otherwise."""
+    assert [f"{struct}.{field}" for struct, field in _texts() if _unlisted(struct, field)] == []
+
+
+def _unlisted(struct: str, field: str) -> bool:
+    return f"{struct}.{field}" not in OF_FIELDS and field not in OF_FIELDS
+
+
+def test_no_row_is_of_a_field_that_is_no_more():
+    known = {name for struct, field in _texts() for name in (field, f"{struct}.{field}")}
+    assert set(OF_FIELDS) - known == set()
+
+
+def made(hint: Any, name: str = "") -> Any:
+    """Make a value of a type: with a canary in each text that the table hides."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return made(next(arm for arm in args if arm not in (type(None), msgspec.UnsetType)), name)
+    if origin is Literal:
+        return args[0]
+    if origin in (list, tuple, frozenset, set):
+        return origin([made(args[0], name)])
+    if origin is dict:
+        return {made(args[0], name): made(args[1], name)}
+    if hint is str:
+        field = name.partition(".")[2]
+        plain = PLAIN.get(name) or PLAIN.get(field) or "own"
+        return plain if SHOWN[OF_FIELDS.get(name) or OF_FIELDS[field]].kept else CANARY
+    if hint is Finding:
+        return finding("LORE101", Place("r.jsonl"), Told(CANARY), chain=CANARY, section=CANARY, json_path=CANARY)
+    if hint is Problem:
+        return Problem("LORE901", CANARY, file="r.jsonl")
+    if hint is CauseResult:
+        return cause_result(worded(finding("LORE101", Place("r.jsonl"), Told("own"))))
+    if isinstance(hint, type) and _fields(hint) and hint.__module__.startswith("lore."):
+        hints = get_type_hints(hint)
+        return hint(**{
+            field: made(hints[field], f"{hint.__name__}.{field}") for field in _fields(hint) if field != "schema"
+        })  # fmt: skip
+    return {bool: True, int: 7, float: 7.0, msgspec.Raw: msgspec.Raw(b"1")}.get(hint)
+
+
+@pytest.mark.parametrize("struct", REDACTED, ids=[struct.__name__ for struct in REDACTED])
+def test_what_the_table_hides_is_hidden(struct):
+    result = made(struct)
+    assert CANARY in repr(result)
+    assert CANARY not in repr(REDACTED[struct](result))
+
+
+def test_the_guide_says_what_the_table_says():
+    page = (resources.files("lore") / "guide" / "reports.md").read_text("utf-8")
+    head = "| of a recording | shown as |\n|---|---|\n"
+    rows = re.search(re.escape(head) + r"((?:\|.*\n)+)", page)
+    assert rows is not None
+    assert rows[1] == "".join(f"| {row.what} | {row.shown} |\n" for row in SHOWN.values())
