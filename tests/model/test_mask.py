@@ -80,6 +80,14 @@ def test_the_end_of_a_word_far_before_an_escape_is_no_beginning(more):
     assert mask(text) == text
 
 
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+def test_a_credential_in_base64_that_ends_a_path_is_masked(sample):
+    """A slash is a character of base64: what was read with the folder before it said nothing."""
+    encoded = base64.b64encode(sample.text.encode()).decode()
+    hidden = mask(f"/home/ann/{encoded}").removeprefix("/home/ann/")
+    assert not _shown(sample, base64.b64decode(hidden.replace("*", "A")).decode("latin-1"))
+
+
 @pytest.mark.parametrize("before", ["", "x", "xy"])
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 def test_a_credential_in_base64_is_masked(sample, before):
@@ -198,6 +206,7 @@ HOSTILE = {
     "a value without an end": 'password="' + "a1" * LONG,
     "runs without a dot": "eyJ" + "a" * LONG + " eyJ." * LONG,
     "keys without an end": "-----BEGIN PRIVATE KEY-----\n" * (LONG // 10),
+    "parts of base64": ("QUtJQUFB" * 4 + "/") * (LONG // 10),
     "base64 of base64": base64.b64encode(b"QUtJQQ" * LONG).decode(),
 }
 

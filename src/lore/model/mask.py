@@ -54,6 +54,7 @@ _TOKEN = bytes(98 if code < 128 and (chr(code).isalnum() or chr(code) in "+/-_.~
 _RUN = b"b" * 15  # characters of a token, the least that holds a credential of a known kind
 _LEAST_BASE64 = 24  # characters
 _BASE64 = pattern(rf"[A-Za-z0-9+/_-]{{{_LEAST_BASE64},}}")
+_NO_SLASH = pattern(rf"[A-Za-z0-9+_-]{{{_LEAST_BASE64},}}")
 _ASCII = pattern(  # base64 of bytes below 128, which leaves half of the alphabet to three of four characters
     rb".{0,3}?(?:[A-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){5}"
 )
@@ -226,13 +227,18 @@ _LOOKS: dict[str, Callable[[str], bool]] = {
 
 
 def _encoded(text: str, raw: bytes, runs: list[Span]) -> Iterator[Span]:
-    """Yield the characters of base64 whose text is a credential; up to three characters before it may be none of it."""
+    """Yield the characters of base64 whose text is a credential; up to three characters before it may be none of it.
+
+    A slash is one of its characters, and parts it from a path: what is between two is looked at by itself as well.
+    """
     long = (run for run in runs if run[1] - run[0] >= _LEAST_BASE64)
-    for at, end in (found.span() for run in long for found in _BASE64.finditer(text, *run)):
-        for begin in range(at, at + 4) if _ASCII.match(raw, at, end) is not None else ():
-            if _decoded(raw[begin : begin + 20]).isascii():
-                for start, stop in _spans(_decoded(raw[begin:end]).decode("latin-1"), decode=False):
-                    yield begin + start * 4 // 3, min(end, begin - (-stop * 4 // 3))
+    for whole in (found.span() for run in long for found in _BASE64.finditer(text, *run)):
+        parts = (found.span() for found in _NO_SLASH.finditer(text, *whole)) if b"/" in raw[slice(*whole)] else ()
+        for at, end in (whole, *parts):
+            for begin in range(at, at + 4) if _ASCII.match(raw, at, end) is not None else ():
+                if _decoded(raw[begin : begin + 20]).isascii():
+                    for start, stop in _spans(_decoded(raw[begin:end]).decode("latin-1"), decode=False):
+                        yield begin + start * 4 // 3, min(end, begin - (-stop * 4 // 3))
 
 
 def _decoded(base64: bytes) -> bytes:
