@@ -17,10 +17,15 @@ from lore.model.turn import Prompt
 
 _NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
 # Characters that count as printable and show nothing: fillers, and marks that only change others.
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
+_BLANK = re.compile(f"[{_BLANKS}]")
 
-# What a terminal would obey or not show in JSON: C1 controls, marks of direction, zero-width characters, tags.
-_UNSEEN = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+# What a terminal would obey or not show in JSON: those, C1 controls, marks of direction, zero-width characters, tags.
+_UNSEEN = re.compile(
+    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+    + _BLANKS
+    + "]"
+)
 _PARTING = frozenset('",')  # what names are quoted with, and parted by
 
 

@@ -1,0 +1,292 @@
+"""Small recordings with a place for a text in every field that one can stand in, and every command that shows some.
+
+In: a place of `PLACES` and two texts, of which the second takes the first one's place in mid-session. Out: the files of
+a folder. A command of `COMMANDS` is run there; what it shows is its output, its messages and every file that it wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cli.running import lore
+from lore.model.results.tables import TABLES
+
+NAMES = {"requests": "r.jsonl", "captured": "r.har", "log": "home/.claude/projects/-work/s.jsonl"}
+Where = tuple[str | int, ...]
+
+
+class Place(NamedTuple):
+    """Where a text stands in the records of a recording: as a value, or (`member`) as a member's name."""
+
+    recording: str
+    where: Where
+    text: str = "{}"
+    member: bool = False
+
+
+PLACES = {
+    "system": Place("requests", ("system",)),
+    "system, in the middle of a long one": Place("requests", ("system",), "word " * 5_000 + "{}" + " word" * 5_000),
+    "tool name": Place("requests", ("tools", 0, "name")),
+    "tool description": Place("requests", ("tools", 0, "description"), "reads with {} a file"),
+    "schema member": Place("requests", ("tools", 0, "input_schema", "properties", "path"), member=True),
+    "schema value": Place("requests", ("tools", 0, "input_schema", "properties", "path", "enum", 0)),
+    "call": Place("requests", ("messages", 1, "content", 0, "input", "path")),
+    "call id": Place("requests", ("messages", 1, "content", 0, "id")),
+    "result": Place("requests", ("messages", 2, "content", 0, "content"), "it printed:\n{}\nand ended"),
+    "result, at the end of a long one": Place(
+        "requests", ("messages", 2, "content", 0, "content"), "line\n" * 900 + "{}"
+    ),
+    "message": Place("requests", ("messages", 0, "content"), "use {} for it"),
+    "url in a message": Place("requests", ("messages", 0, "content"), "see https://example.org/a?b={}&c=d"),
+    "file name in a message": Place("requests", ("messages", 0, "content"), "read /home/ann/{}.txt"),
+    "model": Place("requests", ("model",)),
+    "role": Place("requests", ("messages", 0, "role")),
+    "block type": Place("requests", ("messages", 1, "content", 0, "type")),
+    "parameter": Place("requests", ("metadata", "user_id")),
+    "member of a body": Place("requests", ("extra",), member=True),
+    "lifetime": Place("requests", ("tools", 0, "cache_control", "ttl")),
+    "url": Place("captured", ("request", "url"), "https://api.anthropic.com/v1/messages?key={}"),
+    "host": Place("captured", ("request", "url"), "https://{}.example.org/v1/messages"),
+    "request header": Place("captured", ("request", "headers", 0, "value")),
+    "beta header": Place("captured", ("request", "headers", 1, "value")),
+    "name of a header": Place("captured", ("request", "headers", 0, "name")),
+    "response header": Place("captured", ("response", "headers", 0, "value")),
+    "request id": Place("captured", ("response", "headers", 1, "value")),
+    "error of a server": Place(
+        "captured", ("response", "content", "text"), '{{"type":"error","error":{{"message":"{}"}}}}'
+    ),
+    "stop reason": Place("captured", ("answer", "stop_reason")),
+    "answer": Place("captured", ("answer", "content", 0, "text")),
+    "counter": Place("captured", ("answer", "usage", "odd_tokens"), member=True),
+    "reason of a miss": Place("captured", ("answer", "diagnostics", "cache_miss_reason", "type")),
+    "folder": Place("log", ("cwd",), "/home/ann/{}"),
+    "branch": Place("log", ("gitBranch",)),
+    "version": Place("log", ("version",)),
+    "session id": Place("log", ("sessionId",)),
+    "client": Place("log", ("entrypoint",)),
+    "said": Place("log", ("message", "content"), "use {}"),
+    "model of an answer": Place("log", ("message", "model")),
+    "answer's id": Place("log", ("message", "id")),
+    "agent": Place("log", ("agentId",)),
+    "record type": Place("log", ("type",)),
+    "time": Place("log", ("timestamp",)),
+    "title": Place("log", ("summary",)),
+    "attachment": Place("log", ("attachment", "type")),
+    "tool that came": Place("log", ("attachment", "addedNames", 0)),
+    "file name": Place("requests", ()),
+}
+
+
+def body(turn: int) -> dict[str, Any]:
+    """Return a request of a conversation that goes on."""
+    call = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}}
+    messages = [
+        {"role": "user", "content": "read it"},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "text"}]},
+        {"role": "assistant", "content": "read"},
+        {"role": "user", "content": "go on"},
+    ]
+    schema = {"type": "object", "properties": {"path": {"type": "string", "enum": ["a", "b"]}}}
+    return {
+        "model": "claude-sonnet-4-5", "max_tokens": 64, "system": "You are exact.", "metadata": {"user_id": "u"},
+        "tools": [{"name": "read", "description": "reads", "input_schema": schema}],
+        "messages": messages[: 3 + 2 * turn], "extra": 1,
+    }  # fmt: skip
+
+
+def _captured(turn: int) -> dict[str, Any]:
+    usage = {"input_tokens": 4, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 9_000, "output_tokens": 5}
+    return {
+        "request": {
+            "method": "POST", "url": "https://api.anthropic.com/v1/messages", "body": body(turn),
+            "headers": [{"name": "x-team", "value": "t"}, {"name": "anthropic-beta", "value": "b"}],
+        },
+        "response": {
+            "status": 200, "headers": [{"name": "x-trace", "value": "t"}, {"name": "request-id", "value": "r"}],
+            "content": {"mimeType": "application/json", "text": ""},
+        },
+        "answer": {
+            "id": f"msg_{turn}", "type": "message", "role": "assistant", "stop_reason": "end_turn",
+            "content": [{"type": "text", "text": "done"}], "usage": {**usage, "odd_tokens": 1},
+            "diagnostics": {"cache_miss_reason": {"type": "tools_changed"}},
+        },
+    }  # fmt: skip
+
+
+def _log(turn: int) -> list[dict[str, Any]]:
+    """Return the lines of a turn: asked, answered, an attachment, a title."""
+    usage = {"input_tokens": 4, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 9_000, "output_tokens": 5}
+    base = {
+        "sessionId": "s", "timestamp": f"2026-11-2{turn}T10:00:00Z", "isSidechain": False, "cwd": "/home/ann/work",
+        "gitBranch": "main", "version": "2.1.12", "entrypoint": "cli", "agentId": "",
+    }  # fmt: skip
+    said = {"role": "assistant", "model": "claude-opus-4-5", "id": f"msg_{turn}", "usage": usage,
+            "content": [{"type": "text", "text": "yes"}]}  # fmt: skip
+    came = {"type": "deferred_tools_delta", "addedNames": [f"mcp__x__t{turn}"], "addedLines": ["t"], "removedNames": []}
+    return [
+        {**base, "type": "user", "uuid": f"u{turn}", "parentUuid": f"t{turn - 1}" if turn else None,
+         "message": {"role": "user", "content": "go"}},
+        {**base, "type": "assistant", "uuid": f"a{turn}", "parentUuid": f"u{turn}", "message": said},
+        {**base, "type": "attachment", "uuid": f"t{turn}", "parentUuid": f"a{turn}", "attachment": came},
+        {"type": "summary", "summary": "work", "leafUuid": f"a{turn}"},
+    ]  # fmt: skip
+
+
+def planted(place: Place, texts: tuple[str, str]) -> dict[str, bytes]:
+    """Return the files of a recording that holds the first text at a place until it holds the second."""
+    name = NAMES[place.recording]
+    match place.recording:
+        case "requests":
+            bodies = [_put(body(turn), place, text) for turn, text in enumerate(texts)]
+            if not place.where:
+                name = _file_name(texts[0])
+            return {name: _lines(bodies)}
+        case "captured":
+            return {name: _har([_put(_captured(turn), place, text) for turn, text in enumerate(texts)])}
+        case _:
+            lines = [_put(line, place, texts[turn // 2]) for turn in range(4) for line in _log(turn)]
+            return {name: _lines(lines)}
+
+
+def _put(record: dict[str, Any], place: Place, text: str) -> dict[str, Any]:
+    inner: Any = record
+    if place.where[-1:] == ("ttl",):  # else what stands behind a breakpoint is shown by no report
+        record["tools"][0]["cache_control"] = {"type": "ephemeral", "ttl": "5m"}
+    for key in place.where[:-1]:
+        inner = inner.get(key) if isinstance(inner, dict) else inner[key]
+        if inner is None:
+            return record
+    if place.where and (isinstance(inner, list) or place.where[-1] in inner):
+        last, said = place.where[-1], place.text.format(text)
+        if place.member:
+            inner[said] = inner.pop(last)
+        else:
+            inner[last] = said
+    return record
+
+
+def _file_name(text: str) -> str:
+    return f"{text}.jsonl"
+
+
+def _lines(records: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode("utf-8", "surrogatepass")
+
+
+def _har(records: list[dict[str, Any]]) -> bytes:
+    entries: list[Any] = []
+    for turn, record in enumerate(records):
+        asked, told = record["request"], record["response"]
+        asked["postData"] = {"mimeType": "application/json", "text": json.dumps(asked.pop("body"))}
+        if told["content"]["text"]:
+            told["status"] = 500
+        else:
+            told["content"]["text"] = json.dumps(record["answer"])
+        entries.append(
+            {"startedDateTime": f"2026-09-14T09:1{turn}:00.000Z", "time": 9, "request": asked, "response": told}
+        )
+    log = {"version": "1.2", "creator": {"name": "x", "version": "1"}, "entries": entries}
+    return json.dumps({"log": log}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+class Command(NamedTuple):
+    """Words of a command line, with FILE for the recording; whether it answers with content as it was recorded."""
+
+    words: tuple[str, ...]
+    verbatim: bool = False
+    redacts: bool = True
+    logs: bool = False
+
+
+FORMS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github", "html=page.html")
+COMMANDS = {
+    **{f"check {form}": Command(("check", "FILE", "--report", form)) for form in FORMS},
+    "check verbose": Command(("check", "FILE", "-v", "--no-color")),
+    "check in colour": Command(("check", "FILE", "--color")),
+    "check with a baseline": Command(("check", "FILE", "--baseline", "b.json", "--update-baseline")),
+    "check with a state": Command(("check", "FILE", "--state", "state")),
+    "check --follow": Command(("check", "FILE", "--follow")),
+    "lint": Command(("lint", "FILE", "-v")),
+    **{f"lint {form}": Command(("lint", "FILE", "--report", form)) for form in FORMS},
+    "diff-prefix": Command(("diff-prefix", "FILE", "-v")),
+    "diff-prefix json": Command(("diff-prefix", "FILE", "--json")),
+    "simulate": Command(("simulate", "FILE", "--all", "-v")),
+    "simulate json": Command(("simulate", "FILE", "--all", "--json")),
+    "simulate csv": Command(("simulate", "FILE", "--csv")),
+    "simulate markdown": Command(("simulate", "FILE", "--markdown")),
+    "simulate page": Command(("simulate", "FILE", "--report", "html=pages")),
+    "simulate reliability": Command(("simulate", "FILE", "--by", "reliability")),
+    "simulate what-if": Command(("simulate", "FILE", "--what-if")),
+    "assemble": Command(("assemble", "FILE"), verbatim=True, redacts=False),
+    "assemble --explain": Command(("assemble", "FILE", "--explain"), redacts=False),
+    "assemble --explain json": Command(("assemble", "FILE", "--explain", "--json"), redacts=False),
+    "convert": Command(("convert", "FILE", "-v"), verbatim=True, redacts=False),
+    "convert to bodies": Command(("convert", "FILE", "--to", "bodies", "-v"), verbatim=True, redacts=False),
+    "compact": Command(("compact", "FILE", "--dry-run", "-v")),
+    "compact json": Command(("compact", "FILE", "--dry-run", "--json")),
+    "compact page": Command(("compact", "FILE", "--dry-run", "--report", "html=page.html")),
+    "compare": Command(("compare", "FILE", "FILE")),
+    "compare json": Command(("compare", "FILE", "FILE", "--json")),
+    "compare page": Command(("compare", "FILE", "FILE", "--report", "html=page.html")),
+    "fold": Command(("fold", "FILE", "-v")),
+    "fold json": Command(("fold", "FILE", "--unpruned", "--json")),
+    "report trace": Command(("report", "FILE", "--format", "trace")),
+    "report json": Command(("report", "FILE", "--format", "json")),
+    "report html": Command(("report", "FILE", "--format", "html", "-o", "page.html")),
+    "replay": Command(("replay", "FILE", "--server", "http://127.0.0.1:9", "--dry-run", "-v")),
+    "replay json": Command(("replay", "FILE", "--server", "http://127.0.0.1:9", "--dry-run", "--json")),
+    "statusline": Command(("statusline", "FILE")),
+    "statusline json": Command(("statusline", "FILE", "--json")),
+    "watch": Command(("watch", "FILE", "--json")),
+    "sessions": Command(("sessions", "--all"), logs=True),
+    "sessions json": Command(("sessions", "--all", "--json"), logs=True),
+    "overview": Command(("--since", "2026-01-01", "--by", "project"), logs=True),
+    "overview json": Command(("--since", "2026-01-01", "--by", "model", "--json"), logs=True),
+    "overview page": Command(("--since", "2026-01-01", "--report", "html=page.html"), logs=True),
+    **({
+        "sql": Command(("sql", "select * from findings", "FILE")),
+        "sql json": Command(("sql", "select * from turns", "FILE", "--json")),
+        "tables": Command(("check", "FILE", "--report", "parquet=tables")),
+    } if find_spec("duckdb") else {}),
+}  # fmt: skip
+
+
+def shown(command: Command, name: str, *options: str) -> str:
+    """Run a command on a file in this folder; return what it showed, and every file that it wrote for others.
+
+    Of tables what `lore sql` shows.
+    """
+    before = set(_files())
+    ran = lore(*(name if word == "FILE" else word for word in command.words), *options)
+    assert ran.code != 70, ran.err
+    written = [file for file in _files() if file not in before and file.parts[0] not in ("home", "state")]
+    texts = [file.read_text("utf-8", "replace") for file in written if file.suffix != ".parquet"]
+    for folder in {file.parent for file in written if file.suffix == ".parquet"}:
+        texts += [lore("sql", f"select * from {table}", str(folder), "--json").out for table in TABLES]
+    return "\n".join(["" if command.verbatim else ran.out, ran.err, *texts])
+
+
+def in_tables() -> str:
+    """Return what the tables in this folder hold, as it was written."""
+    from pyarrow import parquet  # noqa: PLC0415 - few commands write tables
+
+    return "\n".join(str(parquet.read_table(file).to_pylist()) for file in _files() if file.suffix == ".parquet")
+
+
+def _files() -> Iterator[Path]:
+    return (Path(folder, name) for folder, _, names in os.walk(".") for name in names)
+
+
+def put(files: dict[str, bytes]) -> str:
+    """Write the files of a recording into this folder; return the name of the first."""
+    for name, data in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(data)
+    return next(iter(files))

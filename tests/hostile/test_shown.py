@@ -1,0 +1,72 @@
+"""What commands show of a text that may stand anywhere: nothing invisible, and with `--redact` nothing of it.
+
+A text is planted at each place of a recording in turn, and another one in its stead in mid-session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hostile.planting import COMMANDS, PLACES, planted, put, shown
+
+# Zero width, marks of direction, a byte order mark, letters that only tags show, a filler, a selector without a sign.
+UNSEEN = "\u200b\u2066\u202e\ufeff\u061c\U000e0001\U000e0041\u2060\u180e\u3164\U000e0101\u206a\ufff9\x9b"
+ODD = f"a{UNSEEN}b"
+CANARY = "zEiSiG"
+# A command that shows the text of a place; None: none does, for what stands there is not kept.
+SHOWN_BY = dict.fromkeys(PLACES, "diff-prefix json") | {
+    "file name": "check verbose", "answer": "fold json", "version": "check json", "folder": "simulate json",
+    "lifetime": "check json", "host": "check json",
+    **dict.fromkeys(["branch", "session id", "client", "said", "answer's id", "agent"], "fold json"),
+    **dict.fromkeys(["time", "attachment"], "fold json"),
+    **dict.fromkeys([
+        "parameter", "member of a body", "url", "request header", "name of a header", "response header", "request id",
+        "error of a server", "stop reason", "counter", "record type", "title",
+    ]),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path, monkeypatch):
+    """An empty folder with an empty home, and nobody who waits."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("time.sleep", _interrupted)
+
+
+def _interrupted(_: float) -> None:
+    raise KeyboardInterrupt
+
+
+def _cases(*, redacted: bool) -> Iterator[object]:
+    """Each place with one command always, with the others in a soak."""
+    for number, (place, at) in enumerate(PLACES.items()):
+        able = [
+            name for name, command in COMMANDS.items()
+            if (at.recording == "log" or not command.logs) and (command.redacts or not redacted)
+        ]  # fmt: skip
+        for name in able:
+            marks = () if name in (able[number * 5 % len(able)], SHOWN_BY[place]) else pytest.mark.soak
+            yield pytest.param(place, name, id=f"{place}, {name}", marks=marks)
+
+
+@pytest.mark.parametrize(("place", "name"), [*_cases(redacted=False)])
+def test_nothing_invisible_is_shown(place, name):
+    said = shown(COMMANDS[name], put(planted(PLACES[place], (ODD, f"{ODD}{ODD}"))))
+    assert [hex(ord(char)) for char in UNSEEN if char in said] == []
+
+
+@pytest.mark.parametrize(("place", "name"), [*_cases(redacted=True)])
+def test_with_redact_nothing_is_shown_of_what_a_recording_says(place, name):
+    file = put(planted(PLACES[place], (f"{CANARY} one", f"{CANARY} other")))
+    said = shown(COMMANDS[name], file, "--redact")
+    assert CANARY.lower() not in said.replace(file, "").lower()
+
+
+@pytest.mark.parametrize("place", [place for place, name in SHOWN_BY.items() if name is not None])
+def test_without_redact_it_is_shown(place):
+    """What is searched for in redacted answers is found in others."""
+    file = put(planted(PLACES[place], (f"{CANARY} one", f"{CANARY} other")))
+    assert CANARY.lower() in shown(COMMANDS[SHOWN_BY[place] or ""], file).lower()
