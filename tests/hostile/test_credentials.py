@@ -1,118 +1,133 @@
-"""Every kind of credential, at every place of a request, through the commands and reports that show something of it.
+"""Every kind of credential, at every place of a recording, through every command and report that shows something of it.
 
-A recording of two requests in which the credential changes, in its middle or whole: what is shown around the change
-may hold neither the old nor the new one.
+In a recording of several requests the credential changes, in its middle or whole: what is shown around the change may
+hold neither the old nor the new one, however they are spelled.
 """
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterator
-from itertools import product
-from typing import Any
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from cli.running import lore
 from helpers.credentials import SAMPLES, Sample
+from helpers.matrix import some
+from hostile.planting import COMMANDS, PLACES, in_tables, planted, put, shown
+from replay.engines import Everything, serving, status
 
-TOOL = {"type": "object", "properties": {}}
-CALL = [{"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}}]
-
-
-def _result(text: str) -> list[dict[str, Any]]:
-    return [{"type": "tool_result", "tool_use_id": "toolu_1", "content": text}]
+PIECE = 8  # characters of a credential that nobody may read
 
 
-PLACES = {
-    "system": lambda body, text: body.update(system=text),
-    "system, in the middle of a long one": lambda body, text: body.update(
-        system="word " * 5_000 + text + " word" * 5_000
-    ),
-    "tool name": lambda body, text: body["tools"][0].update(name=text),
-    "tool description": lambda body, text: body["tools"][0].update(description=f"reads with {text} a file"),
-    "call": lambda body, text: body["messages"][1]["content"][0].update(input={"path": text}),
-    "result": lambda body, text: body["messages"][2].update(content=_result(f"it printed:\n{text}\nand ended")),
-    "message": lambda body, text: body["messages"][0].update(content=f"use {text} for it"),
-    "url": lambda body, text: body["messages"][0].update(content=f"see https://example.org/a?b={text}&c=d"),
-    "model": lambda body, text: body.update(model=text),
-    "role": lambda body, text: body["messages"][0].update(role=text),
-    "parameter": lambda body, text: body.update(metadata={"user_id": text}),
-    "lifetime": lambda body, text: body["tools"][0].update(cache_control={"type": "ephemeral", "ttl": text}),
-}
-COMMANDS = {
-    **{
-        f"check {kind}": ("check", "--report", kind)
-        for kind in ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github")
-    },
-    "check verbose": ("check", "-v"),
-    "diff-prefix": ("diff-prefix",),
-    "diff-prefix json": ("diff-prefix", "--json"),
-    "lint": ("lint",),
-    "lint json": ("lint", "--json"),
-    "simulate": ("simulate",),
-    "simulate json": ("simulate", "--json"),
-    "page": ("check", "--report", "html=page.html"),
-    "trace": ("report", "--format", "trace"),
-    "fold": ("fold",),
-}
+class Spelled(NamedTuple):
+    """A text with a credential, and the pieces of it that must not be shown."""
+
+    text: str
+    pieces: tuple[str, ...]
 
 
-def _body(turn: int) -> dict[str, Any]:
-    messages = [
-        {"role": "user", "content": "read it"},
-        {"role": "assistant", "content": json.loads(json.dumps(CALL))},
-        {"role": "user", "content": _result("text")},
-        {"role": "assistant", "content": "read"},
-        {"role": "user", "content": "go on"},
-    ]
-    return {
-        "model": "claude-sonnet-4-5",
-        "max_tokens": 64,
-        "system": "You are exact.",
-        "tools": [{"name": "read", "description": "reads", "input_schema": TOOL}],
-        "messages": messages[: 3 + 2 * turn],
-    }
+def _pieces(secret: str) -> tuple[str, ...]:
+    hidden = secret[4:] if len(secret) > 12 else secret
+    return tuple(hidden[at : at + PIECE] for at in range(max(1, len(hidden) - PIECE + 1)))
 
 
-def _changed(sample: Sample) -> Sample:
-    """The same credential, its second half the other way round."""
+def _plain(sample: Sample) -> Spelled:
+    return Spelled(sample.text, _pieces(sample.secret))
+
+
+def _quoted(sample: Sample) -> Spelled:
+    """As text of JSON in which it is a value: a result that a tool printed."""
+    return Spelled(json.dumps({"env": {"value": sample.text}}), _pieces(sample.secret))
+
+
+def _escaped(sample: Sample) -> Spelled:
+    """As text of JSON that spells every second character, and slashes, by escapes."""
+    spelled = [f"\\u{ord(char):04x}" if at % 2 else json.dumps(char)[1:-1] for at, char in enumerate(sample.text)]
+    at = sample.text.index(sample.secret)
+    hidden = spelled[at + 4 : at + len(sample.secret)]
+    pieces = tuple("".join(hidden[at : at + 6]) for at in range(max(1, len(hidden) - 5)))
+    return Spelled('{"a":"' + "".join(spelled).replace("/", "\\/") + '"}', pieces)
+
+
+def _encoded(sample: Sample) -> Spelled:
+    """As base64, of which a character or two beside the credential may be shown."""
+    at = sample.text.index(sample.secret)
+    text = base64.b64encode(f"{sample.text} ".encode()).decode()
+    hidden = text[(at + 4) * 4 // 3 + 4 : (at + len(sample.secret)) * 4 // 3 - 1]
+    return Spelled(text, tuple(hidden[at : at + PIECE] for at in range(len(hidden) - PIECE + 1)))
+
+
+SPELLED: dict[str, Callable[[Sample], Spelled]] = {
+    "plain": _plain, "in JSON": _quoted, "by escapes": _escaped, "in base64": _encoded,
+}  # fmt: skip
+
+
+def _in_its_middle(sample: Sample) -> Sample:
     half = len(sample.secret) // 2
-    secret = sample.secret[:half] + sample.secret[: half - 1 : -1]
+    return _with(sample, sample.secret[:half] + sample.secret[: half - 1 : -1])
+
+
+def _whole(sample: Sample) -> Sample:
+    return _with(sample, sample.secret[:6] + sample.secret[:5:-1])
+
+
+def _with(sample: Sample, secret: str) -> Sample:
     return Sample(sample.text.replace(sample.secret, secret), secret)
 
 
-def _leak(sample: Sample, shown: str) -> str | None:
-    secret = sample.secret[4:] if len(sample.secret) > 12 else sample.secret
-    return next((secret[at : at + 8] for at in range(max(1, len(secret) - 7)) if secret[at : at + 8] in shown), None)
+_KINDS = list(SAMPLES)
 
 
-def _cases() -> Iterator[Any]:
-    """Each kind at each place, by a command in turn: so each place meets each command. Every fifth kind runs always."""
-    for kind, place in product(range(len(SAMPLES)), range(len(PLACES))):
-        words = [list(SAMPLES)[kind], list(PLACES)[place], list(COMMANDS)[(kind + place) % len(COMMANDS)]]
-        always = kind % 5 == 0 and place == kind % len(PLACES)
-        yield pytest.param(*words, id="-".join(words), marks=[] if always else [pytest.mark.soak])
+def _cases() -> Iterator[object]:
+    """Each place with each spelling: every kind there, by commands in turn. One kind at each place runs always."""
+    for number, place in enumerate(PLACES):
+        for at, spelled in enumerate(SPELLED):
+            if at == number % len(SPELLED):
+                kind = _KINDS[number * 7 % len(_KINDS)]
+                yield pytest.param(place, spelled, [kind], id=f"{place}, {spelled}, {kind}")
+            yield pytest.param(place, spelled, _KINDS, id=f"{place}, {spelled}", marks=pytest.mark.soak)
 
 
-@pytest.mark.parametrize(("kind", "place", "command"), [*_cases()])
-def test_no_credential_is_shown(kind, place, command, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("place", "spelled", "kinds"), [*_cases()])
+def test_no_credential_is_shown(place, spelled, kinds, tmp_path, monkeypatch):
     """42 of 66 kinds were, and of a known one that changed the piece around the change."""
-    monkeypatch.chdir(tmp_path)
-    before, after = SAMPLES[kind], _changed(SAMPLES[kind])
-    bodies = [_body(0), _body(1)]
-    for body, sample in zip(bodies, (before, after), strict=True):
-        PLACES[place](body, sample.text)
-    (tmp_path / "two.jsonl").write_text("".join(json.dumps(body) + "\n" for body in bodies))
-    name, *options = COMMANDS[command]
-    ran = lore(name, "two.jsonl", *options)
-    shown = ran.out + ran.err
-    page = tmp_path / "page.html"
-    shown += page.read_text() if page.exists() else ""
-    assert shown.strip()
-    assert "Traceback" not in shown
-    assert _leak(before, shown) is None, shown
-    assert _leak(after, shown) is None, shown
+    at = PLACES[place]
+    commands = [name for name, command in COMMANDS.items() if at.recording == "log" or not command.logs]
+    monkeypatch.setenv("HOME", "home")
+    monkeypatch.setattr("time.sleep", _interrupted)
+    for number, kind in enumerate(kinds):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        command = commands[(number + list(SPELLED).index(spelled) * 23 + len(place)) % len(commands)]
+        changed = (_in_its_middle, _whole)[number % 2](SAMPLES[kind])
+        texts = SPELLED[spelled](SAMPLES[kind]), SPELLED[spelled](changed)
+        if not _can_stand(place, texts[0].text):
+            continue
+        said = shown(COMMANDS[command], put(planted(at, (texts[0].text, texts[1].text))))
+        said += in_tables() if command == "tables" else ""
+        once = said.replace("\\\\", "\\").replace("\\\\", "\\")
+        leaks = [piece for text in texts for piece in text.pieces if piece in said or piece in once]
+        assert not leaks, f"{kind} by `{command}`: {leaks[0]} in {_around(once, leaks[0])}"
+
+
+def _can_stand(place: str, text: str) -> bool:
+    """Tell whether a name of a file can be a text; that of a host has no capitals, of which credentials are."""
+    return place != "host" and (place != "file name" or ("/" not in text and len(text.encode()) < 240))
+
+
+def _interrupted(_: float) -> None:
+    raise KeyboardInterrupt
+
+
+def _around(text: str, piece: str) -> str:
+    at = text.find(piece)
+    return text[max(0, at - 200) : at + 100]
 
 
 def test_a_word_that_no_reader_knows_is_masked_before_it_is_cut(tmp_path, monkeypatch):
@@ -132,4 +147,48 @@ def test_a_word_that_no_reader_knows_is_masked_before_it_is_cut(tmp_path, monkey
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     ran = lore("check", "log.jsonl", "--json", "--format", "claude-code")
     assert "unknown record type" in ran.out
-    assert _leak(SAMPLES["digitalocean"], ran.out + ran.err) is None
+    assert not [piece for piece in _pieces(SAMPLES["digitalocean"].secret) if piece in ran.out + ran.err]
+
+
+def _shows(sample: Sample, said: str) -> list[str]:
+    return [piece for piece in _pieces(sample.secret) if piece in said]
+
+
+# Kinds that can stand in a name: of a file, of an upstream, in a path of a URL.
+_NAMES = {name: sample for name, sample in SAMPLES.items() if re.fullmatch(r"[\w.~=-]{1,200}", sample.text)}
+
+
+@pytest.mark.parametrize("kind", some(_NAMES))
+def test_a_recorder_shows_none(kind, tmp_path, monkeypatch):
+    """In what is told while it runs: its file, its upstreams, the command that it could not start."""
+    monkeypatch.chdir(tmp_path)
+    text = _NAMES[kind].text
+    at = "http://127.0.0.1:9"
+    ran = [
+        lore("record", "-v", "-o", "c.jsonl", "--upstream", f"anthropic=http://user:{text}@127.0.0.1:9", "--", "true"),
+        lore("record", "-v", "-o", "d.jsonl", "--upstream", f"{at}/{text}", "--json", "--", "true"),
+        lore("record", "-v", "-o", "e.jsonl", "--upstream", f"{at}/?key={text}", "--", "true"),
+        lore("record", "-v", "-o", f"{text}.jsonl", "--upstream", at, "--", f"/nowhere/{text}"),
+        lore("record", "-v", "-o", "f.jsonl", "--upstream", f"{text}={at}", "--", "true"),
+    ]
+    assert [_shows(_NAMES[kind], one.out + one.err) for one in ran] == [[]] * len(ran)
+
+
+@pytest.mark.parametrize("kind", some(SAMPLES))
+def test_a_replay_shows_none(kind, tmp_path, monkeypatch):
+    """In what a server answers, in the prompt that it is sent, in the report of it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    sample = SAMPLES[kind]
+    file = put(planted(PLACES["message"], (sample.text, _whole(sample).text)))
+    engine = Everything()
+    told = json.dumps({"error": {"message": f"{'word ' * 30}{sample.text} is wrong"}}).encode()
+    engine.failing = [status(503, told)]
+    with serving(engine) as url:
+        words = ("replay", file, "--server", url, "--dialect", "anthropic", "-o", "c.jsonl", "-v")
+        ran = lore(*words, "--report", "html=page.html", "--json")
+        engine.failing = [status(400, told)]
+        refused = lore(*words, "--force")
+    said = ran.out + ran.err + refused.out + refused.err + Path("page.html").read_text("utf-8")
+    assert engine.asked
+    assert _shows(sample, said) == _shows(_whole(sample), said) == []
